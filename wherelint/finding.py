@@ -1,0 +1,115 @@
+"""The plain data that every part of wherelint exchanges.
+
+Rows and columns are 1-based and columns count code points. Nothing here computes anything: ``source`` and
+``graph`` build these values, ``engine`` filters them, ``report`` prints them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, Union
+
+#: A float of the witness: one number where every lane agrees, a list where the lanes differ.
+Number = Union[float, list[float]]
+Confidence = Literal["high", "low"]
+Framework = Literal["jax", "torch", "tensorflow"]
+
+
+@dataclass(frozen=True, order=True)
+class Location:
+    """A place in a file: 1-based row, 1-based column in code points."""
+
+    row: int
+    column: int
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The expression that makes the zero cotangent: a ``where``, a clip, a masked index ..."""
+
+    kind: str
+    location: Location
+    end_location: Location
+
+
+@dataclass(frozen=True)
+class Witness:
+    """An input at which the value is finite and the gradient is not.
+
+    ``inputs`` maps the leaves of the expression, in the author's spelling, to the numbers they take.
+    """
+
+    inputs: Mapping[str, Number]
+    value: Number
+    gradient: Mapping[str, Number]
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Replace the text between two places by ``content``."""
+
+    content: str
+    location: Location
+    end_location: Location
+
+
+@dataclass(frozen=True)
+class Fix:
+    """Edits that remove a finding, and how far they may be trusted."""
+
+    applicability: Literal["safe", "unsafe", "display"]
+    message: str
+    edits: tuple[Edit, ...]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One singular operation whose cotangent is a selection's zero.
+
+    ``location`` is the singular operation, ``select`` the innermost selection that makes its zero, ``related`` the
+    other selections that lie over the same operation. ``modes`` names the ways of running the framework in which
+    the gradient is bad (``("xla",)`` for a TensorFlow finding that eager mode does not show).
+    """
+
+    code: str
+    name: str
+    message: str
+    filename: str
+    location: Location
+    end_location: Location
+    select: Selection
+    function: str
+    framework: Framework
+    op: str
+    confidence: Confidence
+    witness: Witness | None
+    noqa_row: int
+    modes: tuple[str, ...] = ()
+    related: tuple[Selection, ...] = ()
+    fix: Fix | None = None
+    confirmation: None = None
+
+    def sort_key(self) -> tuple[str, Location, str, Location]:
+        """Order of the output: by file, then place, then code."""
+        return (self.filename, self.location, self.code, self.select.location)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something that kept a file, or a part of it, from being checked."""
+
+    filename: str
+    message: str
+    location: Location | None = None
+    #: An error makes the exit code 2; a warning (one block that was given up) does not.
+    error: bool = True
+
+
+@dataclass(frozen=True)
+class FileReport:
+    """What is known about one file after checking it."""
+
+    filename: str
+    findings: tuple[Finding, ...] = ()
+    problems: tuple[Problem, ...] = field(default=())
