@@ -113,3 +113,7 @@ class FileReport:
     filename: str
     findings: tuple[Finding, ...] = ()
     problems: tuple[Problem, ...] = field(default=())
+    #: How many findings were left out because their confidence is low.
+    hidden: int = 0
+    #: The decoded text, kept where there is a finding to show in a code frame.
+    text: str = ""
