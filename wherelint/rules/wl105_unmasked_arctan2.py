@@ -1,0 +1,53 @@
+"""A `where` hides the angle at the origin, not its derivative.
+
+## What it does
+
+Reports `arctan2` (and `angle`) whose operands can both be 0 at an input where a selection drops the result.
+
+## Why is this bad?
+
+The derivative of `arctan2(y, x)` divides by `x ** 2 + y ** 2`. At the origin that is `0 / 0`, and the
+cotangent of 0 that the selection sends into the dropped branch cannot repair a nan.
+
+## Example
+
+```python
+import jax.numpy as jnp
+
+
+def f(a, temp):
+    return jnp.where(temp > 0.5, 0.0, jnp.arctan2(a, a))
+```
+
+## Use instead
+
+```python
+import jax.numpy as jnp
+
+
+def f(a, temp):
+    safe_a = jnp.where(temp > 0.5, 1.0, a)
+    return jnp.where(temp > 0.5, 0.0, jnp.arctan2(safe_a, safe_a))
+```
+
+## Fix safety
+
+The double where changes no value that is selected: it only replaces operands whose result is dropped. The fix
+is safe when mask and operand are elementwise, unsafe when a reduction or an unknown call lies between them.
+
+## Known problems
+
+PyTorch defines the derivative at the origin as 0, so nothing is reported there.
+"""
+
+from wherelint.rules.rule import Rule
+
+RULE = Rule(
+    code="WL105",
+    name="unmasked-arctan2",
+    summary="A `where` drops an angle at the origin, and its gradient is nan",
+    sentence="{op} is differentiated {place}, {selection}: the gradient is nan",
+    help="mask the operand too (the double where): `where(c, arctan2(where(c, y, 1.0), x), z)`",
+    doc=__doc__,
+    example_at=(0.0, 1.0),
+)

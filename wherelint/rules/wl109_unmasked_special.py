@@ -1,0 +1,56 @@
+"""A `where` hides the pole of a special function, not its derivative.
+
+## What it does
+
+Reports `gammaln`, `digamma`, `erfinv`, `logit`, `xlogy` and their relatives whose operand can reach a pole at
+an input where a selection drops the result.
+
+## Why is this bad?
+
+The dropped branch receives a cotangent of 0; at the pole the derivative is infinite or nan, and the product
+is nan.
+
+## Example
+
+```python
+import jax.numpy as jnp
+from jax.scipy.special import gammaln
+
+
+def f(x):
+    return jnp.where(x > 0, gammaln(x), 0.0)
+```
+
+## Use instead
+
+```python
+import jax.numpy as jnp
+from jax.scipy.special import gammaln
+
+
+def f(x):
+    return jnp.where(x > 0, gammaln(jnp.where(x > 0, x, 1.0)), 0.0)
+```
+
+## Fix safety
+
+The double where changes no value that is selected: it only replaces operands whose result is dropped. The fix
+is safe when mask and operand are elementwise, unsafe when a reduction or an unknown call lies between them.
+
+## Known problems
+
+Frameworks disagree about these functions: TensorFlow's `xlogy` is regular at 0, those of JAX and PyTorch are
+not. The catalogue follows the framework of the file.
+"""
+
+from wherelint.rules.rule import Rule
+
+RULE = Rule(
+    code="WL109",
+    name="unmasked-special",
+    summary="A `where` drops a special function at its singular point, and its gradient is nan",
+    sentence="{op} is differentiated {place}, {selection}: the gradient is nan",
+    help="mask the operand too (the double where): `where(c, gammaln(where(c, x, 1.0)), y)`",
+    doc=__doc__,
+    example_at=(0.0,),
+)

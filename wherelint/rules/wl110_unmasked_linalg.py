@@ -1,0 +1,57 @@
+"""A `where` hides a decomposition that failed, not its derivative.
+
+## What it does
+
+Reports `cholesky`, `inv`, `solve`, `det`, `eigh` and their relatives whose matrix can be singular (or have
+equal eigenvalues) at an input where a selection drops the result.
+
+## Why is this bad?
+
+The derivative of a decomposition solves with its own result. If that result holds inf or nan, a cotangent of
+0 gives nan.
+
+## Example
+
+```python
+import jax.numpy as jnp
+
+
+def f(x):
+    lower = jnp.linalg.cholesky(jnp.diag(x))
+    return jnp.where(jnp.min(x) > 0, jnp.sum(lower), 0.0)
+```
+
+## Use instead
+
+```python
+import jax.numpy as jnp
+
+
+def f(x):
+    positive = jnp.min(x) > 0
+    lower = jnp.linalg.cholesky(jnp.where(positive, jnp.diag(x), jnp.eye(2)))
+    return jnp.where(positive, jnp.sum(lower), 0.0)
+```
+
+## Fix safety
+
+The safe operand is an identity matrix of the right size, which only the author knows: the fix is offered for
+display only.
+
+## Known problems
+
+Matrices are modelled by a few elements; a matrix that is positive definite by construction may be reported if
+that construction is out of sight.
+"""
+
+from wherelint.rules.rule import Rule
+
+RULE = Rule(
+    code="WL110",
+    name="unmasked-linalg",
+    summary="A `where` drops a decomposition of a singular matrix, and its gradient is nan",
+    sentence="{op} is differentiated {place}, {selection}: the gradient is nan",
+    help="give the decomposition a matrix that is always regular: `where(c, matrix, eye(n))`",
+    doc=__doc__,
+    example_at=((0.0, 1.0),),
+)

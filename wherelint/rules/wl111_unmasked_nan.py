@@ -1,0 +1,58 @@
+"""A `where` drops missing data after it went through the computation.
+
+## What it does
+
+Reports a selection on `isnan` (or `isfinite`) that is applied to a result computed *from* the nan, instead of
+to the data itself.
+
+## Why is this bad?
+
+The operation is smooth, but its operand is nan: the derivative of `(x - y) ** 2` is `2 * (x - y)`, which is
+nan where `y` is missing, and `0 * nan` is nan. The loss looks right, and every parameter becomes nan after
+one step.
+
+## Example
+
+```python
+import torch
+
+
+def f(x):
+    y = torch.tensor([float("nan"), 2.0])
+    return torch.where(torch.isnan(y), 0.0, (x - y) ** 2).sum()
+```
+
+## Use instead
+
+```python
+import torch
+
+
+def f(x):
+    y = torch.tensor([float("nan"), 2.0])
+    safe_y = torch.where(torch.isnan(y), 0.0, y)
+    return torch.where(torch.isnan(y), 0.0, (x - safe_y) ** 2).sum()
+```
+
+## Fix safety
+
+The double where changes no value that is selected: it only replaces operands whose result is dropped. The fix
+is safe when mask and operand are elementwise, unsafe when a reduction or an unknown call lies between them.
+
+## Known problems
+
+Only selections that ask about nan themselves are probed with nan. `nanmean` and `nansum` mask their operand
+and are not reported.
+"""
+
+from wherelint.rules.rule import Rule
+
+RULE = Rule(
+    code="WL111",
+    name="unmasked-nan",
+    summary="A `where` drops missing data (nan) after it was used, and the gradient is nan",
+    sentence="{op} is differentiated at nan, {selection}: the gradient is nan",
+    help="replace the missing data before they are used: `safe_y = where(isnan(y), 0.0, y)`",
+    doc=__doc__,
+    example_at=(1.0,),
+)

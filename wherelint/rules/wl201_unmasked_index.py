@@ -1,0 +1,51 @@
+"""An index drops the value, not the derivative.
+
+## What it does
+
+Reports a singular operation among elements of which an index, a slice, `take` or `gather` picks others.
+
+## Why is this bad?
+
+The gradient of an index scatters the cotangent into zeros: the elements that were not picked receive exactly
+0, and `0 * inf` is nan.
+
+## Example
+
+```python
+import jax.numpy as jnp
+
+
+def f(x):
+    return jnp.array([0.0, 1.0 / x])[0]
+```
+
+## Use instead
+
+```python
+import jax.numpy as jnp
+
+
+def f(x):
+    return jnp.array([0.0, 1.0 / jnp.where(x == 0, 1.0, x)])[0]
+```
+
+## Fix safety
+
+Offered where the index is a mask that can guard the operand; otherwise for display only.
+
+## Known problems
+
+An index that is only known at run time is assumed to leave some elements out.
+"""
+
+from wherelint.rules.rule import Rule
+
+RULE = Rule(
+    code="WL201",
+    name="unmasked-index",
+    summary="An index drops a value whose derivative is not finite, and the gradient is nan",
+    sentence="{op} is differentiated {place}, {selection}: the gradient is nan",
+    help="index first and compute after, or mask the operand of the singular operation",
+    doc=__doc__,
+    example_at=(0.0,),
+)

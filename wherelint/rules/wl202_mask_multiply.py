@@ -1,0 +1,54 @@
+"""Multiplying by a mask is a selection that protects even less than `where`.
+
+## What it does
+
+Reports a singular operation whose result is multiplied by something that is exactly 0 or 1: a comparison, a
+cast of one, or a mask built from one.
+
+## Why is this bad?
+
+The mask multiplies the cotangent by 0 on its way in, and `0 * inf` is nan. Where the *value* of the operation
+is infinite too, the forward product is nan already.
+
+## Example
+
+```python
+import torch
+
+
+def f(x):
+    return (x > 0).float() * torch.sqrt(x)
+```
+
+## Use instead
+
+```python
+import torch
+
+
+def f(x):
+    return (x > 0).float() * torch.sqrt(torch.where(x > 0, x, 1.0))
+```
+
+## Fix safety
+
+The double where changes no value that is selected: it only replaces operands whose result is dropped. The fix
+is safe when mask and operand are elementwise, unsafe when a reduction or an unknown call lies between them.
+
+## Known problems
+
+XLA may turn the product with a comparison into a select, which hides the nan in compiled JAX; the finding
+describes the program as it is written.
+"""
+
+from wherelint.rules.rule import Rule
+
+RULE = Rule(
+    code="WL202",
+    name="mask-multiply",
+    summary="A product with a 0/1 mask drops a value whose derivative is not finite",
+    sentence="{op} is differentiated {place}, {selection}: the gradient is nan",
+    help="mask the operand: `mask * sqrt(where(mask, x, 1.0))`",
+    doc=__doc__,
+    example_at=(0.0,),
+)

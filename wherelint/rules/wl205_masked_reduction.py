@@ -1,0 +1,51 @@
+"""The mask of a reduction drops the value, not the derivative.
+
+## What it does
+
+Reports a singular operation inside a reduction with a mask: `mean(sqrt(x), where=x > 0)`.
+
+## Why is this bad?
+
+The elements that the mask leaves out receive a cotangent of exactly 0, and `0 * inf` is nan.
+
+## Example
+
+```python
+import jax.numpy as jnp
+
+
+def f(x):
+    return jnp.sum(jnp.sqrt(x), where=x > 0)
+```
+
+## Use instead
+
+```python
+import jax.numpy as jnp
+
+
+def f(x):
+    return jnp.sum(jnp.sqrt(jnp.where(x > 0, x, 1.0)), where=x > 0)
+```
+
+## Fix safety
+
+The double where changes no value that is selected: it only replaces operands whose result is dropped. The fix
+is safe when mask and operand are elementwise, unsafe when a reduction or an unknown call lies between them.
+
+## Known problems
+
+PyTorch and TensorFlow have no `where=`; there the mask is a product (WL202) or an index (WL201).
+"""
+
+from wherelint.rules.rule import Rule
+
+RULE = Rule(
+    code="WL205",
+    name="masked-reduction",
+    summary="A reduction's `where=` mask drops a value whose derivative is not finite",
+    sentence="{op} is differentiated {place}, {selection}: the gradient is nan",
+    help="mask the operand too: `sum(sqrt(where(c, x, 1.0)), where=c)`",
+    doc=__doc__,
+    example_at=((0.0, 4.0),),
+)

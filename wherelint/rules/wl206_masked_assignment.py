@@ -1,0 +1,56 @@
+"""Overwriting a value does not undo its derivative.
+
+## What it does
+
+Reports a singular operation some of whose elements are overwritten afterwards: `y.at[0].set(0)`, `y[mask] =
+0`, `index_put`.
+
+## Why is this bad?
+
+The elements that were overwritten receive a cotangent of exactly 0, and `0 * inf` is nan.
+
+## Example
+
+```python
+import torch
+
+
+def f(x):
+    y = torch.log(x)
+    y[x == 0] = 0.0
+    return y.sum()
+```
+
+## Use instead
+
+```python
+import torch
+
+
+def f(x):
+    y = torch.log(torch.where(x == 0, 1.0, x))
+    y[x == 0] = 0.0
+    return y.sum()
+```
+
+## Fix safety
+
+The double where changes no value that is selected: it only replaces operands whose result is dropped. The fix
+is safe when mask and operand are elementwise, unsafe when a reduction or an unknown call lies between them.
+
+## Known problems
+
+An index that is only known at run time is assumed to leave some elements alone.
+"""
+
+from wherelint.rules.rule import Rule
+
+RULE = Rule(
+    code="WL206",
+    name="masked-assignment",
+    summary="An assignment overwrites a value whose derivative is not finite, and the gradient is nan",
+    sentence="{op} is differentiated {place}, {selection}: the gradient is nan",
+    help="overwrite the operand before the operation: `log(where(mask, 1.0, x))`",
+    doc=__doc__,
+    example_at=((0.0, 2.0),),
+)
