@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
@@ -26,7 +25,8 @@ class Operation:
     name: str
     forward: Callable[..., Array]
     vjp: Vjp
-    #: VJPs that differ: by "jax", "torch", "tensorflow" (eager) or "xla" (TensorFlow compiled; falls back on "tensorflow").
+    #: VJPs that differ: by "jax", "torch", "tensorflow" (eager) or "xla" (TensorFlow compiled; falls back on
+    #: "tensorflow").
     variants: Mapping[str, Vjp] = field(default_factory=dict)
     #: The WL1xx rule that reports this operation when it turns a zero cotangent into nan; None for a smooth one.
     code: str | None = None

@@ -1,0 +1,134 @@
+"""Exponentials, logarithms, trigonometry and activations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from wherelint.ops.catalogue import Array, Operation
+from wherelint.ops.entries import drop, entry, pullback, slopes, table, unary
+
+LN2, LN10 = float(np.log(2)), float(np.log(10))
+HUGE = (1000.0, 1e30)
+
+
+def sigmoid(x: Any) -> Any:
+    """The logistic function, without overflow at either end."""
+    e = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1, e) / (1 + e)
+
+
+def softplus(x: Any) -> Any:
+    """log(1 + exp(x)), without overflow."""
+    return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
+
+
+EXPONENTIALS = table(
+    unary("exp", np.exp, lambda y, x: y, "WL107", HUGE, 0.0),
+    unary("exp2", np.exp2, lambda y, x: LN2 * y, "WL107", HUGE, 0.0),
+    unary("expm1", np.expm1, lambda y, x: y + 1, "WL107", HUGE, 0.0),
+    unary("sinh", np.sinh, lambda y, x: np.cosh(x), "WL107", (*HUGE, -1000.0), 0.0),
+    unary("cosh", np.cosh, lambda y, x: np.sinh(x), "WL107", (*HUGE, -1000.0), 0.0),
+    unary("log", np.log, lambda y, x: 1 / x, "WL102", (0.0, -1.0), 1.0),
+    unary("log2", np.log2, lambda y, x: 1 / (x * LN2), "WL102", (0.0, -1.0), 1.0),
+    unary("log10", np.log10, lambda y, x: 1 / (x * LN10), "WL102", (0.0, -1.0), 1.0),
+    unary("log1p", np.log1p, lambda y, x: 1 / (x + 1), "WL102", (-1.0, -2.0), 0.0),
+    unary("log1mexp", lambda x: np.log(-np.expm1(-x)), lambda y, x: 1 / np.expm1(x), "WL102", (0.0,), 1.0),
+    entry("logaddexp", np.logaddexp, slopes(lambda z, x, y: sigmoid(x - y), lambda z, x, y: sigmoid(y - x))),
+    entry("logaddexp2", np.logaddexp2,
+          slopes(lambda z, x, y: sigmoid((x - y) * LN2), lambda z, x, y: sigmoid((y - x) * LN2))),
+)  # fmt: skip
+
+
+def _rsqrt(x: Any) -> Any:
+    return 1 / np.sqrt(x)
+
+
+TRIGONOMETRY = table(
+    unary("sin", np.sin, lambda y, x: np.cos(x)),
+    unary("cos", np.cos, lambda y, x: -np.sin(x)),
+    unary("tan", np.tan, lambda y, x: 1 + y * y),
+    unary("tanh", np.tanh, lambda y, x: 1 - y * y),
+    unary("arcsin", np.arcsin, lambda y, x: _rsqrt(1 - x * x), "WL104", (1.0, -1.0, 2.0), 0.0),
+    unary("arccos", np.arccos, lambda y, x: -_rsqrt(1 - x * x), "WL104", (1.0, -1.0, 2.0), 0.0),
+    unary("arctan", np.arctan, lambda y, x: 1 / (1 + x * x)),
+    unary("arcsinh", np.arcsinh, lambda y, x: _rsqrt(x * x + 1)),
+    unary("arccosh", np.arccosh, lambda y, x: _rsqrt(x * x - 1), "WL104", (1.0, 0.0), 2.0),
+    unary("arctanh", np.arctanh, lambda y, x: 1 / (1 - x * x), "WL104", (1.0, -1.0, 2.0), 0.0),
+    unary("sinc", np.sinc, lambda y, x: np.where(x == 0, 0, (np.cos(np.pi * x) - y) / np.where(x == 0, 1, x))),
+)
+
+
+def _step(x: Array) -> Array:
+    return x > 0
+
+
+def _gelu_tanh_slope(y: Array, x: Array) -> Any:
+    c = float(np.sqrt(2 / np.pi))
+    t = np.tanh(c * (x + 0.044715 * x**3))
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * c * (1 + 3 * 0.044715 * x * x)
+
+
+def _hard_sigmoid(x: Array) -> Any:
+    return np.clip(x + 3, 0, 6) / 6
+
+
+def _hard_sigmoid_slope(x: Array) -> Array:
+    return np.where((x > -3) & (x < 3), 1 / 6, 0)
+
+
+def _elu_slope(x: Array, alpha: Array) -> Array:
+    return np.where(x > 0, 1, alpha * np.exp(np.minimum(x, 0)))
+
+
+SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
+
+
+def _mish_slope(y: Array, x: Array) -> Any:
+    t = np.tanh(softplus(x))
+    return t + x * sigmoid(x) * (1 - t * t)
+
+
+ACTIVATIONS = table(
+    unary("sigmoid", sigmoid, lambda y, x: y * (1 - y)),
+    unary("log_sigmoid", lambda x: -softplus(-x), lambda y, x: sigmoid(-x)),
+    unary("softplus", softplus, lambda y, x: sigmoid(x)),
+    entry("softplus_threshold",
+          lambda x, beta, threshold: np.where(x * beta > threshold, x, softplus(x * beta) / beta),
+          slopes(lambda y, x, beta, threshold: np.where(x * beta > threshold, 1, sigmoid(x * beta)), None, None)),
+    unary("softsign", lambda x: x / (1 + np.abs(x)), lambda y, x: 1 / np.square(1 + np.abs(x))),
+    unary("squareplus", lambda x: 0.5 * (x + np.sqrt(x * x + 4)), lambda y, x: 0.5 * (1 + x / np.sqrt(x * x + 4))),
+    unary("silu", lambda x: x * sigmoid(x), lambda y, x: sigmoid(x) * (1 + x * (1 - sigmoid(x)))),
+    unary("mish", lambda x: x * np.tanh(softplus(x)), _mish_slope),
+    unary("gelu_tanh", lambda x: 0.5 * x * (1 + np.tanh(float(np.sqrt(2 / np.pi)) * (x + 0.044715 * x**3))),
+          _gelu_tanh_slope),
+    entry("relu", lambda x: np.maximum(x, 0), pullback(drop(lambda y, x: _step(x))), unselected=lambda x: (x < 0,)),
+    entry("relu6", lambda x: np.clip(x, 0, 6), pullback(drop(lambda y, x: (x > 0) & (x < 6))),
+          unselected=lambda x: ((x < 0) | (x > 6),)),
+    entry("hard_tanh", lambda x, lo, hi: np.minimum(np.maximum(x, lo), hi),
+          pullback(drop(lambda y, x, lo, hi: (x > lo) & (x < hi)), None, None),
+          unselected=lambda x, lo, hi: ((x < lo) | (x > hi), None, None)),
+    unary("hard_sigmoid", _hard_sigmoid, lambda y, x: _hard_sigmoid_slope(x)),
+    unary("hard_silu", lambda x: x * _hard_sigmoid(x), lambda y, x: _hard_sigmoid(x) + x * _hard_sigmoid_slope(x)),
+    entry("leaky_relu", lambda x, slope: np.where(x >= 0, x, slope * x),
+          slopes(lambda y, x, slope: np.where(x >= 0, 1, slope), None)),
+    entry("prelu", lambda x, slope: np.where(x >= 0, x, slope * x),
+          slopes(lambda y, x, slope: np.where(x >= 0, 1, slope), lambda y, x, slope: np.where(x >= 0, 0, x))),
+    entry("elu", lambda x, alpha: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0))),
+          slopes(lambda y, x, alpha: _elu_slope(x, alpha), None)),
+    entry("celu", lambda x, alpha: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0) / alpha)),
+          slopes(lambda y, x, alpha: np.where(x > 0, 1, np.exp(np.minimum(x, 0) / alpha)), None)),
+    unary("selu", lambda x: SELU_SCALE * np.where(x > 0, x, SELU_ALPHA * np.expm1(np.minimum(x, 0))),
+          lambda y, x: SELU_SCALE * np.where(x > 0, 1, SELU_ALPHA * np.exp(np.minimum(x, 0)))),
+    unary("tanhshrink", lambda x: x - np.tanh(x), lambda y, x: np.square(np.tanh(x))),
+    entry("softshrink", lambda x, lam: np.where(x > lam, x - lam, np.where(x < -lam, x + lam, 0)),
+          slopes(lambda y, x, lam: np.abs(x) > lam, None)),
+    entry("hardshrink", lambda x, lam: np.where(np.abs(x) > lam, x, 0),
+          slopes(lambda y, x, lam: np.abs(x) > lam, None)),
+    entry("threshold", lambda x, at, value: np.where(x > at, x, value),
+          pullback(drop(lambda y, x, at, value: x > at), None, None),
+          unselected=lambda x, at, value: (~(x > at), None, None)),
+)  # fmt: skip
+
+OPERATIONS: dict[str, Operation] = {**EXPONENTIALS, **TRIGONOMETRY, **ACTIVATIONS}

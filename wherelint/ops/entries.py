@@ -1,0 +1,112 @@
+"""Short ways to write the entries of the catalogue.
+
+Most derivatives are a *slope*, ``slope(out, *operands)``, that multiplies the cotangent. ``times`` keeps what
+IEEE arithmetic makes of that product, ``drop`` lets a slope of zero annihilate (frameworks that select instead
+of multiplying), and ``lazy`` lets a zero cotangent annihilate (kernels that test for it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from wherelint.ops.catalogue import Array, Operation, Vjp
+
+Slope = Callable[..., Any]
+#: ``pull(ct, out, *operands)`` gives the cotangent of one operand; None: the operand is not differentiated.
+Pull = Callable[..., Array]
+
+
+def _like(ct: Array, slope: Any) -> Array:
+    """The slope in the precision of the cotangent: a slope that is a choice of Python numbers has none of its own."""
+    return np.asarray(slope).astype(ct.dtype, copy=False)
+
+
+def times(slope: Slope) -> Pull:
+    """The cotangent times the slope."""
+    return lambda ct, out, *operands: ct * _like(ct, slope(out, *operands))
+
+
+def drop(slope: Slope) -> Pull:
+    """The cotangent times the slope, and zero where the slope is zero, whatever the cotangent."""
+
+    def pull(ct: Array, out: Array, *operands: Array) -> Array:
+        value = _like(ct, slope(out, *operands))
+        return np.where(value == 0, 0, ct * value)
+
+    return pull
+
+
+def lazy(slope: Slope) -> Pull:
+    """The cotangent times the slope, and zero where the cotangent is zero, whatever the slope."""
+
+    def pull(ct: Array, out: Array, *operands: Array) -> Array:
+        return np.where(ct == 0, 0, ct * _like(ct, slope(out, *operands)))
+
+    return pull
+
+
+def pullback(*pulls: Pull | None) -> Vjp:
+    """A VJP from one pull an operand."""
+
+    def vjp(ct: Array, out: Array, *operands: Array) -> tuple[Array | None, ...]:
+        return tuple(None if pull is None else pull(ct, out, *operands) for pull in pulls)
+
+    return vjp
+
+
+def slopes(*each: Slope | None) -> Vjp:
+    """A VJP from one slope an operand."""
+    return pullback(*(None if slope is None else times(slope) for slope in each))
+
+
+def no_vjp(ct: Array, out: Array, *operands: Array) -> tuple[Array | None, ...]:
+    """The VJP of an operation that has no gradient: a comparison, an index."""
+    return (None,) * len(operands)
+
+
+def zero(out: Array, *operands: Array) -> Array:
+    """The slope of a piecewise constant operation."""
+    return np.zeros_like(out)
+
+
+def entry(
+    name: str,
+    forward: Callable[..., Any],
+    vjp: Vjp,
+    code: str | None = None,
+    singular: tuple[float | tuple[float, ...], ...] = (),
+    safe: tuple[float | None, ...] | float | None = None,
+    *,
+    unselected: Callable[..., tuple[Array | None, ...]] | None = None,
+    mixes: bool = False,
+    **variants: Vjp,
+) -> Operation:
+    """An Operation; singular points and the safe value of a single operand may be written without a tuple."""
+    points = tuple(point if isinstance(point, tuple) else (point,) for point in singular)
+    regular = safe if isinstance(safe, tuple) else () if safe is None else (safe,)
+    return Operation(name, forward, vjp, dict(variants), code, points, regular, unselected, mixes)
+
+
+def unary(
+    name: str,
+    forward: Callable[..., Any],
+    slope: Slope,
+    code: str | None = None,
+    singular: tuple[float | tuple[float, ...], ...] = (),
+    safe: float | None = None,
+    **variants: Slope | Vjp,
+) -> Operation:
+    """An operation of one operand from the slope that every framework multiplies by."""
+    named: Mapping[str, Any] = {key: slopes(variant) for key, variant in variants.items()}
+    return entry(name, forward, slopes(slope), code, singular, safe, **named)
+
+
+def table(*entries: Operation) -> dict[str, Operation]:
+    """Entries by name."""
+    found = {operation.name: operation for operation in entries}
+    if len(found) != len(entries):
+        raise ValueError("two entries of one name")
+    return found

@@ -1,0 +1,22 @@
+"""Linear algebra, on the model that every lane is a matrix of one row and one column.
+
+The model keeps what matters: cholesky has the singularity of a square root, inv and solve that of a quotient and
+logdet that of a logarithm. It knows nothing of eigenvalues that meet, so there is no eigh and no svd.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wherelint.ops.arithmetic import DENOMINATOR
+from wherelint.ops.catalogue import Operation
+from wherelint.ops.entries import entry, slopes, table, unary
+
+OPERATIONS: dict[str, Operation] = table(
+    unary("cholesky", np.sqrt, lambda y, x: 0.5 / y, "WL110", (0.0, -1.0), 1.0),
+    unary("inv", lambda x: 1 / x, lambda y, x: -y * y, "WL110", (0.0,), 1.0),
+    entry("solve", lambda a, b: b / a, slopes(lambda z, a, b: -z / a, lambda z, a, b: 1 / a),
+          "WL110", tuple((a, b) for b, a in DENOMINATOR), (1.0, None)),
+    unary("det", lambda x: 1.0 * x, lambda y, x: np.ones_like(x)),
+    unary("logdet", lambda x: np.log(np.abs(x)), lambda y, x: 1 / x, "WL110", (0.0,), 1.0),
+)  # fmt: skip

@@ -1,0 +1,60 @@
+"""Elementwise losses, before any reduction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from wherelint.ops.catalogue import Array, Operation
+from wherelint.ops.elementwise import sigmoid, softplus
+from wherelint.ops.entries import entry, slopes, table
+from wherelint.ops.special import xlogy
+
+
+def _huber(x: Array, y: Array, delta: Array) -> Any:
+    d = np.abs(x - y)
+    return np.where(d <= delta, 0.5 * d * d, delta * (d - 0.5 * delta))
+
+
+def _huber_slope(x: Array, y: Array, delta: Array) -> Any:
+    d = x - y
+    return np.where(np.abs(d) <= delta, d, delta * np.sign(d))
+
+
+def _smooth_l1(x: Array, y: Array, beta: Array) -> Any:
+    d = np.abs(x - y)
+    return np.where(d < beta, 0.5 * d * d / np.where(beta == 0, 1, beta), d - 0.5 * beta)
+
+
+def _smooth_l1_slope(x: Array, y: Array, beta: Array) -> Any:
+    d = x - y
+    return np.where(np.abs(d) < beta, d / np.where(beta == 0, 1, beta), np.sign(d))
+
+
+def _cross_entropy(p: Array, target: Array) -> Any:
+    """torch clamps both logarithms at -100, and the denominator of the gradient at 1e-12."""
+    return -(target * np.maximum(np.log(p), -100) + (1 - target) * np.maximum(np.log1p(-p), -100))
+
+
+OPERATIONS: dict[str, Operation] = table(
+    entry("squared_error", lambda x, y: np.square(x - y),
+          slopes(lambda z, x, y: 2 * (x - y), lambda z, x, y: 2 * (y - x))),
+    entry("absolute_error", lambda x, y: np.abs(x - y),
+          slopes(lambda z, x, y: np.sign(x - y), lambda z, x, y: np.sign(y - x))),
+    entry("huber", _huber, slopes(lambda z, x, y, d: _huber_slope(x, y, d),
+                                  lambda z, x, y, d: -_huber_slope(x, y, d), None)),
+    entry("smooth_l1", _smooth_l1, slopes(lambda z, x, y, b: _smooth_l1_slope(x, y, b),
+                                          lambda z, x, y, b: -_smooth_l1_slope(x, y, b), None)),
+    entry("binary_cross_entropy", _cross_entropy,
+          slopes(lambda z, p, t: (p - t) / np.maximum((1 - p) * p, 1e-12), lambda z, p, t: np.log1p(-p) - np.log(p))),
+    entry("sigmoid_cross_entropy", lambda x, t: softplus(x) - x * t,
+          slopes(lambda z, x, t: sigmoid(x) - t, lambda z, x, t: -x)),
+    entry("cross_entropy_with_logits", lambda t, x: softplus(x) - x * t,
+          slopes(lambda z, t, x: -x, lambda z, t, x: sigmoid(x) - t)),
+    entry("kl_divergence", lambda x, t: xlogy(t, t) - t * x,
+          slopes(lambda z, x, t: -t, lambda z, x, t: np.log(t) + t / t - x),
+          "WL109", ((1.0, 0.0), (1.0, -1.0)), (None, 1.0)),
+    entry("poisson_nll", lambda x, t: np.exp(x) - t * x, slopes(lambda z, x, t: np.exp(x) - t, lambda z, x, t: -x),
+          "WL107", ((1000.0, 1.0),), (0.0, None)),
+)  # fmt: skip

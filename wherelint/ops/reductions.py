@@ -1,0 +1,193 @@
+"""Operations that combine the lanes: reductions, norms, softmax, running sums and dot products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from wherelint.ops.catalogue import Array, Operation
+from wherelint.ops.entries import entry, no_vjp, pullback, slopes, table, times
+
+
+def total(x: Any) -> Any:
+    """The sum over the lanes, which stay as an axis of length 1."""
+    return np.sum(x, axis=-1, keepdims=True)
+
+
+def _share_of_ties(y: Array, x: Array) -> Any:
+    hit = x == y
+    return np.where(hit, 1, 0) / np.asarray(total(hit)).astype(y.dtype)
+
+
+def _others(x: Array) -> Array:
+    """For every lane the product of the other lanes."""
+    ones = np.ones_like(x[..., :1])
+    left = np.cumprod(np.concatenate([ones, x[..., :-1]], axis=-1), axis=-1)
+    right = np.cumprod(np.concatenate([ones, x[..., :0:-1]], axis=-1), axis=-1)[..., ::-1]
+    return left * right
+
+
+def _variance(x: Array, ddof: int) -> Any:
+    return total(np.square(x - np.mean(x, axis=-1, keepdims=True))) / (x.shape[-1] - ddof)
+
+
+def _deviation_slope(x: Array, ddof: int) -> Any:
+    return 2 * (x - np.mean(x, axis=-1, keepdims=True)) / (x.shape[-1] - ddof)
+
+
+def norm(x: Array) -> Any:
+    """The 2-norm over the lanes."""
+    return np.sqrt(total(x * x))
+
+
+def _finite_maximum(x: Array) -> Any:
+    top = np.max(x, axis=-1, keepdims=True)
+    return np.where(np.isfinite(top), top, 0)
+
+
+def _logsumexp(x: Array) -> Any:
+    top = _finite_maximum(x)
+    return np.log(total(np.exp(x - top))) + top
+
+
+def _softmax(x: Array) -> Any:
+    e = np.exp(x - np.max(x, axis=-1, keepdims=True))
+    return e / total(e)
+
+
+def _log_softmax(x: Array) -> Any:
+    shifted = x - np.max(x, axis=-1, keepdims=True)
+    return shifted - np.log(total(np.exp(shifted)))
+
+
+def _reverse_cumsum(x: Any) -> Any:
+    return np.cumsum(x[..., ::-1], axis=-1)[..., ::-1]
+
+
+def _cumprod_pull(ct: Array, out: Array, x: Array) -> Array:
+    """Sum over later outputs of the product without this lane, written without a division by it."""
+    columns = [np.zeros_like(out[..., :1]) + 0 * x[..., :1]] * x.shape[-1]
+    for lane in range(x.shape[-1]):
+        without = np.cumprod(np.where(np.arange(x.shape[-1]) == lane, 1, x), axis=-1)
+        columns[lane] = np.sum((ct * without)[..., lane:], axis=-1, keepdims=True)
+    return np.concatenate(columns, axis=-1)
+
+
+def _logcumsumexp_pull(ct: Array, out: Array, x: Array) -> Array:
+    weights = np.exp(x[..., :, None] - out[..., None, :])
+    later = np.arange(x.shape[-1])[:, None] <= np.arange(x.shape[-1])[None, :]
+    return np.asarray(np.sum(np.where(later, ct[..., None, :] * weights, 0), axis=-1))
+
+
+def _normalize(x: Array, eps: Array) -> Any:
+    return x / np.maximum(norm(x), eps)
+
+
+def _normalize_pull(ct: Array, out: Array, x: Array, eps: Array) -> Array:
+    """F.normalize: x / max(norm, eps), and torch's norm has slope 0 at 0."""
+    size = norm(x)
+    unit = np.where(size == 0, 0, x / np.where(size == 0, 1, size))
+    radial = np.where(size >= eps, total(ct * x) / np.square(np.maximum(size, eps)), 0)
+    return np.asarray(ct / np.maximum(size, eps) - unit * radial)
+
+
+def _l2_normalize(x: Array, eps: Array) -> Any:
+    return x / np.sqrt(np.maximum(total(x * x), eps))
+
+
+def _l2_normalize_pull(ct: Array, out: Array, x: Array, eps: Array) -> Array:
+    size = np.sqrt(np.maximum(total(x * x), eps))
+    return np.asarray(ct / size - np.where(total(x * x) >= eps, x * total(ct * x) / size**3, 0))
+
+
+def _safe_unit(out: Array, x: Array) -> Array:
+    """x / norm, and 0 at norm 0: torch masks its norm and standard deviation there."""
+    return np.where(out == 0, 0, x / np.where(out == 0, 1, out))
+
+
+REDUCTIONS = table(
+    entry("sum", total, slopes(lambda y, x: np.ones_like(x)), mixes=True),
+    entry("mean", lambda x: np.mean(x, axis=-1, keepdims=True), slopes(lambda y, x: np.ones_like(x) / x.shape[-1]),
+          mixes=True),
+    entry("prod", lambda x: np.prod(x, axis=-1, keepdims=True), slopes(lambda y, x: _others(x)), mixes=True),
+    entry("max", lambda x: np.max(x, axis=-1, keepdims=True), slopes(_share_of_ties), mixes=True),
+    entry("min", lambda x: np.min(x, axis=-1, keepdims=True), slopes(_share_of_ties), mixes=True),
+    entry("nansum", lambda x: np.nansum(x, axis=-1, keepdims=True), slopes(lambda y, x: ~np.isnan(x)), mixes=True),
+    entry("nanmean", lambda x: np.nanmean(x, axis=-1, keepdims=True),
+          slopes(lambda y, x: np.where(np.isnan(x), 0, 1) / np.asarray(total(~np.isnan(x))).astype(y.dtype)),
+          mixes=True),
+    entry("median", lambda x: np.median(x, axis=-1, keepdims=True), slopes(_share_of_ties), mixes=True),
+    entry("any", lambda x: np.any(x, axis=-1, keepdims=True), no_vjp, mixes=True),
+    entry("all", lambda x: np.all(x, axis=-1, keepdims=True), no_vjp, mixes=True),
+    entry("count_nonzero", lambda x: np.count_nonzero(x, axis=-1, keepdims=True), no_vjp, mixes=True),
+    entry("argmax", lambda x: np.argmax(x, axis=-1, keepdims=True), no_vjp, mixes=True),
+    entry("argmin", lambda x: np.argmin(x, axis=-1, keepdims=True), no_vjp, mixes=True),
+    entry("allclose", lambda a, b: np.all(np.isclose(a, b), axis=-1, keepdims=True), no_vjp, mixes=True),
+    entry("logsumexp", _logsumexp, slopes(lambda y, x: np.exp(x - y)), "WL102", (-float("inf"),), 0.0, mixes=True),
+)  # fmt: skip
+
+NORMS = table(
+    entry("var", lambda x: _variance(x, 0), slopes(lambda y, x: _deviation_slope(x, 0)), mixes=True),
+    entry("var_unbiased", lambda x: _variance(x, 1), slopes(lambda y, x: _deviation_slope(x, 1)), mixes=True),
+    entry("std", lambda x: np.sqrt(_variance(x, 0)), slopes(lambda y, x: 0.5 / y * _deviation_slope(x, 0)),
+          "WL108", (0.0, 1.0), mixes=True,
+          torch=slopes(lambda y, x: 0.5 * _safe_unit(y, _deviation_slope(x, 0)))),
+    entry("std_unbiased", lambda x: np.sqrt(_variance(x, 1)), slopes(lambda y, x: 0.5 / y * _deviation_slope(x, 1)),
+          "WL108", (0.0, 1.0), mixes=True,
+          torch=slopes(lambda y, x: 0.5 * _safe_unit(y, _deviation_slope(x, 1)))),
+    entry("norm", norm, slopes(lambda y, x: 0.5 / y * (2 * x)), "WL108", (0.0,), 1.0, mixes=True,
+          torch=slopes(_safe_unit)),
+    entry("norm1", lambda x: total(np.abs(x)), slopes(lambda y, x: np.sign(x)), mixes=True),
+    entry("norminf", lambda x: np.max(np.abs(x), axis=-1, keepdims=True),
+          slopes(lambda y, x: np.sign(x) * _share_of_ties(y, np.abs(x))), mixes=True),
+    entry("distance", lambda a, b: norm(a - b),
+          slopes(lambda y, a, b: 0.5 / y * (2 * (a - b)), lambda y, a, b: -0.5 / y * (2 * (a - b))),
+          "WL108", ((1.0, 1.0), (0.0, 0.0)), (1.0, 0.0), mixes=True,
+          torch=slopes(lambda y, a, b: _safe_unit(y, a - b), lambda y, a, b: -_safe_unit(y, a - b))),
+    entry("pairwise_distance", lambda a, b, eps: norm(a - b + eps),
+          slopes(lambda y, a, b, eps: _safe_unit(y, a - b + eps), lambda y, a, b, eps: -_safe_unit(y, a - b + eps),
+                 None), mixes=True),
+    entry("euclidean_norm", norm, pullback(lambda ct, y, x: x / (y / ct)), "WL108", (0.0,), 1.0, mixes=True),
+    entry("l2_normalize", _l2_normalize, pullback(_l2_normalize_pull, None), mixes=True),
+    entry("normalize", _normalize, pullback(_normalize_pull, None), mixes=True),
+)  # fmt: skip
+
+
+def _broadcast_pull(other: int) -> Any:
+    def slope(out: Array, *operands: Array) -> Array:
+        return operands[other] * np.ones_like(operands[1 - other])
+
+    return times(slope)
+
+
+def _cosine(a: Array, b: Array, eps: Array) -> Any:
+    return total(a * b) / (np.maximum(norm(a), eps) * np.maximum(norm(b), eps))
+
+
+def _cosine_slope(out: Array, x: Array, other: Array, eps: Array) -> Array:
+    mine, theirs = np.maximum(norm(x), eps), np.maximum(norm(other), eps)
+    return np.asarray(other / (mine * theirs) - np.where(norm(x) >= eps, out * x / (mine * mine), 0))
+
+
+PRODUCTS = table(
+    entry("dot", lambda a, b: total(a * b), pullback(_broadcast_pull(1), _broadcast_pull(0)), mixes=True),
+    entry("linear", lambda x, w, b: total(x * w) + b,
+          pullback(times(lambda y, x, w, b: w * np.ones_like(x)), times(lambda y, x, w, b: x * np.ones_like(w)),
+                   times(lambda y, x, w, b: np.ones_like(y))), mixes=True),
+    entry("cosine_similarity", _cosine,
+          slopes(lambda y, a, b, eps: _cosine_slope(y, a, b, eps), lambda y, a, b, eps: _cosine_slope(y, b, a, eps),
+                 None), mixes=True),
+)  # fmt: skip
+
+RUNNING = table(
+    entry("softmax", _softmax, pullback(lambda ct, y, x: y * (ct - total(ct * y))),
+          "WL109", (-float("inf"),), 0.0, mixes=True),
+    entry("log_softmax", _log_softmax, pullback(lambda ct, y, x: ct - np.exp(y) * total(ct)),
+          "WL109", (-float("inf"),), 0.0, mixes=True),
+    entry("cumsum", lambda x: np.cumsum(x, axis=-1), pullback(lambda ct, y, x: _reverse_cumsum(ct)), mixes=True),
+    entry("cumprod", lambda x: np.cumprod(x, axis=-1), pullback(_cumprod_pull), mixes=True),
+    entry("logcumsumexp", lambda x: np.logaddexp.accumulate(x, axis=-1), pullback(_logcumsumexp_pull), mixes=True),
+)  # fmt: skip
+
+OPERATIONS: dict[str, Operation] = {**REDUCTIONS, **NORMS, **PRODUCTS, **RUNNING}

@@ -1,0 +1,101 @@
+"""Special functions. SciPy is imported when one of them is evaluated, and not before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from wherelint.ops.catalogue import Array, Operation
+from wherelint.ops.entries import entry, slopes, table, unary
+
+
+def scipy_special(name: str) -> Callable[..., Any]:
+    """The function of that name in scipy.special, looked up when it is called."""
+
+    def call(*operands: Any) -> Any:
+        import scipy.special
+
+        return getattr(scipy.special, name)(*operands)
+
+    return call
+
+
+gammaln, digamma, polygamma = scipy_special("gammaln"), scipy_special("digamma"), scipy_special("polygamma")
+erf, erfc, erfinv, ndtr = (scipy_special(name) for name in ("erf", "erfc", "erfinv", "ndtr"))
+xlogy, xlog1py = scipy_special("xlogy"), scipy_special("xlog1py")
+ROOT_PI, ROOT_2PI, ROOT_2 = float(np.sqrt(np.pi)), float(np.sqrt(2 * np.pi)), float(np.sqrt(2))
+
+
+def _trigamma(x: Array) -> Array:
+    return np.asarray(polygamma(1, x)).astype(x.dtype)
+
+
+def _density(x: Array) -> Any:
+    return np.exp(-0.5 * x * x) / ROOT_2PI
+
+
+def _gammainc_slope(z: Array, a: Array, x: Array) -> Any:
+    """d/dx of the regularised lower incomplete gamma function: x**(a-1) exp(-x) / gamma(a)."""
+    return np.exp(-x + (a - 1) * np.log(x) - gammaln(a))
+
+
+def _gammainc_shape_slope(z: Array, a: Array, x: Array) -> Array:
+    """d/da by central differences: finite inside the domain, nan outside; the frameworks use a series."""
+    step = np.asarray(1e-3 * np.maximum(np.abs(a), 1)).astype(a.dtype)
+    gammainc = scipy_special("gammainc")
+    return np.asarray((gammainc(a + step, x) - gammainc(a - step, x)) / (2 * step))
+
+
+def _gelu_slope(y: Array, x: Array) -> Any:
+    return ndtr(x) + x * _density(x)
+
+
+OPERATIONS: dict[str, Operation] = table(
+    unary("erf", erf, lambda y, x: 2 / ROOT_PI * np.exp(-x * x)),
+    unary("erfc", erfc, lambda y, x: -2 / ROOT_PI * np.exp(-x * x)),
+    unary("erfinv", erfinv, lambda y, x: ROOT_PI / 2 * np.exp(y * y), "WL109", (1.0, -1.0, 2.0), 0.0),
+    unary("ndtr", ndtr, lambda y, x: _density(x)),
+    unary("ndtri", scipy_special("ndtri"), lambda y, x: ROOT_2PI * np.exp(0.5 * y * y),
+          "WL109", (0.0, 1.0, 2.0), 0.5),
+    unary("log_ndtr", scipy_special("log_ndtr"), lambda y, x: np.exp(-0.5 * x * x - y) / ROOT_2PI),
+    unary("gelu", lambda x: x * ndtr(x), _gelu_slope),
+    unary("lgamma", gammaln, lambda y, x: digamma(x), "WL109", (0.0, -1.0), 1.0),
+    unary("gamma", scipy_special("gamma"), lambda y, x: y * digamma(x), "WL109", (0.0, -1.0), 1.0),
+    unary("digamma", digamma, lambda y, x: _trigamma(x), "WL109", (0.0, -1.0), 1.0),
+    entry("polygamma", lambda n, x: np.asarray(polygamma(n, x)).astype(x.dtype),
+          slopes(None, lambda z, n, x: np.asarray(polygamma(n + 1, x)).astype(x.dtype)),
+          "WL109", ((1.0, 0.0),), (None, 1.0)),
+    entry("zeta", scipy_special("zeta"), slopes(None, lambda z, x, q: -x * scipy_special("zeta")(x + 1, q)),
+          "WL109", ((2.0, 0.0),), (None, 1.0)),
+    entry("betaln", scipy_special("betaln"),
+          slopes(lambda z, a, b: digamma(a) - digamma(a + b), lambda z, a, b: digamma(b) - digamma(a + b)),
+          "WL109", ((0.0, 1.0), (1.0, 0.0)), (1.0, 1.0)),
+    entry("gammainc", scipy_special("gammainc"), slopes(_gammainc_shape_slope, _gammainc_slope),
+          "WL109", ((0.5, 0.0), (1.0, -1.0)), (1.0, 1.0)),
+    entry("gammaincc", scipy_special("gammaincc"),
+          slopes(lambda z, a, x: -_gammainc_shape_slope(z, a, x), lambda z, a, x: -_gammainc_slope(z, a, x)),
+          "WL109", ((0.5, 0.0), (1.0, -1.0)), (1.0, 1.0)),
+    unary("logit", lambda x: np.log(x / (1 - x)), lambda y, x: 1 / (x * (1 - x)), "WL109", (0.0, 1.0, -1.0), 0.5),
+    unary("entr", lambda x: np.where(x == 0, 0, -x * np.log(x)), lambda y, x: -np.log(x) - 1,
+          "WL109", (0.0, -1.0), 1.0),
+    entry("xlogy", xlogy, slopes(lambda z, x, y: np.log(y), lambda z, x, y: x / y),
+          "WL109", ((0.0, 0.0), (1.0, 0.0), (1.0, -1.0)), (None, 1.0)),
+    entry("xlog1py", xlog1py, slopes(lambda z, x, y: np.log1p(y), lambda z, x, y: x / (1 + y)),
+          "WL109", ((0.0, -1.0), (1.0, -1.0), (1.0, -2.0)), (None, 0.0)),
+    entry("xdivy", lambda x, y: np.where(x == 0, 0, x / y),
+          slopes(lambda z, x, y: np.where(x == 0, 0, 1 / y), lambda z, x, y: np.where(x == 0, 0, -z / y)),
+          "WL103", ((1.0, 0.0),), (None, 1.0)),
+    entry("rel_entr", scipy_special("rel_entr"),
+          slopes(lambda z, p, q: np.log(p / q) + 1, lambda z, p, q: -p / q),
+          "WL109", ((0.0, 1.0), (1.0, 0.0), (0.0, 0.0)), (1.0, 1.0)),
+    unary("i0", scipy_special("i0"), lambda y, x: scipy_special("i1")(x), "WL107", (1000.0,), 0.0),
+    unary("i0e", scipy_special("i0e"), lambda y, x: scipy_special("i1e")(x) - np.sign(x) * y),
+    unary("i1", scipy_special("i1"),
+          lambda y, x: scipy_special("i0")(x) - np.where(x == 0, 0.5, y / np.where(x == 0, 1, x)),
+          "WL107", (1000.0,), 0.0),
+    unary("i1e", scipy_special("i1e"),
+          lambda y, x: scipy_special("i0e")(x) - y * (np.sign(x) + np.where(x == 0, 0, 1 / np.where(x == 0, 1, x)))
+          - np.where(x == 0, 0.5, 0)),
+)  # fmt: skip

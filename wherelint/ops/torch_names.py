@@ -1,0 +1,135 @@
+"""How PyTorch spells the operations of the catalogue (torch 2.13)."""
+
+from __future__ import annotations
+
+from wherelint.ops.catalogue import Signature
+from wherelint.ops.names import names
+
+#: Functions that are also methods, where the receiver takes the place of the first operand. A trailing underscore
+#: marks the ones that have an in-place form too.
+_BOTH = """
+input: abs_ absolute_=abs neg_=negative negative_ sign_ sgn_=sign floor_ ceil_ round_ trunc_ fix_=trunc frac_
+input: positive=identity
+input: sqrt_ rsqrt_ square_ reciprocal_ exp_ exp2_ expm1_ log_ log2_ log10_ log1p_ sin_ cos_ tan_ tanh_ sinh_ cosh_
+input: asin_=arcsin arcsin_ acos_=arccos arccos_ atan_=arctan arctan_ asinh_=arcsinh arcsinh_ acosh_=arccosh arccosh_
+input: atanh_=arctanh arctanh_ sinc_ sigmoid_ relu_ erf_ erfc_ deg2rad_ rad2deg_ i0_
+input: isnan isinf isfinite isneginf isposinf signbit logical_not
+input: sum mean prod amax=max amin=min max min nansum nanmean var=var_unbiased std=std_unbiased any all count_nonzero
+input: argmax argmin median nanmedian=median norm logsumexp cumsum cumprod logcumsumexp softmax log_softmax trace=sum
+input: det slogdet=logdet logdet inverse=inv cholesky
+input: clone=identity ravel=identity reshape=identity flatten=identity squeeze=identity unsqueeze=identity t=identity
+input: transpose=identity swapaxes=identity permute=identity moveaxis=identity movedim=identity broadcast_to=identity
+input: flip=identity fliplr=identity flipud=identity roll=identity rot90=identity tile=identity triu=identity
+input: tril=identity repeat_interleave=identity real=identity conj=identity
+input other: add_ sub_=subtract subtract_ mul_=multiply multiply_ div_=divide divide_
+input other: floor_divide_ remainder_=mod fmod_ hypot_ atan2_=arctan2 arctan2_ maximum minimum fmax fmin
+input other: logaddexp logaddexp2 copysign_ xlogy_ allclose isclose
+input other: eq_=equal ne_=not_equal not_equal_ lt_=less less_ le_=less_equal less_equal_ gt_=greater greater_
+input other: ge_=greater_equal greater_equal_ logical_and_ logical_or_ logical_xor_ inner=dot matmul=dot kron=multiply
+input other: vdot=dot igamma_=gammainc igammac_=gammaincc
+input tensor: dot
+input mat2: mm=dot bmm=dot
+input vec: mv=dot
+input vec2: outer=multiply ger=multiply
+input values: heaviside_
+input exponent: pow_=power float_power_=power
+input min=-inf max=inf: clamp_=clip clip_
+input min: clamp_min_=maximum
+input max: clamp_max_=minimum
+input end weight: lerp_
+input tensor1 tensor2 value=1: addcmul_ addcdiv_
+"""
+
+
+def _expand(text: str, *, method: bool) -> str:
+    """The table of the functions or of the methods, with the in-place forms spelled out."""
+    lines = []
+    for line in text.splitlines():
+        left, _, right = line.partition(":")
+        words = []
+        for word in right.split():
+            name, _, op = word.partition("=")
+            plain = name.rstrip("_")
+            words.append(f"{plain}={op or plain}")
+            if name != plain and method:
+                words.append(f"{name}={op or plain}")
+        if method:
+            left = left.replace("input", "self", 1)
+        lines.append(f"{left}: {' '.join(words)}")
+    return "\n".join(lines)
+
+
+FUNCTIONS = {
+    **names("torch", _expand(_BOTH, method=False)),
+    **names("torch", """
+input: lgamma digamma erfinv logit
+dividend divisor: true_divide=divide
+n input: polygamma
+condition input other: where
+input: zeros_like empty_like=zeros_like full_like=zeros_like ones_like
+obj: asarray=identity
+data: tensor=identity as_tensor=identity
+tensors: atleast_1d=identity atleast_2d=identity
+a b: tensordot=dot
+input other: rsub=reverse_subtract
+x1 x2 - eps=1e-8: cosine_similarity
+x1 x2: cdist=distance
+input other: dist=distance
+x1 x2 - eps=1e-6: pairwise_distance
+input weight: prelu
+input alpha=1: celu
+input: selu
+input lambd=0.5: hardshrink
+input threshold value: threshold
+"""),
+}  # fmt: skip
+
+METHODS = {
+    **names("torch.Tensor", _expand(_BOTH, method=True)),
+    **names("torch.Tensor", """
+self: lgamma lgamma_=lgamma digamma digamma_=digamma erfinv erfinv_=erfinv logit logit_=logit
+self other: true_divide=divide true_divide_=divide dist=distance
+self: contiguous=identity view=identity view_as=identity reshape_as=identity expand=identity expand_as=identity
+self: repeat=identity type_as=identity float=identity double=identity half=identity bfloat16=identity to=identity
+self: cpu=identity cuda=identity type=identity T=identity mT=identity H=identity
+self weight: prelu
+self lambd=0.5: hardshrink
+"""),
+}  # fmt: skip
+
+FUNCTIONAL = names("torch.nn.functional", """
+input: relu relu6 sigmoid tanh logsigmoid=log_sigmoid softsign silu mish gelu hardsigmoid=hard_sigmoid
+input: hardswish=hard_silu selu tanhshrink softmax log_softmax relu_=relu selu_=selu
+input alpha=1: elu celu elu_=elu celu_=celu
+input negative_slope=0.01: leaky_relu leaky_relu_=leaky_relu
+input weight: prelu
+input min_val=-1 max_val=1: hardtanh=hard_tanh hardtanh_=hard_tanh
+input lambd=0.5: softshrink hardshrink
+input threshold value: threshold threshold_=threshold
+input beta=1 threshold=20: softplus=softplus_threshold
+input weight bias=0: linear
+input target: mse_loss=squared_error l1_loss=absolute_error binary_cross_entropy kl_div=kl_divergence
+input target: binary_cross_entropy_with_logits=sigmoid_cross_entropy poisson_nll_loss=poisson_nll
+input target - - - beta=1: smooth_l1_loss=smooth_l1
+input target - delta=1: huber_loss=huber
+input - - eps=1e-12: normalize
+x1 x2 - eps=1e-8: cosine_similarity
+x1 x2 - eps=1e-6: pairwise_distance
+""")
+
+SPECIAL = names("torch.special", """
+input: digamma psi=digamma entr erf erfc erfinv exp2 expit=sigmoid expm1 gammaln=lgamma i0 i0e i1 i1e log1p
+input: log_ndtr logit ndtr ndtri round sinc softmax log_softmax logsumexp
+input other: xlogy xlog1py zeta gammainc gammaincc
+n input: polygamma
+""")
+
+LINALG = names("torch.linalg", """
+A: cholesky inv det slogdet=logdet
+A B: solve solve_triangular=solve
+input|x|A: norm vector_norm=norm matrix_norm=norm
+input other: matmul=dot
+x y: vecdot=dot
+""")
+
+NAMES: dict[str, Signature] = {**FUNCTIONS, **METHODS, **FUNCTIONAL, **SPECIAL, **LINALG}
