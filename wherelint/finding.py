@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Union
+from typing import Literal
 
 #: A float of the witness: one number where every lane agrees, a list where the lanes differ.
-Number = Union[float, list[float]]
+Number = float | list[float]
 Confidence = Literal["high", "low"]
 Framework = Literal["jax", "torch", "tensorflow"]
 

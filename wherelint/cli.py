@@ -1,0 +1,248 @@
+"""The command line. Options in, exit status out; every decision is made elsewhere."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import click
+
+from wherelint import __version__
+from wherelint.finding import Confidence
+
+if TYPE_CHECKING:
+    from wherelint.config import Configuration, Overrides
+    from wherelint.engine import Result
+
+CLEAN, FINDINGS, FAILED, INTERRUPTED = 0, 1, 2, 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        status = cli.main(arguments, prog_name="wherelint", standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        error.show()
+        status = FAILED
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("wherelint: interrupted", err=True)
+        status = INTERRUPTED
+    return status if isinstance(status, int) else CLEAN
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "-V", "--version", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Find the `where` that protects the value and poisons the gradient.
+
+    Nothing of the checked files is imported or executed.
+    """
+
+
+@cli.command(short_help="Check files and directories (default: the working directory).")
+@click.argument("paths", nargs=-1, type=click.Path(allow_dash=True))
+@click.option(
+    "--select",
+    multiple=True,
+    metavar="CODES",
+    help="Codes or prefixes (WL1,WL203) to look for, instead of the default.",
+)
+@click.option("--extend-select", multiple=True, metavar="CODES", help="Codes or prefixes to look for as well.")
+@click.option("--ignore", multiple=True, metavar="CODES", help="Codes or prefixes to leave out.")
+@click.option(
+    "--confidence", type=click.Choice(get_args(Confidence)), help="The least confidence to show (default: high)."
+)
+@click.option("--output-format", type=click.Choice(["full", "concise", "json"]), default="full", show_default=True)
+@click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True)
+@click.option("-q", "--quiet", is_flag=True, help="Print findings and errors only.")
+@click.option("-v", "--verbose", is_flag=True, help="Say how long it took.")
+@click.option("--statistics", is_flag=True, help="Print counts by code instead of findings.")
+@click.option("--show-files", is_flag=True, help="List the files that would be checked, and stop.")
+@click.option("--exit-zero", is_flag=True, help="Exit with 0 even if there are findings.")
+@click.option(
+    "--config", type=click.Path(path_type=Path), metavar="FILE", help="Read this TOML file instead of looking for one."
+)
+@click.option("--isolated", is_flag=True, help="Ignore every configuration file.")
+@click.option(
+    "--exclude", multiple=True, metavar="PATTERNS", help="Patterns to leave out, instead of the default ones."
+)
+@click.option("--extend-exclude", multiple=True, metavar="PATTERNS", help="Patterns to leave out as well.")
+@click.option("--force-exclude", is_flag=True, help="Leave out excluded files even if they are named.")
+@click.option(
+    "--respect-gitignore/--no-respect-gitignore", default=None, help="Whether .gitignore files count (default: yes)."
+)
+@click.option("--stdin-filename", metavar="NAME", help="The name of what is read from standard input (PATHS is -).")
+@click.option("-j", "--jobs", type=click.IntRange(min=1), help="Number of processes (default: by the number of files).")
+@click.option("--no-cache", is_flag=True, help="Do not read or write a cache (this version keeps none).")
+@click.option(
+    "--cache-dir",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Where a cache is kept (this version keeps none).",
+)
+def check(**options: Any) -> int:
+    """Check files and directories (default: the working directory; - is standard input).
+
+    Exits with 0 if there is nothing to show, 1 if there are findings, 2 if something could not be checked.
+    """
+    from wherelint.config import ConfigError, Configuration
+
+    try:
+        overrides = _overrides(options)
+        configuration = Configuration(overrides, options["config"], options["isolated"])
+        return _check(options, configuration)
+    except ConfigError as error:
+        raise click.ClickException(str(error)) from None
+    except BrokenPipeError:
+        # The reader of the output has seen enough. What is still buffered has nowhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FINDINGS
+
+
+@cli.command()
+@click.argument("codes", nargs=-1, required=True, metavar="CODE...")
+def explain(codes: Sequence[str]) -> None:
+    """Print the documentation of a rule."""
+    from wherelint import rules
+    from wherelint.config import did_you_mean
+
+    known = {name: rule for rule in rules.RULES for name in (rule.code, rule.name)}
+    for code in codes:
+        rule = known.get(code.upper()) or known.get(code.lower())
+        if rule is None:
+            raise click.ClickException(f"there is no rule {code!r}{did_you_mean(code.upper(), rules.codes())}")
+        state = "on by default" if rule.default else "off by default"
+        click.echo(f"# {rule.code} {rule.name} ({state})\n\n{rule.doc.strip()}\n")
+
+
+@cli.command("rules")
+@click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def list_rules(output_format: str) -> None:
+    """List the rules."""
+    from wherelint import rules
+
+    if output_format == "json":
+        import json
+
+        keys = ("code", "name", "summary", "default")
+        click.echo(json.dumps([{key: getattr(rule, key) for key in keys} for rule in rules.RULES], indent=2))
+        return
+    names = max(len(rule.name) for rule in rules.RULES)
+    for rule in rules.RULES:
+        click.echo(f"{rule.code}  {rule.name:<{names}}  {'on ' if rule.default else 'off'}  {rule.summary}")
+
+
+def _overrides(options: dict[str, Any]) -> Overrides:
+    from wherelint.config import Overrides, parse_codes
+
+    def codes(option: str) -> tuple[str, ...]:
+        return parse_codes(_commas(options[option]), f"--{option.replace('_', '-')}")
+
+    return Overrides(
+        select=codes("select") if options["select"] else None,
+        extend_select=codes("extend_select"),
+        ignore=codes("ignore"),
+        confidence=options["confidence"],
+        exclude=_commas(options["exclude"]) if options["exclude"] else None,
+        extend_exclude=_commas(options["extend_exclude"]),
+        respect_gitignore=options["respect_gitignore"],
+    )
+
+
+def _check(options: dict[str, Any], configuration: Configuration) -> int:
+    from wherelint import files
+
+    paths = options["paths"] or (".",)
+    if "-" in paths:
+        if len(paths) > 1:
+            raise click.UsageError("standard input (-) cannot be combined with other paths")
+        if options["show_files"]:
+            click.echo(options["stdin_filename"] or "-")
+            return CLEAN
+        return _report(_check_stdin(options["stdin_filename"], configuration), options)
+    targets, problems = files.discover(paths, configuration, force_exclude=options["force_exclude"])
+    if options["show_files"]:
+        click.echo("".join(f"{target.name}\n" for target in targets), nl=False)
+        return FAILED if problems else CLEAN
+    from wherelint import engine
+
+    with _Progress(len(targets), options["quiet"]) as progress:
+        result = engine.check_targets(targets, options["jobs"], progress)
+    return _report(engine.add_problems(result, problems), options)
+
+
+def _check_stdin(filename: str | None, configuration: Configuration) -> Result:
+    from wherelint import engine
+
+    name = filename or "-"
+    settings = configuration.settings(Path(os.path.abspath(name)).parent)
+    report = engine.check_source(sys.stdin.buffer.read(), name, settings)
+    return engine.Result((report,), 1, 0.0)
+
+
+def _report(result: Result, options: dict[str, Any]) -> int:
+    from wherelint import rules
+    from wherelint.report import json, text
+
+    color = _color(options["color"])
+    width = min(shutil.get_terminal_size().columns, 120) if sys.stdout.isatty() else 80
+    quiet, style = options["quiet"], options["output_format"]
+    findings, problems = result.findings, result.problems
+    if style == "json":
+        click.echo(json.render(findings))
+    elif options["statistics"]:
+        click.echo("".join(f"{line}\n" for line in text.statistics(findings)), nl=False)
+    elif style == "concise":
+        text.write(map(text.concise, findings), sys.stdout, color=color)
+    else:
+        helps = {rule.code: rule.help for rule in rules.RULES}
+        for report in result.reports:
+            text.write(text.full(report, helps, width), sys.stdout, color=color)
+    if style != "json" and not quiet:
+        click.echo(text.summary(findings, result.hidden, result.files))
+    sys.stdout.flush()
+    for problem in problems:
+        if problem.error or not quiet:
+            click.echo(text.problem_line(problem), err=True)
+    if options["verbose"]:
+        click.echo(f"{result.files} files in {result.seconds:.2f} s", err=True)
+    if any(problem.error for problem in problems):
+        return FAILED
+    return FINDINGS if findings and not options["exit_zero"] else CLEAN
+
+
+class _Progress:
+    """A counter on the terminal while many files are checked."""
+
+    def __init__(self, total: int, quiet: bool) -> None:
+        self._total = total
+        self._shown = total > 50 and not quiet and sys.stderr.isatty()
+
+    def __enter__(self) -> Callable[[int], None]:
+        return self._update
+
+    def __exit__(self, *_: object) -> None:
+        if self._shown:
+            click.echo("\r\033[K", nl=False, err=True)
+
+    def _update(self, done: int) -> None:
+        if self._shown and done % 10 == 0:
+            click.echo(f"\rchecking {done}/{self._total}", nl=False, err=True)
+
+
+def _commas(items: Iterable[str]) -> tuple[str, ...]:
+    return tuple(part.strip() for item in items for part in item.split(",") if part.strip())
+
+
+def _color(choice: str) -> bool:
+    if choice != "auto":
+        return choice == "always"
+    return sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"

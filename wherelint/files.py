@@ -1,0 +1,134 @@
+"""Which files are checked: what is named, and the Python files below the directories that are named."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pathspec import GitIgnoreSpec
+
+from wherelint.config import Configuration, Settings, relative_to
+from wherelint.finding import Problem
+
+
+@dataclass(frozen=True)
+class Target:
+    """A file to check: its name in the output, and its settings."""
+
+    name: str
+    settings: Settings
+
+
+def discover(
+    paths: Iterable[str], configuration: Configuration, *, force_exclude: bool = False
+) -> tuple[list[Target], list[Problem]]:
+    """The files to check in a stable order, each once, and what could not be read.
+
+    A file that is named is checked whatever its name and the excludes say, unless ``force_exclude``.
+    """
+    walk = _Walk(configuration)
+    for name in paths:
+        path = Path(os.path.abspath(name))
+        if path.is_dir():
+            walk.directory(path)
+        elif not path.exists():
+            walk.problems.append(Problem(name, "no such file or directory"))
+        elif path.suffix == ".ipynb":
+            walk.problems.append(Problem(name, "notebooks are not checked yet"))
+        elif not (force_exclude and _excluded(path, walk.configuration.settings(path.parent))):
+            walk.add(path)
+    return [walk.targets[path] for path in sorted(walk.targets)], walk.problems
+
+
+def display_name(path: Path) -> str:
+    """The path as it is printed: relative to the working directory where it lies below it."""
+    return (path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path).as_posix()
+
+
+class _Walk:
+    """Collects files; ``ignores`` on the way down are (directory, its .gitignore)."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self.configuration = configuration
+        self.targets: dict[Path, Target] = {}
+        self.problems: list[Problem] = []
+
+    def add(self, path: Path) -> None:
+        self.targets.setdefault(path, Target(display_name(path), self.configuration.settings(path.parent)))
+
+    def directory(self, top: Path) -> None:
+        """Walk a directory that was named: the patterns that exclude it as a whole do not count below it."""
+        above = [parent for parent in reversed(top.parents) if parent in _repository(top)]
+        ignores = [found for parent in above if (found := _gitignore(parent, but_not=top))]
+        stack = [(top, ignores)]
+        while stack:
+            directory, ignores = stack.pop()
+            settings = self.configuration.settings(directory)
+            spec = GitIgnoreSpec.from_lines(
+                _without((*settings.exclude, *settings.extend_exclude), relative_to(top, settings.root))
+            )
+            own = _gitignore(directory) if settings.respect_gitignore else None
+            ignores = [*ignores, own] if own else ignores
+            for entry in self._entries(directory):
+                path = directory / entry.name
+                is_directory = entry.is_dir(follow_symlinks=False)
+                if spec.match_file(relative_to(path, settings.root) + "/" * is_directory):
+                    continue
+                if settings.respect_gitignore and _ignored(path, is_directory, ignores):
+                    continue
+                if is_directory:
+                    stack.append((path, ignores))
+                elif path.suffix == ".py" and path.is_file():
+                    self.add(path)
+
+    def _entries(self, directory: Path) -> list[os.DirEntry[str]]:
+        try:
+            with os.scandir(directory) as entries:
+                return list(entries)
+        except OSError as error:
+            self.problems.append(Problem(display_name(directory), f"cannot read the directory: {error.strerror}"))
+            return []
+
+
+def _excluded(path: Path, settings: Settings) -> bool:
+    spec = GitIgnoreSpec.from_lines((*settings.exclude, *settings.extend_exclude))
+    return spec.match_file(relative_to(path, settings.root))
+
+
+def _without(patterns: Iterable[str], directory: str) -> Iterator[str]:
+    """The patterns that do not match the directory itself."""
+    for pattern in patterns:
+        if directory == "." or not GitIgnoreSpec.from_lines([pattern]).match_file(directory + "/"):
+            yield pattern
+
+
+def _repository(directory: Path) -> frozenset[Path]:
+    """The directories from the root of the git repository down to this one; none outside a repository."""
+    chain = [directory, *directory.parents]
+    for index, parent in enumerate(chain):
+        if (parent / ".git").exists():
+            return frozenset(chain[: index + 1])
+    return frozenset()
+
+
+def _gitignore(directory: Path, but_not: Path | None = None) -> tuple[Path, GitIgnoreSpec] | None:
+    lines: list[str] = []
+    for file in (directory / ".git" / "info" / "exclude", directory / ".gitignore"):
+        try:
+            lines += file.read_text(encoding="utf-8", errors="replace").splitlines()
+        except OSError:
+            continue
+    if but_not is not None:
+        lines = list(_without(lines, relative_to(but_not, directory)))
+    return (directory, GitIgnoreSpec.from_lines(lines)) if lines else None
+
+
+def _ignored(path: Path, is_directory: bool, ignores: Iterable[tuple[Path, GitIgnoreSpec]]) -> bool:
+    """The last file with an opinion wins, so that a nested .gitignore can take a file back in."""
+    ignored = False
+    for directory, spec in ignores:
+        verdict = spec.check_file(relative_to(path, directory) + "/" * is_directory).include
+        ignored = ignored if verdict is None else verdict
+    return ignored

@@ -1,0 +1,87 @@
+"""The machine-readable report: a list of findings, strict JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from wherelint.finding import Edit, Finding, Fix, Location, Number, Selection, Witness
+
+URL = "https://github.com/wherelint/wherelint#{code}"
+
+
+def render(findings: Iterable[Finding]) -> str:
+    """The findings as a JSON array, one key a line; an empty run is ``[]``."""
+    return json.dumps([as_dict(finding) for finding in findings], indent=2, allow_nan=False)
+
+
+def as_dict(finding: Finding) -> dict[str, Any]:
+    """One finding in JSON's types."""
+    return {
+        "code": finding.code,
+        "name": finding.name,
+        "message": finding.message,
+        "filename": finding.filename,
+        "location": _location(finding.location),
+        "end_location": _location(finding.end_location),
+        "select": _selection(finding.select),
+        "related": [_selection(selection) for selection in finding.related],
+        "function": finding.function,
+        "framework": finding.framework,
+        "modes": list(finding.modes),
+        "op": finding.op,
+        "confidence": finding.confidence,
+        "witness": _witness(finding.witness) if finding.witness else None,
+        "noqa_row": finding.noqa_row,
+        "url": URL.format(code=finding.code.lower()),
+        "fix": _fix(finding.fix) if finding.fix else None,
+        "confirmation": None,
+    }
+
+
+def _location(location: Location) -> dict[str, int]:
+    return {"row": location.row, "column": location.column}
+
+
+def _selection(selection: Selection) -> dict[str, Any]:
+    return {
+        "kind": selection.kind,
+        "location": _location(selection.location),
+        "end_location": _location(selection.end_location),
+    }
+
+
+def _witness(witness: Witness) -> dict[str, Any]:
+    return {
+        "inputs": _numbers(witness.inputs),
+        "value": _number(witness.value),
+        "gradient": _numbers(witness.gradient),
+    }
+
+
+def _numbers(numbers: Mapping[str, Number]) -> dict[str, Any]:
+    return {name: _number(number) for name, number in numbers.items()}
+
+
+def _number(number: Number) -> object:
+    if isinstance(number, list):
+        return [_number(item) for item in number]
+    return float(number) if math.isfinite(number) else str(float(number))
+
+
+def _fix(fix: Fix) -> dict[str, Any]:
+    return {
+        "applicability": fix.applicability,
+        "message": fix.message,
+        "edits": [_edit(edit) for edit in fix.edits],
+    }
+
+
+def _edit(edit: Edit) -> dict[str, Any]:
+    return {
+        "content": edit.content,
+        "location": _location(edit.location),
+        "end_location": _location(edit.end_location),
+    }

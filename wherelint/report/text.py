@@ -1,0 +1,147 @@
+"""The reports for people: ``full`` with a code frame, ``concise`` with a line a finding, and the last lines."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TextIO
+
+from wherelint.finding import FileReport, Finding, Number, Problem, Witness
+from wherelint.report.frame import Line, frame
+
+#: What rich makes of the styles; plain text ignores them.
+_STYLES = {
+    "path": "bold",
+    "code_name": "bold red",
+    "gutter": "blue",
+    "operation": "bold red",
+    "selection": "bold yellow",
+    "label": "bold cyan",
+    "dim": "dim",
+}
+
+
+def full(report: FileReport, helps: Mapping[str, str], width: int) -> list[Line]:
+    """Every finding of a file with its code frame; ``helps`` says by code what to do about it."""
+    lines: list[Line] = []
+    for finding in report.findings:
+        confidence = [(" (low confidence)", "dim")] if finding.confidence == "low" else []
+        title = [(_place(finding), "path"), (": ", ""), (f"{finding.code} {finding.name}", "code_name"), *confidence]
+        lines.append(title)
+        lines += frame(report.text, finding, width)
+        for label, sentence in _notes(finding, helps):
+            lines += _wrapped(label, sentence, width)
+        lines.append([])
+    return lines
+
+
+def concise(finding: Finding) -> Line:
+    """``path:row:column: CODE message``."""
+    confidence = " (low confidence)" if finding.confidence == "low" else ""
+    return [(_place(finding), "path"), (": ", ""), (finding.code, "code_name"), (f" {finding.message}{confidence}", "")]
+
+
+def problem_line(problem: Problem) -> str:
+    """One line for what could not be checked."""
+    place = f":{problem.location.row}:{problem.location.column}" if problem.location else ""
+    return f"{'error' if problem.error else 'warning'}: {problem.filename}{place}: {problem.message}"
+
+
+def summary(findings: Sequence[Finding], hidden: int, files: int) -> str:
+    """The last lines: how much was found, and how much was not shown."""
+    found = f"{len(findings) or 'no'} finding{'s' * (len(findings) != 1)}"
+    where = len({finding.filename for finding in findings})
+    spread = f" in {_count(where, 'file')}" if where > 1 else ""
+    lines = [f"{found.capitalize()}{spread}, {_count(files, 'file')} checked."]
+    if hidden:
+        verb = "is" if hidden == 1 else "are"
+        lines.append(f"{_count(hidden, 'finding')} of low confidence {verb} hidden; see with --confidence low.")
+    return "\n".join(lines)
+
+
+def statistics(findings: Iterable[Finding]) -> list[str]:
+    """Counts by code, the most frequent first."""
+    counts = Counter((finding.code, finding.name) for finding in findings)
+    return [
+        f"{count:>6}  {code}  {name}" for (code, name), count in sorted(counts.items(), key=lambda i: (-i[1], i[0]))
+    ]
+
+
+def witness_sentence(witness: Witness) -> str:
+    """``at x = 0.0 the value is 0.0 and the gradient with respect to x is nan``."""
+    inputs = _and([f"{name} = {_number(value)}" for name, value in witness.inputs.items()])
+    bad = {name: value for name, value in witness.gradient.items() if not _finite(value)} or dict(witness.gradient)
+    by_value: dict[str, list[str]] = {}
+    for name, value in bad.items():
+        by_value.setdefault(_number(value), []).append(name)
+    gradients = [f"with respect to {_and(names)} is {value}" for value, names in by_value.items()]
+    return (
+        f"{f'at {inputs} ' if inputs else ''}the value is {_number(witness.value)} and the gradient {_and(gradients)}"
+    )
+
+
+def write(lines: Iterable[Line], stream: TextIO, *, color: bool) -> None:
+    """Print lines, with colours if asked; the text is the same either way."""
+    if not color:
+        stream.writelines("".join(text for text, _ in line).rstrip() + "\n" for line in lines)
+        return
+    from rich.console import Console
+    from rich.text import Text
+    from rich.theme import Theme
+
+    console = Console(file=stream, force_terminal=True, highlight=False, soft_wrap=True, theme=Theme(_STYLES))
+    for line in lines:
+        console.print(Text.assemble(*((text, style if style in _STYLES else "") for text, style in line)), emoji=False)
+
+
+def _notes(finding: Finding, helps: Mapping[str, str]) -> Iterable[tuple[str, str]]:
+    yield "why", finding.message
+    if finding.witness is not None:
+        yield "witness", witness_sentence(finding.witness)
+    if finding.framework == "tensorflow" and finding.modes:
+        yield "mode", _mode_sentence(finding.modes)
+    if finding.fix is not None:
+        yield "help", finding.fix.message
+    elif finding.code in helps:
+        yield "help", helps[finding.code]
+
+
+def _mode_sentence(modes: Sequence[str]) -> str:
+    if tuple(modes) == ("xla",):
+        return "under XLA only (jit_compile=True); in eager mode this gradient is finite"
+    if "xla" not in modes:
+        return "in eager mode only; under XLA this gradient is finite"
+    return "both in eager mode and under XLA"
+
+
+def _wrapped(label: str, sentence: str, width: int) -> list[Line]:
+    hanging = " " * (len(label) + 4)
+    room = max(width - len(hanging), 20)
+    first, *rest = textwrap.wrap(sentence, room, break_long_words=False, break_on_hyphens=False) or [""]
+    return [[("  ", ""), (f"{label}:", "label"), (f" {first}", "")], *([(hanging + line, "")] for line in rest)]
+
+
+def _place(finding: Finding) -> str:
+    return f"{finding.filename}:{finding.location.row}:{finding.location.column}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
+def _and(parts: Sequence[str]) -> str:
+    return ", ".join(parts[:-1]) + " and " + parts[-1] if len(parts) > 1 else "".join(parts)
+
+
+def _finite(number: Number) -> bool:
+    return all(map(math.isfinite, number)) if isinstance(number, list) else math.isfinite(number)
+
+
+def _number(number: Number) -> str:
+    if isinstance(number, list):
+        return f"[{', '.join(map(_number, number))}]"
+    # Probes are float32: more digits than these are noise.
+    short = float(f"{number:.7g}")
+    return repr(short)
