@@ -33,8 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         error.show()
         status = FAILED
     except (click.Abort, KeyboardInterrupt):
-        click.echo("wherelint: interrupted", err=True)
-        status = INTERRUPTED
+        status = _interrupted()
     return status if isinstance(status, int) else CLEAN
 
 
@@ -105,6 +104,9 @@ def check(**options: Any) -> int:
         # The reader of the output has seen enough. What is still buffered has nowhere to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FINDINGS
+    except KeyboardInterrupt:
+        # Before click sees it, which would print an empty line.
+        return _interrupted()
 
 
 @cli.command()
@@ -118,7 +120,7 @@ def explain(codes: Sequence[str]) -> None:
     for code in codes:
         rule = known.get(code.upper()) or known.get(code.lower())
         if rule is None:
-            raise click.ClickException(f"there is no rule {code!r}{did_you_mean(code.upper(), rules.codes())}")
+            raise click.ClickException(f"there is no rule {code!r}{did_you_mean(code.upper(), rules.codes(), 0.8)}")
         state = "on by default" if rule.default else "off by default"
         click.echo(f"# {rule.code} {rule.name} ({state})\n\n{rule.doc.strip()}\n")
 
@@ -236,6 +238,11 @@ class _Progress:
     def _update(self, done: int) -> None:
         if self._shown and done % 10 == 0:
             click.echo(f"\rchecking {done}/{self._total}", nl=False, err=True)
+
+
+def _interrupted() -> int:
+    click.echo("wherelint: interrupted", err=True)
+    return INTERRUPTED
 
 
 def _commas(items: Iterable[str]) -> tuple[str, ...]:

@@ -181,14 +181,14 @@ def parse_codes(items: Iterable[str], where: str) -> tuple[str, ...]:
     for item in items:
         prefix = item.strip().upper()
         if prefix != "ALL" and not (prefix and any(code.startswith(prefix) for code in rules.codes())):
-            raise ConfigError(f"{where}: no rule starts with {item!r}{did_you_mean(prefix, rules.codes())}")
+            raise ConfigError(f"{where}: no rule starts with {item!r}{did_you_mean(prefix, rules.codes(), 0.8)}")
         prefixes.append("" if prefix == "ALL" else prefix)
     return tuple(prefixes)
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
+def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     """``; did you mean ...?`` with the nearest known word, or nothing."""
-    nearest = get_close_matches(word, list(known), n=1, cutoff=0.5)
+    nearest = get_close_matches(word, list(known), n=1, cutoff=cutoff)
     return f"; did you mean {nearest[0]!r}?" if nearest else ""
 
 

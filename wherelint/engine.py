@@ -121,7 +121,12 @@ class _UndecodableError(Exception):
 def _decode(content: bytes) -> str:
     """The text as Python reads it: by the byte order mark or the coding comment, UTF-8 otherwise (PEP 263)."""
     try:
-        encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
+        try:
+            encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
+        except SyntaxError:
+            # Either the coding comment is wrong, or the first lines are not UTF-8: then this says where.
+            content.decode()
+            raise
         text = content.decode(encoding)
     except SyntaxError as error:
         raise _UndecodableError(f"cannot decode the file: {error.msg}") from None

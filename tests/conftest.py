@@ -1,0 +1,107 @@
+"""Fixtures for the parts around the detection: a stand-in for it, and a project to run in."""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from wherelint import rules, source
+from wherelint.cli import main
+from wherelint.finding import Finding, Location, Problem, Selection, Witness
+from wherelint.source.options import DetectOptions
+
+Run = Callable[..., tuple[int, str, str]]
+
+#: A file with one finding, for the stand-in and for the real detection.
+UNSAFE = """\
+import jax.numpy as jnp
+
+
+def f(x):
+    return jnp.where(x > 0, jnp.sqrt(x), 0.0)
+"""
+SAFE = "import jax.numpy as jnp\n\n\ndef f(x):\n    return jnp.sin(x)\n"
+
+
+def detect(text: str, filename: str, options: DetectOptions) -> tuple[list[Finding], list[Problem]]:
+    """A finding for every ``sqrt`` inside of a ``where``; low confidence below a function whose name has ``low``."""
+    findings: list[Finding] = []
+    for function in [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]:
+        calls = [n for n in ast.walk(function) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)]
+        for where in [call for call in calls if call.func.attr == "where"]:
+            for sqrt in [
+                n for n in ast.walk(where) if isinstance(n, ast.Call) and n in calls and n.func.attr == "sqrt"
+            ]:
+                findings.append(_finding(filename, function.name, where, sqrt))
+    findings += [_opt_in(finding, code) for finding in findings[:1] for code in sorted(options.opt_in)]
+    problems = [Problem(filename, "gave up on g", Location(1, 1), error=False)] if "def gave_up" in text else []
+    return findings[::-1], problems
+
+
+def _finding(filename: str, function: str, where: ast.Call, sqrt: ast.Call) -> Finding:
+    def place(node: ast.expr) -> tuple[Location, Location]:
+        return Location(node.lineno, node.col_offset + 1), Location(node.end_lineno, node.end_col_offset + 1)
+
+    return Finding(
+        "WL101",
+        "unmasked-sqrt",
+        rules.message("WL101", "sqrt", "where", "jax"),
+        filename,
+        *place(sqrt),
+        Selection("where", *place(where)),
+        function,
+        "jax",
+        "sqrt",
+        "low" if "low" in function else "high",
+        Witness({"x": 0.0}, 0.0, {"x": float("nan")}),
+        sqrt.lineno,
+    )
+
+
+def _opt_in(finding: Finding, code: str) -> Finding:
+    from dataclasses import replace
+
+    return replace(finding, code=code, name=rules.get(code).name)
+
+
+@pytest.fixture
+def fake_detect(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "detect", detect, raising=False)
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory, reported as the root of a repository so that nothing above it counts."""
+    (tmp_path / ".git").mkdir()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def run(project: Path, fake_detect: None, capsys: pytest.CaptureFixture[str]) -> Run:
+    """``status, output, errors = run("check", "a.py")`` in the project, with the stand-in."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        status = main(arguments)
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return run
+
+
+def environment() -> dict[str, str]:
+    """For a child process: it imports the checkout under test, wherever it runs."""
+    paths = [str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH", "")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+
+def write(root: Path, files: dict[str, str]) -> None:
+    """Write files below a directory."""
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")

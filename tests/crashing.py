@@ -1,0 +1,35 @@
+"""Functions for worker processes, which import them by name."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+
+def square(item: int) -> int:
+    return item * item
+
+
+def square_slowly(item: int) -> int:
+    time.sleep(0.01 * (item % 3))
+    return item * item
+
+
+def die_at_seven(item: int) -> int:
+    if item == 7:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return item * item
+
+
+def die_always(item: int) -> int:
+    os._exit(3)
+
+
+def sleep(item: int) -> int:
+    time.sleep(60)
+    return item
+
+
+def raise_error(item: int) -> int:
+    raise ValueError(str(item))

@@ -1,0 +1,275 @@
+"""The command: options, output, exit status."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import SAFE, UNSAFE, Run, environment, write
+
+from wherelint import __version__, files, rules, source
+from wherelint.cli import main
+
+LOW = UNSAFE.replace("def f", "def f_low")
+BROKEN = "def f(:\n"
+HIDDEN = "1 finding of low confidence is hidden; see with --confidence low.\n"
+
+
+def test_clean(run: Run, project: Path) -> None:
+    write(project, {"a.py": SAFE})
+    assert run("check") == (0, "No findings, 1 file checked.\n", "")
+
+
+def test_findings(run: Run, project: Path) -> None:
+    write(project, {"a.py": UNSAFE, "b/c.py": UNSAFE})
+    status, output, errors = run("check", "b", "a.py")
+    assert (status, errors) == (1, "")
+    assert output.startswith("a.py:5:29: WL101 unmasked-sqrt\n  |\n5 |     return jnp.where(")
+    assert output.endswith("2 findings in 2 files, 2 files checked.\n")
+
+
+def test_concise(run: Run, project: Path) -> None:
+    write(project, {"a.py": UNSAFE})
+    status, output, _ = run("check", "--output-format", "concise", "-q")
+    message = rules.message("WL101", "sqrt", "where", "jax")
+    assert (status, output) == (1, f"a.py:5:29: WL101 {message}\n")
+
+
+def test_json(run: Run, project: Path) -> None:
+    write(project, {"a.py": UNSAFE, "b.py": BROKEN})
+    status, output, errors = run("check", "--output-format", "json")
+    assert status == 2
+    assert [(f["code"], f["filename"]) for f in json.loads(output)] == [("WL101", "a.py")]
+    assert errors.startswith("error: b.py:1:7: does not parse as Python 3.")
+    (project / "a.py").write_text(SAFE)
+    (project / "b.py").unlink()
+    assert run("check", "--output-format", "json")[:2] == (0, "[]\n")
+
+
+def test_statistics(run: Run, project: Path) -> None:
+    write(project, {"a.py": UNSAFE})
+    assert run("check", "--statistics", "-q")[:2] == (1, "     1  WL101  unmasked-sqrt\n")
+
+
+def test_low_confidence(run: Run, project: Path) -> None:
+    write(project, {"a.py": LOW})
+    assert run("check") == (0, f"No findings, 1 file checked.\n{HIDDEN}", "")
+    assert run("check", "-q") == (0, "", "")
+    status, output, _ = run("check", "--confidence", "low")
+    assert status == 1
+    assert "(low confidence)" in output
+    write(project, {"pyproject.toml": "[tool.wherelint]\nconfidence = 'low'\n"})
+    assert run("check")[0] == 1
+    assert run("check", "--confidence", "high")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "status"),
+    [
+        (("--select", "WL1"), 1),
+        (("--select", "WL2,wl101"), 1),
+        (("--select", "WL2", "--select", "WL101"), 1),
+        (("--select", "WL2"), 0),
+        (("--select", "WL2", "--extend-select", "WL101"), 1),
+        (("--ignore", "WL101"), 0),
+        (("--ignore", "WL1", "--extend-select", "WL101"), 1),
+        (("--ignore", "WL2,WL3"), 1),
+        (("--exit-zero",), 0),
+    ],
+    ids=str,
+)
+def test_selection(run: Run, project: Path, options: tuple[str, ...], status: int) -> None:
+    write(project, {"a.py": UNSAFE})
+    assert run("check", *options)[0] == status
+
+
+def test_configuration_of_the_project(run: Run, project: Path) -> None:
+    write(project, {"pyproject.toml": "[tool.wherelint]\nignore = ['WL101']\n", "a.py": UNSAFE, "etc/other.toml": ""})
+    assert run("check")[0] == 0
+    assert run("check", "--isolated")[0] == 1
+    assert run("check", "--config", "etc/other.toml")[0] == 1
+    assert run("check", "--select", "WL101")[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (("check", "--select", "WL9"), "Error: --select: no rule starts with 'WL9'\n"),
+        (("check", "--ignore", "WL1O5"), "Error: --ignore: no rule starts with 'WL1O5'; did you mean 'WL105'?\n"),
+        (("check", "--config", "nowhere.toml"), "Error: nowhere.toml: no such file\n"),
+        (("explain", "WL999"), "Error: there is no rule 'WL999'\n"),
+        (("explain", "WL1O5"), "Error: there is no rule 'WL1O5'; did you mean 'WL105'?\n"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(run: Run, arguments: tuple[str, ...], error: str) -> None:
+    assert run(*arguments) == (2, "", error)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("check", "--no-such-option"),
+        ("chekc",),
+        ("check", "-", "a.py"),
+        ("check", "-j", "0"),
+        ("check", "--confidence", "no"),
+    ],
+)
+def test_usage_errors(run: Run, arguments: tuple[str, ...]) -> None:
+    status, output, errors = run(*arguments)
+    assert (status, output) == (2, "")
+    assert errors.startswith("Usage: wherelint")
+
+
+def test_a_bad_configuration_file(run: Run, project: Path) -> None:
+    write(project, {"pyproject.toml": "[tool.wherelint]\nselct = []\n", "a.py": SAFE})
+    status, output, errors = run("check")
+    assert (status, output) == (2, "")
+    assert errors == (f"Error: {project}/pyproject.toml: [tool.wherelint] has no key 'selct'; did you mean 'select'?\n")
+    assert run("check", "--isolated")[0] == 0
+
+
+def test_a_file_that_cannot_be_checked_does_not_keep_the_others(run: Run, project: Path) -> None:
+    write(project, {"a.py": BROKEN, "c.py": UNSAFE})
+    (project / "b.py").write_bytes(b"'\xff'")
+    status, output, errors = run("check", ".", "nowhere")
+    assert status == 2
+    assert "c.py:5:29: WL101" in output
+    assert [line.split(": ")[:2] for line in errors.splitlines()] == [
+        ["error", "nowhere"],
+        ["error", "a.py:1:7"],
+        ["error", "b.py:1:2"],
+    ]
+    assert run("check", "--exit-zero")[0] == 2
+
+
+def test_a_block_that_was_given_up_is_a_warning(run: Run, project: Path) -> None:
+    write(project, {"a.py": "def gave_up(): pass\n"})
+    assert run("check") == (0, "No findings, 1 file checked.\n", "warning: a.py:1:1: gave up on g\n")
+    assert run("check", "-q") == (0, "", "")
+
+
+def test_show_files(run: Run, project: Path) -> None:
+    write(project, {"b.py": BROKEN, "a.py": UNSAFE, "build/c.py": ""})
+    assert run("check", "--show-files") == (0, "a.py\nb.py\n", "")
+
+
+def test_excludes(run: Run, project: Path) -> None:
+    write(project, {"a.py": UNSAFE, "build/b.py": UNSAFE})
+    assert run("check", "--show-files", "--exclude", "a.py")[1] == "build/b.py\n"
+    assert run("check", "--show-files", "--extend-exclude", "a.*,b.*")[1] == ""
+    assert run("check", "--show-files", "build/b.py")[1] == "build/b.py\n"
+    assert run("check", "--show-files", "--force-exclude", "build/b.py")[1] == ""
+
+
+def test_options_of_a_cache_are_accepted(run: Run, project: Path) -> None:
+    write(project, {"a.py": UNSAFE})
+    assert run("check", "--no-cache", "--cache-dir", "somewhere")[0] == 1
+    assert not (project / "somewhere").exists()
+
+
+def test_verbose(run: Run, project: Path) -> None:
+    write(project, {"a.py": SAFE})
+    assert " s\n" in run("check", "-v")[2]
+
+
+def test_color(run: Run, project: Path) -> None:
+    write(project, {"a.py": UNSAFE})
+    assert "\x1b[" in run("check", "--color", "always")[1]
+    assert "\x1b[" not in run("check", "--color", "never")[1]
+
+
+class TestStandardInput:
+    def check(self, monkeypatch: pytest.MonkeyPatch, run: Run, text: str, *options: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        return run("check", "-", *options)
+
+    def test_findings(self, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+        status, output, _ = self.check(monkeypatch, run, UNSAFE, "--output-format", "concise")
+        assert status == 1
+        assert output.startswith("-:5:29: WL101 ")
+        assert output.endswith("1 finding, 1 file checked.\n")
+
+    def test_clean(self, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+        assert self.check(monkeypatch, run, SAFE)[0] == 0
+
+    def test_syntax_error(self, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+        status, _, errors = self.check(monkeypatch, run, BROKEN, "--stdin-filename", "x.py")
+        assert status == 2
+        assert errors.startswith("error: x.py:1:7: ")
+
+    def test_the_filename_finds_the_configuration(
+        self, monkeypatch: pytest.MonkeyPatch, run: Run, project: Path
+    ) -> None:
+        config = "[tool.wherelint]\nper-file-ignores = { 'gen_*.py' = ['WL101'] }\n"
+        write(project, {"sub/pyproject.toml": config})
+        assert self.check(monkeypatch, run, UNSAFE)[0] == 1
+        assert self.check(monkeypatch, run, UNSAFE, "--stdin-filename", "sub/a.py")[0] == 1
+        assert self.check(monkeypatch, run, UNSAFE, "--stdin-filename", "sub/gen_a.py")[0] == 0
+
+    def test_show_files(self, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+        assert self.check(monkeypatch, run, UNSAFE, "--show-files", "--stdin-filename", "x.py")[1] == "x.py\n"
+
+
+def test_explain(run: Run) -> None:
+    status, output, _ = run("explain", "wl101", "unmasked-log")
+    assert status == 0
+    assert output.startswith("# WL101 unmasked-sqrt (on by default)\n\nA `where` hides")
+    assert "# WL102 unmasked-log (on by default)\n" in output
+    assert "## Use instead\n\n```python\n" in output
+    assert "(off by default)" in run("explain", "WL302")[1]
+
+
+def test_list_of_rules(run: Run) -> None:
+    lines = run("rules")[1].splitlines()
+    assert [line.split()[0] for line in lines] == list(rules.codes())
+    assert lines[0].startswith("WL101  unmasked-sqrt             on   A `where` drops")
+    listed = json.loads(run("rules", "--output-format", "json")[1])
+    assert [rule["code"] for rule in listed] == list(rules.codes())
+    assert listed[0].keys() == {"code", "name", "summary", "default"}
+
+
+def test_version_and_help(run: Run) -> None:
+    assert run("--version") == (0, f"wherelint {__version__}\n", "")
+    assert "check" in run("--help")[1]
+    assert "--confidence" in run("check", "-h")[1]
+
+
+def test_interrupted(run: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    write(project, {"a.py": SAFE})
+    monkeypatch.setattr(source, "detect", interrupt)
+    assert run("check") == (130, "", "wherelint: interrupted\n")
+
+
+def test_a_reader_that_leaves_is_no_error(project: Path, fake_detect: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, written = os.pipe()
+    os.close(read)
+    write(project, {f"a{n}.py": "" for n in range(3)})
+    with os.fdopen(written, "w") as pipe:
+        monkeypatch.setattr(sys, "stdout", pipe)
+        assert main(["check", "--show-files"]) == 1
+
+
+def test_an_interrupted_process_prints_one_line(project: Path) -> None:
+    os.mkfifo(project / "slow")
+    command = [sys.executable, "-m", "wherelint", "check", "slow"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment())
+    time.sleep(1.5)
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=20)
+    assert (process.returncode, output, errors) == (130, "", "wherelint: interrupted\n")
+
+
+def test_discovery_is_what_the_command_uses(run: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "discover", lambda *_, **__: ([], []))
+    assert run("check") == (0, "No findings, 0 files checked.\n", "")

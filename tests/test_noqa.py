@@ -1,0 +1,125 @@
+"""Suppression comments."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from wherelint.finding import Finding, Location, Selection
+from wherelint.noqa import find_suppressions
+
+#: Operation on row 4, selection on rows 6-8 of a statement on rows 6-8.
+LINES = [
+    "",
+    "def f(x):",
+    "    y = 0",
+    "    r = sqrt(x)",
+    "    z = 1",
+    "    return where(",
+    "        x > 0, r,",
+    "        0.0)",
+    "",
+]
+FINDING = Finding(
+    "WL101",
+    "unmasked-sqrt",
+    "",
+    "a.py",
+    Location(4, 9),
+    Location(4, 16),
+    Selection("where", Location(6, 12), Location(8, 13)),
+    "f",
+    "jax",
+    "sqrt",
+    "high",
+    None,
+    4,
+)
+
+
+def covered(comments: dict[int, str], finding: Finding = FINDING) -> bool:
+    lines = [f"{line}  {comments.get(row, '')}" for row, line in enumerate(LINES, 1)]
+    return find_suppressions("\n".join(lines)).cover(finding)
+
+
+@pytest.mark.parametrize("row", [4, 6, 8])
+def test_rows_of_the_operation_and_ends_of_the_statement_of_the_selection(row: int) -> None:
+    assert covered({row: "# noqa: WL101"})
+
+
+@pytest.mark.parametrize("row", [1, 2, 3, 5, 7, 9])
+def test_other_rows(row: int) -> None:
+    assert not covered({row: "# noqa"})
+
+
+@pytest.mark.parametrize(
+    "comment",
+    [
+        "# noqa",
+        "#noqa",
+        "# NOQA: wl101",
+        "# noqa:WL101",
+        "# noqa: WL1",
+        "# noqa: E501, WL101",
+        "# noqa: E501 WL101",
+        "# noqa: E501,WL101 because it is never 0",
+        "# type: ignore # noqa: WL101",
+        "# noqa because",
+    ],
+)
+def test_comments_that_count(comment: str) -> None:
+    assert covered({4: comment})
+
+
+@pytest.mark.parametrize(
+    "comment", ["# noqa: WL102", "# noqa: E501", "# noqa: because", "# no qa", "# nothing", "# noqa : "]
+)
+def test_comments_that_do_not(comment: str) -> None:
+    assert not covered({4: comment})
+
+
+def test_every_row_of_an_operation_over_several_rows() -> None:
+    finding = replace(FINDING, location=Location(6, 12), end_location=Location(8, 13), noqa_row=6)
+    assert all(covered({row: "# noqa"}, finding) for row in (6, 7, 8))
+
+
+def test_the_noqa_row_counts() -> None:
+    assert covered({2: "# noqa"}, replace(FINDING, noqa_row=2))
+
+
+@pytest.mark.parametrize(
+    ("comment", "expected"),
+    [
+        ("# wherelint: noqa", True),
+        ("#wherelint:noqa: WL101", True),
+        ("# wherelint: noqa: WL1, WL203", True),
+        ("# wherelint: noqa: WL2", False),
+    ],
+)
+def test_whole_file(comment: str, expected: bool) -> None:
+    assert covered({1: comment}) is expected
+    assert covered({9: "    " + comment}) is expected
+
+
+def test_a_file_comment_needs_a_row_of_its_own() -> None:
+    assert not covered({3: "# wherelint: noqa"})
+
+
+def test_strings_are_not_comments() -> None:
+    text = 'a = "# noqa"\nb = """\n# wherelint: noqa\n"""\n'
+    suppressions = find_suppressions(text)
+    assert (suppressions.rows, suppressions.file) == ({}, ())
+
+
+def test_a_multi_line_string_is_silenced_on_its_last_row() -> None:
+    text = 'r = sqrt(x, """\n\n""")  # noqa\n'
+    finding = replace(FINDING, location=Location(1, 5), end_location=Location(1, 12), noqa_row=1)
+    assert find_suppressions(text).cover(finding)
+
+
+@pytest.mark.parametrize(
+    "text", ["x = (  # noqa\n", "\x0c# noqa\n", "if x:\n        a  # noqa\n    b\n", "# noqa\r\nx = 1\r\n"]
+)
+def test_odd_texts_do_not_crash(text: str) -> None:
+    assert find_suppressions(text).rows

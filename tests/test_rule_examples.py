@@ -1,0 +1,45 @@
+"""The examples of every rule do under the real framework what the documentation says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from real_gradients import framework_of, require, value_and_gradient
+
+from wherelint.rules import RULES, Rule
+
+POISONED = [rule for rule in RULES if not rule.code.startswith("WL4")]
+SEVERED = [rule for rule in RULES if rule.code.startswith("WL4")]
+
+
+def run(rule: Rule, section: str) -> tuple[np.ndarray, np.ndarray]:
+    source = rule.code_block(section)
+    require(framework_of(source))
+    namespace: dict[str, object] = {}
+    exec(compile(source, f"{rule.code} {section}", "exec"), namespace)
+    return value_and_gradient(framework_of(source), namespace["f"], rule.example_at)
+
+
+@pytest.mark.parametrize("rule", POISONED, ids=lambda rule: rule.code)
+def test_example_poisons_the_gradient_and_its_replacement_does_not(rule: Rule) -> None:
+    value, gradient = run(rule, "Example")
+    assert np.isfinite(value)
+    assert not np.isfinite(gradient).all()
+    good_value, good_gradient = run(rule, "Use instead")
+    np.testing.assert_allclose(good_value, value, rtol=1e-6)
+    assert np.isfinite(good_gradient).all()
+
+
+@pytest.mark.parametrize("rule", SEVERED, ids=lambda rule: rule.code)
+def test_example_severs_the_gradient_and_its_replacement_does_not(rule: Rule) -> None:
+    value, gradient = run(rule, "Example")
+    good_value, good_gradient = run(rule, "Use instead")
+    np.testing.assert_allclose(good_value, value, rtol=1e-6)
+    assert np.isfinite(gradient).all()
+    assert np.isfinite(good_gradient).all()
+    assert not np.allclose(gradient, good_gradient)
+
+
+def test_examples_are_spread_over_the_frameworks() -> None:
+    used = [framework_of(rule.code_block("Example")) for rule in RULES]
+    assert {"jax", "torch", "tensorflow"} == set(used)

@@ -1,0 +1,101 @@
+"""The rules themselves: codes, names, documentation, messages."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from wherelint import rules
+from wherelint.rules.rule import SECTIONS
+
+ROOT = Path(__file__).parent.parent
+OPT_IN = {"WL302", "WL401", "WL402"}
+
+
+def test_codes_and_names_are_unique_and_in_order() -> None:
+    codes = [rule.code for rule in rules.RULES]
+    assert codes == sorted(set(codes))
+    assert len({rule.name for rule in rules.RULES}) == len(codes)
+    assert {rule.code for rule in rules.RULES if not rule.default} == OPT_IN
+
+
+def test_every_module_of_a_rule_is_registered() -> None:
+    files = sorted(path.stem for path in (ROOT / "wherelint" / "rules").glob("wl*.py"))
+    assert files == [f"{r.code.lower()}_{r.name.replace('-', '_')}" for r in rules.RULES]
+
+
+@pytest.mark.parametrize("rule", rules.RULES, ids=lambda rule: rule.code)
+def test_metadata(rule: rules.Rule) -> None:
+    assert re.fullmatch(r"WL[1-4]\d\d", rule.code)
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", rule.name)
+    assert not rule.summary.endswith(".")
+    assert rules.get(rule.code) is rule
+
+
+@pytest.mark.parametrize("rule", rules.RULES, ids=lambda rule: rule.code)
+def test_documentation_has_the_sections_and_they_say_something(rule: rules.Rule) -> None:
+    sections = rule.sections()
+    assert tuple(sections) == SECTIONS
+    assert all(len(text) > 10 for text in sections.values())
+    for section in ("Example", "Use instead"):
+        assert "def f(" in rule.code_block(section)
+
+
+@pytest.mark.parametrize("name", ["README.md", "CHANGELOG.md"])
+def test_every_code_is_mentioned(name: str) -> None:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    assert [rule.code for rule in rules.RULES if rule.code not in text] == []
+    assert set(re.findall(r"WL\d\d\d", text)) <= set(rules.codes())
+
+
+def test_the_readme_table_is_the_list_of_rules() -> None:
+    rows = re.findall(
+        r"^\| (WL\d\d\d) \| `(.+?)` \| (on|off) \| (.+) \|$", (ROOT / "README.md").read_text(), re.MULTILINE
+    )
+    assert rows == [(r.code, r.name, "on" if r.default else "off", r.summary) for r in rules.RULES]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (
+            ("WL101", "sqrt", "where", "jax"),
+            "sqrt is differentiated at 0 or below, where the `where` does not select it: the gradient is nan",
+        ),
+        (
+            ("WL101", "sqrt", "where", "tensorflow", ("xla",)),
+            "sqrt is differentiated at 0 or below, where the `where` does not select it: the gradient is nan"
+            " (under XLA)",
+        ),
+        (
+            ("WL103", "divide", "where", "tensorflow", ("eager", "xla")),
+            "divide is differentiated with a zero divisor, where the `where` does not select it: the gradient is nan",
+        ),
+        (
+            ("WL102", "log", "masked_fill", "torch"),
+            "log is differentiated at 0, where `masked_fill` overwrites it: the gradient is nan",
+        ),
+        (
+            ("WL201", "unheard_of", "index", "jax"),
+            "unheard_of is differentiated at a singular point, where the index does not pick it: the gradient is nan",
+        ),
+        (
+            ("WL301", "arccos", "clip", "jax"),
+            "the clip puts the operand of arccos onto its singular point: the gradient there is not finite",
+        ),
+    ],
+)
+def test_message(arguments: tuple[str, ...], expected: str) -> None:
+    assert rules.message(*arguments) == expected
+
+
+@pytest.mark.parametrize("rule", rules.RULES, ids=lambda rule: rule.code)
+def test_message_has_no_open_field(rule: rules.Rule) -> None:
+    assert not re.search(r"[{}]", rules.message(rule.code, "sqrt", "where", "jax"))
+
+
+def test_an_unknown_code_is_a_key_error() -> None:
+    with pytest.raises(KeyError):
+        rules.get("WL999")
