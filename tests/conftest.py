@@ -27,6 +27,10 @@ def f(x):
 SAFE = "import jax.numpy as jnp\n\n\ndef f(x):\n    return jnp.sin(x)\n"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--regenerate", action="store_true", help="rewrite the outputs that are kept in files")
+
+
 def detect(text: str, filename: str, options: DetectOptions) -> tuple[list[Finding], list[Problem]]:
     """A finding for every ``sqrt`` inside of a ``where``; low confidence below a function whose name has ``low``."""
     findings: list[Finding] = []

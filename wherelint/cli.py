@@ -34,6 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = FAILED
     except (click.Abort, KeyboardInterrupt):
         status = _interrupted()
+    except BrokenPipeError:
+        status = _reader_left()
     return status if isinstance(status, int) else CLEAN
 
 
@@ -101,9 +103,7 @@ def check(**options: Any) -> int:
     except ConfigError as error:
         raise click.ClickException(str(error)) from None
     except BrokenPipeError:
-        # The reader of the output has seen enough. What is still buffered has nowhere to go.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FINDINGS
+        return _reader_left()
     except KeyboardInterrupt:
         # Before click sees it, which would print an empty line.
         return _interrupted()
@@ -238,6 +238,12 @@ class _Progress:
     def _update(self, done: int) -> None:
         if self._shown and done % 10 == 0:
             click.echo(f"\rchecking {done}/{self._total}", nl=False, err=True)
+
+
+def _reader_left() -> int:
+    """Whoever read the output has seen enough; what is still buffered has nowhere to go."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return FINDINGS
 
 
 def _interrupted() -> int:

@@ -62,13 +62,16 @@ class _Walk:
         """Walk a directory that was named: the patterns that exclude it as a whole do not count below it."""
         above = [parent for parent in reversed(top.parents) if parent in _repository(top)]
         ignores = [found for parent in above if (found := _gitignore(parent, but_not=top))]
+        excludes: dict[Path, GitIgnoreSpec] = {}
         stack = [(top, ignores)]
         while stack:
             directory, ignores = stack.pop()
             settings = self.configuration.settings(directory)
-            spec = GitIgnoreSpec.from_lines(
-                _without((*settings.exclude, *settings.extend_exclude), relative_to(top, settings.root))
-            )
+            if settings.root not in excludes:
+                patterns = (*settings.exclude, *settings.extend_exclude)
+                kept = _without(patterns, relative_to(top, settings.root))
+                excludes[settings.root] = GitIgnoreSpec.from_lines(kept)
+            spec = excludes[settings.root]
             own = _gitignore(directory) if settings.respect_gitignore else None
             ignores = [*ignores, own] if own else ignores
             for entry in self._entries(directory):

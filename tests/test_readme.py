@@ -1,0 +1,43 @@
+"""The README shows what the command prints, and its commands are those of the CI."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from wherelint.cli import main
+
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
+#: Console blocks that show a command and its output.
+SHOWN = re.compile(r"(?<=```console\n)\$ wherelint (check examples/\S+)\n(.+?)(?=```)", re.DOTALL)
+
+
+def test_shown_output_is_the_output(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("COLUMNS", "80")
+    text = README.read_text(encoding="utf-8")
+    blocks = SHOWN.findall(text)
+    assert blocks
+    for command, shown in blocks:
+        main([*shlex.split(command), "--isolated"])
+        output = capsys.readouterr().out
+        if request.config.getoption("--regenerate"):
+            text = text.replace(shown, output)
+            README.write_text(text, encoding="utf-8")
+        assert output == shown or request.config.getoption("--regenerate")
+
+
+def test_the_ci_installs_and_tests_as_the_readme_says() -> None:
+    command = re.search(
+        r"^\$ python -m pip install torch (\S+) && (python -m pytest)$", README.read_text(), re.MULTILINE
+    )
+    assert command is not None
+    script = (ROOT / ".ci" / "run").read_text()
+    assert f"torch==2.13.0 {command[1]}" in script
+    assert f"\n{command[2]} 2>&1" in script
