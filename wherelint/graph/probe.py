@@ -1,0 +1,194 @@
+"""Which inputs to try: a generic point, and departures from it.
+
+A *base* is benign: every leaf moderate, every predicate of the control flow satisfied. A *departure* moves some leaves
+of a base to telling values: zero, one, huge, tiny, the constants of the program and their float32 neighbours.
+Everything is deterministic: the same program is asked the same questions in every run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+
+from wherelint.graph.node import LANES, Node, topological
+from wherelint.ops import OPERATIONS, Array
+
+Inputs = dict[Node, Array]
+
+#: Simplest first: the first witness found is the one that is printed.
+_SIMPLE = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5, 100.0, -100.0, 1e-4, 1e4, -1e4, 1e-9)
+_INTEGERS = (0.0, 1.0, 2.0, -1.0, 3.0, 5.0)
+_MOST_CONSTANTS = 10
+_RANDOM_DEPARTURES = 96
+
+
+class Pool:
+    """The values worth trying for each leaf of a program."""
+
+    def __init__(self, order: Iterable[Node]) -> None:
+        constants: dict[float, None] = {}
+        self._missing: set[Node] = set()
+        for node in order:
+            if node.op == "const" and node.kind != "bool":
+                for value in node.params["value"].reshape(-1)[:LANES].tolist():
+                    if 1e-12 < abs(value) < 1e6:
+                        constants[float(value)] = None
+            elif node.op in _MISSING_TESTS:
+                self._missing.update(_data_leaves(node))
+        values = dict.fromkeys(_SIMPLE)
+        for c in list(constants)[:_MOST_CONSTANTS]:
+            near = np.float32(c)
+            for v in (c, float(np.nextafter(near, np.float32(np.inf))), float(np.nextafter(near, np.float32(-np.inf))), -c):
+                values[v] = None
+        self._floats = tuple(values)
+        self._integers = tuple(dict.fromkeys([*_INTEGERS, *(c for c in constants if c == int(c))]))
+
+    def values(self, leaf: Node) -> tuple[float, ...]:
+        """Telling values of a leaf, the simplest first."""
+        if leaf.kind == "bool":
+            return (0.0, 1.0)
+        if leaf.kind == "int":
+            return self._integers
+        return (*self._floats, float("nan"), float("inf"), float("-inf")) if leaf in self._missing else self._floats
+
+
+_MISSING_TESTS = frozenset({"isnan", "isfinite", "isinf", "isneginf", "isposinf"})
+
+
+def _data_leaves(test: Node) -> set[Node]:
+    """Leaves whose own nan or inf a test such as ``isnan`` can see, with no singular operation in between."""
+    found: set[Node] = set()
+    todo = list(test.inputs)
+    seen = set(todo)
+    while todo:
+        node = todo.pop()
+        if node.op == "leaf":
+            if node.kind == "float":
+                found.add(node)
+            continue
+        entry = OPERATIONS.get(node.op)
+        if entry is not None and entry.code is not None:
+            continue
+        fresh = [i for i in node.inputs if i not in seen]
+        seen.update(fresh)
+        todo.extend(fresh)
+    return found
+
+
+def bases(leaves: Sequence[Node], facts: Sequence[Node], pool: Pool, acceptable: Callable[[Inputs], Array], most: int) -> list[Inputs]:
+    """Up to ``most`` benign points, the ones that ``acceptable`` scores highest (0: never).
+
+    ``acceptable`` maps a batch of inputs to a score for each probe.
+    """
+    rng = np.random.default_rng(1052)
+    ranges = ((0.2, 0.9), (1.1, 3.0), (-2.0, 2.0), (0.2, 3.0))
+    count = 16
+    batch: Inputs = {}
+    forced: dict[Node, float] = {}
+    for fact in facts:
+        _force(fact, True, forced)
+    for leaf in leaves:
+        if leaf.kind == "bool":
+            column = rng.random((count, LANES)) < 0.5
+            column[: count // 2] = column[: count // 2, :1]
+            preferred = leaf.params.get("value")
+            if preferred is not None:
+                column[:] = preferred
+        elif leaf.kind == "int":
+            column = rng.integers(1, 5, (count, 1)).astype(np.float32).repeat(LANES, axis=1)
+        else:
+            spread = np.array([ranges[i % len(ranges)] for i in range(count)], np.float32)
+            column = (spread[:, :1] + (spread[:, 1:] - spread[:, :1]) * rng.random((count, LANES))).astype(np.float32)
+        if leaf in forced:
+            column = np.full_like(column, forced[leaf])
+        batch[leaf] = column
+    score = acceptable(batch)
+    if facts and not score.any():
+        batch = _wander(batch, facts, pool, rng)
+        score = acceptable(batch)
+    best = [int(i) for i in np.argsort(-score, kind="stable") if score[i] > 0][:most]
+    return [{leaf: column[i : i + 1] for leaf, column in batch.items()} for i in best]
+
+
+def _force(fact: Node, truth: bool, forced: dict[Node, float]) -> None:
+    """Leaf values that a predicate dictates: ``flag``, ``not flag``, ``n == 3``, and conjunctions of these."""
+    if fact.op == "leaf" and fact.kind == "bool":
+        forced[fact] = float(truth)
+    elif fact.op == "logical_not":
+        _force(fact.inputs[0], not truth, forced)
+    elif fact.op == ("logical_and" if truth else "logical_or"):
+        for part in fact.inputs:
+            _force(part, truth, forced)
+    elif fact.op == ("equal" if truth else "not_equal"):
+        a, b = fact.inputs
+        if a.op == "leaf" and b.op == "const":
+            forced[a] = float(b.params["value"].flat[0])
+
+
+def _wander(batch: Inputs, facts: Sequence[Node], pool: Pool, rng: np.random.Generator) -> Inputs:
+    """Random values for the leaves that the predicates read, in the hope of satisfying them."""
+    count = 256
+    rows = rng.integers(0, len(next(iter(batch.values()))), count) if batch else np.zeros(0, int)
+    wide = {leaf: column[rows].copy() for leaf, column in batch.items()}
+    for leaf in (n for n in topological(facts) if n.op == "leaf" and n in wide):
+        values = np.array([v for v in pool.values(leaf) if np.isfinite(v)])
+        column = wide[leaf]
+        moved = rng.random(count) < 0.7
+        picks = values[rng.integers(0, len(values), count)][:, None]
+        wide[leaf] = np.where(moved[:, None], picks, column).astype(column.dtype)
+    return wide
+
+
+def departures(base: Inputs, movable: Sequence[Node], pool: Pool, *, thorough: bool) -> Inputs:
+    """A batch of probes that move some of ``movable`` away from ``base``; the base itself is the first probe."""
+    rows: list[dict[Node, Array]] = [{}]
+    if not thorough:
+        rows += _single_moves(base, movable, pool)
+        return _assemble(base, rows)
+    rows += _single_moves(base, movable, pool)
+    floats = [leaf for leaf in movable if leaf.kind == "float"]
+    rows += [{leaf: np.repeat(base[leaf][:, :1], LANES, axis=1)} for leaf in floats]  # one constant array
+    if len(movable) > 1:
+        rows.append({leaf: np.repeat(base[leaf][:, :1], LANES, axis=1) for leaf in floats})
+        for value in _SIMPLE[:6]:
+            rows.append({leaf: _full(leaf, value) for leaf in movable})
+        for a in floats[:4]:  # two equal arrays, two opposite arrays
+            for b in floats[:4]:
+                if a is not b:
+                    rows.append({a: base[b]})
+            rows.append({b: base[a] for b in floats if b is not a})
+    if len(movable) > 1:
+        rng = np.random.default_rng(len(movable))
+        for _ in range(_RANDOM_DEPARTURES):
+            row: dict[Node, Array] = {}
+            for leaf in movable:
+                if rng.random() < 0.7:
+                    values = pool.values(leaf)
+                    value = values[int(rng.integers(0, len(values)))]
+                    row[leaf] = _full(leaf, value) if rng.random() < 0.7 else _first_lane(base[leaf], leaf, value)
+            rows.append(row)
+    return _assemble(base, rows)
+
+
+def _single_moves(base: Inputs, movable: Sequence[Node], pool: Pool) -> list[dict[Node, Array]]:
+    rows: list[dict[Node, Array]] = []
+    for leaf in movable:
+        for value in pool.values(leaf):
+            rows.append({leaf: _full(leaf, value)})
+            rows.append({leaf: _first_lane(base[leaf], leaf, value)})
+    return rows
+
+
+def _full(leaf: Node, value: float) -> Array:
+    return np.full((1, LANES), bool(value) if leaf.kind == "bool" else np.float32(value))
+
+
+def _first_lane(column: Array, leaf: Node, value: float) -> Array:
+    out = column.copy()
+    out[:, 0] = bool(value) if leaf.kind == "bool" else np.float32(value)
+    return out
+
+
+def _assemble(base: Inputs, rows: list[dict[Node, Array]]) -> Inputs:
+    return {leaf: np.concatenate([row.get(leaf, column) for row in rows]) for leaf, column in base.items()}

@@ -1,0 +1,311 @@
+"""The witness search: is there an input at which the value is finite, the gradient is not, and a dropped arm is why?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from wherelint.graph.differentiate import Backward, backward
+from wherelint.graph.evaluate import Values, evaluate, truth
+from wherelint.graph.node import LANES, Node, differentiated, leaves, topological
+from wherelint.graph.probe import Inputs, Pool, bases, departures
+from wherelint.ops import OPERATIONS, Array
+
+#: Selections whose zero lies behind the singular operation as seen from the leaf: clips onto a singular point.
+CLIPS = frozenset({"clip", "maximum", "minimum", "relu", "relu6", "fmax", "fmin"})
+_MOST_MOVABLE = 10
+_BASES = 3
+_TRIES = 6
+
+
+@dataclass(frozen=True)
+class Hazard:
+    """A singular operation, the selection that makes its zero, and the input that shows it."""
+
+    op: Node
+    select: Node
+    confidence: Literal["high", "low"]
+    inputs: Inputs
+    value: Array
+    gradient: dict[Node, Array]
+    #: The operand is nan or inf data; no operation made it so.
+    missing_data: bool = False
+
+
+@dataclass
+class _Run:
+    """One batch of probes, evaluated forward and twice in reverse."""
+
+    inputs: Inputs
+    values: Values
+    ieee: Backward
+    symbolic: Backward
+    #: Probes that are witnesses.
+    witness: Array
+
+
+class Search:
+    """All hazards of one root: a selection, or a singular operation that a clip may feed with its singular point."""
+
+    def __init__(self, root: Node, framework: str) -> None:
+        self.root = root
+        self.framework = framework
+        self.order = topological([root, *root.facts])
+        self.wanted = differentiated(self.order)
+        self.leaves = [n for n in self.order if n.op == "leaf"]
+        self.pool = Pool(self.order)
+
+    def hazards(self, *, low: bool = True) -> list[Hazard]:
+        """Every hazard whose zero the root makes, each with its simplest witness."""
+        if self.root not in self.wanted or not any(n.op == "leaf" and n in self.wanted for n in self.order):
+            return []
+        starts = bases(self.leaves, self.root.facts, self.pool, self._benign, _BASES)
+        found: dict[Node, Hazard] = {}
+        guard = self._guard()
+        for confidence, movable in (("high", guard), ("low", self.leaves)):
+            if confidence == "low" and (not low or set(guard) == set(self.leaves)):
+                continue
+            for i, start in enumerate(starts):
+                run = self._run(departures(start, movable[:_MOST_MOVABLE], self.pool, thorough=i == 0))
+                for hazard in self._read(run, confidence):  # type: ignore[arg-type]
+                    known = found.get(hazard.op)
+                    if known is None or (known.missing_data and not hazard.missing_data and known.confidence == confidence):
+                        found[hazard.op] = hazard
+        return [self._simplest(h) for h in found.values()]
+
+    def shows(self, hazard: Hazard) -> bool:
+        """Whether the hazard's witness is one under this search's framework too."""
+        return bool(self._run(hazard.inputs).witness.any())
+
+    def _guard(self) -> list[Node]:
+        """The leaves that the selection's own condition reads; all of them where it reads none."""
+        node = self.root
+        if node.selection == "multiply":
+            read = leaves(node.inputs[1 - node.params["operand"]])
+        elif node.op in ("where", "cond", "compress"):
+            read = leaves(node.inputs[0])
+        elif node.op == "lane":
+            return []  # an element was read, nothing says that the others are special
+        else:
+            read = leaves(node)
+        return read or self.leaves
+
+    def _benign(self, inputs: Inputs) -> Array:
+        """2 where a probe satisfies the control flow and is regular, 1 where it only satisfies the control flow."""
+        run = self._run(inputs)
+        allowed = self._allowed(run.values)
+        regular = _rows(np.isfinite(run.values[self.root]))
+        for node in self.leaves:
+            ct = run.ieee.cotangents.get(node)
+            if ct is not None:
+                regular = regular & _rows(np.isfinite(ct))
+        return allowed * (1 + np.broadcast_to(regular, allowed.shape))
+
+    def _allowed(self, values: Values) -> Array:
+        allowed = np.ones(self._probes(values), np.bool_)
+        for fact in self.root.facts:
+            allowed = allowed & _rows(truth(values[fact]))
+        return allowed
+
+    def _probes(self, values: Values) -> int:
+        return max((values[n].shape[0] for n in self.leaves), default=1)
+
+    def _run(self, inputs: Inputs) -> _Run:
+        values = evaluate(self.order, inputs)
+        ieee = backward(self.order, values, self.root, self.wanted, self.framework, symbolic=False)
+        symbolic = backward(self.order, values, self.root, self.wanted, self.framework, symbolic=True)
+        bad = np.zeros(self._probes(values), np.bool_)
+        for node in self.leaves:
+            if node in ieee.cotangents and node in symbolic.cotangents:
+                bad = bad | _any(~np.isfinite(ieee.cotangents[node]) & np.isfinite(symbolic.cotangents[node]))
+        witness = bad & self._allowed(values) & _rows(np.isfinite(values[self.root]))
+        return _Run(inputs, values, ieee, symbolic, witness)
+
+    def _read(self, run: _Run, confidence: Literal["high", "low"]) -> Iterator[Hazard]:
+        if not run.witness.any():
+            return
+        for node, broke in run.ieee.broke.items():
+            healed = run.symbolic.broke.get(node)
+            fresh = broke if healed is None or self._feeds_clip(node) else broke & ~healed
+            probes = np.flatnonzero(_any(fresh) & run.witness)
+            tried: set[Node] = set()
+            for p in probes[:_TRIES].tolist():
+                hazard = self._attribute(run, node, p, confidence)
+                if hazard is not None and hazard.op not in tried:
+                    tried.add(hazard.op)
+                    yield hazard
+
+    def _feeds_clip(self, node: Node) -> bool:
+        return node is self.root and OPERATIONS[node.op].code is not None if node.op in OPERATIONS else False
+
+    def _attribute(self, run: _Run, node: Node, p: int, confidence: Literal["high", "low"]) -> Hazard | None:
+        """The hazard of one probe at the node that broke its cotangent, if the root is what made the zero."""
+        clip = self._reaches_leaf(run, node, p)
+        if clip is None:
+            return None
+        if node is self.root and self.root.op in OPERATIONS and OPERATIONS[self.root.op].code is not None:
+            if clip is node:
+                return None
+            select = clip
+        else:
+            select = self._zero_maker(run, node, p) or self.root
+            if select is not self.root:
+                return None
+        culprit, data = self._culprit(run, node, p)
+        if culprit is None:
+            return None
+        gradient = {
+            n: run.ieee.cotangents[n][_row(run.ieee.cotangents[n], p)]
+            for n in self.leaves
+            if n in run.ieee.cotangents and n in self.wanted
+        }
+        inputs = {n: v[p : p + 1] for n, v in run.inputs.items()}
+        value = run.values[self.root]
+        return Hazard(culprit, select, confidence, inputs, value[_row(value, p)], gradient, data)
+
+    def _reaches_leaf(self, run: _Run, start: Node, p: int) -> Node | None:
+        """Follow the non-finite cotangent from ``start`` to a leaf that it poisons.
+
+        Returns the clip that symbolic-zero arithmetic would have stopped it at, ``start`` where there is none, and
+        None where it reaches no leaf (an inner mask holds it back).
+        """
+        todo: list[tuple[Node, Node]] = [(start, start)]
+        seen = {start}
+        while todo:
+            node, clip = todo.pop()
+            if node.op == "leaf":
+                sym = run.symbolic.cotangents.get(node)
+                if sym is not None and _at(np.isfinite(sym), p).any():
+                    return clip
+                continue
+            if node is not start and node.selection in CLIPS and clip is start:
+                sym = run.symbolic.cotangents.get(node)
+                if sym is not None and not _at(np.isfinite(sym), p).all():
+                    clip = node
+            for operand in node.inputs:
+                ct = run.ieee.cotangents.get(operand)
+                if operand not in seen and ct is not None and not _at(np.isfinite(ct), p).all():
+                    seen.add(operand)
+                    todo.append((operand, clip))
+        return None
+
+    def _zero_maker(self, run: _Run, start: Node, p: int) -> Node | None:
+        """The innermost selection above ``start`` that drops it at probe ``p``."""
+        consumers: dict[Node, list[Node]] = {}
+        for node in self.order:
+            for operand in node.inputs:
+                consumers.setdefault(operand, []).append(node)
+        layer, seen = [start], {start}
+        while layer:
+            following: list[Node] = []
+            for node in layer:
+                for consumer in consumers.get(node, ()):
+                    if consumer not in run.ieee.cotangents:
+                        continue
+                    if consumer.selection is not None and self._drops(run, consumer, node, p):
+                        return consumer
+                    if consumer not in seen:
+                        seen.add(consumer)
+                        following.append(consumer)
+            layer = following
+        return None
+
+    def _drops(self, run: _Run, select: Node, operand: Node, p: int) -> bool:
+        values = [_at(run.values[i], p) for i in select.inputs]
+        for i, candidate in enumerate(select.inputs):
+            if candidate is not operand:
+                continue
+            if select.op == "where":
+                taken = truth(values[0])
+                return bool((~taken if i == 1 else taken).any()) if i else False
+            if select.op == "compress":
+                return i == 1 and bool((~truth(values[0])).any())
+            if select.op in ("pick", "lane"):
+                return select.op == "lane" or i != select.params["index"]
+            if select.selection == "multiply":
+                return i == select.params["operand"] and bool((values[1 - i] == 0).any())
+            entry = OPERATIONS.get(select.op)
+            if entry is not None and entry.unselected is not None:
+                mask = entry.unselected(*[v.reshape(1, -1) for v in values])[i]
+                return mask is not None and bool(mask.any())
+        return False
+
+    def _culprit(self, run: _Run, node: Node, p: int) -> tuple[Node | None, bool]:
+        """The operation to name: where the cotangent broke, or the one upstream that made its operand non-finite."""
+        current = node
+        coded = node if _code(node) else None
+        while True:
+            broken = [i for i in current.inputs if i.kind == "float" and not _at(np.isfinite(run.values[i]), p).all()]
+            if not broken:
+                return (current, False) if _code(current) else (coded, False)
+            current = broken[0]
+            if current.op == "leaf":
+                return node, True
+            if current.op == "const":
+                return coded, False
+            if _code(current):
+                coded = current
+
+    def _simplest(self, hazard: Hazard) -> Hazard:
+        """Replace the numbers of a witness by simpler ones as long as it shows the same hazard."""
+        for node in self.leaves:
+            if node.kind != "float":
+                continue
+            now = hazard.inputs[node]
+            simple = [np.full((1, LANES), v, np.float32) for v in (1.0, 0.0, 2.0, 0.5)]
+            options = [s for s in simple] + [np.repeat(now[:, :1], LANES, axis=1), np.round(now, 1)]
+            if (now == now[:, :1]).all() and float(now[0, 0]) in (0.0, 1.0):
+                continue
+            batch = {n: np.repeat(v, len(options), axis=0) for n, v in hazard.inputs.items()}
+            batch[node] = np.concatenate(options)
+            run = self._run(batch)
+            for p in np.flatnonzero(run.witness).tolist():
+                same = next((h for h in self._at_probe(run, p, hazard.confidence) if h.op is hazard.op), None)
+                if same is not None and same.select is hazard.select:
+                    hazard = replace(same, missing_data=hazard.missing_data)
+                    break
+        return hazard
+
+    def _at_probe(self, run: _Run, p: int, confidence: Literal["high", "low"]) -> Iterator[Hazard]:
+        for node, broke in run.ieee.broke.items():
+            if _at(broke, p).any():
+                hazard = self._attribute(run, node, p, confidence)
+                if hazard is not None:
+                    yield hazard
+
+
+def _code(node: Node) -> str | None:
+    entry = OPERATIONS.get(node.op)
+    return None if entry is None else entry.code
+
+
+def _rows(mask: Array) -> Array:
+    return np.asarray(mask.all(axis=1))
+
+
+def _any(mask: Array) -> Array:
+    return np.asarray(mask.any(axis=1))
+
+
+def _row(array: Array, p: int) -> slice:
+    return slice(0, 1) if array.shape[0] == 1 else slice(p, p + 1)
+
+
+def _at(array: Array, p: int) -> Array:
+    return np.asarray(array[_row(array, p)][0])
+
+
+def singular_operations(order: Sequence[Node]) -> list[Node]:
+    """Operations with a clip somewhere above their operands: the roots of the clip-onto-the-boundary rule."""
+    clipped: set[Node] = set()
+    found = []
+    for node in order:
+        below = any(i in clipped for i in node.inputs)
+        if below and _code(node):
+            found.append(node)
+        if node.selection in CLIPS or (below and node.op not in ("where", "cond", "stop")):
+            clipped.add(node)
+    return found

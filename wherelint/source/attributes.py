@@ -1,0 +1,108 @@
+"""Attributes: of modules, of tensors, of objects of the project."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import libcst as cst
+import numpy as np
+
+from wherelint.graph.node import Node
+from wherelint.source.lowering import Lowering
+from wherelint.source.names import canonical
+from wherelint.source.resolve import member, self_of
+from wherelint.source.values import MISSING, Bound, Class, Dotted, Function, Instance, Method, Shape, Value
+
+_CONSTANTS = {"pi": math.pi, "e": math.e, "inf": math.inf, "Inf": math.inf, "infty": math.inf, "nan": math.nan,
+              "NaN": math.nan, "NINF": -math.inf, "tau": math.tau, "newaxis": None}  # fmt: skip
+_CONSTANT_MODULES = ("numpy", "jax.numpy", "math", "torch", "tensorflow.experimental.numpy", "scipy.constants")
+#: ``finfo`` of float32, the precision in which the search runs.
+_FLOAT32 = np.finfo(np.float32)
+FINFO = {"eps": float(_FLOAT32.eps), "tiny": float(_FLOAT32.tiny), "smallest_normal": float(_FLOAT32.tiny),
+         "max": float(_FLOAT32.max), "min": float(_FLOAT32.min), "resolution": 1e-6}  # fmt: skip
+_SAME_ARRAY = frozenset({"T", "mT", "real", "data_", "H", "array"})
+_SIZES = frozenset({"ndim", "size", "nbytes", "itemsize"})
+
+
+def attribute(low: Lowering, node: cst.Attribute) -> Value:
+    """``value.name``."""
+    return read(low, low.expression(node.value), node.attr.value, node)
+
+
+def read(low: Lowering, value: Value, name: str, at: cst.CSTNode) -> Value:
+    """An attribute of a value that was already lowered."""
+    if isinstance(value, Dotted):
+        return _external(low, value, name, at)
+    if isinstance(value, Instance):
+        return instance_attribute(low, value, name, at)
+    if isinstance(value, Class):
+        found = member(value, name)
+        return found if found is not MISSING else low.opaque(low.text(at), id(value), differentiable=False)
+    if isinstance(value, Node):
+        if name in _SAME_ARRAY:
+            return value
+        if name == "shape":
+            return Shape(low.text(at))
+        if name in _SIZES:
+            return low.opaque(low.text(at), ("size", id(value)), kind="int")
+        if name == "data":  # torch: the tensor without its history
+            return low.stop(value, at)
+        if name == "value" and value.op == "leaf":
+            return value
+    if isinstance(value, Shape):
+        return low.opaque(low.text(at), kind="int")
+    if isinstance(value, tuple) and name in ("mantissa",):
+        return value
+    if isinstance(value, (Function, Bound)):
+        return Method(value, name, low.text(at))
+    return Method(value, name, low.text(at))
+
+
+def _external(low: Lowering, value: Dotted, name: str, at: cst.CSTNode) -> Value:
+    if value.name in _CONSTANT_MODULES and name in _CONSTANTS:
+        return _CONSTANTS[name]
+    if value.name.endswith("finfo()") and name in FINFO:
+        return FINFO[name]
+    if value.name.endswith("iinfo()"):
+        return 2**31 - 1 if name == "max" else -(2**31)
+    return Dotted(canonical(f"{value.name}.{name}", low.module.aliases))
+
+
+def instance_attribute(low: Lowering, value: Instance, name: str, at: cst.CSTNode) -> Value:
+    """``self.name``: assigned by the constructor, a method, a class constant, or unknown."""
+    if name in value.attributes:
+        return value.attributes[name]
+    found = member(value.cls, name)
+    if isinstance(found, Function):
+        assert isinstance(found.definition, cst.FunctionDef)
+        kinds = decorator_names(found.definition)
+        if kinds & {"property", "cached_property", "lazy_property", "functools.cached_property"}:
+            from wherelint.source.calls import invoke
+
+            return invoke(low, found, (value,), {}, at)
+        if "staticmethod" in kinds:
+            return found
+        return Bound(found, value.cls if "classmethod" in kinds else value)
+    if found is not MISSING:
+        return found
+    made = low.opaque(f"{value.name}.{name}", (id(value), name))
+    value.attributes[name] = made
+    return made
+
+
+def decorator_names(node: cst.FunctionDef) -> set[str]:
+    """The decorators of a function as written, the last attribute of each too."""
+    names = set()
+    for decorator in node.decorators:
+        expression: Any = decorator.decorator
+        if isinstance(expression, cst.Call):
+            expression = expression.func
+        if isinstance(expression, cst.Attribute):
+            names.add(expression.attr.value)
+        elif isinstance(expression, cst.Name):
+            names.add(expression.value)
+    return names
+
+
+__all__ = ["attribute", "decorator_names", "instance_attribute", "read", "self_of"]

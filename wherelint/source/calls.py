@@ -1,0 +1,322 @@
+"""Calls: of the project's functions (inlined), of objects, of the catalogue, and of what cannot be followed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import libcst as cst
+
+from wherelint.graph.node import Node
+from wherelint.source import attributes
+from wherelint.source.lowering import MAX_DEPTH, Frame, Lowering
+from wherelint.source.module import GiveUp
+from wherelint.source.names import framework_of
+from wherelint.source.resolve import member
+from wherelint.source.values import (
+    MISSING, Bound, Class, Dotted, Function, Handler, Instance, Method, Partial, Scope, Value, nodes_in,
+)  # fmt: skip
+
+Args = Sequence[Value]
+Kwargs = dict[str, Value]
+
+
+def call(low: Lowering, node: cst.Call) -> Value:
+    """``function(arguments)``."""
+    function = low.expression(node.func)
+    args: list[Value] = []
+    kwargs: Kwargs = {}
+    for argument in node.args:
+        value = low.expression(argument.value)
+        if argument.star == "*":
+            args += value if isinstance(value, (list, tuple)) else [value]
+        elif argument.star == "**":
+            kwargs.update({k: v for k, v in value.items() if isinstance(k, str)} if isinstance(value, dict) else {})
+        elif argument.keyword is not None:
+            kwargs[argument.keyword.value] = value
+        else:
+            args.append(value)
+    return invoke(low, function, args, kwargs, node)
+
+
+def invoke(low: Lowering, function: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    """Call a value."""
+    if isinstance(function, Handler):
+        return function.call(low, args, kwargs, at)
+    if isinstance(function, Dotted):
+        return _external(low, function.name, args, kwargs, at)
+    if isinstance(function, Partial):
+        return invoke(low, function.function, [*function.args, *args], {**function.kwargs, **kwargs}, at)
+    if isinstance(function, Bound):
+        return invoke(low, function.function, [function.receiver, *args], kwargs, at)
+    if isinstance(function, Function):
+        return inline(low, function, args, kwargs, at)
+    if isinstance(function, Class):
+        made = Instance(function, low.text(at))
+        construct(low, made, args, kwargs, at)
+        return made
+    if isinstance(function, Instance):
+        for name in ("__call__", "forward", "call"):
+            method = member(function.cls, name)
+            if isinstance(method, Function):
+                return inline(low, method, [function, *args], kwargs, at)
+    if isinstance(function, Method):
+        return _method(low, function, args, kwargs, at)
+    return unknown(low, function, args, kwargs, at)
+
+
+def unknown(low: Lowering, function: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode, *, kind: Any = "float") -> Node:
+    """A call that cannot be followed: its result may be anything, and what it was given leaves our sight."""
+    given = [*args, *kwargs.values()]
+    for value in given:
+        low.leaves_function(value)
+        run_callback(low, value, at)
+    inputs = list(nodes_in(given))
+    pure = isinstance(function, Dotted) and not any(i.kind == "float" for i in inputs)
+    key = (id(function) if not isinstance(function, Dotted) else function.name, *map(_key, given))
+    return low.opaque(low.text(at), key, kind=kind, differentiable=not pure)
+
+
+def run_callback(low: Lowering, value: Value, at: cst.CSTNode) -> None:
+    """A function handed to somebody else will be called with arguments that are not known: it is a root of its own."""
+    if isinstance(value, Partial):
+        run_callback(low, value.function, at)
+
+
+def _key(value: Value) -> object:
+    return value if isinstance(value, (bool, int, float, str, type(None))) else id(value)
+
+
+def _external(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    from wherelint.source.frameworks import HANDLERS
+
+    handler = HANDLERS.get(name)
+    if handler is not None:
+        result = handler(low, name, args, kwargs, at)
+        if result is not NotImplemented:
+            return result
+    made = operation(low, name, args, kwargs, at)
+    return unknown(low, Dotted(name), args, kwargs, at) if made is None else made
+
+
+def operation(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    """A call of the catalogue, with the arguments that change what it computes; None where it is not in the tables."""
+    signature = low.operation(name)
+    if signature is None:
+        return None
+    from wherelint.source.frameworks import adapt
+
+    return adapt(low, name, signature, args, kwargs, at)
+
+
+def inline(low: Lowering, function: Function, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    """Lower the body of a function of the project in place of the call."""
+    function.called = True
+    if function.opaque or function.definition in low.active or len(low.frames) > MAX_DEPTH:
+        given = [*args, *kwargs.values()]
+        for value in given:
+            low.leaves_function(value)
+        return low.opaque(low.text(at), (id(function), *map(_key, given)))
+    scope = Scope(function.scope.module, function.scope)
+    frame = Frame(scope, function.name, function.block, len(low.facts), owner=None, receiver=args[0] if args else None)
+    frame.owner = None
+    bind(low, function, list(args), dict(kwargs), scope)
+    low.frames.append(frame)
+    low.active.append(function.definition)
+    try:
+        if isinstance(function.definition, cst.Lambda):
+            return low.expression(function.definition.body)
+        severed = _never_differentiated(function)
+        low.severed += severed
+        try:
+            low.run(list(function.definition.body.body))
+        finally:
+            low.severed -= severed
+        del low.facts[frame.facts_at_entry :]
+        low.facts += frame.lasting
+        if is_generator(function.definition):
+            return low.opaque(low.text(at), id(frame))
+        return result_of(low, frame, at)
+    finally:
+        low.active.pop()
+        low.frames.pop()
+
+
+def _never_differentiated(function: Function) -> int:
+    if not isinstance(function.definition, cst.FunctionDef):
+        return 0
+    return int(bool(attributes.decorator_names(function.definition) & {"no_grad", "inference_mode"}))
+
+
+class _Yields(cst.CSTVisitor):
+    def __init__(self) -> None:
+        self.found = False
+
+    def visit_Yield(self, node: cst.Yield) -> None:
+        self.found = True
+
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:
+        return False
+
+    def visit_Lambda(self, node: cst.Lambda) -> bool:
+        return False
+
+
+def is_generator(definition: cst.FunctionDef) -> bool:
+    """Whether calling a function runs its body later."""
+    finder = _Yields()
+    definition.body.visit(finder)
+    return finder.found
+
+
+def result_of(low: Lowering, frame: Frame, at: cst.CSTNode) -> Value:
+    """What a call returns: the values of its ``return`` statements, chosen lazily by the paths to them."""
+    if not frame.returns:
+        return None
+    result = frame.returns[-1][1]
+    for path, value in reversed(frame.returns[:-1]):
+        condition: Node | bool = True
+        for fact in path:
+            condition = fact if condition is True else low.node("logical_and", (condition, fact), at)
+        result = low.choose(condition, value, result, at)
+    return result
+
+
+def bind(low: Lowering, function: Function, args: list[Value], kwargs: Kwargs, scope: Scope) -> None:
+    """Bind arguments to parameters; a parameter without argument takes its default or becomes an input."""
+    parameters = function.definition.params
+    positional = [*parameters.posonly_params, *parameters.params]
+    for i, parameter in enumerate(positional):
+        name = parameter.name.value
+        if i < len(args):
+            scope.names[name] = args[i]
+        else:
+            scope.names[name] = kwargs.pop(name) if name in kwargs else default(low, function, parameter)
+    for parameter in parameters.kwonly_params:
+        name = parameter.name.value
+        scope.names[name] = kwargs.pop(name) if name in kwargs else default(low, function, parameter)
+    if isinstance(parameters.star_arg, cst.Param):
+        scope.names[parameters.star_arg.name.value] = tuple(args[len(positional) :])
+    if parameters.star_kwarg is not None:
+        scope.names[parameters.star_kwarg.name.value] = kwargs
+
+
+def default(low: Lowering, function: Function, parameter: cst.Param) -> Value:
+    """The default of a parameter, evaluated where the function was defined; an input where there is none."""
+    if parameter.default is None:
+        return parameter_input(low, parameter)
+    low.frames.append(Frame(function.scope, function.name, function.block, len(low.facts)))
+    try:
+        return low.expression(parameter.default)
+    finally:
+        low.frames.pop()
+
+
+def parameter_input(low: Lowering, parameter: cst.Param) -> Node:
+    """The input that a parameter stands for when nobody gave an argument."""
+    from wherelint.source.statements import annotation_kind
+
+    kind = annotation_kind(parameter.annotation.annotation) if parameter.annotation is not None else None
+    static = kind == "static"
+    return low.opaque(
+        parameter.name.value, ("parameter", id(parameter)), kind="float" if static or kind is None else kind, differentiable=not static
+    )
+
+
+def root_arguments(low: Lowering, function: Function) -> Kwargs:
+    """Arguments for a function that is analysed on its own: inputs, and the defaults that are numbers."""
+    given: Kwargs = {}
+    parameters = function.definition.params
+    for parameter in [*parameters.posonly_params, *parameters.params, *parameters.kwonly_params]:
+        name = parameter.name.value
+        value: Value = MISSING
+        if parameter.default is not None:
+            value = default(low, function, parameter)
+            if isinstance(value, bool):
+                value = low.opaque(name, ("parameter", id(parameter)), kind="bool", preferred=value)
+            elif value is None:
+                value = parameter_input(low, parameter)
+            elif isinstance(value, str):
+                value = low.opaque(name, ("parameter", id(parameter)), differentiable=False)
+        given[name] = parameter_input(low, parameter) if value is MISSING else value
+    return given
+
+
+def construct(low: Lowering, made: Instance, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> None:
+    """Run the constructor of a class of the project; dataclasses and NamedTuples take their fields in order."""
+    constructor = member(made.cls, "__init__")
+    if isinstance(constructor, Function):
+        if args or kwargs or made.cls.instance is None or made is not made.cls.instance:
+            inline(low, constructor, [made, *args], kwargs, at)
+        else:
+            _construct_unknown(low, made, constructor, at)
+        return
+    setup = member(made.cls, "setup")
+    fields = _fields(made.cls)
+    for name, value in zip(fields, args):
+        made.attributes[name] = value
+    made.attributes.update(kwargs)
+    if isinstance(setup, Function):
+        inline(low, setup, [made], {}, at)
+
+
+def _construct_unknown(low: Lowering, made: Instance, constructor: Function, at: cst.CSTNode) -> None:
+    """Attributes of an object about which only its class is known."""
+    given = root_arguments(low, constructor)
+    first = next(iter(given), None)
+    if first is not None:
+        given[first] = made
+    before = len(low.sinks), list(low.made), list(low.closures), list(low.facts)
+    try:
+        inline(low, constructor, [], given, at)
+    except GiveUp:
+        pass
+    # The constructor is a root of its own; here only the attributes it leaves behind matter.
+    del low.sinks[before[0] :]
+    low.made[:], low.closures[:], low.facts[:] = before[1], before[2], before[3]
+    constructor.called = False
+
+
+def _fields(cls: Class) -> list[str]:
+    fields: list[str] = []
+    for ancestor in reversed(list(cls.ancestry())):
+        body = ancestor.definition.body
+        for line in body.body:
+            for statement in line.body if isinstance(line, cst.SimpleStatementLine) else ():
+                if isinstance(statement, cst.AnnAssign) and isinstance(statement.target, cst.Name):
+                    fields.append(statement.target.value)
+    return list(dict.fromkeys(fields))
+
+
+def _method(low: Lowering, method: Method, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    from wherelint.source.frameworks import CONTAINER_METHODS, METHODS
+
+    receiver = method.receiver
+    if isinstance(receiver, (list, dict, tuple, str)) and method.name != "at[]" and not _is_at(method):
+        container = CONTAINER_METHODS.get(method.name)
+        if container is not None:
+            result = container(low, receiver, args, kwargs, at)
+            if result is not NotImplemented:
+                return result
+    if method.name in METHODS:
+        result = METHODS[method.name](low, receiver, args, kwargs, at)
+        if result is not NotImplemented:
+            return result
+    if isinstance(receiver, (Node, Method)):
+        tensor = low.tensor(receiver, at)
+        for framework in low.frameworks:
+            prefix = {"torch": "torch.Tensor", "jax": "jax.Array"}.get(framework)
+            made = operation(low, f"{prefix}.{method.name}", [tensor, *args], kwargs, at) if prefix else None
+            if made is not None:
+                return made
+    for value in (*args, *kwargs.values()):
+        low.leaves_function(value)
+    low.leaves_function(receiver)
+    return low.opaque(low.text(at), (id(receiver), method.name, *map(_key, args), *map(_key, kwargs.values())))
+
+
+def _is_at(method: Method) -> bool:
+    return isinstance(method.receiver, tuple) and len(method.receiver) == 2 and isinstance(method.receiver[1], cst.Subscript)
+
+
+__all__ = ["call", "construct", "framework_of", "inline", "invoke", "operation", "root_arguments", "unknown"]

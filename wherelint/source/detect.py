@@ -1,0 +1,226 @@
+"""From the selections of a file to its findings: search each one, name the culprit once, say it in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from wherelint import rules
+from wherelint.finding import Finding, Number, Problem, Selection, Witness
+from wherelint.graph.evaluate import evaluate
+from wherelint.graph.node import Node, leaves, topological
+from wherelint.graph.search import CLIPS, Hazard, Search, singular_operations
+from wherelint.ops import OPERATIONS, Array
+from wherelint.source import gate
+from wherelint.source.module import GiveUp, Module
+from wherelint.source.options import DetectOptions
+from wherelint.source.roots import Program, programs
+from wherelint.source.values import Origin
+
+_MOST_INPUTS = 6
+_BY_SELECTION = {
+    "index": "WL201", "multiply": "WL202", "nan_to_num": "WL203", "maximum": "WL204", "minimum": "WL204", "fmax": "WL204",
+    "fmin": "WL204", "clip": "WL204", "relu": "WL204", "relu6": "WL204", "reduction": "WL205", "assignment": "WL206",
+}  # fmt: skip
+_KINDS = {"fmax": "maximum", "fmin": "minimum"}
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """A hazard with the framework it was found under and the ways of running it that show it."""
+
+    hazard: Hazard
+    framework: str
+    modes: tuple[str, ...]
+
+    @property
+    def key(self) -> tuple[int, int]:
+        return _place(self.hazard.op), _place(self.hazard.select)
+
+
+def _place(node: Node) -> int:
+    origin = node.origin
+    return id(origin.node) if isinstance(origin, Origin) else id(node)
+
+
+def findings(text: str, filename: str, options: DetectOptions) -> tuple[list[Finding], list[Problem]]:
+    """The findings of one file and the functions that were given up."""
+    module = Module(filename, text, options.aliases)
+    used = module.frameworks()
+    if not used:
+        return [], []
+    seen: dict[tuple[int, int], _Seen] = {}
+    problems: list[Problem] = []
+    for name in gate.roots(module):
+        try:
+            for program in programs(module, name, used, "jax.numpy"):
+                for item in _search(program, used):
+                    known = seen.get(item.key)
+                    if known is None or (known.hazard.confidence == "low" and item.hazard.confidence == "high"):
+                        seen[item.key] = item
+        except (GiveUp, RecursionError) as error:
+            why = str(error) or "it is nested too deeply"
+            problems.append(Problem(filename, f"gave up on `{'.'.join(name)}`: {why}", error=False))
+    return [_finding(s, related, filename) for s, related in _one_per_bug(seen.values())], problems
+
+
+def _search(program: Program, used: Sequence[str]) -> Iterable[_Seen]:
+    for root in _roots(program):
+        framework = _framework(root) or used[0]
+        arithmetic = "xla" if framework == "tensorflow" else framework
+        for hazard in Search(root, arithmetic).hazards():
+            modes: tuple[str, ...] = ()
+            if framework == "tensorflow":
+                modes = ("eager", "xla") if Search(root, "tensorflow").shows(hazard) else ("xla",)
+            yield _Seen(hazard, framework, modes)
+
+
+def _roots(program: Program) -> list[Node]:
+    """Selections with something singular among what they drop, and singular operations that a clip feeds."""
+    selections = [n for n in program.made if n.selection is not None and _worth_searching(n)]
+    fed = singular_operations(topological(program.made)) if any(n.selection in CLIPS for n in program.made) else []
+    made = set(program.made)
+    return selections + [n for n in fed if n in made]
+
+
+_TESTS = frozenset({"isnan", "isfinite", "isinf", "isneginf", "isposinf"})
+
+
+def _worth_searching(select: Node) -> bool:
+    for node in topological([select]):
+        entry = OPERATIONS.get(node.op)
+        if node.op in _TESTS or (entry is not None and entry.code is not None):
+            return True
+    return False
+
+
+def _framework(root: Node) -> str | None:
+    """The framework of the nearest call that names one."""
+    layer, seen = [root], {root}
+    while layer:
+        following = []
+        for node in layer:
+            if node.framework is not None:
+                return node.framework
+            fresh = [i for i in node.inputs if i not in seen]
+            seen.update(fresh)
+            following += fresh
+        layer = following
+    return None
+
+
+def _one_per_bug(seen: Iterable[_Seen]) -> list[tuple[_Seen, list[Node]]]:
+    """One finding a singular operation and selection; selections further out over the same operation are related."""
+    by_op: dict[int, list[_Seen]] = {}
+    for item in seen:
+        by_op.setdefault(_place(item.hazard.op), []).append(item)
+    kept: list[tuple[_Seen, list[Node]]] = []
+    for items in by_op.values():
+        selected = [i for i in items if not _onto(i.hazard)]
+        items = selected or items
+        reads = {id(i): {_place(n) for n in topological([i.hazard.select])} for i in items}
+        for item in items:
+            inner = [o for o in items if o is not item and _place(o.hazard.select) in reads[id(item)]]
+            if any(o.hazard.confidence == "high" or item.hazard.confidence == "low" for o in inner):
+                continue
+            outer = [o.hazard.select for o in items if o is not item and _place(item.hazard.select) in reads[id(o)]]
+            kept.append((item, outer))
+    return kept
+
+
+def _onto(hazard: Hazard) -> bool:
+    """Whether the selection is a clip below the operation rather than a selection above it."""
+    return hazard.select.selection in CLIPS and hazard.select in set(topological([hazard.op]))
+
+
+def _code(hazard: Hazard) -> str:
+    if _onto(hazard):
+        return "WL303" if _epsilon_lost(hazard) else "WL301"
+    code = _BY_SELECTION.get(hazard.select.selection or "")
+    if code is not None:
+        return code
+    if hazard.missing_data:
+        return "WL111"
+    if _epsilon_lost(hazard):
+        return "WL303"
+    entry = OPERATIONS.get(hazard.op.op)
+    return (entry.code if entry is not None else None) or "WL111"
+
+
+def _epsilon_lost(hazard: Hazard) -> bool:
+    """Whether float32 rounded a guarding constant away: regular in float64, and a constant is 0 or 1 only in float32."""
+    order = topological([hazard.op])
+    lost = False
+    for node in order:
+        if node.op == "const":
+            exact = node.params["value"].astype(np.float64)
+            rounded = exact.astype(np.float32).astype(np.float64)
+            lost = lost or bool(((rounded != exact) & np.isin(rounded, (0.0, 1.0, -1.0))).any())
+    if not lost:
+        return False
+    double = {n: v.astype(np.float64) if v.dtype.kind == "f" else v for n, v in hazard.inputs.items()}
+    search = Search(hazard.op, "jax")
+    values = evaluate(search.order, double, np.float64)
+    operands = [values[i] for i in hazard.op.inputs]
+    parts = OPERATIONS[hazard.op.op].vjp(np.ones_like(values[hazard.op]), values[hazard.op], *operands)
+    return all(bool(np.isfinite(p).all()) for p in parts if p is not None)
+
+
+def _finding(seen: _Seen, related: Sequence[Node], filename: str) -> Finding:
+    hazard = seen.hazard
+    code = _code(hazard)
+    start, end = _region(hazard.op)
+    select = _selection(hazard.select)
+    framework: Any = seen.framework
+    return Finding(
+        code=code,
+        name=rules.get(code).name,
+        message=rules.message(code, hazard.op.op, select.kind, framework, seen.modes),
+        filename=filename,
+        location=start,
+        end_location=end,
+        select=select,
+        function=hazard.select.origin.function,
+        framework=framework,
+        op=hazard.op.op,
+        confidence=hazard.confidence,
+        witness=_witness(hazard),
+        noqa_row=start.row,
+        modes=seen.modes,
+        related=tuple(_selection(n) for n in related),
+    )
+
+
+def _region(node: Node) -> Any:
+    origin: Origin = node.origin
+    return origin.block.region(origin.node)
+
+
+def _selection(node: Node) -> Selection:
+    kind = node.selection or ""
+    return Selection(_KINDS.get(kind, kind), *_region(node))
+
+
+def _witness(hazard: Hazard) -> Witness:
+    """The inputs that the operation or the condition reads, the value, and the gradients that are not finite."""
+    read = leaves(hazard.op, hazard.select)
+    named = [n for n in read if n in hazard.inputs and not str(n.params["name"]).startswith("(")]
+    bad = {n for n, g in hazard.gradient.items() if not np.isfinite(g).all()}
+    named.sort(key=lambda n: n not in bad)
+    inputs = {str(n.params["name"]): _number(hazard.inputs[n]) for n in named[:_MOST_INPUTS]}
+    gradient = {str(n.params["name"]): _number(hazard.gradient[n]) for n in named[:_MOST_INPUTS] if n in bad}
+    return Witness(inputs, _number(hazard.value), gradient)
+
+
+def _number(array: Array) -> Number:
+    """A lane-constant value as one number; float32 in its shortest spelling."""
+    flat = [float(str(v)) for v in np.asarray(array, np.float32).reshape(-1)]
+    first = flat[0]
+    same = all(v == first or (v != v and first != first) for v in flat)
+    return first if same else flat
+
+
+__all__ = ["findings", "replace"]

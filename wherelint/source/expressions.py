@@ -1,0 +1,378 @@
+"""Expressions: names, operators, subscripts, comprehensions."""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import libcst as cst
+
+from wherelint.graph.node import LANES, Node
+from wherelint.source import attributes, indexing
+from wherelint.source.calls import call
+from wherelint.source.lowering import EXPRESSIONS, Lowering
+from wherelint.source.resolve import lookup_name
+from wherelint.source.values import Dotted, Function, Scope, Shape, Value
+
+MAX_UNROLL = 8
+
+
+def _name(low: Lowering, node: cst.Name) -> Value:
+    return lookup_name(low, node.value)
+
+
+def _number(low: Lowering, node: cst.BaseNumber) -> Value:
+    value = ast.literal_eval(node.value)  # type: ignore[attr-defined]
+    if isinstance(value, complex):
+        return low.opaque(node.value, differentiable=False)  # type: ignore[attr-defined]
+    return value if abs(value) < 1e300 else float(value) if abs(value) < 10**308 else math.inf
+
+
+def _string(low: Lowering, node: cst.SimpleString) -> Value:
+    try:
+        return ast.literal_eval(node.value)
+    except (ValueError, SyntaxError):
+        return ""
+
+
+def _sequence(low: Lowering, node: cst.Tuple | cst.List) -> Value:
+    items: list[Value] = []
+    for element in node.elements:
+        value = low.expression(element.value)
+        if isinstance(element, cst.StarredElement):
+            items += value if isinstance(value, (list, tuple)) else [value]
+        else:
+            items.append(value)
+    return tuple(items) if isinstance(node, cst.Tuple) else items
+
+
+def _dict(low: Lowering, node: cst.Dict) -> Value:
+    out: dict[Any, Value] = {}
+    for element in node.elements:
+        value = low.expression(element.value)
+        if isinstance(element, cst.DictElement):
+            key = low.expression(element.key)
+            out[key if isinstance(key, (str, int, float, bool)) else low.text(element.key)] = value
+        elif isinstance(value, dict):
+            out.update(value)
+    return out
+
+
+_STATIC: dict[type, Callable[[Any, Any], Any]] = {
+    cst.Add: operator.add, cst.Subtract: operator.sub, cst.Multiply: operator.mul, cst.Divide: operator.truediv,
+    cst.FloorDivide: operator.floordiv, cst.Modulo: operator.mod,
+}  # fmt: skip
+_BINARY = {
+    cst.Add: "add", cst.Subtract: "subtract", cst.Multiply: "multiply", cst.Divide: "divide",
+    cst.FloorDivide: "floor_divide", cst.Modulo: "mod", cst.MatrixMultiply: "dot", cst.BitAnd: "logical_and",
+    cst.BitOr: "logical_or", cst.BitXor: "logical_xor",
+    cst.AddAssign: "add", cst.SubtractAssign: "subtract", cst.MultiplyAssign: "multiply", cst.DivideAssign: "divide",
+    cst.FloorDivideAssign: "floor_divide", cst.ModuloAssign: "mod", cst.MatrixMultiplyAssign: "dot",
+    cst.BitAndAssign: "logical_and", cst.BitOrAssign: "logical_or", cst.BitXorAssign: "logical_xor",
+}  # fmt: skip
+_ASSIGNED: dict[type, type] = {
+    cst.AddAssign: cst.Add, cst.SubtractAssign: cst.Subtract, cst.MultiplyAssign: cst.Multiply,
+    cst.DivideAssign: cst.Divide, cst.FloorDivideAssign: cst.FloorDivide, cst.ModuloAssign: cst.Modulo,
+    cst.PowerAssign: cst.Power,
+}  # fmt: skip
+
+
+def _binary_operation(low: Lowering, node: cst.BinaryOperation) -> Value:
+    # A sum of hundreds of terms nests as deep as it is long: walk the left spine instead of recursing down it.
+    spine = [node]
+    while isinstance(spine[-1].left, cst.BinaryOperation):
+        spine.append(spine[-1].left)
+    value = low.expression(spine[-1].left)
+    for item in reversed(spine):
+        value = binary(low, type(item.operator), value, low.expression(item.right), item)
+    return value
+
+
+def binary(low: Lowering, kind: type, a: Value, b: Value, at: cst.CSTNode) -> Value:
+    """``a <operator> b`` for the LibCST operator class ``kind``."""
+    plain = _ASSIGNED.get(kind, kind)
+    if isinstance(a, (bool, int, float)) and isinstance(b, (bool, int, float)):
+        return _fold(low, plain, a, b, at)
+    if plain is cst.Add and type(a) is type(b) and isinstance(a, (list, tuple, str)):
+        return a + b
+    if plain is cst.Multiply and isinstance(a, (list, tuple)) and isinstance(b, int) and 0 <= b * len(a) <= 64:
+        return a * b
+    if plain is cst.Power:
+        return power(low, a, b, at)
+    op = _BINARY.get(kind)
+    if op is None:
+        return low.opaque(low.text(at), (id(a), id(b)), kind="int")
+    x, y = low.tensor(a, at), low.tensor(b, at)
+    if op in ("logical_and", "logical_or", "logical_xor") and not x.kind == y.kind == "bool":
+        return low.opaque(low.text(at), (id(x), id(y)), kind="int")
+    if op == "subtract" and x.op not in ("const",) and view_of(x) is view_of(y):
+        # `x[:, None] - x[None, :]`, `x[1:] - x[:-1]`: the difference of different elements.
+        y = low.node("gather", (y,), at, shift=1)
+    if op == "multiply":
+        return multiply(low, x, y, at)
+    return low.node(op, (x, y), at)
+
+
+def view_of(node: Node) -> Node:
+    """The array that a chain of reshapes and transposes looks at."""
+    while node.op == "identity":
+        node = node.inputs[0]
+    return node
+
+
+def _fold(low: Lowering, kind: type, a: Any, b: Any, at: cst.CSTNode) -> Value:
+    try:
+        if kind is cst.Power:
+            result = a**b if abs(b) <= 1000 and abs(a) < 1e150 else math.inf
+        elif kind in _STATIC:
+            result = _STATIC[kind](a, b)
+        else:
+            bitwise = {cst.BitAnd: operator.and_, cst.BitOr: operator.or_, cst.BitXor: operator.xor}.get(kind)
+            result = bitwise(a, b) if bitwise is not None and isinstance(a, int) and isinstance(b, int) else None
+    except (ArithmeticError, ValueError):
+        result = None
+    if isinstance(result, int) and abs(result) > 10**300:
+        result = math.inf
+    return result if isinstance(result, (bool, int, float)) else low.opaque(low.text(at), differentiable=False)
+
+
+def power(low: Lowering, a: Value, b: Value, at: cst.CSTNode, framework: str | None = None) -> Node:
+    """``a ** b``; frameworks differentiate an exponent that is a Python number in another way than a traced one."""
+    exact = b if isinstance(b, (int, float)) and not isinstance(b, bool) else None
+    if exact is None and isinstance(b, Node) and b.op == "const" and b.params["value"].size == 1:
+        exact = float(b.params["value"].flat[0])
+    if exact == 2:
+        return low.node("square", (a,), at, framework=framework)
+    if exact is not None:
+        whole = float(exact).is_integer() and isinstance(b, int)
+        return low.node("integer_power" if whole else "power_static", (a, b), at, framework=framework)
+    return low.node("power", (a, b), at, framework=framework)
+
+
+def multiply(low: Lowering, x: Node, y: Node, at: cst.CSTNode, framework: str | None = None) -> Node:
+    """A product; with a factor made of booleans it is a selection."""
+    for i, (factor, other) in enumerate(((x, y), (y, x))):
+        if is_mask(factor) and other.kind == "float" and not is_mask(other):
+            return low.node("multiply", (x, y), at, selection="multiply", operand=1 - i, framework=framework)
+    return low.node("multiply", (x, y), at, framework=framework)
+
+
+def is_mask(node: Node) -> bool:
+    """Whether a value is 0 in some places by construction: booleans as numbers, ``1 - mask``, a constant with zeros."""
+    if node.kind == "bool":
+        return True
+    if node.op == "const":
+        values = node.params["value"]
+        return bool(values.size > 1 and (values == 0).any() and (values != 0).any())
+    if node.op in ("identity", "stop", "gather", "zeros_like", "ones_like") and node.inputs:
+        return node.op in ("identity", "stop", "gather") and is_mask(node.inputs[0])
+    if node.op in ("multiply", "subtract") and len(node.inputs) == 2:
+        masks = [is_mask(i) for i in node.inputs]
+        if node.op == "multiply":
+            return all(masks)
+        one = node.inputs[0]
+        return masks[1] and one.op == "const" and bool((one.params["value"] == 1).all())
+    return False
+
+
+def _unary_operation(low: Lowering, node: cst.UnaryOperation) -> Value:
+    value = low.expression(node.expression)
+    kind = type(node.operator)
+    if kind is cst.Not:
+        return low.negation(low.condition(value, node), node)
+    if isinstance(value, (bool, int, float)):
+        if kind is cst.Minus:
+            return -value
+        if kind is cst.Plus:
+            return +value
+        return (not value) if isinstance(value, bool) else ~value if isinstance(value, int) else value
+    if kind is cst.Minus:
+        return low.node("negative", (value,), node)
+    if kind is cst.Plus:
+        return value
+    tensor = low.tensor(value, node)
+    if tensor.kind == "bool":
+        return low.negation(tensor, node)
+    if tensor.op == "leaf" and tensor.kind == "float":  # `~mask` says that the parameter is a mask
+        return low.negation(low.condition(as_mask(low, tensor), node), node)
+    return low.opaque(low.text(node), id(tensor), kind="int")
+
+
+def as_mask(low: Lowering, tensor: Node) -> Node:
+    """A parameter that is used as a condition is a boolean array."""
+    return low.opaque(tensor.params["name"], ("mask", id(tensor)), kind="bool")
+
+
+_COMPARE: dict[type, str] = {
+    cst.LessThan: "less", cst.LessThanEqual: "less_equal", cst.GreaterThan: "greater",
+    cst.GreaterThanEqual: "greater_equal", cst.Equal: "equal", cst.NotEqual: "not_equal",
+}  # fmt: skip
+_PYTHON_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+    "less": operator.lt, "less_equal": operator.le, "greater": operator.gt, "greater_equal": operator.ge,
+    "equal": operator.eq, "not_equal": operator.ne,
+}  # fmt: skip
+
+
+def _comparison(low: Lowering, node: cst.Comparison) -> Value:
+    left = low.expression(node.left)
+    result: Node | bool = True
+    for target in node.comparisons:
+        right = low.expression(target.comparator)
+        one = _compare(low, type(target.operator), left, right, node)
+        if isinstance(result, bool):
+            result = one if result else False
+        elif isinstance(one, bool):
+            result = result if one else False
+        else:
+            result = low.node("logical_and", (result, one), node)
+        left = right
+    return result
+
+
+def _compare(low: Lowering, kind: type, a: Value, b: Value, at: cst.CSTNode) -> Node | bool:
+    op = _COMPARE.get(kind)
+    number = (bool, int, float)
+    if op is not None and isinstance(a, number) and isinstance(b, number):
+        return bool(_PYTHON_COMPARE[op](a, b))
+    if op in ("equal", "not_equal") and isinstance(a, str) and isinstance(b, str):
+        return (a == b) == (op == "equal")
+    if kind in (cst.Is, cst.IsNot):
+        if b is None and isinstance(a, (*number, str, list, tuple, dict, Function, Dotted)):
+            return kind is cst.IsNot
+        if b is None and a is None:
+            return kind is cst.Is
+        truth = low.opaque(f"{_label(low, a, at)} is None" if b is None else low.text(at), id(a), kind="bool", preferred=False)
+        return low.negation(truth, at) if kind is cst.IsNot else truth
+    if op is not None and all(isinstance(v, (Node, Shape, *number, list, tuple)) for v in (a, b)):
+        x, y = low.tensor(a, at), low.tensor(b, at)
+        if op == "equal" and view_of(x) is view_of(y) and x.op != "const":
+            y = low.node("gather", (y,), at, shift=1)
+        return low.node(op, (x, y), at)
+    return low.opaque(low.text(at), (id(a), id(b)), kind="bool")
+
+
+def _label(low: Lowering, value: Value, at: cst.CSTNode) -> str:
+    return str(value.params["name"]) if isinstance(value, Node) and value.op == "leaf" else low.text(at)
+
+
+def _boolean_operation(low: Lowering, node: cst.BooleanOperation) -> Value:
+    a = low.expression(node.left)
+    conjunction = isinstance(node.operator, cst.And)
+    first = low.condition(a, node.left)
+    if isinstance(first, bool):
+        return low.expression(node.right) if first == conjunction else a
+    with low.assuming(first if conjunction else low.negation(first, node.left)):
+        b = low.expression(node.right)
+    if isinstance(a, Node) and a.kind != "bool":
+        return low.choose(first, *((b, a) if conjunction else (a, b)), node)
+    second = low.condition(b, node.right)
+    if isinstance(second, bool):
+        return first if second == conjunction else second
+    return low.node("logical_and" if conjunction else "logical_or", (first, second), node)
+
+
+def _if_expression(low: Lowering, node: cst.IfExp) -> Value:
+    test = low.condition(low.expression(node.test), node.test)
+    if isinstance(test, bool):
+        return low.expression(node.body if test else node.orelse)
+    with low.assuming(test):
+        a = low.expression(node.body)
+    with low.assuming(low.negation(test, node.test)):
+        b = low.expression(node.orelse)
+    return low.choose(test, a, b, node)
+
+
+def _lambda(low: Lowering, node: cst.Lambda) -> Value:
+    function = Function(node, low.frame.scope, low.block, f"{low.frame.function}.<lambda>" if low.frame.function else "<lambda>")
+    function.facts = tuple(low.facts)
+    low.closures.append(function)
+    return function
+
+
+def _walrus(low: Lowering, node: cst.NamedExpr) -> Value:
+    value = low.expression(node.value)
+    if isinstance(node.target, cst.Name):
+        low.frame.scope.names[node.target.value] = value
+    return value
+
+
+def _comprehension(low: Lowering, node: cst.GeneratorExp | cst.ListComp | cst.SetComp | cst.DictComp) -> Value:
+    outer = low.frame.scope
+    low.frame.scope = Scope(outer.module, outer)
+    try:
+        items: list[tuple[Value, Value]] = []
+        _iterate(low, node, node.for_in, items)
+    finally:
+        low.frame.scope = outer
+    if isinstance(node, cst.DictComp):
+        return {k if isinstance(k, (str, int)) else f"<{i}>": v for i, (k, v) in enumerate(items)}
+    return [v for _, v in items]
+
+
+def _iterate(low: Lowering, node: Any, clause: cst.CompFor, items: list[tuple[Value, Value]]) -> None:
+    from wherelint.source.statements import assign  # the two modules need each other: a target is a small program
+
+    for element in elements(low, low.expression(clause.iter), clause.iter):
+        assign(low, clause.target, element)
+        tests = [low.condition(low.expression(c.test), c.test) for c in clause.ifs]
+        if any(t is False for t in tests):
+            continue
+        with low.assuming(*tests):
+            if clause.inner_for_in is not None:
+                _iterate(low, node, clause.inner_for_in, items)
+            elif isinstance(node, cst.DictComp):
+                items.append((low.expression(node.key), low.expression(node.value)))
+            else:
+                items.append((None, low.expression(node.elt)))
+
+
+def elements(low: Lowering, value: Value, at: cst.CSTNode) -> list[Value]:
+    """What iterating over a value yields: its items where they are known, one element that stands for all otherwise."""
+    if isinstance(value, dict):
+        value = list(value)
+    if isinstance(value, (list, tuple)) and len(value) <= MAX_UNROLL:
+        return list(value)
+    if isinstance(value, (list, tuple)):
+        return [low.node("gather", (list(value[:LANES]),), at, shift=0)]
+    tensor = low.tensor(value, at)
+    if tensor.op == "leaf":
+        return [low.opaque(f"{tensor.params['name']}[...]", id(tensor), kind=tensor.kind, differentiable=tensor.differentiable)]
+    return [low.node("identity", (tensor,), at)]
+
+
+def _formatted(low: Lowering, node: cst.CSTNode) -> Value:
+    return ""
+
+
+def _await(low: Lowering, node: cst.Await) -> Value:
+    return low.expression(node.expression)
+
+
+def _yield(low: Lowering, node: cst.Yield) -> Value:
+    value = node.value
+    inner = value.item if isinstance(value, cst.From) else value
+    if inner is not None:
+        low.leaves_function(low.expression(inner))
+    return low.opaque("(yield)")
+
+
+def _concatenated(low: Lowering, node: cst.ConcatenatedString) -> Value:
+    return ""
+
+
+def _ellipsis(low: Lowering, node: cst.Ellipsis) -> Value:
+    return ...
+
+
+EXPRESSIONS.update({
+    cst.Name: _name, cst.Integer: _number, cst.Float: _number, cst.Imaginary: _number, cst.SimpleString: _string,
+    cst.ConcatenatedString: _concatenated, cst.FormattedString: _formatted, cst.Tuple: _sequence, cst.List: _sequence,
+    cst.Dict: _dict, cst.BinaryOperation: _binary_operation, cst.UnaryOperation: _unary_operation,
+    cst.Comparison: _comparison, cst.BooleanOperation: _boolean_operation, cst.IfExp: _if_expression,
+    cst.Lambda: _lambda, cst.NamedExpr: _walrus, cst.GeneratorExp: _comprehension, cst.ListComp: _comprehension,
+    cst.SetComp: _comprehension, cst.DictComp: _comprehension, cst.Await: _await, cst.Yield: _yield,
+    cst.Ellipsis: _ellipsis, cst.Call: call, cst.Attribute: attributes.attribute, cst.Subscript: indexing.subscript,
+})  # fmt: skip

@@ -1,0 +1,60 @@
+"""The cheap gate: which functions of a file can hold a finding at all, judged by ``ast`` alone."""
+
+from __future__ import annotations
+
+import ast
+
+from wherelint.source.module import Module
+
+#: One of these byte strings stands in every file that can hold a finding.
+MARKERS = ("jax", "torch", "tensorflow", "keras", "array_namespace", "flax")
+
+_SELECT = frozenset(
+    """where where_ select select_n masked_fill masked_fill_ nan_to_num nan_to_num_ clip clip_ clamp clamp_ clamp_min
+    clamp_max clip_by_value maximum minimum fmax fmin relu relu6 ReLU masked_select boolean_mask at piecewise""".split()
+)
+_SINGULAR = frozenset(
+    """sqrt rsqrt cbrt log log2 log10 log1p logaddexp divide div true_divide truediv reciprocal mod remainder fmod arccos
+    acos arcsin asin arccosh acosh arctanh atanh arctan2 atan2 power pow float_power exp exp2 expm1 sinh cosh norm
+    vector_norm matrix_norm std reduce_std gammaln lgamma digamma polygamma erfinv erf_inv ndtri logit xlogy xlog1py entr
+    cholesky inv solve logdet slogdet logsumexp softmax log_softmax sqrt_ log_ exp_ pow_ div_ hypot normalize
+    cosine_similarity cdist mse_loss MSELoss""".split()
+)
+
+
+def roots(module: Module) -> list[tuple[str, ...]]:
+    """Qualified names of the functions and methods worth lowering, in file order; ``("",)`` is the top level itself."""
+    found: list[tuple[str, ...]] = []
+    for statement, _ in module.blocks:
+        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            if interesting(statement, module):
+                found.append((statement.name,))
+        elif isinstance(statement, ast.ClassDef):
+            for item in statement.body:
+                if isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef)) and interesting(item, module):
+                    found.append((statement.name, item.name))
+        elif any(isinstance(n, ast.Lambda) for n in ast.walk(statement)) and interesting(statement, module):
+            found += [(name,) for name in module.definitions if module.definitions[name].statement is statement]
+    return list(dict.fromkeys(found))
+
+
+def interesting(node: ast.AST, module: Module) -> bool:
+    """Whether a function has something that can make a zero and, for the quiet kinds, something singular too."""
+    singular = product = subscript = comparison = False
+    for n in ast.walk(node):
+        if isinstance(n, (ast.Attribute, ast.Name)):
+            name = n.attr if isinstance(n, ast.Attribute) else n.id
+            if name in _SELECT:
+                return True
+            singular = singular or name in _SINGULAR
+            comparison = comparison or (isinstance(n, ast.Name) and name in module.definitions and isinstance(module.definitions[name].statement, (ast.Assign, ast.AnnAssign)))
+        elif isinstance(n, (ast.BinOp, ast.AugAssign)):
+            singular = singular or isinstance(n.op, (ast.Div, ast.Pow, ast.Mod, ast.MatMult))
+            product = product or isinstance(n.op, ast.Mult)
+        elif isinstance(n, ast.Subscript):
+            subscript = True
+        elif isinstance(n, ast.keyword) and n.arg == "where":
+            return True
+        elif isinstance(n, ast.Compare):
+            comparison = True
+    return singular and (subscript or (product and comparison))

@@ -1,0 +1,123 @@
+"""Subscripts, read and written: picking, masking, slicing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import libcst as cst
+
+from wherelint.graph.node import LANES, Node, const
+from wherelint.source.lowering import Lowering
+from wherelint.source.values import Dotted, Instance, Method, Shape, Value
+
+
+def subscript(low: Lowering, node: cst.Subscript) -> Value:
+    """``value[index]``."""
+    value = low.expression(node.value)
+    if isinstance(value, Method) and value.name == "at":
+        return Method((value.receiver, node), "at[]", value.text)
+    if isinstance(value, Dotted):
+        return value  # a generic type: `list[int]`
+    return index(low, value, node.slice, node)
+
+
+def index(low: Lowering, value: Value, slices: Sequence[cst.SubscriptElement], at: cst.CSTNode) -> Value:
+    """``value[slices]`` for a value that was already lowered."""
+    parts = [_part(low, s.slice) for s in slices]
+    if isinstance(value, (list, tuple)) and len(parts) == 1:
+        position = parts[0]
+        if isinstance(position, int) and not isinstance(position, bool):
+            return value[position] if -len(value) <= position < len(value) else low.opaque(low.text(at))
+        if isinstance(position, slice):
+            return value[position]
+    if isinstance(value, dict):
+        key = parts[0] if len(parts) == 1 else None
+        if isinstance(key, (str, int, float, bool)) and key in value:
+            return value[key]
+        return low.opaque(low.text(at), id(value))
+    if isinstance(value, (Shape, Instance, str)) or value is None:
+        return low.opaque(low.text(at), id(value), kind="int" if isinstance(value, Shape) else "float")
+    tensor = low.tensor(value, at)
+    if tensor.kind == "bool" and tensor.op == "leaf":
+        return tensor
+    return _tensor_index(low, tensor, parts, at)
+
+
+_SLICE = object()  # a slice whose bounds are not known
+
+
+def _part(low: Lowering, part: cst.BaseSlice) -> Any:
+    if isinstance(part, cst.Index):
+        return low.expression(part.value)
+    assert isinstance(part, cst.Slice)
+    bounds = [None if b is None else low.expression(b) for b in (part.lower, part.upper, part.step)]
+    return slice(*bounds) if all(b is None or isinstance(b, int) for b in bounds) else (_SLICE, bounds[0])
+
+
+def _tensor_index(low: Lowering, tensor: Node, parts: list[Any], at: cst.CSTNode) -> Value:
+    if len(parts) == 1 and isinstance(parts[0], (tuple, list)) and not _is_unknown_slice(parts[0]):
+        parts = list(parts[0])
+    masks = [p for p in parts if isinstance(p, Node) and p.kind == "bool"]
+    if masks:
+        return low.node("compress", (masks[0], tensor), at, selection="index")
+    numbers = [p for p in parts if isinstance(p, int) and not isinstance(p, bool)]
+    others = [p for p in parts if isinstance(p, (Node, list, Shape, Method))]
+    if others:
+        return low.node("gather", (tensor,), at, shift=1)
+    if numbers and tensor.op in ("stack", "where", "cond") or (numbers and tensor.op != "leaf") or (numbers and ... in parts):
+        return element(low, tensor, numbers[-1], at)
+    if numbers:
+        name = low.text(at) if len(parts) > 1 else f"{tensor.params['name']}[{numbers[0]}]"
+        return low.opaque(name, ("element", id(tensor), tuple(numbers)), kind=tensor.kind, differentiable=tensor.differentiable)
+    shift = next((s for s in map(_shift, parts) if s), 0)
+    return low.node("gather", (tensor,), at, shift=shift) if shift else tensor
+
+
+def _is_unknown_slice(part: Any) -> bool:
+    return isinstance(part, tuple) and len(part) == 2 and part[0] is _SLICE
+
+
+def _shift(part: Any) -> int:
+    """How far a slice moves the elements: ``x[1:]`` is not ``x[:-1]``."""
+    if isinstance(part, slice):
+        start = part.start or 0
+        return (start % LANES or 2) if start else 0
+    return 2 if _is_unknown_slice(part) and part[1] is not None else 0
+
+
+def element(low: Lowering, tensor: Node, position: int, at: cst.CSTNode) -> Node:
+    """One element: of an array built from parts it is that part, otherwise it is a lane."""
+    if tensor.op == "stack" and -len(tensor.inputs) <= position < len(tensor.inputs):
+        return low.node("pick", tensor.inputs, at, selection="index", index=position % len(tensor.inputs))
+    return low.node("lane", (tensor,), at, selection="index", index=position)
+
+
+def unpack(low: Lowering, value: Value, count: int, at: cst.CSTNode) -> list[Value]:
+    """The ``count`` elements that tuple assignment takes from a value."""
+    if isinstance(value, (list, tuple)):
+        return list(value[:count]) + [low.opaque(low.text(at), (id(value), i)) for i in range(len(value), count)]
+    if isinstance(value, Shape):
+        return [low.opaque(f"{value.of}[{i}]", kind="int") for i in range(count)]
+    tensor = low.tensor(value, at)
+    if tensor.op == "leaf":
+        name = tensor.params["name"]
+        return [
+            low.opaque(f"{name}[{i}]", ("element", id(tensor), (i,)), kind=tensor.kind, differentiable=tensor.differentiable)
+            for i in range(count)
+        ]
+    return [low.node("lane", (tensor,), at, index=i) for i in range(count)]
+
+
+def where_written(low: Lowering, slices: Sequence[cst.SubscriptElement]) -> Node:
+    """The mask of the elements that ``x[slices] = ...`` writes."""
+    parts = [_part(low, s.slice) for s in slices]
+    for part in parts:
+        if isinstance(part, Node) and part.kind == "bool":
+            return part
+    if all(part is ... or part == slice(None) or part is None for part in parts if not isinstance(part, Node)) and not any(
+        isinstance(p, Node) for p in parts
+    ):
+        return const(True)
+    first = [True] + [False] * (LANES - 1)
+    return const(first)

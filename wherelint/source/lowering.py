@@ -1,0 +1,307 @@
+"""The state of lowering one function, and the primitives that build the graph.
+
+``expressions``, ``statements``, ``calls`` and ``frameworks`` register the handlers; this module knows none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import libcst as cst
+
+from wherelint.graph.node import LANES, Kind, Node, const, leaf
+from wherelint.ops import OPERATIONS, Signature, lookup
+from wherelint.source.module import Block, GiveUp, Module
+from wherelint.source.values import (
+    Class, Dotted, Function, Handler, Instance, Method, Origin, Scope, Shape, Value, nodes_in,
+)  # fmt: skip
+
+MAX_NODES = 6000
+MAX_DEPTH = 8
+_LABEL = 48
+
+_TO_BOOL = frozenset(
+    """less less_equal greater greater_equal equal not_equal logical_and logical_or logical_not logical_xor isnan isinf
+    isfinite isneginf isposinf isclose allclose signbit any all""".split()
+)
+_TO_INT = frozenset({"argmax", "argmin", "count_nonzero"})
+#: Operations on integers that give integers.
+_INTEGER = frozenset(
+    """add subtract multiply floor_divide mod negative abs maximum minimum sum prod max min identity sign square
+    cumsum zeros_like ones_like integer_power clip stack where cond pick lane gather compress""".split()
+)
+
+
+@dataclass
+class Frame:
+    """One call being lowered: its variables, and what it has returned so far."""
+
+    scope: Scope
+    function: str
+    block: Block
+    facts_at_entry: int
+    returns: list[tuple[tuple[Node, ...], Value]] = field(default_factory=list)
+    #: Predicates that hold after the call: its unconditional asserts and raises.
+    lasting: list[Node] = field(default_factory=list)
+    owner: Class | None = None
+    receiver: Value = None
+
+
+Expression = Callable[["Lowering", Any], Value]
+Statement = Callable[["Lowering", Any], bool]
+EXPRESSIONS: dict[type, Expression] = {}
+STATEMENTS: dict[type, Statement] = {}
+
+
+class Lowering:
+    """Lowers one function (and what it calls) to a graph."""
+
+    def __init__(self, module: Module, frameworks: Sequence[str], array_namespace: str = "jax.numpy") -> None:
+        self.module = module
+        #: What ``array_namespace(x)`` is taken to be.
+        self.array_namespace = array_namespace
+        self.frameworks = list(frameworks)
+        self.frames: list[Frame] = []
+        self.facts: list[Node] = []
+        #: Nodes that leave the function: returned, stored, handed to a call that could not be followed.
+        self.sinks: list[Node] = []
+        #: Every selection and every coded operation, in the order they were written.
+        self.made: list[Node] = []
+        self.closures: list[Function] = []
+        self.severed = 0
+        self.active: list[cst.CSTNode] = []
+        self._count = 0
+        self._leaves: dict[object, Node] = {}
+
+    # -- where we are ---------------------------------------------------------------------------------------------
+
+    @property
+    def frame(self) -> Frame:
+        return self.frames[-1]
+
+    @property
+    def block(self) -> Block:
+        return self.frames[-1].block
+
+    def origin(self, node: cst.CSTNode) -> Origin:
+        frame = self.frame
+        return Origin(frame.block, node, frame.function)
+
+    def text(self, node: cst.CSTNode) -> str:
+        """A short label in the author's spelling."""
+        text = self.block.text(node)
+        return text if len(text) <= _LABEL else text[: _LABEL - 3] + "..."
+
+    # -- dispatch -------------------------------------------------------------------------------------------------
+
+    def expression(self, node: cst.CSTNode) -> Value:
+        """The value of an expression; something unknown becomes an opaque leaf."""
+        handler = EXPRESSIONS.get(type(node))
+        return handler(self, node) if handler is not None else self.opaque(self.text(node))
+
+    def run(self, body: Sequence[cst.CSTNode]) -> bool:
+        """Lower statements; True where control does not reach the end."""
+        for statement in body:
+            handler = STATEMENTS.get(type(statement))
+            if handler is not None and handler(self, statement):
+                return True
+        return False
+
+    # -- the graph ------------------------------------------------------------------------------------------------
+
+    def node(
+        self,
+        op: str,
+        inputs: Sequence[Value],
+        at: cst.CSTNode,
+        *,
+        kind: Kind | None = None,
+        selection: str | None = None,
+        framework: str | None = None,
+        **params: Any,
+    ) -> Node:
+        """A new operation on tensors (numbers and sequences are converted)."""
+        self._count += 1
+        if self._count > MAX_NODES:
+            raise GiveUp("it computes more values than the analysis follows")
+        operands = tuple(self.tensor(i, at) for i in inputs)
+        made = Node(op, operands, params, kind or _kind(op, operands), self.origin(at), selection, framework, tuple(self.facts))
+        entry = OPERATIONS.get(op)
+        if selection is not None or (entry is not None and (entry.code is not None or _severs(op))):
+            self.made.append(made)
+        return self.stop(made, at) if self.severed and made.kind == "float" else made
+
+    def stop(self, value: Value, at: cst.CSTNode, kind: Kind = "float") -> Node:
+        """The value without its derivative."""
+        tensor = self.tensor(value, at)
+        return Node("stop", (tensor,), {}, "bool" if tensor.kind == "bool" else kind, self.origin(at), facts=tuple(self.facts))
+
+    def opaque(
+        self, text: str, key: object = None, *, kind: Kind = "float", differentiable: bool = True, preferred: bool | None = None
+    ) -> Node:
+        """An input that stands for whatever could not be followed; the same key gives the same input."""
+        key = (text, key, kind)
+        if key not in self._leaves:
+            node = leaf(text, kind=kind, differentiable=differentiable and not self.severed)
+            if preferred is not None:
+                node.params["value"] = preferred
+            self._leaves[key] = node
+        return self._leaves[key]
+
+    def tensor(self, value: Value, at: cst.CSTNode) -> Node:
+        """Any value as a node."""
+        if isinstance(value, Node):
+            return value
+        if isinstance(value, (bool, int, float)):
+            return const(value, origin=self.origin(at))
+        if isinstance(value, (list, tuple)) and value:
+            numbers = static_numbers(value)
+            if numbers is not None:
+                return const(numbers, origin=self.origin(at))
+            if len(value) == 1:
+                return self.tensor(value[0], at)
+            if len(value) <= 64:
+                return self.node("stack", value[:LANES] if len(value) > LANES else value, at)
+        if isinstance(value, Method):
+            return self.opaque(value.text, id(value.receiver))
+        if isinstance(value, Shape):
+            return self.opaque(value.of, kind="int")
+        if isinstance(value, Instance):
+            return self.opaque(value.name, id(value))
+        static = value is None or isinstance(value, (str, bytes, Dotted, Function, Class, Handler, list, tuple, dict))
+        return self.opaque(self.text(at), differentiable=not static)
+
+    def condition(self, value: Value, at: cst.CSTNode) -> Node | bool:
+        """The truth of a value: a boolean node, or a Python bool where it is known from the source."""
+        if isinstance(value, Node):
+            if value.kind == "bool":
+                return value
+            if value.op == "leaf" and value.kind == "float" and value.origin is None:
+                return self.opaque(f"bool({value.params['name']})", id(value), kind="bool")
+            return self.node("not_equal", (value, 0), at)
+        if value is None or isinstance(value, (bool, int, float, str)):
+            return bool(value)
+        if isinstance(value, (list, tuple, dict)):
+            return len(value) > 0
+        if isinstance(value, (Function, Class, Dotted, Handler)):
+            return True
+        return self.opaque(self.text(at), id(value), kind="bool")
+
+    def negation(self, condition: Node | bool, at: cst.CSTNode) -> Node | bool:
+        if isinstance(condition, bool):
+            return not condition
+        return condition.inputs[0] if condition.op == "logical_not" else self.node("logical_not", (condition,), at)
+
+    def choose(self, condition: Node | bool, a: Value, b: Value, at: cst.CSTNode) -> Value:
+        """``a if condition else b``, lazily: the arm not taken contributes nothing."""
+        if isinstance(condition, bool):
+            return a if condition else b
+        if a is b or (_is_static(a) and _is_static(b) and type(a) is type(b) and a == b):
+            return a
+        if isinstance(a, (tuple, list)) and type(a) is type(b) and len(a) == len(b):
+            return type(a)(self.choose(condition, x, y, at) for x, y in zip(a, b))
+        if isinstance(a, dict) and isinstance(b, dict) and a.keys() == b.keys():
+            return {k: self.choose(condition, a[k], b[k], at) for k in a}
+        numeric = (Node, int, float, bool, Method, Shape, list, tuple)
+        if isinstance(a, numeric) and isinstance(b, numeric):
+            return self.node("cond", (condition, a, b), at)
+        if a is None or b is None:
+            return self.opaque(self.text(at), (id(a), id(b)))
+        return a if not isinstance(a, (Node, str)) else b
+
+    def select(
+        self, condition: Value, a: Value, b: Value, at: cst.CSTNode, kind: str = "where", framework: str | None = None
+    ) -> Node:
+        """An elementwise selection that reverse mode runs through on both sides."""
+        return self.node("where", (condition, a, b), at, selection=kind, framework=framework)
+
+    def call_operation(
+        self, name: str, signature: Signature, args: Sequence[Value], kwargs: dict[str, Value], at: cst.CSTNode
+    ) -> Node | None:
+        """A call of the catalogue; None where an operand is missing."""
+        operands: list[Value] = []
+        missing = len(signature.operands) - len(signature.defaults)
+        for i, keywords in enumerate(signature.operands):
+            if not keywords:
+                continue
+            if i < len(args):
+                value = args[i]
+            else:
+                value = next((kwargs[k] for k in keywords if k in kwargs), None)
+                if value is None and i >= missing:
+                    value = signature.defaults[i - missing]
+            if value is None and i >= missing:
+                value = signature.defaults[i - missing]
+            if value is None:
+                return None
+            operands.append(value)
+        framework = name.split(".", 1)[0]
+        host = framework == "numpy"
+        made = self.node(signature.op, operands, at, framework=None if host else framework, selection=_selects(signature.op))
+        return self.stop(made, at) if host else made
+
+    # -- scopes of effect -----------------------------------------------------------------------------------------
+
+    @contextmanager
+    def assuming(self, *facts: Node | bool) -> Iterator[None]:
+        """Predicates that hold inside."""
+        before = len(self.facts)
+        self.facts += [f for f in facts if isinstance(f, Node)]
+        yield
+        del self.facts[before:]
+
+    @contextmanager
+    def without_gradient(self) -> Iterator[None]:
+        """Everything computed inside is a constant for reverse mode."""
+        self.severed += 1
+        yield
+        self.severed -= 1
+
+    def leaves_function(self, value: Value) -> None:
+        """Note that a value escapes, so that its gradient matters."""
+        self.sinks += nodes_in(value)
+
+    def operation(self, name: str) -> Signature | None:
+        return lookup(name)
+
+
+def _selects(op: str) -> str | None:
+    return op if op in ("where", "clip", "maximum", "minimum", "fmax", "fmin", "relu", "relu6") else "clip" if op == "clamp" else None
+
+
+def _severs(op: str) -> bool:
+    return op in ("sign", "floor", "ceil", "round", "trunc")
+
+
+def _kind(op: str, operands: tuple[Node, ...]) -> Kind:
+    if op in _TO_BOOL:
+        return "bool"
+    if op in _TO_INT:
+        return "int"
+    values = operands[1:] if op in ("where", "cond") else operands[:1] if op == "compress" else operands
+    if all(o.kind == "bool" for o in values) and op in _INTEGER and op not in ("sum", "add", "multiply"):
+        return "bool"
+    return "int" if op in _INTEGER and all(o.kind != "float" for o in values) else "float"
+
+
+def _is_static(value: Value) -> bool:
+    return value is None or isinstance(value, (bool, int, float, str))
+
+
+def static_numbers(value: Value) -> list[Any] | None:
+    """A nested sequence of numbers as lists, None where something in it is not known."""
+    out: list[Any] = []
+    for item in value:
+        if isinstance(item, (bool, int, float)):
+            out.append(item)
+        elif isinstance(item, (list, tuple)):
+            inner = static_numbers(item)
+            if inner is None:
+                return None
+            out += inner
+        else:
+            return None
+    return out

@@ -1,0 +1,81 @@
+"""Imports of a file: local names to canonical dotted names."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+
+#: Spellings of the same thing, longest prefix first when applied.
+_SAME = {
+    "tensorflow.compat.v1": "tensorflow",
+    "tensorflow.compat.v2": "tensorflow",
+    "tensorflow.experimental.numpy": "jax.numpy",
+    "tensorflow.python.keras": "tensorflow.keras",
+    "tensorflow.keras.ops": "keras.ops",
+    "tensorflow.keras.backend": "keras.backend",
+    "tf_keras.backend": "keras.backend",
+    "tensorflow.keras.activations": "tensorflow.nn",
+    "torch.functional": "torch",
+    "torch.autograd.function.Function": "torch.autograd.Function",
+    "jax.experimental.host_callback": "jax",
+    "jax.tree": "jax.tree_util",
+    "jax.interpreters.ad": "jax",
+    "flax.linen.activation": "jax.nn",
+}
+#: Names that these packages re-export from a framework.
+_REEXPORTS = {
+    "flax.linen": ("jax.nn", ("relu", "gelu", "silu", "swish", "softplus", "sigmoid", "elu", "celu", "selu", "softmax",
+                              "log_softmax", "log_sigmoid", "leaky_relu", "tanh", "relu6", "standardize")),
+    "flax.nnx": ("jax.nn", ("relu", "gelu", "silu", "swish", "softplus", "sigmoid", "elu", "celu", "selu", "softmax",
+                            "log_softmax", "log_sigmoid", "leaky_relu", "tanh", "relu6")),
+}  # fmt: skip
+
+
+def canonical(name: str, aliases: Mapping[str, str] | None = None) -> str:
+    """The one spelling of a dotted name that the tables use."""
+    for table in (aliases or {}), _SAME:
+        for prefix, target in sorted(table.items(), key=lambda item: -len(item[0])):
+            if name == prefix or name.startswith(prefix + "."):
+                name = target + name[len(prefix) :]
+                break
+    parent, _, last = name.rpartition(".")
+    if parent in _REEXPORTS and last in _REEXPORTS[parent][1]:
+        return f"{_REEXPORTS[parent][0]}.{last}"
+    return name
+
+
+def imported(statement: ast.Import | ast.ImportFrom, package: str = "") -> dict[str, str]:
+    """Local name -> dotted name for one import statement.
+
+    A relative import is resolved against ``package`` (the dotted name of the file's own package); the caller finds
+    out whether the project holds it. A star import binds nothing.
+    """
+    names: dict[str, str] = {}
+    if isinstance(statement, ast.Import):
+        for alias in statement.names:
+            if alias.asname:
+                names[alias.asname] = alias.name
+            else:
+                top = alias.name.split(".")[0]
+                names[top] = top
+        return names
+    parts = package.split(".") if package else []
+    base = parts[: len(parts) - statement.level + 1] if statement.level else []
+    prefix = ".".join([*base, *([statement.module] if statement.module else [])])
+    if statement.level:
+        prefix = "." + prefix  # never mistaken for an installed package
+    for alias in statement.names:
+        if alias.name != "*":
+            names[alias.asname or alias.name] = f"{prefix}.{alias.name}" if prefix != "." else f".{alias.name}"
+    return names
+
+
+FRAMEWORKS = ("jax", "torch", "tensorflow")
+
+
+def framework_of(name: str) -> str | None:
+    """The framework a canonical name belongs to."""
+    top = name.split(".", 1)[0]
+    if top == "keras":
+        return "tensorflow"
+    return top if top in FRAMEWORKS else None

@@ -1,0 +1,113 @@
+"""Lowers one function of a file, with everything it calls, to a graph."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+
+from wherelint.graph.node import Node, differentiable_inputs
+from wherelint.source import expressions, frameworks, statements, transforms  # noqa: F401  (they register handlers)
+from wherelint.source.calls import inline, root_arguments
+from wherelint.source.lowering import Frame, Lowering
+from wherelint.source.module import GiveUp, Module
+from wherelint.source.resolve import global_scope, global_value, self_of
+from wherelint.source.values import Class, Function, Instance, Scope, Value, nodes_in
+
+
+@dataclass(frozen=True)
+class Program:
+    """The graph of one function: what leaves it, and the selections and singular operations on the way."""
+
+    name: str
+    #: In the order they were written; only nodes from which a gradient can flow back.
+    made: tuple[Node, ...]
+
+
+def programs(module: Module, name: tuple[str, ...], used: Sequence[str], namespace: str) -> list[Program]:
+    """Lower a function or method, then every function inside it that nothing in it calls.
+
+    Raises GiveUp where it is too much to follow.
+    """
+    low = Lowering(module, used, namespace)
+    block = module.definitions[name[0]].block
+    low.frames.append(Frame(global_scope(module), "", block, 0))
+    value = global_value(low, module, name[0])
+    if isinstance(value, Class):
+        value = value.members.get(name[-1])
+        if not isinstance(value, Function) or value.owner is None:
+            return []
+    found = []
+    todo: list[Value] = [value]
+    done: set[int] = set()
+    if not isinstance(value, Function):
+        todo = [f for f in low.closures if not f.called]
+    while todo:
+        function = todo.pop(0)
+        if not isinstance(function, Function) or id(function.definition) in done:
+            continue
+        done.add(id(function.definition))
+        low.closures.clear()
+        if function.opaque and not function.jvp_rule:
+            continue
+        found.append(_lower(low, function))
+        todo += [f for f in low.closures if not f.called]
+    return found
+
+
+def _lower(low: Lowering, function: Function) -> Program:
+    low.sinks.clear()
+    low.made.clear()
+    low.facts[:] = function.facts
+    function_opaque, function.opaque = function.opaque, False
+    try:
+        arguments = root_arguments(low, function)
+        names = list(arguments)
+        if function.owner is not None and names and not _is_static(function):
+            receiver = self_of(low, function.owner)
+            receiver.attributes = dict(receiver.initial)
+            arguments[names[0]] = function.owner if _is_classmethod(function) else receiver
+        if function.jvp_rule:
+            # The rule is transposed with respect to the tangents; the primals are constants to it.
+            for name in names[:-1]:
+                arguments[name] = low.opaque(name, ("primal", id(function)), differentiable=False)
+        result = inline(low, function, [], arguments, function.definition)
+    finally:
+        function.opaque = function_opaque
+    sinks = [*low.sinks, *nodes_in(result)]
+    live = flowing_back(sinks)
+    return Program(function.name, tuple(n for n in low.made if n in live))
+
+
+def _is_static(function: Function) -> bool:
+    return isinstance(function.definition, cst.FunctionDef) and "staticmethod" in _names(function.definition)
+
+
+def _is_classmethod(function: Function) -> bool:
+    return isinstance(function.definition, cst.FunctionDef) and "classmethod" in _names(function.definition)
+
+
+def _names(definition: cst.FunctionDef) -> set[str]:
+    from wherelint.source.attributes import decorator_names
+
+    return decorator_names(definition)
+
+
+def flowing_back(sinks: Sequence[Node]) -> set[Node]:
+    """The nodes that receive a cotangent when the sinks do."""
+    live = set(sinks)
+    todo = list(live)
+    while todo:
+        node = todo.pop()
+        # An opt-in rule asks about the node that severs the gradient, so a `stop` itself counts as reached.
+        for i in differentiable_inputs(node):
+            operand = node.inputs[i]
+            if operand not in live:
+                live.add(operand)
+                todo.append(operand)
+    return live
+
+
+__all__ = ["GiveUp", "Program", "Instance", "Scope", "ast", "flowing_back", "programs"]

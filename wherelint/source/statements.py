@@ -1,0 +1,367 @@
+"""Statements: assignment, control flow, definitions. A handler returns True where control does not go on."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+import libcst as cst
+
+from wherelint.graph.node import Node
+from wherelint.source import attributes, indexing
+from wherelint.source.expressions import _BINARY, binary, elements
+from wherelint.source.lowering import STATEMENTS, Frame, Lowering
+from wherelint.source.names import imported
+from wherelint.source.resolve import NO_GRAD, make_class, make_function
+from wherelint.source.values import Dotted, Function, Instance, Scope, Value
+
+MAX_UNROLL = 4
+
+
+def _line(low: Lowering, node: cst.SimpleStatementLine) -> bool:
+    return low.run(node.body)
+
+
+def _expression(low: Lowering, node: cst.Expr) -> bool:
+    low.expression(node.value)
+    return False
+
+
+def _assign(low: Lowering, node: cst.Assign) -> bool:
+    value = low.expression(node.value)
+    for target in node.targets:
+        assign(low, target.target, value)
+    return False
+
+
+def _annotated(low: Lowering, node: cst.AnnAssign) -> bool:
+    if node.value is not None:
+        assign(low, node.target, low.expression(node.value))
+    elif isinstance(node.target, cst.Name) and low.frame.owner is not None:
+        # A field without a default: `sigma: float` of a dataclass, a NamedTuple or a module.
+        name = node.target.value
+        kind = annotation_kind(node.annotation.annotation)
+        low.frame.scope.names[name] = low.opaque(
+            f"self.{name}", (id(low.frame.owner), name), kind=kind or "float", differentiable=kind != "static"
+        ) if kind != "static" else low.opaque(f"self.{name}", (id(low.frame.owner), name), differentiable=False)
+    return False
+
+
+def annotation_kind(annotation: cst.BaseExpression) -> Any:
+    """"int", "bool", "static" or None (a float, or not known) for an annotation."""
+    if isinstance(annotation, cst.Name):
+        return {"int": "int", "bool": "bool", "str": "static", "Callable": "static"}.get(annotation.value)
+    if isinstance(annotation, cst.SimpleString):
+        text = annotation.value.strip("'\"")
+        return {"int": "int", "bool": "bool", "str": "static"}.get(text)
+    if isinstance(annotation, cst.Subscript):
+        head = annotation.value
+        name = head.attr.value if isinstance(head, cst.Attribute) else head.value if isinstance(head, cst.Name) else ""
+        if name in ("Int", "Integer", "UInt", "Int32", "Int64", "Shaped"):
+            return "int"
+        if name == "Bool":
+            return "bool"
+        if name in ("Callable", "Literal", "Type", "type"):
+            return "static"
+        if name == "Optional" and len(annotation.slice) == 1 and isinstance(annotation.slice[0].slice, cst.Index):
+            return annotation_kind(annotation.slice[0].slice.value)
+    if isinstance(annotation, cst.Attribute):
+        return {"LongTensor": "int", "IntTensor": "int", "BoolTensor": "bool", "Callable": "static"}.get(annotation.attr.value)
+    return None
+
+
+def assign(low: Lowering, target: cst.BaseExpression, value: Value) -> None:
+    """Bind a value to a target of any form."""
+    if isinstance(target, cst.Name):
+        low.frame.scope.names[target.value] = value
+    elif isinstance(target, (cst.Tuple, cst.List)):
+        starred = next((i for i, e in enumerate(target.elements) if isinstance(e, cst.StarredElement)), None)
+        if starred is not None and isinstance(value, (list, tuple)):
+            after = len(target.elements) - starred - 1
+            value = [*value[:starred], list(value[starred : len(value) - after]), *value[len(value) - after :]]
+        for element, item in zip(target.elements, indexing.unpack(low, value, len(target.elements), target)):
+            assign(low, element.value, item)
+    elif isinstance(target, cst.StarredElement):
+        assign(low, target.value, value)
+    elif isinstance(target, cst.Attribute):
+        receiver = low.expression(target.value)
+        if isinstance(receiver, Instance):
+            receiver.attributes[target.attr.value] = value
+        low.leaves_function(value)
+    elif isinstance(target, cst.Subscript):
+        _assign_item(low, target, value)
+
+
+def _assign_item(low: Lowering, target: cst.Subscript, value: Value) -> None:
+    base = low.expression(target.value)
+    if isinstance(base, (dict, list)) and len(target.slice) == 1 and isinstance(target.slice[0].slice, cst.Index):
+        key = low.expression(target.slice[0].slice.value)
+        if isinstance(base, dict):
+            base[key if isinstance(key, (str, int, float, bool)) else low.text(target)] = value
+            return
+        if isinstance(key, int) and -len(base) <= key < len(base):
+            base[key] = value
+            return
+    if not isinstance(base, Node):
+        low.leaves_function(value)
+        return
+    mask = indexing.where_written(low, target.slice)
+    if mask.op == "const" and mask.params["value"].all():
+        assign(low, target.value, low.node("identity", (value,), target))
+        return
+    assign(low, target.value, low.select(mask, value, base, target, "assignment"))
+
+
+def _augmented(low: Lowering, node: cst.AugAssign) -> bool:
+    if isinstance(node.target, cst.Subscript):
+        base = low.expression(node.target.value)
+        if isinstance(base, Node):
+            # `x[m] op= y` computes on the selected elements alone: lazy, no zero meets the others.
+            mask = indexing.where_written(low, node.target.slice)
+            updated = binary(low, type(node.operator), base, low.expression(node.value), node)
+            assign(low, node.target.value, low.node("cond", (mask, updated, base), node))
+            return False
+    value = binary(low, type(node.operator), low.expression(node.target), low.expression(node.value), node)
+    assign(low, node.target, value)
+    return False
+
+
+def _return(low: Lowering, node: cst.Return) -> bool:
+    value = low.expression(node.value) if node.value is not None else None
+    frame = low.frame
+    frame.returns.append((tuple(low.facts[frame.facts_at_entry :]), value))
+    return True
+
+
+def _raise(low: Lowering, node: cst.Raise) -> bool:
+    return True
+
+
+def _jump(low: Lowering, node: cst.CSTNode) -> bool:
+    return True
+
+
+def _assert(low: Lowering, node: cst.Assert) -> bool:
+    test = low.condition(low.expression(node.test), node.test)
+    _hold(low, test)
+    return test is False
+
+
+def _hold(low: Lowering, fact: Node | bool) -> None:
+    """From here on a predicate holds, for the caller too where nothing else conditions it."""
+    if isinstance(fact, Node):
+        frame = low.frame
+        if all(f in frame.lasting for f in low.facts[frame.facts_at_entry :]):
+            frame.lasting.append(fact)
+        low.facts.append(fact)
+
+
+def _if(low: Lowering, node: cst.If) -> bool:
+    # A ladder of `elif`s nests as deep as it is long; beyond some rungs the rest cannot matter to one selection.
+    test = low.condition(low.expression(node.test), node.test)
+    otherwise = node.orelse
+    rest: list[cst.CSTNode] = [] if otherwise is None else [otherwise] if isinstance(otherwise, cst.If) else list(otherwise.body.body)
+    if isinstance(test, bool):
+        return low.run(list(node.body.body) if test else rest)
+    scope = low.frame.scope
+    before = dict(scope.names)
+    returned = len(low.frame.returns)
+    with low.assuming(test):
+        ended = low.run(list(node.body.body))
+    then = scope.names
+    scope.names = dict(before)
+    against = low.negation(test, node.test)
+    with low.assuming(against):
+        other_ended = low.run(rest)
+    if ended and other_ended:
+        return True
+    if ended:
+        # What follows runs only where the test failed. A raise binds the caller as well, a return does not.
+        if len(low.frame.returns) == returned:
+            _hold(low, against)
+        elif isinstance(against, Node):
+            low.facts.append(against)
+        return False
+    if other_ended:
+        scope.names = then
+        if isinstance(test, Node):
+            low.facts.append(test)
+        return False
+    scope.names = _merge(low, test, then, scope.names, node)
+    return False
+
+
+def _merge(low: Lowering, test: Node | bool, a: dict[str, Value], b: dict[str, Value], at: cst.CSTNode) -> dict[str, Value]:
+    merged = dict(b)
+    for name, value in a.items():
+        if name not in b:
+            merged[name] = value
+        elif b[name] is not value:
+            merged[name] = low.choose(test, value, b[name], at)
+    return merged
+
+
+def _for(low: Lowering, node: cst.For) -> bool:
+    items = low.expression(node.iter)
+    if isinstance(items, (list, tuple)) and len(items) <= MAX_UNROLL:
+        for item in items:
+            assign(low, node.target, item)
+            if low.run(list(node.body.body)):
+                break
+        return False
+    _any_iteration(low, node.body)
+    for element in elements(low, items, node.iter)[:1]:
+        assign(low, node.target, element)
+    low.run(list(node.body.body))
+    return False
+
+
+def _while(low: Lowering, node: cst.While) -> bool:
+    _any_iteration(low, node.body)
+    test = low.condition(low.expression(node.test), node.test)
+    if test is False:
+        return False
+    with low.assuming(test):
+        low.run(list(node.body.body))
+    return False
+
+
+def _any_iteration(low: Lowering, body: cst.BaseSuite) -> None:
+    """A variable that the loop assigns is its initial value or anything."""
+    assigned = _Assigned()
+    body.visit(assigned)
+    scope = low.frame.scope
+    for name in assigned.names:
+        if name not in scope.names:
+            continue
+        initial = scope.names[name]
+        if isinstance(initial, bool) or not isinstance(initial, (Node, int, float)):
+            continue
+        tensor = low.tensor(initial, body)
+        kind = tensor.kind if isinstance(initial, int) or tensor.kind != "int" else "float"
+        later = low.opaque(name, ("loop", id(body), name), kind=kind, differentiable=tensor.kind == "float")
+        first = low.opaque("(first iteration)", ("loop", id(body)), kind="bool")
+        scope.names[name] = low.node("cond", (first, tensor, later), body)
+
+
+class _Assigned(cst.CSTVisitor):
+    """The names that a loop body assigns."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, None] = {}
+
+    def visit_AssignTarget(self, node: cst.AssignTarget) -> None:
+        self._targets(node.target)
+
+    def visit_AugAssign(self, node: cst.AugAssign) -> None:
+        self._targets(node.target)
+
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:
+        return False
+
+    def _targets(self, target: cst.BaseExpression) -> None:
+        if isinstance(target, cst.Name):
+            self.names[target.value] = None
+        elif isinstance(target, (cst.Tuple, cst.List)):
+            for element in target.elements:
+                self._targets(element.value)
+        elif isinstance(target, cst.Subscript):
+            self._targets(target.value)
+
+
+def _with(low: Lowering, node: cst.With) -> bool:
+    severed = 0
+    for item in node.items:
+        expression = item.item
+        callee = expression.func if isinstance(expression, cst.Call) else expression
+        name = low.expression(callee)
+        if isinstance(name, Dotted) and name.name in NO_GRAD:
+            severed += 1
+        value = low.opaque(low.text(expression), differentiable=False)
+        if item.asname is not None:
+            assign(low, item.asname.name, value)
+    low.severed += severed
+    try:
+        return low.run(list(node.body.body))
+    finally:
+        low.severed -= severed
+
+
+def _try(low: Lowering, node: cst.Try) -> bool:
+    ended = low.run(list(node.body.body))
+    if node.orelse is not None and not ended:
+        ended = low.run(list(node.orelse.body.body))
+    if node.finalbody is not None:
+        ended = low.run(list(node.finalbody.body.body)) or ended
+    return ended
+
+
+def _match(low: Lowering, node: cst.Match) -> bool:
+    low.expression(node.subject)
+    scope = low.frame.scope
+    before = dict(scope.names)
+    arms: list[tuple[Node, dict[str, Value]]] = []
+    ends = []
+    for i, case in enumerate(node.cases):
+        scope.names = dict(before)
+        taken = low.opaque(f"case {low.text(case.pattern)}", (id(node), i), kind="bool")
+        for name in _captures(case.pattern):
+            scope.names[name] = low.opaque(name, (id(case), name))
+        with low.assuming(taken):
+            ended = low.run(list(case.body.body))
+        ends.append(ended)
+        if not ended:
+            arms.append((taken, scope.names))
+    scope.names = before
+    for taken, names in reversed(arms):
+        scope.names = _merge(low, taken, names, scope.names, node)
+    return bool(ends) and all(ends) and any(isinstance(c.pattern, cst.MatchAs) and c.pattern.pattern is None for c in node.cases)
+
+
+def _captures(pattern: cst.CSTNode) -> list[str]:
+    names: list[str] = []
+    for child in pattern.children:
+        names += _captures(child)
+    if isinstance(pattern, (cst.MatchAs, cst.MatchStar)) and pattern.name is not None:
+        names.append(pattern.name.value)
+    return names
+
+
+def _function(low: Lowering, node: cst.FunctionDef) -> bool:
+    frame = low.frame
+    made = make_function(low, node, frame.scope, frame.block, frame.function, frame.owner)
+    frame.scope.names[node.name.value] = made
+    if isinstance(made, Function) and frame.owner is None:
+        made.facts = tuple(low.facts)
+        low.closures.append(made)
+    return False
+
+
+def _class(low: Lowering, node: cst.ClassDef) -> bool:
+    low.frame.scope.names[node.name.value] = make_class(low, node, low.frame.scope, low.block, low.frame.function)
+    return False
+
+
+def _import(low: Lowering, node: cst.Import | cst.ImportFrom) -> bool:
+    statement = ast.parse(low.block.text(node)).body[0]
+    assert isinstance(statement, (ast.Import, ast.ImportFrom))
+    for local, name in low.module.resolve(imported(statement, low.module.package)).items():
+        low.frame.scope.names[local] = Dotted(name)
+    return False
+
+
+def _delete(low: Lowering, node: cst.Del) -> bool:
+    if isinstance(node.target, cst.Name):
+        low.frame.scope.names.pop(node.target.value, None)
+    return False
+
+
+STATEMENTS.update({
+    cst.SimpleStatementLine: _line, cst.Expr: _expression, cst.Assign: _assign, cst.AnnAssign: _annotated,
+    cst.AugAssign: _augmented, cst.Return: _return, cst.Raise: _raise, cst.Break: _jump, cst.Continue: _jump,
+    cst.Assert: _assert, cst.If: _if, cst.For: _for, cst.While: _while, cst.With: _with, cst.Try: _try,
+    cst.TryStar: _try, cst.Match: _match, cst.FunctionDef: _function, cst.ClassDef: _class, cst.Import: _import,
+    cst.ImportFrom: _import, cst.Del: _delete,
+})  # fmt: skip
+
+__all__ = ["Frame", "Scope", "annotation_kind", "assign", "attributes", "_BINARY"]

@@ -1,0 +1,172 @@
+"""What an expression of the linted program can be, besides a node of the graph.
+
+Python numbers, strings, None, tuples, lists and dicts stand for themselves (they are static: known from the source).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Union
+
+import libcst as cst
+
+from wherelint.graph.node import Node
+
+if TYPE_CHECKING:
+    from wherelint.source.module import Block, Module
+
+Value = Any
+Definition = Union[cst.FunctionDef, cst.Lambda]
+
+
+class Scope:
+    """Local variables, and the scope around them."""
+
+    def __init__(self, module: Module, parent: Scope | None = None) -> None:
+        self.module = module
+        self.parent = parent
+        self.names: dict[str, Value] = {}
+
+    def find(self, name: str) -> Value:
+        """The value bound to a name, or MISSING."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.names:
+                return scope.names[name]
+            scope = scope.parent
+        return MISSING
+
+
+class _Missing:
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING = _Missing()
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a node was written: enough to report it, without computing any position before that."""
+
+    block: Block
+    node: cst.CSTNode
+    function: str
+
+
+@dataclass(frozen=True)
+class Dotted:
+    """Something that lives outside the file, by its canonical name: ``jax.numpy.where``."""
+
+    name: str
+
+
+@dataclass(eq=False)
+class Function:
+    """A function or lambda of the project, with the scope it closes over."""
+
+    definition: Definition
+    scope: Scope
+    block: Block
+    name: str
+    owner: Class | None = None
+    #: Set when somebody called it, so that its body has been lowered with real arguments.
+    called: bool = False
+    #: True where reverse mode does not run through the body: custom rules, ``autograd.Function``.
+    opaque: bool = False
+    #: True for the rule of a ``custom_jvp`` function: it is transposed, with its last parameter as the variable.
+    jvp_rule: bool = False
+    #: Predicates that held where it was defined.
+    facts: tuple[Node, ...] = ()
+
+
+@dataclass(eq=False)
+class Class:
+    """A class of the project."""
+
+    definition: cst.ClassDef
+    scope: Scope
+    block: Block
+    name: str
+    bases: tuple[Value, ...] = ()
+    members: dict[str, Value] = field(default_factory=dict)
+    instance: Instance | None = None
+
+    def ancestry(self) -> Iterator[Class]:
+        """The class and its bases that the project defines, nearest first."""
+        yield self
+        for base in self.bases:
+            if isinstance(base, Class):
+                yield from base.ancestry()
+
+    def derives_from(self, *names: str) -> bool:
+        """Whether some external base has one of these canonical names."""
+        return any(isinstance(b, Dotted) and b.name in names for c in self.ancestry() for b in c.bases)
+
+
+@dataclass(eq=False)
+class Instance:
+    """An object of a class of the project; attributes are known once something assigned them."""
+
+    cls: Class
+    name: str
+    attributes: dict[str, Value] = field(default_factory=dict)
+    #: The attributes as the constructor left them.
+    initial: dict[str, Value] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Bound:
+    """A method with its receiver."""
+
+    function: Function
+    receiver: Value
+
+
+@dataclass(frozen=True, eq=False)
+class Partial:
+    """``functools.partial``, or a transformation that fixes some arguments."""
+
+    function: Value
+    args: tuple[Value, ...]
+    kwargs: dict[str, Value]
+
+
+@dataclass(frozen=True, eq=False)
+class Method:
+    """An attribute of a value, not yet called: ``x.sqrt``, ``items.append``."""
+
+    receiver: Value
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, eq=False)
+class Handler:
+    """A callable that the lowering itself provides (the setter of ``x.at[i]``, a loss object ...)."""
+
+    call: Callable[..., Value]
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """``x.shape``: integers, whatever is read of it."""
+
+    of: str
+
+
+def nodes_in(value: Value) -> Iterator[Node]:
+    """Every graph node inside a value."""
+    if isinstance(value, Node):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            yield from nodes_in(item)
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from nodes_in(item)
+    elif isinstance(value, Instance):
+        for item in value.attributes.values():
+            if not isinstance(item, Instance):
+                yield from nodes_in(item)
