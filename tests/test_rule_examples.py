@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from real_gradients import framework_of, require, value_and_gradient
 
+from wherelint.config import Settings
+from wherelint.engine import check_source
 from wherelint.rules import RULES, Rule
 
 POISONED = [rule for rule in RULES if not rule.code.startswith("WL4")]
@@ -38,6 +42,16 @@ def test_example_severs_the_gradient_and_its_replacement_does_not(rule: Rule) ->
     assert np.isfinite(gradient).all()
     assert np.isfinite(good_gradient).all()
     assert not np.allclose(gradient, good_gradient)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+def test_example_is_found_and_its_replacement_is_not(rule: Rule) -> None:
+    settings = Settings(extend_select=(rule.code,), root=Path("/"))
+    bad = check_source(rule.code_block("Example").encode(), "bad.py", settings)
+    good = check_source(rule.code_block("Use instead").encode(), "good.py", settings)
+    assert {finding.code for finding in bad.findings} == {rule.code}
+    assert good.findings == ()
+    assert bad.problems + good.problems == ()
 
 
 def test_examples_are_spread_over_the_frameworks() -> None:
