@@ -1,17 +1,18 @@
-"""A phase that a flag switches off (after jax#1052).
+"""Phases that a flag switches off (after jax#1052).
 
-The angle of the origin has no derivative, and the flag does not protect it: the gradient of `phase` is nan wherever
-the amplitude is 0, whether the phase is used there or not.
+The flag has nothing to do with the amplitude, and does not protect it: where an amplitude is 0 its phase has no
+derivative, and the gradient of `phases` is nan there although the phase is switched off.
 """
 
 import jax.numpy as jnp
 
-
-def phase(amplitude, temperature):
-    return jnp.where(temperature > 0.5, 0.0, jnp.arctan2(amplitude, amplitude))
+SWITCHED_OFF = jnp.array([False, True, False])
 
 
-def phase_safe(amplitude, temperature):
-    hot = temperature > 0.5
-    safe_amplitude = jnp.where(hot, 1.0, amplitude)
-    return jnp.where(hot, 0.0, jnp.arctan2(safe_amplitude, safe_amplitude))
+def phases(amplitude):
+    return jnp.where(SWITCHED_OFF, 0.0, jnp.arctan2(amplitude, amplitude))
+
+
+def phases_safe(amplitude):
+    safe_amplitude = jnp.where(SWITCHED_OFF, 1.0, amplitude)
+    return jnp.where(SWITCHED_OFF, 0.0, jnp.arctan2(safe_amplitude, safe_amplitude))

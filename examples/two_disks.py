@@ -8,7 +8,7 @@ beyond the edge of its domain. `area_safe` gives the lens formula a distance at 
 import jax.numpy as jnp
 
 
-def area(d, r1, r2):
+def area(d, r1=1.0, r2=2.0):
     cos_alpha = (d**2 + r1**2 - r2**2) / (2 * d * r1)
     cos_beta = (d**2 + r2**2 - r1**2) / (2 * d * r2)
     alpha = jnp.arccos(cos_alpha)
@@ -18,7 +18,7 @@ def area(d, r1, r2):
     return jnp.where(d >= r1 + r2, 0.0, jnp.where(d <= jnp.abs(r1 - r2), contained, lens))
 
 
-def area_safe(d, r1, r2):
+def area_safe(d, r1=1.0, r2=2.0):
     is_lens = (d < r1 + r2) & (d > jnp.abs(r1 - r2))
     safe_d = jnp.where(is_lens, d, jnp.maximum(r1, r2))
     cos_alpha = (safe_d**2 + r1**2 - r2**2) / (2 * safe_d * r1)

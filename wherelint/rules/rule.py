@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from dataclasses import dataclass
+from typing import Any
 
 #: The sections of every rule's documentation, in this order.
 SECTIONS = ("What it does", "Why is this bad?", "Example", "Use instead", "Fix safety", "Known problems")
@@ -25,7 +26,7 @@ class Rule:
     #: The docstring of the rule's module.
     doc: str
     #: Arguments of ``f`` at which the example fails and its replacement does not.
-    example_at: tuple[float | tuple[float, ...], ...]
+    example_at: tuple[Any, ...]
     #: Off unless selected.
     opt_in: bool = False
 

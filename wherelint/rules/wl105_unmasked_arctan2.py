@@ -15,8 +15,9 @@ cotangent of 0 that the selection sends into the dropped branch cannot repair a 
 import jax.numpy as jnp
 
 
-def f(a, temp):
-    return jnp.where(temp > 0.5, 0.0, jnp.arctan2(a, a))
+def f(x, y):
+    origin = (x == 0) & (y == 0)
+    return jnp.where(origin, 0.0, jnp.arctan2(y, x))
 ```
 
 ## Use instead
@@ -25,9 +26,9 @@ def f(a, temp):
 import jax.numpy as jnp
 
 
-def f(a, temp):
-    safe_a = jnp.where(temp > 0.5, 1.0, a)
-    return jnp.where(temp > 0.5, 0.0, jnp.arctan2(safe_a, safe_a))
+def f(x, y):
+    origin = (x == 0) & (y == 0)
+    return jnp.where(origin, 0.0, jnp.arctan2(y, jnp.where(origin, 1.0, x)))
 ```
 
 ## Fix safety
@@ -47,7 +48,7 @@ RULE = Rule(
     name="unmasked-arctan2",
     summary="A `where` drops an angle at the origin, and its gradient is nan",
     sentence="{op} is differentiated {place}, {selection}: the gradient is nan",
-    help="mask the operand too (the double where): `where(c, arctan2(where(c, y, 1.0), x), z)`",
+    help="mask the operand too (the double where): `where(c, arctan2(y, where(c, x, 1.0)), z)`",
     doc=__doc__,
-    example_at=(0.0, 1.0),
+    example_at=(0.0, 0.0),
 )

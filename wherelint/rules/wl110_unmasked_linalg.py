@@ -16,9 +16,9 @@ The derivative of a decomposition solves with its own result. If that result hol
 import jax.numpy as jnp
 
 
-def f(x):
-    lower = jnp.linalg.cholesky(jnp.diag(x))
-    return jnp.where(jnp.min(x) > 0, jnp.sum(lower), 0.0)
+def f(a):
+    regular = jnp.linalg.det(a) != 0
+    return jnp.where(regular, jnp.sum(jnp.linalg.inv(a)), 0.0)
 ```
 
 ## Use instead
@@ -27,10 +27,10 @@ def f(x):
 import jax.numpy as jnp
 
 
-def f(x):
-    positive = jnp.min(x) > 0
-    lower = jnp.linalg.cholesky(jnp.where(positive, jnp.diag(x), jnp.eye(2)))
-    return jnp.where(positive, jnp.sum(lower), 0.0)
+def f(a):
+    regular = jnp.linalg.det(a) != 0
+    inverse = jnp.linalg.inv(jnp.where(regular, a, jnp.eye(2)))
+    return jnp.where(regular, jnp.sum(inverse), 0.0)
 ```
 
 ## Fix safety
@@ -53,5 +53,5 @@ RULE = Rule(
     sentence="{op} is differentiated {place}, {selection}: the gradient is nan",
     help="give the decomposition a matrix that is always regular: `where(c, matrix, eye(n))`",
     doc=__doc__,
-    example_at=((0.0, 1.0),),
+    example_at=(((0.0, 0.0), (0.0, 1.0)),),
 )

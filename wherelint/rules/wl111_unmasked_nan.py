@@ -17,9 +17,8 @@ one step.
 import torch
 
 
-def f(x):
-    y = torch.tensor([float("nan"), 2.0])
-    return torch.where(torch.isnan(y), 0.0, (x - y) ** 2).sum()
+def f(x, y):
+    return torch.where(torch.isnan(y), 0.0, (x - y) ** 2)
 ```
 
 ## Use instead
@@ -28,10 +27,9 @@ def f(x):
 import torch
 
 
-def f(x):
-    y = torch.tensor([float("nan"), 2.0])
+def f(x, y):
     safe_y = torch.where(torch.isnan(y), 0.0, y)
-    return torch.where(torch.isnan(y), 0.0, (x - safe_y) ** 2).sum()
+    return torch.where(torch.isnan(y), 0.0, (x - safe_y) ** 2)
 ```
 
 ## Fix safety
@@ -54,5 +52,5 @@ RULE = Rule(
     sentence="{op} is differentiated at nan, {selection}: the gradient is nan",
     help="replace the missing data before they are used: `safe_y = where(isnan(y), 0.0, y)`",
     doc=__doc__,
-    example_at=(1.0,),
+    example_at=(1.0, float("nan")),
 )
