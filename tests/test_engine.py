@@ -126,6 +126,11 @@ class TestErrors:
         message = problem(check_source(UNSAFE.encode(), "a.py", Settings())).message
         assert message.startswith(f"internal error, please report it: {words} (test_engine.py:")
 
+    def test_a_syntax_error_of_something_else_is_an_internal_error(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(source, "detect", raiser(SyntaxError("'(' was never closed")), raising=False)
+        message = problem(check_source(UNSAFE.encode(), "a.py", Settings())).message
+        assert message.startswith("internal error, please report it: SyntaxError: '(' was never closed")
+
     def test_interruption_is_not_an_internal_error(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(source, "detect", raiser(KeyboardInterrupt()), raising=False)
         with pytest.raises(KeyboardInterrupt):

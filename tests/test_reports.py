@@ -144,6 +144,14 @@ def test_long_rows_are_cut_around_the_operation(width: int, filler: str, where: 
     assert max(map(cells, full(width=width).splitlines()[4:])) <= width
 
 
+def test_a_label_that_does_not_fit_is_left_out() -> None:
+    for length in range(50, 90):
+        source = f"r = sqrt(x)\nwhere({'a' * length})"
+        lines = full(at(source, "sqrt(x)", source[12:]), source).splitlines()
+        assert max(map(cells, lines)) <= 80
+        assert ("the where" in lines[5]) == (length <= 59)
+
+
 def test_a_place_beyond_the_text_does_not_crash() -> None:
     assert "WL101" in full(FINDING, "")
     assert "WL101" in full(replace(FINDING, location=Location(1, 90), end_location=Location(1, 99)), "x = 1\n")

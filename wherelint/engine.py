@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import os
 import sys
@@ -51,21 +52,16 @@ class Result:
 def check_source(content: bytes, filename: str, settings: Settings) -> FileReport:
     """Check the bytes of one file. Nothing of it is imported or executed, and nothing is raised."""
     try:
-        return _check_text(_decode(content), filename, settings)
+        text = _decode(content)
     except _UndecodableError as error:
         return _failed(filename, str(error), error.location)
-    except SyntaxError as error:
-        place = Location(error.lineno, max(error.offset or 1, 1)) if error.lineno else None
-        version = ".".join(map(str, sys.version_info[:2]))
-        return _failed(filename, f"does not parse as Python {version}: {error.msg}", place)
+    try:
+        return _check_text(text, filename, settings)
     except (RecursionError, MemoryError):
         return _failed(filename, "too deeply nested to analyse")
     except Exception as error:
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        what = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(": ")
-        return _failed(
-            filename, f"internal error, please report it: {what} ({Path(frame.filename).name}:{frame.lineno})"
-        )
+        # Only if it is the file that does not parse: the analysis may stumble over a piece of one that does.
+        return (isinstance(error, SyntaxError) and _syntax_error(text, filename)) or _internal_error(error, filename)
 
 
 def check_file(target: Target) -> FileReport:
@@ -110,6 +106,27 @@ def _check_text(text: str, filename: str, settings: Settings) -> FileReport:
         hidden=len(findings) - len(shown),
         text=text if shown else "",
     )
+
+
+def _syntax_error(text: str, filename: str) -> FileReport | None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(text)
+    except SyntaxError as error:
+        place = Location(error.lineno, max(error.offset or 1, 1)) if error.lineno else None
+        version = ".".join(map(str, sys.version_info[:2]))
+        return _failed(filename, f"does not parse as Python {version}: {error.msg}", place)
+    except (RecursionError, MemoryError, ValueError):
+        pass
+    return None
+
+
+def _internal_error(error: Exception, filename: str) -> FileReport:
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    what = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(": ")
+    place = f"{Path(frame.filename).name}:{frame.lineno}"
+    return _failed(filename, f"internal error, please report it: {what} ({place})")
 
 
 class _UndecodableError(Exception):

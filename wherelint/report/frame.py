@@ -33,7 +33,11 @@ def frame(text: str, finding: Finding, width: int) -> list[Line]:
         shown, marked = _crop(cells, marked, room)
         result.append([(f"{row:>{gutter}} | ", "gutter"), ("".join(shown).rstrip(), "code")])
         if any(marked):
-            result.append([(" " * gutter + " | ", "gutter"), *_mark_line(shown, marked), *_label(row, finding, marked)])
+            below = _mark_line(shown, marked)
+            label = _label(row, finding, marked)
+            if sum(len(piece) for piece, _ in (*below, *label)) <= room:
+                below += label
+            result.append([(" " * gutter + " | ", "gutter"), *below])
         if following is not None and following > row + 1:
             result.append([("." * gutter + " |", "gutter")])
     return result
