@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from wherelint import rules
+from wherelint.ops import OPERATIONS
+from wherelint.rules import words
 from wherelint.rules.rule import SECTIONS
 
 ROOT = Path(__file__).parent.parent
@@ -94,6 +96,12 @@ def test_message(arguments: tuple[str, ...], expected: str) -> None:
 @pytest.mark.parametrize("rule", rules.RULES, ids=lambda rule: rule.code)
 def test_message_has_no_open_field(rule: rules.Rule) -> None:
     assert not re.search(r"[{}]", rules.message(rule.code, "sqrt", "where", "jax"))
+
+
+def test_the_words_are_those_of_the_catalogue() -> None:
+    singular = {name for name, operation in OPERATIONS.items() if operation.code}
+    assert singular == words._PLACE_OF.keys()
+    assert words._SPOKEN.keys() <= singular
 
 
 def test_an_unknown_code_is_a_key_error() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from wherelint.rules.rule import Rule
-from wherelint.rules.words import place, selection_phrase
+from wherelint.rules.words import place, selection_phrase, spoken
 
 _MODULES = (
     "wl101_unmasked_sqrt",
@@ -55,6 +55,6 @@ def message(code: str, op: str, kind: str, framework: str, modes: Sequence[str] 
     ``op`` and ``kind`` are the catalogue's name of the singular operation and of the selection; ``modes`` are the
     ways of running the framework in which the gradient is bad, empty where they all agree.
     """
-    sentence = get(code).sentence.format(op=op, kind=kind, place=place(op), selection=selection_phrase(kind))
+    sentence = get(code).sentence.format(op=spoken(op), kind=kind, place=place(op), selection=selection_phrase(kind))
     under_xla = framework == "tensorflow" and tuple(modes) == ("xla",)
     return sentence + (" (under XLA)" if under_xla else "")

@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 _PLACES = {
-    "at 0 or below": ("sqrt", "rsqrt"),
-    "at 0": ("log", "log2", "log10", "xlogy", "entr", "cbrt", "reciprocal", "norm", "std", "hypot"),
-    "at -1": ("log1p", "xlog1py"),
-    "at 0 or a negative base": ("power", "pow", "float_power"),
-    "with a zero divisor": ("divide", "true_divide", "div", "mod", "remainder", "fmod"),
-    "at the edge of its domain": ("arccos", "arcsin", "arccosh", "arctanh", "erfinv", "logit", "ndtri"),
-    "at (0, 0)": ("arctan2", "atan2", "angle"),
-    "where it overflows": ("exp", "exp2", "expm1", "sinh", "cosh", "square"),
-    "at a singular matrix": ("cholesky", "inv", "det", "slogdet", "solve", "eigh", "svd", "qr", "logdet"),
+    "at 0": "log log2 log10 log1mexp entr cbrt clipped_sqrt reciprocal hypot",
+    "at a constant array": "std std_unbiased",
+    "at the zero vector": "norm euclidean_norm distance",
+    "at 0 or below": "sqrt rsqrt",
+    "at 0 or a negative base": "power power_static",
+    "at 0 with a negative exponent": "integer_power",
+    "at -1": "log1p xlog1py",
+    "with a zero divisor": "divide mod fmod addcdiv xdivy",
+    "with a zero argument": "xlogy kl_divergence",
+    "at the edge of its domain": "arccos arcsin arccosh arctanh erfinv ndtri logit",
+    "at (0, 0)": "arctan2",
+    "where it overflows": "exp exp2 expm1 sinh cosh i0 i1 poisson_nll",
+    "at a pole": "lgamma gamma digamma polygamma betaln gammainc gammaincc",
+    "where every element is -inf": "logsumexp softmax log_softmax",
+    "at a singular matrix": "cholesky inv solve slogdet logdet",
 }
-_PLACE_OF = {op: words for words, ops in _PLACES.items() for op in ops}
+_PLACE_OF = {op: words for words, ops in _PLACES.items() for op in ops.split()}
+
+#: Operations that have another name in the catalogue than in a program.
+_SPOKEN = {
+    "clipped_sqrt": "sqrt",
+    "power_static": "power",
+    "integer_power": "power",
+    "std_unbiased": "std",
+    "euclidean_norm": "norm",
+}
 
 _SELECTIONS = {
     "masked_fill": "where `masked_fill` overwrites it",
@@ -26,6 +41,11 @@ _SELECTIONS = {
     "maximum": "where the `maximum` drops it",
     "minimum": "where the `minimum` drops it",
 }
+
+
+def spoken(op: str) -> str:
+    """The operation's name in a sentence."""
+    return _SPOKEN.get(op, op)
 
 
 def place(op: str) -> str:
