@@ -37,7 +37,7 @@ is safe when mask and operand are elementwise, unsafe when a reduction or an unk
 ## Known problems
 
 Positive integer exponents are smooth everywhere and never reported. An exponent that is a parameter is probed
-at several values; pin it with a default or a check (`if gamma < 1: raise ...`) to say what it can be.
+at several values and is itself differentiated; a default value says what it is.
 """
 
 from wherelint.rules.rule import Rule

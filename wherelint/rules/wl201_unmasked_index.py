@@ -35,7 +35,8 @@ Offered where the index is a mask that can guard the operand; otherwise for disp
 
 ## Known problems
 
-An index that is only known at run time is assumed to leave some elements out.
+Arrays are modelled by a few elements. An index that is only known at run time is not followed: what it leaves
+out is not known.
 """
 
 from wherelint.rules.rule import Rule

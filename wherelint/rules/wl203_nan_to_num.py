@@ -2,8 +2,8 @@
 
 ## What it does
 
-Reports a singular operation whose nan or infinite result is replaced by `nan_to_num` (or by `where(isnan(y),
-0, y)`).
+Reports a singular operation whose nan or infinite result is replaced by `nan_to_num`. (The same replacement
+written as `where(isfinite(y), y, 0)` is reported under the code of the operation.)
 
 ## Why is this bad?
 

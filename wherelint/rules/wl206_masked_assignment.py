@@ -40,7 +40,8 @@ is safe when mask and operand are elementwise, unsafe when a reduction or an unk
 
 ## Known problems
 
-An index that is only known at run time is assumed to leave some elements alone.
+Arrays are modelled by a few elements; an assignment that overwrites all of them is a replacement, and is not
+reported.
 """
 
 from wherelint.rules.rule import Rule

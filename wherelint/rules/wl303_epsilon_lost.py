@@ -2,8 +2,8 @@
 
 ## What it does
 
-Reports a small constant that disappears when it is added to or subtracted from the value it should separate
-from a singular point: `1 - 1e-9` is 1 in float32, and `1e-50` is 0.
+Reports a small constant that disappears when it is added to or subtracted from the value it should keep away
+from a singular point, under a selection or a clip: `1 - 1e-9` is 1 in float32, and `1e-50` is 0.
 
 ## Why is this bad?
 
