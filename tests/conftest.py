@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -67,8 +68,6 @@ def _finding(filename: str, function: str, where: ast.Call, sqrt: ast.Call) -> F
 
 
 def _opt_in(finding: Finding, code: str) -> Finding:
-    from dataclasses import replace
-
     return replace(finding, code=code, name=rules.get(code).name)
 
 

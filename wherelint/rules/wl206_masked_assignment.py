@@ -40,8 +40,7 @@ is safe when mask and operand are elementwise, unsafe when a reduction or an unk
 
 ## Known problems
 
-Arrays are modelled by a few elements; an assignment that overwrites all of them is a replacement, and is not
-reported.
+Arrays are modelled by a few elements; which of them an assignment overwrites is followed only roughly.
 """
 
 from wherelint.rules.rule import Rule
