@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from wherelint.ops.catalogue import Array, Operation
-from wherelint.ops.entries import drop, entry, no_vjp, pullback, slopes, table, unary, zero
+from wherelint.ops.entries import drop, entry, lazy, no_vjp, pullback, slopes, table, unary, zero
 
 INF = float("inf")
 #: Denominators at which a quotient has no finite slope; the numerator of 0 comes second, because 0 / 0 is nan.
@@ -31,8 +31,84 @@ def _strictly_greater(x: Array, y: Array) -> tuple[Array, Array]:
     return x > y, y > x
 
 
-_JAX_MAXIMUM = slopes(lambda z, x, y: _share(x == z, x == y).astype(z.dtype),
-                      lambda z, x, y: _share(y == z, x == y).astype(z.dtype))  # fmt: skip
+#: JAX multiplies by a mask: a cotangent of inf or nan is not stopped.
+_MULTIPLIED_EXTREMUM = slopes(lambda z, x, y: _share(x == z, x == y), lambda z, x, y: _share(y == z, x == y))
+
+
+def _torch_extremum(loses: Any) -> Any:
+    """torch fills the loser's cotangent with zero, and gives both all of it where one operand is nan."""
+    return pullback(drop(lambda z, x, y: np.where(loses(x, y), 0, _share(1, x == y))),
+                    drop(lambda z, x, y: np.where(loses(y, x), 0, _share(1, x == y))))  # fmt: skip
+
+
+def _first_if(wins: Any) -> Any:
+    """All of the cotangent goes to one operand, by a select."""
+    return pullback(lambda ct, z, x, y: np.where(wins(x, y), ct, 0), lambda ct, z, x, y: np.where(wins(x, y), 0, ct))
+
+
+def _jax_clip(ct: Array, out: Array, x: Array, lo: Array, hi: Array) -> tuple[Array, Array, Array]:
+    """jax.numpy.clip is minimum(maximum(x, lo), hi), so that a tie halves the cotangent and a mask is multiplied."""
+    inner = np.maximum(x, lo)
+    passed = ct * _share(inner == out, inner == hi).astype(ct.dtype)
+    return (passed * _share(x == inner, x == lo).astype(ct.dtype),
+            passed * _share(lo == inner, x == lo).astype(ct.dtype),
+            ct * _share(hi == out, inner == hi).astype(ct.dtype))  # fmt: skip
+
+
+def _tf_clip(ct: Array, out: Array, x: Array, lo: Array, hi: Array) -> tuple[Array, Array, Array]:
+    """tf.clip_by_value is maximum(minimum(x, hi), lo)."""
+    passed = np.where(np.minimum(x, hi) >= lo, ct, 0)
+    return np.where(x <= hi, passed, 0), np.where(np.minimum(x, hi) >= lo, 0, ct), np.where(x <= hi, 0, passed)
+
+
+def _hypot_parts(x: Array, y: Array) -> tuple[Array, Array, Any]:
+    big, small = np.maximum(np.abs(x), np.abs(y)), np.minimum(np.abs(x), np.abs(y))
+    ratio = small / np.where(big == 0, 1, big)
+    return big, ratio, np.sqrt(1 + ratio * ratio)
+
+
+def _jax_hypot(ct: Array, out: Array, x: Array, y: Array) -> tuple[Array, Array]:
+    """jax.numpy.hypot scales by the larger operand, and selects around 0 and inf: it is regular at the origin."""
+    big, ratio, root = _hypot_parts(x, y)
+    ct = np.where(np.isposinf(big), 0, ct)
+    inner = np.where(big == 0, 0, ct) * big * (0.5 / root) * (2 * ratio)
+    scale = np.where(big == 0, 1, big)
+    to_small = inner / scale
+    to_big = np.where(big == 0, ct, ct * root) + np.where(big == 0, 0, -inner * ratio / scale)
+    tie = np.abs(x) == np.abs(y)
+
+    def share(z: Array) -> Array:
+        total = to_big * _share(np.abs(z) == big, tie) + to_small * _share(np.abs(z) != big, tie)
+        return np.asarray(np.where(z >= 0, total, -total)).astype(ct.dtype)
+
+    return share(x), share(y)
+
+
+def _keras_hypot(ct: Array, out: Array, x: Array, y: Array) -> tuple[Array, Array]:
+    """keras.ops.hypot (keras 3) takes maximum and minimum of the same pair, which both pick the first in a tie."""
+    big, ratio, root = _hypot_parts(x, y)
+    inner = ct * big * (0.5 / root) * (2 * ratio)
+    to_small = np.where(big == 0, 0, inner / big)
+    to_big = ct * root + np.where(big == 0, 0, -inner * ratio / big)
+    a, b = np.abs(x), np.abs(y)
+    to_first = np.where(a >= b, to_big, 0) + np.where(a <= b, to_small, 0)
+    to_second = np.where(a >= b, 0, to_big) + np.where(a <= b, 0, to_small)
+    return to_first * np.sign(x), to_second * np.sign(y)
+
+
+def _jax_mod_slope(z: Array, x: Array, y: Array) -> Any:
+    """jax.numpy.mod is a remainder that follows x, plus y where the signs differ."""
+    remainder = np.fmod(x, y)
+    return np.where((remainder != 0) & ((remainder < 0) != (y < 0)), 1, 0) - np.trunc(x / y)
+
+
+def _ratio_or_zero(z: Array, x: Array, y: Array) -> Any:
+    return np.where(x == 0, 0, z / np.where(x == 0, 1, x))
+
+
+def _lerp(a: Array, b: Array, w: Array) -> Any:
+    """torch starts from the nearer end."""
+    return np.where(np.abs(w) < 0.5, a + w * (b - a), b - (b - a) * (1 - w))
 
 
 def _where(cond: Array, a: Array, b: Array) -> Array:
@@ -65,31 +141,57 @@ def _unless_zero_power(z: Array, x: Array, n: Array) -> Array:
     return np.where(n == 0, 0, n * np.power(x, n - 1))
 
 
-def _log_slope(z: Array, x: Array, n: Array) -> Array:
-    """JAX: log with zero replaced by one, times the power."""
+def _jax_log_slope(z: Array, x: Array, n: Array) -> Any:
+    """JAX takes the logarithm with zero replaced by one."""
     return np.log(np.where(x == 0, 1, x)) * z
 
 
+def _torch_log_slope(z: Array, x: Array, n: Array) -> Any:
+    return np.where((x == 0) & (n >= 0), 0, z * np.log(x))
+
+
+def _tf_log_slope(z: Array, x: Array, n: Array) -> Any:
+    """TensorFlow gives a base outside the domain no logarithm at all."""
+    return z * np.where(x > 0, np.log(np.where(x > 0, x, 1)), 0)
+
+
+def _copysign_slope(z: Array, x: Array, y: Array) -> Any:
+    return np.where(np.signbit(y), -1, 1) * np.where(x >= 0, 1, -1)
+
+
 ROOTS = table(
-    unary("sqrt", np.sqrt, lambda y, x: 0.5 / y, "WL101", (0.0, -1.0), 1.0),
+    entry("sqrt", np.sqrt, slopes(lambda y, x: 0.5 / y), "WL101", (0.0, -1.0), 1.0,
+          # The eager kernels of SqrtGrad, RsqrtGrad and ReciprocalGrad test for a zero cotangent; XLA's do not.
+          tensorflow=pullback(lazy(lambda y, x: 0.5 / y)), xla=slopes(lambda y, x: 0.5 / y)),
     entry("clipped_sqrt", lambda x: np.sqrt(np.maximum(x, 0)),
-          pullback(lambda ct, y, x: np.where(x < 0, 0, ct * (0.5 / y))), "WL101", (0.0,), 1.0),
-    unary("rsqrt", lambda x: 1 / np.sqrt(x), lambda y, x: -0.5 * y / x, "WL101", (0.0, -1.0), 1.0),
-    unary("cbrt", np.cbrt, lambda y, x: 1 / (3 * y * y), "WL101", (0.0,), 1.0),
+          pullback(lambda ct, y, x: np.where(x >= 0, ct * (0.5 / y), 0)), "WL101", (0.0,), 1.0,
+          tensorflow=pullback(lambda ct, y, x: np.where((x >= 0) & (ct != 0), ct * (0.5 / y), 0)),
+          xla=pullback(lambda ct, y, x: np.where(x >= 0, ct * (0.5 / y), 0))),
+    entry("rsqrt", lambda x: 1 / np.sqrt(x), slopes(lambda y, x: -0.5 * y**3), "WL101", (0.0, -1.0), 1.0,
+          jax=slopes(lambda y, x: -0.5 * y / x), tensorflow=pullback(lazy(lambda y, x: -0.5 * y**3)),
+          xla=slopes(lambda y, x: -0.5 * y**3)),
+    unary("cbrt", np.cbrt, lambda y, x: 1 / (3 * y * y), "WL101", (0.0,), 1.0,
+          # keras.ops.cbrt is sign(x) * abs(x) ** (1 / 3).
+          tensorflow=lambda y, x: np.sign(x) ** 2 / (3 * y * y)),
     unary("square", np.square, lambda y, x: 2 * x),
-    unary("reciprocal", np.reciprocal, lambda y, x: -y * y, "WL103", (0.0, -0.0), 1.0),
-)
+    entry("reciprocal", np.reciprocal, slopes(lambda y, x: -y * y), "WL103", (0.0, -0.0), 1.0,
+          tensorflow=pullback(lazy(lambda y, x: -y * y)), xla=slopes(lambda y, x: -y * y)),
+)  # fmt: skip
 
 ARITHMETIC = table(
     unary("identity", lambda x: x, _one),
+    entry("stop_gradient", lambda x: x, no_vjp),
     unary("negative", np.negative, lambda y, x: -_one(y)),
-    unary("abs", np.abs, lambda y, x: np.sign(x)),
-    unary("zeros_like", np.zeros_like, zero),
-    unary("ones_like", np.ones_like, zero),
+    entry("abs", np.abs, slopes(lambda y, x: np.sign(x)), jax=pullback(lambda ct, y, x: np.where(x >= 0, ct, -ct)),
+          torch=slopes(lambda y, x: np.where(np.isnan(x), 0, np.sign(x)))),
+    entry("zeros_like", np.zeros_like, no_vjp),
+    entry("ones_like", np.ones_like, no_vjp),
+    entry("full_like", lambda x, value: value + np.zeros_like(x), slopes(None, _one)),
     unary("sign", np.sign, zero),
     unary("floor", np.floor, zero),
     unary("ceil", np.ceil, zero),
     unary("round", np.round, zero),
+    unary("round_away", lambda x: np.where(np.isinf(x), x, np.trunc(x + np.copysign(0.5, x))), zero),
     unary("trunc", np.trunc, zero),
     unary("frac", lambda x: x - np.trunc(x), _one),
     unary("deg2rad", np.deg2rad, lambda y, x: np.pi / 180),
@@ -100,23 +202,31 @@ ARITHMETIC = table(
     entry("multiply", np.multiply, slopes(lambda z, x, y: y, lambda z, x, y: x)),
     entry("divide", np.divide, slopes(lambda z, x, y: 1 / y, lambda z, x, y: -z / y),
           "WL103", DENOMINATOR, (None, 1.0)),
-    entry("floor_divide", np.floor_divide, slopes(zero, zero)),
-    entry("mod", np.mod, slopes(_one, lambda z, x, y: -np.floor(x / y)), "WL103", DENOMINATOR, (None, 1.0)),
-    entry("fmod", np.fmod, slopes(_one, lambda z, x, y: -np.trunc(x / y)), "WL103", DENOMINATOR, (None, 1.0)),
+    # torch raises: "derivative for aten::floor_divide is not implemented".
+    entry("floor_divide", np.floor_divide, slopes(zero, zero), torch=no_vjp),
+    entry("mod", np.mod, slopes(_one, lambda z, x, y: -np.floor(x / y)), "WL103", DENOMINATOR, (None, 1.0),
+          jax=slopes(_one, _jax_mod_slope), torch=slopes(_one, lambda z, x, y: -np.floor_divide(x, y))),
+    entry("fmod", np.fmod, slopes(_one, lambda z, x, y: -np.trunc(x / y)), "WL103", DENOMINATOR, (None, 1.0),
+          # keras.ops.fmod goes through sign and abs.
+          tensorflow=slopes(lambda z, x, y: np.sign(x) ** 2,
+                            lambda z, x, y: -np.floor(np.abs(x) / np.abs(y)) * np.sign(x) * np.sign(y))),
     entry("divide_no_nan", lambda x, y: np.where(y == 0, 0, x / y),
           slopes(lambda z, x, y: np.where(y == 0, 0, 1 / y), lambda z, x, y: np.where(y == 0, 0, -z / y))),
     entry("multiply_no_nan", lambda x, y: np.where(y == 0, 0, x * y),
           pullback(drop(lambda z, x, y: y), lambda ct, z, x, y: np.where(ct == 0, 0, ct * x))),
     entry("hypot", np.hypot, slopes(lambda z, x, y: x / z, lambda z, x, y: y / z),
-          "WL105", ((0.0, 0.0),), (1.0, None)),
+          "WL105", ((0.0, 0.0),), (1.0, None), jax=_jax_hypot, tensorflow=_keras_hypot),
     entry("arctan2", np.arctan2,
           slopes(lambda z, y, x: x / (x * x + y * y), lambda z, y, x: -y / (x * x + y * y)),
-          "WL105", ((0.0, 0.0),), (None, 1.0)),
-    entry("copysign", np.copysign, slopes(lambda z, x, y: np.sign(x) * np.sign(z), zero)),
-    entry("heaviside", np.heaviside, slopes(zero, lambda z, x, y: x == 0)),
+          "WL105", ((0.0, 0.0),), (None, 1.0),
+          torch=slopes(lambda z, y, x: np.where((x == 0) & (y == 0), 0, x / (x * x + y * y)),
+                       lambda z, y, x: np.where((x == 0) & (y == 0), 0, -y / (x * x + y * y)))),
+    entry("copysign", np.copysign, slopes(_ratio_or_zero, zero), jax=slopes(_copysign_slope, zero)),
+    entry("heaviside", np.heaviside, slopes(zero, lambda z, x, y: x == 0), torch=no_vjp,
+          jax=slopes(lambda z, x, y: np.isnan(x), lambda z, x, y: x == 0)),
     entry("squared_difference", lambda x, y: np.square(x - y),
           slopes(lambda z, x, y: 2 * (x - y), lambda z, x, y: -2 * (x - y))),
-    entry("lerp", lambda a, b, w: a + w * (b - a),
+    entry("lerp", _lerp,
           slopes(lambda z, a, b, w: 1 - w, lambda z, a, b, w: w, lambda z, a, b, w: b - a)),
     entry("fma", lambda a, b, c: a * b + c, slopes(lambda z, a, b, c: b, lambda z, a, b, c: a, _one)),
     entry("addcmul", lambda x, a, b, value: x + value * a * b,
@@ -128,23 +238,35 @@ ARITHMETIC = table(
 
 _ALL_POWERS = ((0.0, 0.5), (0.0, -1.0), (-1.0, 0.5), (0.0, 0.0), (0.0, 1.0))
 POWERS = table(
-    entry("power", np.power, slopes(_power_slope, _log_slope), "WL106", _ALL_POWERS, (1.0, None),
-          unselected=lambda x, n: (n == 0, None)),
+    entry("power", np.power, slopes(_power_slope, _jax_log_slope), "WL106", _ALL_POWERS, (1.0, None),
+          unselected=lambda x, n: (n == 0, None), torch=slopes(_unless_zero_power, _torch_log_slope),
+          tensorflow=slopes(_power_slope, _tf_log_slope)),
     entry("power_static", np.power, slopes(_power_slope, None), "WL106", _ALL_POWERS, (1.0, None),
-          unselected=lambda x, n: (n == 0, None)),
+          unselected=lambda x, n: (n == 0, None), torch=slopes(_unless_zero_power, None)),
     entry("integer_power", _integer_power, slopes(_unless_zero_power, None), "WL106", ((0.0, -1.0), (0.0, -2.0)),
           (1.0, None), unselected=lambda x, n: (n == 0, None)),
 )  # fmt: skip
 
 SELECTIONS = table(
     entry("where", _where, _selected, unselected=lambda cond, a, b: (None, cond == 0, cond != 0)),
-    entry("maximum", np.maximum, _JAX_MAXIMUM, unselected=_strictly_less),
-    entry("minimum", np.minimum, _JAX_MAXIMUM, unselected=_strictly_greater),
-    entry("fmax", np.fmax, _JAX_MAXIMUM, unselected=_strictly_less),
-    entry("fmin", np.fmin, _JAX_MAXIMUM, unselected=_strictly_greater),
-    entry("clip", _clip, pullback(drop(lambda z, x, lo, hi: (x >= lo) & (x <= hi)),
+    entry("maximum", np.maximum, _MULTIPLIED_EXTREMUM, unselected=_strictly_less,
+          torch=_torch_extremum(np.less), tensorflow=_first_if(np.greater_equal)),
+    entry("minimum", np.minimum, _MULTIPLIED_EXTREMUM, unselected=_strictly_greater,
+          torch=_torch_extremum(np.greater), tensorflow=_first_if(np.less_equal)),
+    entry("fmax", np.fmax, _first_if(lambda x, y: (x >= y) | np.isnan(y)), unselected=_strictly_less,
+          jax=_first_if(lambda x, y: (x > y) | np.isnan(y))),
+    entry("fmin", np.fmin, _first_if(lambda x, y: (x <= y) | np.isnan(y)), unselected=_strictly_greater,
+          jax=_first_if(lambda x, y: (x < y) | np.isnan(y))),
+    entry("clamp_min", np.maximum, pullback(drop(lambda z, x, lo: x >= lo), drop(lambda z, x, lo: x < lo)),
+          unselected=_strictly_less),
+    entry("clamp_max", np.minimum, pullback(drop(lambda z, x, hi: x <= hi), drop(lambda z, x, hi: x > hi)),
+          unselected=_strictly_greater),
+    entry("clip", _clip, pullback(drop(lambda z, x, lo, hi: ~((x < lo) | (x > hi))),
                                   drop(lambda z, x, lo, hi: x < lo), drop(lambda z, x, lo, hi: x > hi)),
-          unselected=_unclipped),
+          unselected=_unclipped, jax=_jax_clip, tensorflow=_tf_clip,
+          torch=pullback(drop(lambda z, x, lo, hi: (x >= lo) & (x <= hi)),
+                         drop(lambda z, x, lo, hi: (x < lo) & (lo < hi)),
+                         drop(lambda z, x, lo, hi: (x > hi) | (hi < lo)))),
     entry("clamp", _clip, pullback(drop(lambda z, x, lo, hi: (x > lo) & (x < hi)),
                                    drop(lambda z, x, lo, hi: x < lo), drop(lambda z, x, lo, hi: x > hi)),
           unselected=_unclipped),

@@ -24,6 +24,16 @@ def softplus(x: Any) -> Any:
     return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
 
 
+def _finite(x: Array) -> Any:
+    """JAX replaces +inf by 0 in the derivative of logaddexp."""
+    return np.where(np.isposinf(x), 0, x)
+
+
+def _keras_excess(difference: Array) -> Any:
+    """keras.ops.logaddexp is maximum + log1p(exp(-abs)): in a tie the maximum picks the first and abs has no slope."""
+    return np.sign(difference) * sigmoid(-np.abs(difference))
+
+
 EXPONENTIALS = table(
     unary("exp", np.exp, lambda y, x: y, "WL107", HUGE, 0.0),
     unary("exp2", np.exp2, lambda y, x: LN2 * y, "WL107", HUGE, 0.0),
@@ -35,9 +45,16 @@ EXPONENTIALS = table(
     unary("log10", np.log10, lambda y, x: 1 / (x * LN10), "WL102", (0.0, -1.0), 1.0),
     unary("log1p", np.log1p, lambda y, x: 1 / (x + 1), "WL102", (-1.0, -2.0), 0.0),
     unary("log1mexp", lambda x: np.log(-np.expm1(-x)), lambda y, x: 1 / np.expm1(x), "WL102", (0.0,), 1.0),
-    entry("logaddexp", np.logaddexp, slopes(lambda z, x, y: sigmoid(x - y), lambda z, x, y: sigmoid(y - x))),
+    entry("logaddexp", np.logaddexp, slopes(lambda z, x, y: sigmoid(x - y), lambda z, x, y: sigmoid(y - x)),
+          jax=slopes(lambda z, x, y: np.exp(_finite(x) - _finite(z)), lambda z, x, y: np.exp(_finite(y) - _finite(z))),
+          tensorflow=slopes(lambda z, x, y: np.where(x >= y, 1, 0) - _keras_excess(x - y),
+                            lambda z, x, y: np.where(x >= y, 0, 1) + _keras_excess(x - y))),
     entry("logaddexp2", np.logaddexp2,
-          slopes(lambda z, x, y: sigmoid((x - y) * LN2), lambda z, x, y: sigmoid((y - x) * LN2))),
+          slopes(lambda z, x, y: sigmoid((x - y) * LN2), lambda z, x, y: sigmoid((y - x) * LN2)),
+          jax=slopes(lambda z, x, y: np.exp2(_finite(x) - _finite(z)),
+                     lambda z, x, y: np.exp2(_finite(y) - _finite(z))),
+          tensorflow=slopes(lambda z, x, y: np.where(x >= y, 1, 0) - _keras_excess((x - y) * LN2),
+                            lambda z, x, y: np.where(x >= y, 0, 1) + _keras_excess((x - y) * LN2))),
 )  # fmt: skip
 
 
@@ -54,14 +71,13 @@ TRIGONOMETRY = table(
     unary("arccos", np.arccos, lambda y, x: -_rsqrt(1 - x * x), "WL104", (1.0, -1.0, 2.0), 0.0),
     unary("arctan", np.arctan, lambda y, x: 1 / (1 + x * x)),
     unary("arcsinh", np.arcsinh, lambda y, x: _rsqrt(x * x + 1)),
-    unary("arccosh", np.arccosh, lambda y, x: _rsqrt(x * x - 1), "WL104", (1.0, 0.0), 2.0),
+    unary("arccosh", np.arccosh, lambda y, x: _rsqrt(x * x - 1), "WL104", (1.0, 0.0), 2.0,
+          tensorflow=lambda y, x: 1 / np.sinh(y)),
     unary("arctanh", np.arctanh, lambda y, x: 1 / (1 - x * x), "WL104", (1.0, -1.0, 2.0), 0.0),
-    unary("sinc", np.sinc, lambda y, x: np.where(x == 0, 0, (np.cos(np.pi * x) - y) / np.where(x == 0, 1, x))),
+    unary("sinc", np.sinc, lambda y, x: np.where(x == 0, 0, (np.cos(np.pi * x) - y) / np.where(x == 0, 1, x)),
+          # keras.ops.sinc (keras 3) selects around sin(pi x) / (pi x), which is the very bug that wherelint finds.
+          tensorflow=lambda y, x: (np.cos(np.pi * x) - y) / x),
 )
-
-
-def _step(x: Array) -> Array:
-    return x > 0
 
 
 def _gelu_tanh_slope(y: Array, x: Array) -> Any:
@@ -74,12 +90,16 @@ def _hard_sigmoid(x: Array) -> Any:
     return np.clip(x + 3, 0, 6) / 6
 
 
-def _hard_sigmoid_slope(x: Array) -> Array:
+def _hard_sigmoid_slope(x: Array) -> Any:
     return np.where((x > -3) & (x < 3), 1 / 6, 0)
 
 
-def _elu_slope(x: Array, alpha: Array) -> Array:
-    return np.where(x > 0, 1, alpha * np.exp(np.minimum(x, 0)))
+def _hard_silu_slope(y: Array, x: Array) -> Any:
+    return _hard_sigmoid(x) + np.where((x > -3) & (x < 3), x / 6, 0)
+
+
+def _elu_slope(y: Array, x: Array, alpha: Array) -> Any:
+    return np.where(x <= 0, alpha * np.exp(np.minimum(x, 0)), 1)
 
 
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
@@ -97,38 +117,53 @@ ACTIVATIONS = table(
     entry("softplus_threshold",
           lambda x, beta, threshold: np.where(x * beta > threshold, x, softplus(x * beta) / beta),
           slopes(lambda y, x, beta, threshold: np.where(x * beta > threshold, 1, sigmoid(x * beta)), None, None)),
-    unary("softsign", lambda x: x / (1 + np.abs(x)), lambda y, x: 1 / np.square(1 + np.abs(x))),
+    unary("softsign", lambda x: x / (1 + np.abs(x)), lambda y, x: 1 / (1 + np.abs(x)) - np.abs(y) / (1 + np.abs(x)),
+          tensorflow=lambda y, x: 1 / np.square(1 + np.abs(x))),
     unary("squareplus", lambda x: 0.5 * (x + np.sqrt(x * x + 4)), lambda y, x: 0.5 * (1 + x / np.sqrt(x * x + 4))),
     unary("silu", lambda x: x * sigmoid(x), lambda y, x: sigmoid(x) * (1 + x * (1 - sigmoid(x)))),
     unary("mish", lambda x: x * np.tanh(softplus(x)), _mish_slope),
     unary("gelu_tanh", lambda x: 0.5 * x * (1 + np.tanh(float(np.sqrt(2 / np.pi)) * (x + 0.044715 * x**3))),
           _gelu_tanh_slope),
-    entry("relu", lambda x: np.maximum(x, 0), pullback(drop(lambda y, x: _step(x))), unselected=lambda x: (x < 0,)),
+    # JAX and XLA select; torch too, and lets a nan pass; TensorFlow's eager kernel multiplies by a mask.
+    entry("relu", lambda x: np.maximum(x, 0), pullback(drop(lambda y, x: x > 0)), unselected=lambda x: (x < 0,),
+          torch=pullback(drop(lambda y, x: ~(x <= 0))), tensorflow=slopes(lambda y, x: x > 0),
+          xla=pullback(drop(lambda y, x: x > 0))),
     entry("relu6", lambda x: np.clip(x, 0, 6), pullback(drop(lambda y, x: (x > 0) & (x < 6))),
-          unselected=lambda x: ((x < 0) | (x > 6),)),
+          unselected=lambda x: ((x < 0) | (x > 6),),
+          torch=pullback(drop(lambda y, x: ~((x <= 0) | (x >= 6)))), tensorflow=slopes(lambda y, x: (x > 0) & (x < 6)),
+          xla=pullback(drop(lambda y, x: (x > 0) & (x < 6)))),
     entry("hard_tanh", lambda x, lo, hi: np.minimum(np.maximum(x, lo), hi),
-          pullback(drop(lambda y, x, lo, hi: (x > lo) & (x < hi)), None, None),
-          unselected=lambda x, lo, hi: ((x < lo) | (x > hi), None, None)),
+          pullback(drop(lambda y, x, lo, hi: ~((x < lo) | (x > hi))), None, None),
+          unselected=lambda x, lo, hi: ((x < lo) | (x > hi), None, None),
+          torch=pullback(drop(lambda y, x, lo, hi: ~((x <= lo) | (x >= hi))), None, None)),
     unary("hard_sigmoid", _hard_sigmoid, lambda y, x: _hard_sigmoid_slope(x)),
-    unary("hard_silu", lambda x: x * _hard_sigmoid(x), lambda y, x: _hard_sigmoid(x) + x * _hard_sigmoid_slope(x)),
+    unary("hard_silu", lambda x: x * _hard_sigmoid(x), _hard_silu_slope, xla=_hard_silu_slope,
+          tensorflow=lambda y, x: _hard_sigmoid(x) + x * _hard_sigmoid_slope(x)),
     entry("leaky_relu", lambda x, slope: np.where(x >= 0, x, slope * x),
-          slopes(lambda y, x, slope: np.where(x >= 0, 1, slope), None)),
-    entry("prelu", lambda x, slope: np.where(x >= 0, x, slope * x),
-          slopes(lambda y, x, slope: np.where(x >= 0, 1, slope), lambda y, x, slope: np.where(x >= 0, 0, x))),
-    entry("elu", lambda x, alpha: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0))),
-          slopes(lambda y, x, alpha: _elu_slope(x, alpha), None)),
+          slopes(lambda y, x, slope: np.where(x > 0, 1, slope), None),
+          jax=slopes(lambda y, x, slope: np.where(x >= 0, 1, slope), None)),
+    entry("prelu", lambda x, slope: np.where(x > 0, x, slope * x),
+          slopes(lambda y, x, slope: np.where(x > 0, 1, slope), lambda y, x, slope: np.where(x > 0, 0, x))),
+    entry("elu", lambda x, alpha: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0))), slopes(_elu_slope, None),
+          jax=slopes(lambda y, x, alpha: np.where(x > 0, 1, alpha * np.exp(np.minimum(x, 0))), None)),
     entry("celu", lambda x, alpha: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0) / alpha)),
-          slopes(lambda y, x, alpha: np.where(x > 0, 1, np.exp(np.minimum(x, 0) / alpha)), None)),
+          slopes(lambda y, x, alpha: np.where(x <= 0, np.exp(np.minimum(x, 0) / alpha), 1), None),
+          jax=slopes(lambda y, x, alpha: np.where(x > 0, 1, np.exp(np.minimum(x, 0) / alpha)), None),
+          # keras.ops.celu adds a maximum and a minimum, which both pass the cotangent at 0 and drop it at nan.
+          tensorflow=slopes(lambda y, x, alpha: np.where(x >= 0, 1, 0) + np.where(x <= 0, np.exp(x / alpha), 0), None)),
     unary("selu", lambda x: SELU_SCALE * np.where(x > 0, x, SELU_ALPHA * np.expm1(np.minimum(x, 0))),
-          lambda y, x: SELU_SCALE * np.where(x > 0, 1, SELU_ALPHA * np.exp(np.minimum(x, 0)))),
+          lambda y, x: SELU_SCALE * np.where(x > 0, 1, SELU_ALPHA * np.exp(np.minimum(x, 0))),
+          torch=lambda y, x: SELU_SCALE * np.where(x <= 0, SELU_ALPHA * np.exp(np.minimum(x, 0)), 1),
+          tensorflow=lambda y, x: SELU_SCALE * np.where(np.exp(x) < 1, SELU_ALPHA * np.exp(np.minimum(x, 0)), 1),
+          xla=lambda y, x: SELU_SCALE * np.where(x > 0, 1, SELU_ALPHA * np.exp(np.minimum(x, 0)))),
     unary("tanhshrink", lambda x: x - np.tanh(x), lambda y, x: np.square(np.tanh(x))),
     entry("softshrink", lambda x, lam: np.where(x > lam, x - lam, np.where(x < -lam, x + lam, 0)),
-          slopes(lambda y, x, lam: np.abs(x) > lam, None)),
-    entry("hardshrink", lambda x, lam: np.where(np.abs(x) > lam, x, 0),
-          slopes(lambda y, x, lam: np.abs(x) > lam, None)),
-    entry("threshold", lambda x, at, value: np.where(x > at, x, value),
-          pullback(drop(lambda y, x, at, value: x > at), None, None),
-          unselected=lambda x, at, value: (~(x > at), None, None)),
+          slopes(lambda y, x, lam: ~(np.abs(x) <= lam), None)),
+    entry("hardshrink", lambda x, lam: np.where(np.abs(x) <= lam, 0, x),
+          slopes(lambda y, x, lam: ~(np.abs(x) <= lam), None)),
+    entry("threshold", lambda x, at, value: np.where(x <= at, value, x),
+          pullback(drop(lambda y, x, at, value: ~(x <= at)), None, None),
+          unselected=lambda x, at, value: (x <= at, None, None)),
 )  # fmt: skip
 
 OPERATIONS: dict[str, Operation] = {**EXPONENTIALS, **TRIGONOMETRY, **ACTIVATIONS}

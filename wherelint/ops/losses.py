@@ -8,8 +8,13 @@ import numpy as np
 
 from wherelint.ops.catalogue import Array, Operation
 from wherelint.ops.elementwise import sigmoid, softplus
-from wherelint.ops.entries import entry, slopes, table
+from wherelint.ops.entries import entry, pullback, slopes, table, times
 from wherelint.ops.special import xlogy
+
+
+def _sign(d: Array) -> Any:
+    """torch's sign of nan is 0."""
+    return np.where(np.isnan(d), 0, np.sign(d))
 
 
 def _huber(x: Array, y: Array, delta: Array) -> Any:
@@ -29,7 +34,8 @@ def _smooth_l1(x: Array, y: Array, beta: Array) -> Any:
 
 def _smooth_l1_slope(x: Array, y: Array, beta: Array) -> Any:
     d = x - y
-    return np.where(np.abs(d) < beta, d / np.where(beta == 0, 1, beta), np.sign(d))
+    inside = np.where(np.abs(d) >= beta, np.sign(d), d / np.where(beta == 0, 1, beta))
+    return np.where(beta == 0, _sign(d), inside)
 
 
 def _cross_entropy(p: Array, target: Array) -> Any:
@@ -41,19 +47,20 @@ OPERATIONS: dict[str, Operation] = table(
     entry("squared_error", lambda x, y: np.square(x - y),
           slopes(lambda z, x, y: 2 * (x - y), lambda z, x, y: 2 * (y - x))),
     entry("absolute_error", lambda x, y: np.abs(x - y),
-          slopes(lambda z, x, y: np.sign(x - y), lambda z, x, y: np.sign(y - x))),
+          slopes(lambda z, x, y: _sign(x - y), lambda z, x, y: _sign(y - x))),
     entry("huber", _huber, slopes(lambda z, x, y, d: _huber_slope(x, y, d),
                                   lambda z, x, y, d: -_huber_slope(x, y, d), None)),
     entry("smooth_l1", _smooth_l1, slopes(lambda z, x, y, b: _smooth_l1_slope(x, y, b),
                                           lambda z, x, y, b: -_smooth_l1_slope(x, y, b), None)),
     entry("binary_cross_entropy", _cross_entropy,
           slopes(lambda z, p, t: (p - t) / np.maximum((1 - p) * p, 1e-12), lambda z, p, t: np.log1p(-p) - np.log(p))),
-    entry("sigmoid_cross_entropy", lambda x, t: softplus(x) - x * t,
+    entry("sigmoid_cross_entropy", lambda x, t: (1 - t) * x + softplus(-x),
           slopes(lambda z, x, t: sigmoid(x) - t, lambda z, x, t: -x)),
     entry("cross_entropy_with_logits", lambda t, x: softplus(x) - x * t,
           slopes(lambda z, t, x: -x, lambda z, t, x: sigmoid(x) - t)),
     entry("kl_divergence", lambda x, t: xlogy(t, t) - t * x,
-          slopes(lambda z, x, t: -t, lambda z, x, t: np.log(t) + t / t - x),
+          pullback(times(lambda z, x, t: -t),
+                   lambda ct, z, x, t: np.where(t == 0, 0, xlogy(ct, t)) + ct * t / t - ct * x),
           "WL109", ((1.0, 0.0), (1.0, -1.0)), (None, 1.0)),
     entry("poisson_nll", lambda x, t: np.exp(x) - t * x, slopes(lambda z, x, t: np.exp(x) - t, lambda z, x, t: -x),
           "WL107", ((1000.0, 1.0),), (0.0, None)),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from wherelint.ops.catalogue import Array, Operation
-from wherelint.ops.entries import entry, no_vjp, pullback, slopes, table, times
+from wherelint.ops.entries import drop, entry, no_vjp, pullback, slopes, table, times
 
 
 def total(x: Any) -> Any:
@@ -16,8 +16,37 @@ def total(x: Any) -> Any:
 
 
 def _share_of_ties(y: Array, x: Array) -> Any:
+    """Where the lane is the extremum, one over the number of lanes that are; 0 elsewhere, and everywhere for a nan."""
     hit = x == y
-    return np.where(hit, 1, 0) / np.asarray(total(hit)).astype(y.dtype)
+    return np.where(hit, 1 / np.maximum(total(hit), 1), 0)
+
+
+def _torch_share_of_ties(y: Array, x: Array) -> Any:
+    """torch finds the nan, too."""
+    hit = (x == y) | (np.isnan(x) & np.isnan(y))
+    return np.where(hit, 1 / np.maximum(total(hit), 1), 0)
+
+
+def _tf_share_of_ties(y: Array, x: Array) -> Any:
+    hit = x == y
+    return np.where(hit, 1, 0) / total(hit)
+
+
+def _middle(x: Array) -> Any:
+    """For every lane its weight in the median: the middle one, or half of each of the middle two."""
+    order = np.argsort(np.argsort(x, axis=-1, kind="stable"), axis=-1, kind="stable")
+    high, low = x.shape[-1] // 2, (x.shape[-1] - 1) // 2
+    return np.where(order == low, 0.5, 0) + np.where(order == high, 0.5, 0)
+
+
+def _lower_median(x: Array) -> Any:
+    middle = (x.shape[-1] - 1) // 2
+    return np.where(np.any(np.isnan(x), axis=-1, keepdims=True), np.nan, np.sort(x, axis=-1)[..., middle : middle + 1])
+
+
+def _torch_prod_slope(y: Array, x: Array) -> Any:
+    """torch divides the product by the lane where no lane is 0."""
+    return np.where(np.any(x == 0, axis=-1, keepdims=True), _others(x), y / x)
 
 
 def _others(x: Array) -> Array:
@@ -32,8 +61,19 @@ def _variance(x: Array, ddof: int) -> Any:
     return total(np.square(x - np.mean(x, axis=-1, keepdims=True))) / (x.shape[-1] - ddof)
 
 
-def _deviation_slope(x: Array, ddof: int) -> Any:
+def _plain_deviation_slope(x: Array, ddof: int) -> Any:
     return 2 * (x - np.mean(x, axis=-1, keepdims=True)) / (x.shape[-1] - ddof)
+
+
+def _deviation_slope(x: Array, ddof: int) -> Any:
+    """The slope by the chain rule, whose second centring changes nothing but where nan goes."""
+    centred = _plain_deviation_slope(x, ddof)
+    return centred - np.mean(centred, axis=-1, keepdims=True)
+
+
+def _lazy_root(slope: Any) -> Any:
+    """A square root whose kernel tests for a zero cotangent, over a sum of squares of the given slope."""
+    return pullback(lambda ct, y, x: np.where(ct == 0, 0, ct * (0.5 / y)) * slope(x))
 
 
 def norm(x: Array) -> Any:
@@ -110,14 +150,25 @@ REDUCTIONS = table(
     entry("sum", total, slopes(lambda y, x: np.ones_like(x)), mixes=True),
     entry("mean", lambda x: np.mean(x, axis=-1, keepdims=True), slopes(lambda y, x: np.ones_like(x) / x.shape[-1]),
           mixes=True),
-    entry("prod", lambda x: np.prod(x, axis=-1, keepdims=True), slopes(lambda y, x: _others(x)), mixes=True),
-    entry("max", lambda x: np.max(x, axis=-1, keepdims=True), slopes(_share_of_ties), mixes=True),
-    entry("min", lambda x: np.min(x, axis=-1, keepdims=True), slopes(_share_of_ties), mixes=True),
+    entry("prod", lambda x: np.prod(x, axis=-1, keepdims=True), slopes(lambda y, x: _others(x)), mixes=True,
+          torch=slopes(_torch_prod_slope)),
+    # XLA turns JAX's product with the mask into a select; TensorFlow divides and multiplies.
+    entry("max", lambda x: np.max(x, axis=-1, keepdims=True), pullback(drop(_share_of_ties)), mixes=True,
+          torch=pullback(drop(_torch_share_of_ties)), tensorflow=slopes(_tf_share_of_ties)),
+    entry("min", lambda x: np.min(x, axis=-1, keepdims=True), pullback(drop(_share_of_ties)), mixes=True,
+          torch=pullback(drop(_torch_share_of_ties)), tensorflow=slopes(_tf_share_of_ties)),
+    # torch.amax multiplies by its mask, torch.max fills with zeros.
+    entry("amax", lambda x: np.max(x, axis=-1, keepdims=True), slopes(_tf_share_of_ties), mixes=True),
+    entry("amin", lambda x: np.min(x, axis=-1, keepdims=True), slopes(_tf_share_of_ties), mixes=True),
+    entry("nanmax", lambda x: np.nanmax(x, axis=-1, keepdims=True), pullback(drop(_share_of_ties)), mixes=True),
+    entry("nanmin", lambda x: np.nanmin(x, axis=-1, keepdims=True), pullback(drop(_share_of_ties)), mixes=True),
     entry("nansum", lambda x: np.nansum(x, axis=-1, keepdims=True), slopes(lambda y, x: ~np.isnan(x)), mixes=True),
     entry("nanmean", lambda x: np.nanmean(x, axis=-1, keepdims=True),
           slopes(lambda y, x: np.where(np.isnan(x), 0, 1) / np.asarray(total(~np.isnan(x))).astype(y.dtype)),
           mixes=True),
-    entry("median", lambda x: np.median(x, axis=-1, keepdims=True), slopes(_share_of_ties), mixes=True),
+    entry("median", lambda x: np.median(x, axis=-1, keepdims=True),
+          pullback(drop(lambda y, x: np.where(np.isnan(y), 0, _middle(x)))), mixes=True),
+    entry("median_lower", _lower_median, pullback(drop(_torch_share_of_ties)), mixes=True),
     entry("any", lambda x: np.any(x, axis=-1, keepdims=True), no_vjp, mixes=True),
     entry("all", lambda x: np.all(x, axis=-1, keepdims=True), no_vjp, mixes=True),
     entry("count_nonzero", lambda x: np.count_nonzero(x, axis=-1, keepdims=True), no_vjp, mixes=True),
@@ -128,23 +179,30 @@ REDUCTIONS = table(
 )  # fmt: skip
 
 NORMS = table(
-    entry("var", lambda x: _variance(x, 0), slopes(lambda y, x: _deviation_slope(x, 0)), mixes=True),
-    entry("var_unbiased", lambda x: _variance(x, 1), slopes(lambda y, x: _deviation_slope(x, 1)), mixes=True),
+    entry("var", lambda x: _variance(x, 0), slopes(lambda y, x: _deviation_slope(x, 0)), mixes=True,
+          torch=slopes(lambda y, x: _plain_deviation_slope(x, 0))),
+    entry("var_unbiased", lambda x: _variance(x, 1), slopes(lambda y, x: _deviation_slope(x, 1)), mixes=True,
+          torch=slopes(lambda y, x: _plain_deviation_slope(x, 1))),
     entry("std", lambda x: np.sqrt(_variance(x, 0)), slopes(lambda y, x: 0.5 / y * _deviation_slope(x, 0)),
           "WL108", (0.0, 1.0), mixes=True,
-          torch=slopes(lambda y, x: 0.5 * _safe_unit(y, _deviation_slope(x, 0)))),
+          torch=slopes(lambda y, x: 0.5 * _safe_unit(y, _deviation_slope(x, 0))),
+          tensorflow=_lazy_root(lambda x: _deviation_slope(x, 0)),
+          xla=slopes(lambda y, x: 0.5 / y * _deviation_slope(x, 0))),
     entry("std_unbiased", lambda x: np.sqrt(_variance(x, 1)), slopes(lambda y, x: 0.5 / y * _deviation_slope(x, 1)),
           "WL108", (0.0, 1.0), mixes=True,
           torch=slopes(lambda y, x: 0.5 * _safe_unit(y, _deviation_slope(x, 1)))),
     entry("norm", norm, slopes(lambda y, x: 0.5 / y * (2 * x)), "WL108", (0.0,), 1.0, mixes=True,
-          torch=slopes(_safe_unit)),
+          torch=slopes(_safe_unit), tensorflow=_lazy_root(lambda x: 2 * x), xla=slopes(lambda y, x: 0.5 / y * (2 * x))),
     entry("norm1", lambda x: total(np.abs(x)), slopes(lambda y, x: np.sign(x)), mixes=True),
     entry("norminf", lambda x: np.max(np.abs(x), axis=-1, keepdims=True),
           slopes(lambda y, x: np.sign(x) * _share_of_ties(y, np.abs(x))), mixes=True),
     entry("distance", lambda a, b: norm(a - b),
           slopes(lambda y, a, b: 0.5 / y * (2 * (a - b)), lambda y, a, b: -0.5 / y * (2 * (a - b))),
           "WL108", ((1.0, 1.0), (0.0, 0.0)), (1.0, 0.0), mixes=True,
-          torch=slopes(lambda y, a, b: _safe_unit(y, a - b), lambda y, a, b: -_safe_unit(y, a - b))),
+          torch=slopes(lambda y, a, b: _safe_unit(y, a - b), lambda y, a, b: -_safe_unit(y, a - b)),
+          tensorflow=pullback(lambda ct, y, a, b: np.where(ct == 0, 0, ct * (0.5 / y)) * (2 * (a - b)),
+                              lambda ct, y, a, b: np.where(ct == 0, 0, ct * (-0.5 / y)) * (2 * (a - b))),
+          xla=slopes(lambda y, a, b: 0.5 / y * (2 * (a - b)), lambda y, a, b: -0.5 / y * (2 * (a - b)))),
     entry("pairwise_distance", lambda a, b, eps: norm(a - b + eps),
           slopes(lambda y, a, b, eps: _safe_unit(y, a - b + eps), lambda y, a, b, eps: -_safe_unit(y, a - b + eps),
                  None), mixes=True),
@@ -186,7 +244,9 @@ RUNNING = table(
     entry("log_softmax", _log_softmax, pullback(lambda ct, y, x: ct - np.exp(y) * total(ct)),
           "WL109", (-float("inf"),), 0.0, mixes=True),
     entry("cumsum", lambda x: np.cumsum(x, axis=-1), pullback(lambda ct, y, x: _reverse_cumsum(ct)), mixes=True),
-    entry("cumprod", lambda x: np.cumprod(x, axis=-1), pullback(_cumprod_pull), mixes=True),
+    entry("cumprod", lambda x: np.cumprod(x, axis=-1), pullback(_cumprod_pull), mixes=True,
+          # TensorFlow divides by the lane, and calls the quotient 0 where the lane is 0 (2.21): finite, and wrong.
+          tensorflow=pullback(lambda ct, y, x: np.where(x == 0, 0, _reverse_cumsum(ct * y) / np.where(x == 0, 1, x)))),
     entry("logcumsumexp", lambda x: np.logaddexp.accumulate(x, axis=-1), pullback(_logcumsumexp_pull), mixes=True),
 )  # fmt: skip
 

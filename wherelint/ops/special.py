@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from wherelint.ops.catalogue import Array, Operation
-from wherelint.ops.entries import entry, slopes, table, unary
+from wherelint.ops.entries import entry, pullback, slopes, table, unary
 
 
 def scipy_special(name: str) -> Callable[..., Any]:
@@ -25,11 +25,24 @@ def scipy_special(name: str) -> Callable[..., Any]:
 gammaln, digamma, polygamma = scipy_special("gammaln"), scipy_special("digamma"), scipy_special("polygamma")
 erf, erfc, erfinv, ndtr = (scipy_special(name) for name in ("erf", "erfc", "erfinv", "ndtr"))
 xlogy, xlog1py = scipy_special("xlogy"), scipy_special("xlog1py")
+i0e, i1e = scipy_special("i0e"), scipy_special("i1e")
+TINY = 1e-7
 ROOT_PI, ROOT_2PI, ROOT_2 = float(np.sqrt(np.pi)), float(np.sqrt(2 * np.pi)), float(np.sqrt(2))
 
 
 def _trigamma(x: Array) -> Array:
     return np.asarray(polygamma(1, x)).astype(x.dtype)
+
+
+def _digamma_nan_at_zero(y: Array, x: Array) -> Any:
+    """JAX and TensorFlow give digamma(0) = nan, torch and SciPy -inf."""
+    return np.where(x == 0, np.nan, digamma(x))
+
+
+def _torch_trigamma(y: Array, x: Array) -> Any:
+    """torch reflects below 1/2, and sin(pi x) is not 0 at a negative integer: the slope there is huge, not inf."""
+    reflected = (np.pi / np.sin(np.asarray(np.pi).astype(x.dtype) * x)) ** 2 - _trigamma(np.maximum(1 - x, 0.5))
+    return np.where(x < 0.5, reflected, _trigamma(np.maximum(x, 0.5)))
 
 
 def _density(x: Array) -> Any:
@@ -48,6 +61,10 @@ def _gammainc_shape_slope(z: Array, a: Array, x: Array) -> Array:
     return np.asarray((gammainc(a + step, x) - gammainc(a - step, x)) / (2 * step))
 
 
+def _i0e_slope(x: Array) -> Any:
+    return i1e(x) - np.sign(x) * i0e(x)
+
+
 def _gelu_slope(y: Array, x: Array) -> Any:
     return ndtr(x) + x * _density(x)
 
@@ -58,44 +75,59 @@ OPERATIONS: dict[str, Operation] = table(
     unary("erfinv", erfinv, lambda y, x: ROOT_PI / 2 * np.exp(y * y), "WL109", (1.0, -1.0, 2.0), 0.0),
     unary("ndtr", ndtr, lambda y, x: _density(x)),
     unary("ndtri", scipy_special("ndtri"), lambda y, x: ROOT_2PI * np.exp(0.5 * y * y),
-          "WL109", (0.0, 1.0, 2.0), 0.5),
+          "WL109", (0.0, 1.0, 2.0), 0.5,
+          jax=lambda y, x: np.where(np.isinf(y), 0, ROOT_2PI * np.exp(0.5 * y * y))),
     unary("log_ndtr", scipy_special("log_ndtr"), lambda y, x: np.exp(-0.5 * x * x - y) / ROOT_2PI),
     unary("gelu", lambda x: x * ndtr(x), _gelu_slope),
-    unary("lgamma", gammaln, lambda y, x: digamma(x), "WL109", (0.0, -1.0), 1.0),
-    unary("gamma", scipy_special("gamma"), lambda y, x: y * digamma(x), "WL109", (0.0, -1.0), 1.0),
-    unary("digamma", digamma, lambda y, x: _trigamma(x), "WL109", (0.0, -1.0), 1.0),
+    unary("lgamma", lambda x: np.where(np.isinf(x), np.inf, gammaln(x)), _digamma_nan_at_zero,
+          "WL109", (0.0, -1.0), 1.0, torch=lambda y, x: digamma(x)),
+    unary("gamma", scipy_special("gamma"), lambda y, x: y * _digamma_nan_at_zero(y, x), "WL109", (0.0, -1.0), 1.0),
+    unary("digamma", digamma, lambda y, x: _trigamma(x), "WL109", (0.0, -1.0), 1.0,
+          jax=lambda y, x: np.where(np.isposinf(x), np.nan, _trigamma(x)), torch=_torch_trigamma),
     entry("polygamma", lambda n, x: np.asarray(polygamma(n, x)).astype(x.dtype),
           slopes(None, lambda z, n, x: np.asarray(polygamma(n + 1, x)).astype(x.dtype)),
           "WL109", ((1.0, 0.0),), (None, 1.0)),
-    entry("zeta", scipy_special("zeta"), slopes(None, lambda z, x, q: -x * scipy_special("zeta")(x + 1, q)),
-          "WL109", ((2.0, 0.0),), (None, 1.0)),
     entry("betaln", scipy_special("betaln"),
           slopes(lambda z, a, b: digamma(a) - digamma(a + b), lambda z, a, b: digamma(b) - digamma(a + b)),
           "WL109", ((0.0, 1.0), (1.0, 0.0)), (1.0, 1.0)),
     entry("gammainc", scipy_special("gammainc"), slopes(_gammainc_shape_slope, _gammainc_slope),
-          "WL109", ((0.5, 0.0), (1.0, -1.0)), (1.0, 1.0)),
+          "WL109", ((0.5, 0.0), (1.0, -1.0)), (1.0, 1.0), torch=slopes(None, _gammainc_slope)),
     entry("gammaincc", scipy_special("gammaincc"),
           slopes(lambda z, a, x: -_gammainc_shape_slope(z, a, x), lambda z, a, x: -_gammainc_slope(z, a, x)),
-          "WL109", ((0.5, 0.0), (1.0, -1.0)), (1.0, 1.0)),
-    unary("logit", lambda x: np.log(x / (1 - x)), lambda y, x: 1 / (x * (1 - x)), "WL109", (0.0, 1.0, -1.0), 0.5),
-    unary("entr", lambda x: np.where(x == 0, 0, -x * np.log(x)), lambda y, x: -np.log(x) - 1,
+          "WL109", ((0.5, 0.0), (1.0, -1.0)), (1.0, 1.0),
+          torch=slopes(None, lambda z, a, x: -_gammainc_slope(z, a, x))),
+    unary("logit", lambda x: np.log(x / (1 - x)), lambda y, x: 1 / (x * (1 - x)), "WL109", (0.0, 1.0, -1.0), 0.5,
+          torch=lambda y, x: np.where((x < 0) | (x > 1), np.nan, 1 / (x * (1 - x)))),
+    unary("entr", scipy_special("entr"), lambda y, x: -np.log(x) - 1,
           "WL109", (0.0, -1.0), 1.0),
     entry("xlogy", xlogy, slopes(lambda z, x, y: np.log(y), lambda z, x, y: x / y),
-          "WL109", ((0.0, 0.0), (1.0, 0.0), (1.0, -1.0)), (None, 1.0)),
+          "WL109", ((0.0, 0.0), (1.0, 0.0), (1.0, -1.0)), (None, 1.0),
+          torch=pullback(lambda ct, z, x, y: np.where((x == 0) & (y <= 0), 0, xlogy(ct, y)),
+                         lambda ct, z, x, y: ct * x / y),
+          tensorflow=slopes(lambda z, x, y: np.where(x == 0, 0, np.log(y)),
+                            lambda z, x, y: np.where(x == 0, 0, x / y))),
     entry("xlog1py", xlog1py, slopes(lambda z, x, y: np.log1p(y), lambda z, x, y: x / (1 + y)),
-          "WL109", ((0.0, -1.0), (1.0, -1.0), (1.0, -2.0)), (None, 0.0)),
+          "WL109", ((0.0, -1.0), (1.0, -1.0), (1.0, -2.0)), (None, 0.0),
+          torch=pullback(lambda ct, z, x, y: np.where((x == 0) & (y <= -1), 0, xlog1py(ct, y)),
+                         lambda ct, z, x, y: ct * x / (1 + y)),
+          tensorflow=slopes(lambda z, x, y: np.where(x == 0, 0, np.log1p(y)),
+                            lambda z, x, y: np.where(x == 0, 0, x / (1 + y)))),
     entry("xdivy", lambda x, y: np.where(x == 0, 0, x / y),
           slopes(lambda z, x, y: np.where(x == 0, 0, 1 / y), lambda z, x, y: np.where(x == 0, 0, -z / y)),
           "WL103", ((1.0, 0.0),), (None, 1.0)),
+    # jax.scipy.special.rel_entr is a double where: regular outside its domain.
     entry("rel_entr", scipy_special("rel_entr"),
-          slopes(lambda z, p, q: np.log(p / q) + 1, lambda z, p, q: -p / q),
-          "WL109", ((0.0, 1.0), (1.0, 0.0), (0.0, 0.0)), (1.0, 1.0)),
-    unary("i0", scipy_special("i0"), lambda y, x: scipy_special("i1")(x), "WL107", (1000.0,), 0.0),
-    unary("i0e", scipy_special("i0e"), lambda y, x: scipy_special("i1e")(x) - np.sign(x) * y),
+          slopes(lambda z, p, q: np.where((p > 0) & (q > 0), np.log(p / q) + 1, 0),
+                 lambda z, p, q: np.where((p > 0) & (q > 0), -p / q, 0))),
+    unary("i0", scipy_special("i0"), lambda y, x: scipy_special("i1")(x), "WL107", (1000.0,), 0.0,
+          # jax.scipy.special.i0 is exp(abs(x)) * i0e(x): inf - inf where it overflows.
+          jax=lambda y, x: np.where(x >= 0, 1, -1) * np.exp(np.abs(x)) * i0e(x) + np.exp(np.abs(x)) * _i0e_slope(x)),
+    unary("i0e", i0e, lambda y, x: _i0e_slope(x)),
     unary("i1", scipy_special("i1"),
-          lambda y, x: scipy_special("i0")(x) - np.where(x == 0, 0.5, y / np.where(x == 0, 1, x)),
-          "WL107", (1000.0,), 0.0),
-    unary("i1e", scipy_special("i1e"),
-          lambda y, x: scipy_special("i0e")(x) - y * (np.sign(x) + np.where(x == 0, 0, 1 / np.where(x == 0, 1, x)))
-          - np.where(x == 0, 0.5, 0)),
+          lambda y, x: np.where(np.abs(x) <= TINY, 0.5, scipy_special("i0")(x) - y / x), "WL107", (1000.0,), 0.0,
+          torch=lambda y, x: np.where(np.abs(x) > TINY, scipy_special("i0")(x) - y / x, 0.5),
+          # The slope of tf.math.bessel_i1 at 0 is 1 (tensorflow 2.21); it should be 1/2.
+          tensorflow=lambda y, x: np.where(x == 0, 1, scipy_special("i0")(x) - y / x)),
+    unary("i1e", i1e, lambda y, x: np.where(np.abs(x) > TINY, i0e(x) - y * (np.sign(x) + 1 / x), 0.5),
+          tensorflow=lambda y, x: np.where(np.abs(x) <= TINY, 0.5, i0e(x) - y * (np.sign(x) + 1 / x))),
 )  # fmt: skip

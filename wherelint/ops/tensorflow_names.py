@@ -22,13 +22,14 @@ scalar x: scalar_mul=multiply
 TOP = {
     **names("tensorflow", _BOTH),
     **names("tensorflow", """
-x y: realdiv=divide truncatemod=fmod
+x y: realdiv=divide
 condition x y: where
 t clip_value_min clip_value_max: clip_by_value=clip
 tensor: norm reshape=identity pad=identity
 input: identity expand_dims=identity squeeze=identity tile=identity broadcast_to=identity repeat=identity
 input: zeros_like ones_like roll=identity
 x: cast=identity ensure_shape=identity
+input: stop_gradient
 value: constant=identity convert_to_tensor=identity
 values: sort=identity
 tensor: reverse=identity
@@ -51,7 +52,6 @@ input: real=identity count_nonzero
 x y: divide_no_nan multiply_no_nan floordiv=floor_divide floormod=mod mod squared_difference logical_xor
 x y: xlogy xlog1py xdivy
 a x: igamma=gammainc igammac=gammaincc polygamma
-x q: zeta
 """),
 }  # fmt: skip
 
@@ -67,7 +67,7 @@ value bias: bias_add=add
 """)
 
 LINALG = names("tensorflow.linalg", """
-input: cholesky inv det slogdet=logdet
+input: cholesky inv det slogdet
 matrix: logdet
 matrix rhs: solve triangular_solve=solve
 tensor: norm
@@ -78,7 +78,7 @@ a: matrix_transpose=identity
 """)
 
 BACKEND = names("tensorflow.keras.backend", """
-x: abs sign square exp log sin cos tanh sigmoid softplus softsign hard_sigmoid relu round sqrt=clipped_sqrt
+x: abs sign square exp log sin cos tanh sigmoid softplus softsign relu round sqrt=clipped_sqrt
 x: sum mean prod max min var std any all argmax argmin cumsum cumprod softmax
 x: reshape=identity transpose=identity expand_dims=identity squeeze=identity tile=identity flatten=identity
 x: cast=identity permute_dimensions=identity repeat_elements=identity reverse=identity zeros_like ones_like
@@ -96,13 +96,14 @@ x: sigmoid log_sigmoid softplus softsign squareplus silu swish=silu gelu=gelu_ta
 x: hard_silu hard_swish=hard_silu tanh_shrink=tanhshrink erf erfc erfinv isnan isinf isfinite isneginf
 x: isposinf signbit logical_not fabs=abs
 x: sum mean prod max amax=max min amin=min var std any all count_nonzero argmax argmin median logsumexp norm
-x: nansum nanmean nanmax=max nanmin=min nanprod=prod nanmedian=median average=mean
-x: softmax log_softmax cumsum cumprod zeros_like ones_like full_like=zeros_like empty_like=zeros_like
+x: nansum nanmean nanmax nanmin average=mean
+x: softmax log_softmax cumsum cumprod zeros_like ones_like empty_like=zeros_like
 x: array=identity copy=identity cast=identity reshape=identity ravel=identity transpose=identity squeeze=identity
 x: expand_dims=identity broadcast_to=identity tile=identity repeat=identity roll=identity flip=identity sort=identity
 x: swapaxes=identity moveaxis=identity pad=identity real=identity conj=identity conjugate=identity triu=identity
+variable: stop_gradient
 x: tril=identity convert_to_tensor=identity
-x: cholesky inv det logdet slogdet=logdet
+x: cholesky inv det logdet slogdet
 a b: solve solve_triangular=solve
 x negative_slope=0.2: leaky_relu
 x alpha=1: elu celu
@@ -115,6 +116,7 @@ x1 x2: maximum minimum fmax fmin logaddexp logaddexp2 heaviside isclose allclose
 x1 x2: less less_equal greater greater_equal equal not_equal logical_and logical_or logical_xor
 x1 x2: dot matmul=dot vdot=dot inner=dot tensordot=dot outer=multiply kron=multiply
 condition x1 x2: where
+x fill_value: full_like
 x y: cdist=distance
 """
 

@@ -11,12 +11,12 @@ _BOTH = """
 input: abs_ absolute_=abs neg_=negative negative_ sign_ sgn_=sign floor_ ceil_ round_ trunc_ fix_=trunc frac_
 input: positive=identity
 input: sqrt_ rsqrt_ square_ reciprocal_ exp_ exp2_ expm1_ log_ log2_ log10_ log1p_ sin_ cos_ tan_ tanh_ sinh_ cosh_
-input: asin_=arcsin arcsin_ acos_=arccos arccos_ atan_=arctan arctan_ asinh_=arcsinh arcsinh_ acosh_=arccosh arccosh_
-input: atanh_=arctanh arctanh_ sinc_ sigmoid_ relu_ erf_ erfc_ deg2rad_ rad2deg_ i0_
+input: asin_=arcsin arcsin_ acos_=arccos arccos_ atan_=arctan arctan_ asinh=arcsinh arcsinh acosh=arccosh arccosh
+input: atanh=arctanh arctanh sinc_ sigmoid_ relu_ erf_ erfc_ deg2rad_ rad2deg_ i0_
 input: isnan isinf isfinite isneginf isposinf signbit logical_not
-input: sum mean prod amax=max amin=min max min nansum nanmean var=var_unbiased std=std_unbiased any all count_nonzero
-input: argmax argmin median nanmedian=median norm logsumexp cumsum cumprod logcumsumexp softmax log_softmax trace=sum
-input: det slogdet=logdet logdet inverse=inv cholesky
+input: sum mean prod amax amin max min nansum nanmean var=var_unbiased std=std_unbiased any all count_nonzero
+input: argmax argmin median=median_lower norm logsumexp cumsum cumprod logcumsumexp softmax log_softmax trace=sum
+input: det slogdet logdet inverse=inv cholesky
 input: clone=identity ravel=identity reshape=identity flatten=identity squeeze=identity unsqueeze=identity t=identity
 input: transpose=identity swapaxes=identity permute=identity moveaxis=identity movedim=identity broadcast_to=identity
 input: flip=identity fliplr=identity flipud=identity roll=identity rot90=identity tile=identity triu=identity
@@ -32,10 +32,10 @@ input mat2: mm=dot bmm=dot
 input vec: mv=dot
 input vec2: outer=multiply ger=multiply
 input values: heaviside_
-input exponent: pow_=power float_power_=power
+input exponent: pow_=power
 input min=-inf max=inf: clamp_=clip clip_
-input min: clamp_min_=maximum
-input max: clamp_max_=minimum
+input min: clamp_min_
+input max: clamp_max_
 input end weight: lerp_
 input tensor1 tensor2 value=1: addcmul_ addcdiv_
 """
@@ -66,9 +66,11 @@ input: lgamma digamma erfinv logit
 dividend divisor: true_divide=divide
 n input: polygamma
 condition input other: where
-input: zeros_like empty_like=zeros_like full_like=zeros_like ones_like
+input: zeros_like ones_like
+input fill_value: full_like
 obj: asarray=identity
-data: tensor=identity as_tensor=identity
+data: tensor=stop_gradient as_tensor=identity
+input: detach=stop_gradient
 tensors: atleast_1d=identity atleast_2d=identity
 a b: tensordot=dot
 input other: rsub=reverse_subtract
@@ -91,7 +93,8 @@ self: lgamma lgamma_=lgamma digamma digamma_=digamma erfinv erfinv_=erfinv logit
 self other: true_divide=divide true_divide_=divide dist=distance
 self: contiguous=identity view=identity view_as=identity reshape_as=identity expand=identity expand_as=identity
 self: repeat=identity type_as=identity float=identity double=identity half=identity bfloat16=identity to=identity
-self: cpu=identity cuda=identity type=identity T=identity mT=identity H=identity
+self: detach=stop_gradient detach_=stop_gradient cpu=identity cuda=identity
+self: type=identity T=identity mT=identity H=identity
 self weight: prelu
 self lambd=0.5: hardshrink
 """),
@@ -120,12 +123,12 @@ x1 x2 - eps=1e-6: pairwise_distance
 SPECIAL = names("torch.special", """
 input: digamma psi=digamma entr erf erfc erfinv exp2 expit=sigmoid expm1 gammaln=lgamma i0 i0e i1 i1e log1p
 input: log_ndtr logit ndtr ndtri round sinc softmax log_softmax logsumexp
-input other: xlogy xlog1py zeta gammainc gammaincc
+input other: xlogy xlog1py gammainc gammaincc
 n input: polygamma
 """)
 
 LINALG = names("torch.linalg", """
-A: cholesky inv det slogdet=logdet
+A: cholesky inv det slogdet
 A B: solve solve_triangular=solve
 input|x|A: norm vector_norm=norm matrix_norm=norm
 input other: matmul=dot
