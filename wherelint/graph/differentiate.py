@@ -74,7 +74,13 @@ def _pull_back(
         zero = ct.dtype.type(0)
         arms = [(1, np.where(taken, ct, zero), ~taken), (2, np.where(taken, zero, ct), taken)]
         kills = symbolic or op == "cond"
-        return [(i, part, _either(dead, gone if kills else None)) for i, part, gone in arms if node.inputs[i].kind == "float"]
+        # `x[mask] = value` drops elements of the old x; every element of the value is used.
+        written = op == "where" and node.selection == "assignment"
+        return [
+            (i, part, _either(dead, gone if kills or (written and i == 1) else None))
+            for i, part, gone in arms
+            if node.inputs[i].kind == "float"
+        ]
     if op == "lane":
         return [_scatter_lane(0, ct, dead, node.params["index"], operands[0].shape, symbolic)]
     if op == "gather":

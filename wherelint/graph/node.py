@@ -51,6 +51,8 @@ class Node:
     facts: tuple[Node, ...] = ()
     #: Leaves: whether a NaN in its gradient matters to anybody.
     differentiable: bool = True
+    #: Leaves: a constant of the program whose value is not known here; it is benign, and no witness moves it.
+    fixed: bool = False
 
     def __repr__(self) -> str:
         detail = self.params.get("name", self.params.get("value", ""))

@@ -21,6 +21,9 @@ _SIMPLE = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5, 100.0, -100.0, 1e-4, 1e4, -1e4, 1e-9)
 _INTEGERS = (0.0, 1.0, 2.0, -1.0, 3.0, 5.0)
 _MOST_CONSTANTS = 10
 _RANDOM_DEPARTURES = 96
+_EXTREME = 10.0
+_MOST_PAIRED = 4
+_PAIRED = (0.0, 1.0, -1.0, 100.0)
 
 
 class Pool:
@@ -82,8 +85,8 @@ def bases(leaves: Sequence[Node], facts: Sequence[Node], pool: Pool, acceptable:
     ``acceptable`` maps a batch of inputs to a score for each probe.
     """
     rng = np.random.default_rng(1052)
-    ranges = ((0.2, 0.9), (1.1, 3.0), (-2.0, 2.0), (0.2, 3.0))
-    count = 16
+    positive, count = 12, 16  # positive and moderate first; signs vary only in the last ones, which rank lower
+    ranges = [((0.2, 0.9), (1.1, 3.0), (0.2, 3.0))[i % 3] if i < positive else (-2.0, 2.0) for i in range(count)]
     batch: Inputs = {}
     forced: dict[Node, float] = {}
     for fact in facts:
@@ -98,12 +101,13 @@ def bases(leaves: Sequence[Node], facts: Sequence[Node], pool: Pool, acceptable:
         elif leaf.kind == "int":
             column = rng.integers(1, 5, (count, 1)).astype(np.float32).repeat(LANES, axis=1)
         else:
-            spread = np.array([ranges[i % len(ranges)] for i in range(count)], np.float32)
+            spread = np.array(ranges, np.float32)
             column = (spread[:, :1] + (spread[:, 1:] - spread[:, :1]) * rng.random((count, LANES))).astype(np.float32)
         if leaf in forced:
             column = np.full_like(column, forced[leaf])
         batch[leaf] = column
-    score = acceptable(batch)
+    score = acceptable(batch) * 2.0
+    score[positive:] *= 0.75
     if facts and not score.any():
         batch = _wander(batch, facts, pool, rng)
         score = acceptable(batch)
@@ -140,8 +144,11 @@ def _wander(batch: Inputs, facts: Sequence[Node], pool: Pool, rng: np.random.Gen
     return wide
 
 
-def departures(base: Inputs, movable: Sequence[Node], pool: Pool, *, thorough: bool) -> Inputs:
-    """A batch of probes that move some of ``movable`` away from ``base``; the base itself is the first probe."""
+def departures(base: Inputs, movable: Sequence[Node], pool: Pool, *, thorough: bool, joint: int) -> Inputs:
+    """A batch of probes that move some of ``movable`` away from ``base``; the base itself is the first probe.
+
+    Random departures move at most ``joint`` leaves at once.
+    """
     rows: list[dict[Node, Array]] = [{}]
     if not thorough:
         rows += _single_moves(base, movable, pool)
@@ -153,6 +160,7 @@ def departures(base: Inputs, movable: Sequence[Node], pool: Pool, *, thorough: b
         rows.append({leaf: np.repeat(base[leaf][:, :1], LANES, axis=1) for leaf in floats})
         for value in _SIMPLE[:6]:
             rows.append({leaf: _full(leaf, value) for leaf in movable})
+        rows += _pair_moves(base, movable[:_MOST_PAIRED])
         for a in floats[:4]:  # two equal arrays, two opposite arrays
             for b in floats[:4]:
                 if a is not b:
@@ -162,10 +170,16 @@ def departures(base: Inputs, movable: Sequence[Node], pool: Pool, *, thorough: b
         rng = np.random.default_rng(len(movable))
         for _ in range(_RANDOM_DEPARTURES):
             row: dict[Node, Array] = {}
-            for leaf in movable:
+            extreme = False
+            for i in rng.permutation(len(movable))[:joint].tolist():
+                leaf = movable[i]
                 if rng.random() < 0.7:
                     values = pool.values(leaf)
                     value = values[int(rng.integers(0, len(values)))]
+                    if abs(value) > _EXTREME:  # two extreme values at once are nobody's input
+                        if extreme:
+                            continue
+                        extreme = True
                     row[leaf] = _full(leaf, value) if rng.random() < 0.7 else _first_lane(base[leaf], leaf, value)
             rows.append(row)
     return _assemble(base, rows)
@@ -177,6 +191,17 @@ def _single_moves(base: Inputs, movable: Sequence[Node], pool: Pool) -> list[dic
         for value in pool.values(leaf):
             rows.append({leaf: _full(leaf, value)})
             rows.append({leaf: _first_lane(base[leaf], leaf, value)})
+    return rows
+
+
+def _pair_moves(base: Inputs, movable: Sequence[Node]) -> list[dict[Node, Array]]:
+    rows: list[dict[Node, Array]] = []
+    for i, a in enumerate(movable):
+        for b in movable[i + 1 :]:
+            for x in _PAIRED:
+                for y in _PAIRED:
+                    rows.append({a: _full(a, x), b: _full(b, y)})
+                    rows.append({a: _first_lane(base[a], a, x), b: _first_lane(base[b], b, y)})
     return rows
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -19,6 +19,11 @@ CLIPS = frozenset({"clip", "maximum", "minimum", "relu", "relu6", "fmax", "fmin"
 _MOST_MOVABLE = 10
 _BASES = 3
 _TRIES = 6
+#: Steps of one zoom towards the boundary of a guard, and how many zooms reach float64's resolution.
+_ZOOM, _ZOOMS = 32, 10
+_QUOTIENTS = frozenset({"divide", "mod", "fmod", "xdivy", "solve"})
+#: Tests of a result that say outright that it may not be finite.
+_EXPLICIT = frozenset({"isnan", "isfinite", "isinf", "isneginf", "isposinf"})
 
 
 @dataclass(frozen=True)
@@ -57,41 +62,69 @@ class Search:
         self.wanted = differentiated(self.order)
         self.leaves = [n for n in self.order if n.op == "leaf"]
         self.pool = Pool(self.order)
+        self._starts: list[Inputs] = []
+        self._base_condition: Array | None = None
 
     def hazards(self, *, low: bool = True) -> list[Hazard]:
         """Every hazard whose zero the root makes, each with its simplest witness."""
         if self.root not in self.wanted or not any(n.op == "leaf" and n in self.wanted for n in self.order):
             return []
         starts = bases(self.leaves, self.root.facts, self.pool, self._benign, _BASES)
+        self._starts = starts
+        if starts and self._condition():
+            values = evaluate(self.order, starts[0])
+            self._base_condition = truth(_at(values[self._condition()[0]], 0))
         found: dict[Node, Hazard] = {}
         guard = self._guard()
-        for confidence, movable in (("high", guard), ("low", self.leaves)):
+        for confidence, movable in (("high", guard), ("low", [n for n in self.leaves if not n.fixed])):
             if confidence == "low" and (not low or set(guard) == set(self.leaves)):
                 continue
             for i, start in enumerate(starts):
-                run = self._run(departures(start, movable[:_MOST_MOVABLE], self.pool, thorough=i == 0))
-                for hazard in self._read(run, confidence):  # type: ignore[arg-type]
-                    known = found.get(hazard.op)
-                    if known is None or (known.missing_data and not hazard.missing_data and known.confidence == confidence):
-                        found[hazard.op] = hazard
+                batch = departures(start, movable[:_MOST_MOVABLE], self.pool, thorough=i == 0, joint=2 if confidence == "high" else 99)
+                for held in [{}, *self._held_elements()] if i == 0 else [{}]:
+                    run = self._run({**batch, **held})
+                    for hazard in self._read(run, confidence):  # type: ignore[arg-type]
+                        known = found.get(hazard.op)
+                        if known is None or _better(hazard, known):
+                            found[hazard.op] = hazard
         return [self._simplest(h) for h in found.values()]
 
     def shows(self, hazard: Hazard) -> bool:
         """Whether the hazard's witness is one under this search's framework too."""
         return bool(self._run(hazard.inputs).witness.any())
 
+    def _held_elements(self) -> list[Inputs]:
+        """For each constant array that the condition reads, its zero and another element, standing at every place.
+
+        Lanes model one axis; a constant mask over pairs can meet any element of what is reduced over another axis.
+        """
+        held: list[Inputs] = []
+        for node in topological(self._condition()):
+            if node.op == "const" and node.params["value"].size > 1:
+                values = node.params["value"].reshape(-1)
+                for value in dict.fromkeys([0.0 if (values == 0).any() else values[0], values.max()]):
+                    full = np.full((1, 1), bool(value) if values.dtype == np.bool_ else np.float32(value))
+                    held.append({node: full})
+        return held[:4]
+
+    def _condition(self) -> list[Node]:
+        """The operands that decide what is dropped."""
+        node = self.root
+        if node.selection == "multiply":
+            return [node.inputs[1 - node.params["operand"]]]
+        return [node.inputs[0]] if node.op in ("where", "cond", "compress") else []
+
     def _guard(self) -> list[Node]:
         """The leaves that the selection's own condition reads; all of them where it reads none."""
         node = self.root
-        if node.selection == "multiply":
-            read = leaves(node.inputs[1 - node.params["operand"]])
-        elif node.op in ("where", "cond", "compress"):
-            read = leaves(node.inputs[0])
+        condition = self._condition()
+        if condition:
+            read = leaves(*condition)
         elif node.op == "lane":
             return []  # an element was read, nothing says that the others are special
         else:
             read = leaves(node)
-        return read or self.leaves
+        return [n for n in read if not n.fixed] or [n for n in self.leaves if not n.fixed]
 
     def _benign(self, inputs: Inputs) -> Array:
         """2 where a probe satisfies the control flow and is regular, 1 where it only satisfies the control flow."""
@@ -113,16 +146,22 @@ class Search:
     def _probes(self, values: Values) -> int:
         return max((values[n].shape[0] for n in self.leaves), default=1)
 
-    def _run(self, inputs: Inputs) -> _Run:
-        values = evaluate(self.order, inputs)
+    def _run(self, inputs: Inputs, dtype: Any = np.float32) -> _Run:
+        values = evaluate(self.order, inputs, dtype)
         ieee = backward(self.order, values, self.root, self.wanted, self.framework, symbolic=False)
         symbolic = backward(self.order, values, self.root, self.wanted, self.framework, symbolic=True)
         bad = np.zeros(self._probes(values), np.bool_)
         for node in self.leaves:
             if node in ieee.cotangents and node in symbolic.cotangents:
-                bad = bad | _any(~np.isfinite(ieee.cotangents[node]) & np.isfinite(symbolic.cotangents[node]))
+                bad = bad | _any(self._poisoned(node, inputs, ieee, symbolic))
         witness = bad & self._allowed(values) & _rows(np.isfinite(values[self.root]))
         return _Run(inputs, values, ieee, symbolic, witness)
+
+    @staticmethod
+    def _poisoned(leaf: Node, inputs: Inputs, ieee: Backward, symbolic: Backward) -> Array:
+        """Elements of a leaf whose gradient only the dropped arm breaks. Missing data has no gradient to lose."""
+        broken = ~np.isfinite(ieee.cotangents[leaf]) & np.isfinite(symbolic.cotangents[leaf])
+        return broken & np.isfinite(inputs[leaf])
 
     def _read(self, run: _Run, confidence: Literal["high", "low"]) -> Iterator[Hazard]:
         if not run.witness.any():
@@ -151,18 +190,20 @@ class Search:
                 return None
             select = clip
         else:
-            select = self._zero_maker(run, node, p) or self.root
-            if select is not self.root:
+            select = self.root
+            if not self._root_drops(run, node, p):
                 return None
         culprit, data = self._culprit(run, node, p)
         if culprit is None:
             return None
+        if confidence == "high" and (self._incidental(run, culprit, p) or self._has_margin(run, culprit, p)):
+            confidence = "low"
         gradient = {
             n: run.ieee.cotangents[n][_row(run.ieee.cotangents[n], p)]
             for n in self.leaves
             if n in run.ieee.cotangents and n in self.wanted
         }
-        inputs = {n: v[p : p + 1] for n, v in run.inputs.items()}
+        inputs = {n: v[_row(v, p)] for n, v in run.inputs.items()}
         value = run.values[self.root]
         return Hazard(culprit, select, confidence, inputs, value[_row(value, p)], gradient, data)
 
@@ -177,8 +218,7 @@ class Search:
         while todo:
             node, clip = todo.pop()
             if node.op == "leaf":
-                sym = run.symbolic.cotangents.get(node)
-                if sym is not None and _at(np.isfinite(sym), p).any():
+                if node in run.symbolic.cotangents and _at(self._poisoned(node, run.inputs, run.ieee, run.symbolic), p).any():
                     return clip
                 continue
             if node is not start and node.selection in CLIPS and clip is start:
@@ -192,26 +232,11 @@ class Search:
                     todo.append((operand, clip))
         return None
 
-    def _zero_maker(self, run: _Run, start: Node, p: int) -> Node | None:
-        """The innermost selection above ``start`` that drops it at probe ``p``."""
-        consumers: dict[Node, list[Node]] = {}
-        for node in self.order:
-            for operand in node.inputs:
-                consumers.setdefault(operand, []).append(node)
-        layer, seen = [start], {start}
-        while layer:
-            following: list[Node] = []
-            for node in layer:
-                for consumer in consumers.get(node, ()):
-                    if consumer not in run.ieee.cotangents:
-                        continue
-                    if consumer.selection is not None and self._drops(run, consumer, node, p):
-                        return consumer
-                    if consumer not in seen:
-                        seen.add(consumer)
-                        following.append(consumer)
-            layer = following
-        return None
+    def _root_drops(self, run: _Run, start: Node, p: int) -> bool:
+        """Whether the root drops an operand that reads ``start``; where it drops none, the zero is the operation's own."""
+        reading = [i for i in self.root.inputs if i in run.ieee.cotangents and start in topological([i])]
+        own = OPERATIONS[start.op].unselected is not None if start.op in OPERATIONS else False
+        return own or any(self._drops(run, self.root, i, p) for i in reading)
 
     def _drops(self, run: _Run, select: Node, operand: Node, p: int) -> bool:
         values = [_at(run.values[i], p) for i in select.inputs]
@@ -249,6 +274,55 @@ class Search:
             if _code(current):
                 coded = current
 
+    def _incidental(self, run: _Run, culprit: Node, p: int) -> bool:
+        """Whether the condition tests a quotient whose divisor it was not written to guard.
+
+        ``where((x - a) / (b - a) < 1, ...)`` compares a position; that ``b == a`` makes it nan is no case it has in mind.
+        """
+        if culprit.op not in _QUOTIENTS or _at(np.isfinite(run.values[culprit]), p).all():
+            return False
+        below = topological(self._condition() or self.root.inputs)
+        if culprit not in below:
+            return False
+        if any(n.op in _EXPLICIT and culprit in topological([n]) for n in below):
+            return False
+        numerator, divisor = (set(leaves(i)) for i in culprit.inputs[:2])
+        return bool(divisor) and not numerator <= divisor
+
+    def _has_margin(self, run: _Run, culprit: Node, p: int) -> bool:
+        """Whether the witness lies outside the operation's domain while the guard's own boundary lies safely inside.
+
+        ``where(t > 0, rsqrt(t + eps), 0)`` fails only at ``t < -eps``: the author saw the boundary and protected it.
+        """
+        if not self._starts or not np.isnan(_at(run.values[culprit], p)).any():
+            return False
+        operands = [_at(run.values[i], p) for i in culprit.inputs]
+        if culprit.op in _QUOTIENTS or not all(np.isfinite(o).all() for o in operands):
+            return False
+        here = {n: v[_row(v, p)] for n, v in run.inputs.items()}
+        base = self._starts[0]
+        low, high = 0.0, 1.0  # the base is selected, the witness is not; close in on where that changes
+        for _ in range(_ZOOMS):  # in float64, where the boundary can be told from the epsilon behind it
+            steps = np.linspace(low, high, _ZOOM + 1)[:, None]
+            path = {n: base[n] + (v.astype(np.float64) - base[n]) * steps if v.dtype.kind == "f" and n.op == "leaf"
+                    else np.repeat(v, _ZOOM + 1, axis=0) for n, v in here.items()}  # fmt: skip
+            values = evaluate(self.order, path, np.float64)
+            dropped = np.array([self._drops_anything(values, i) for i in range(_ZOOM + 1)])
+            first = int(dropped.argmax())
+            if not dropped.any() or first == 0:
+                return False
+            low, high = float(steps[first - 1, 0]), float(steps[first, 0])
+        edge = {n: v[first : first + 1] for n, v in path.items()}
+        return not bool(self._run(edge, np.float64).witness.any())
+
+    def _drops_anything(self, values: Values, p: int) -> bool:
+        """Whether the root drops some element that it selects at the base."""
+        condition = self._condition()
+        if not condition or self._base_condition is None:
+            return False
+        now = truth(_at(values[condition[0]], p))
+        return bool((now != self._base_condition).any())
+
     def _simplest(self, hazard: Hazard) -> Hazard:
         """Replace the numbers of a witness by simpler ones as long as it shows the same hazard."""
         for node in self.leaves:
@@ -275,6 +349,12 @@ class Search:
                 hazard = self._attribute(run, node, p, confidence)
                 if hazard is not None:
                     yield hazard
+
+
+def _better(new: Hazard, known: Hazard) -> bool:
+    if known.confidence != new.confidence:
+        return new.confidence == "high"
+    return known.missing_data and not new.missing_data
 
 
 def _code(node: Node) -> str | None:

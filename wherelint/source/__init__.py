@@ -20,6 +20,6 @@ def detect(text: str, filename: str, options: DetectOptions) -> tuple[list[Findi
     if not any(marker in text for marker in markers):
         compile(text, filename, "exec", flags=0x400, dont_inherit=True)  # PyCF_ONLY_AST: parse, run nothing
         return [], []
-    from wherelint.source.detect import findings
+    from wherelint.source.findings import findings
 
     return findings(text, filename, options)

@@ -20,8 +20,11 @@ from wherelint.source.values import Dotted, Function, Scope, Shape, Value
 MAX_UNROLL = 8
 
 
+_LITERALS = {"True": True, "False": False, "None": None}
+
+
 def _name(low: Lowering, node: cst.Name) -> Value:
-    return lookup_name(low, node.value)
+    return _LITERALS[node.value] if node.value in _LITERALS else lookup_name(low, node.value)
 
 
 def _number(low: Lowering, node: cst.BaseNumber) -> Value:

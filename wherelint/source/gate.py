@@ -7,7 +7,7 @@ import ast
 from wherelint.source.module import Module
 
 #: One of these byte strings stands in every file that can hold a finding.
-MARKERS = ("jax", "torch", "tensorflow", "keras", "array_namespace", "flax")
+MARKERS = ("jax", "torch", "tensorflow", "keras", "array_namespace", "flax", ".numpy")
 
 _SELECT = frozenset(
     """where where_ select select_n masked_fill masked_fill_ nan_to_num nan_to_num_ clip clip_ clamp clamp_ clamp_min
@@ -18,16 +18,17 @@ _SINGULAR = frozenset(
     acos arcsin asin arccosh acosh arctanh atanh arctan2 atan2 power pow float_power exp exp2 expm1 sinh cosh norm
     vector_norm matrix_norm std reduce_std gammaln lgamma digamma polygamma erfinv erf_inv ndtri logit xlogy xlog1py entr
     cholesky inv solve logdet slogdet logsumexp softmax log_softmax sqrt_ log_ exp_ pow_ div_ hypot normalize
-    cosine_similarity cdist mse_loss MSELoss""".split()
+    cosine_similarity cdist mse_loss MSELoss isnan isfinite isinf is_nan is_finite""".split()
 )
 
 
 def roots(module: Module) -> list[tuple[str, ...]]:
     """Qualified names of the functions and methods worth lowering, in file order; ``("",)`` is the top level itself."""
     found: list[tuple[str, ...]] = []
+    combining = _combining(module)
     for statement, _ in module.blocks:
         if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            if interesting(statement, module):
+            if statement.name in combining or interesting(statement, module):
                 found.append((statement.name,))
         elif isinstance(statement, ast.ClassDef):
             for item in statement.body:
@@ -36,6 +37,33 @@ def roots(module: Module) -> list[tuple[str, ...]]:
         elif any(isinstance(n, ast.Lambda) for n in ast.walk(statement)) and interesting(statement, module):
             found += [(name,) for name in module.definitions if module.definitions[name].statement is statement]
     return list(dict.fromkeys(found))
+
+
+def _combining(module: Module) -> set[str]:
+    """Definitions that bring together a selection of one helper and a singular operation of another."""
+    refers: dict[str, set[str]] = {}
+    selects: set[str] = set()
+    singular: set[str] = set()
+    for name, definition in module.definitions.items():
+        names = {n.attr if isinstance(n, ast.Attribute) else n.id for n in ast.walk(definition.statement)
+                 if isinstance(n, (ast.Attribute, ast.Name))}  # fmt: skip
+        refers[name] = names & module.definitions.keys() - {name}
+        if names & _SELECT:
+            selects.add(name)
+        if names & _SINGULAR or any(isinstance(n, (ast.Div, ast.Pow)) for n in ast.walk(definition.statement)):
+            singular.add(name)
+    found = set()
+    for name, definition in module.definitions.items():
+        if isinstance(definition.statement, (ast.FunctionDef, ast.AsyncFunctionDef)) and refers[name]:
+            reached, todo = {name}, [name]
+            while todo:
+                fresh = refers[todo.pop()] - reached
+                reached |= fresh
+                todo += fresh
+            chosen = reached & selects
+            if chosen and any(reached & singular - {c} for c in chosen):
+                found.add(name)
+    return found
 
 
 def interesting(node: ast.AST, module: Module) -> bool:

@@ -140,12 +140,20 @@ class Lowering:
         return Node("stop", (tensor,), {}, "bool" if tensor.kind == "bool" else kind, self.origin(at), facts=tuple(self.facts))
 
     def opaque(
-        self, text: str, key: object = None, *, kind: Kind = "float", differentiable: bool = True, preferred: bool | None = None
+        self,
+        text: str,
+        key: object = None,
+        *,
+        kind: Kind = "float",
+        differentiable: bool = True,
+        preferred: bool | None = None,
+        fixed: bool = False,
     ) -> Node:
         """An input that stands for whatever could not be followed; the same key gives the same input."""
         key = (text, key, kind)
         if key not in self._leaves:
             node = leaf(text, kind=kind, differentiable=differentiable and not self.severed)
+            node.fixed = fixed
             if preferred is not None:
                 node.params["value"] = preferred
             self._leaves[key] = node
@@ -171,8 +179,10 @@ class Lowering:
             return self.opaque(value.of, kind="int")
         if isinstance(value, Instance):
             return self.opaque(value.name, id(value))
-        static = value is None or isinstance(value, (str, bytes, Dotted, Function, Class, Handler, list, tuple, dict))
-        return self.opaque(self.text(at), differentiable=not static)
+        if isinstance(value, Dotted):
+            return self.opaque(value.name, differentiable=False, fixed=True)
+        static = value is None or isinstance(value, (str, bytes, Function, Class, Handler, list, tuple, dict))
+        return self.opaque(self.text(at), id(value), differentiable=not static, fixed=static)
 
     def condition(self, value: Value, at: cst.CSTNode) -> Node | bool:
         """The truth of a value: a boolean node, or a Python bool where it is known from the source."""
@@ -281,7 +291,7 @@ def _kind(op: str, operands: tuple[Node, ...]) -> Kind:
         return "bool"
     if op in _TO_INT:
         return "int"
-    values = operands[1:] if op in ("where", "cond") else operands[:1] if op == "compress" else operands
+    values = operands[1:] if op in ("where", "cond", "compress") else operands
     if all(o.kind == "bool" for o in values) and op in _INTEGER and op not in ("sum", "add", "multiply"):
         return "bool"
     return "int" if op in _INTEGER and all(o.kind != "float" for o in values) else "float"

@@ -38,6 +38,10 @@ def canonical(name: str, aliases: Mapping[str, str] | None = None) -> str:
             if name == prefix or name.startswith(prefix + "."):
                 name = target + name[len(prefix) :]
                 break
+    if ".numpy" in name and not name.startswith(("jax.", "torch.", "tensorflow.", "autograd.", ".")):
+        # A package's own `numpy` is an array namespace in the image of NumPy's: read it as JAX's.
+        head, _, tail = (name + ".").partition(".numpy.")
+        name = f"jax.numpy.{tail}".rstrip(".") if head and head != "numpy" else name
     parent, _, last = name.rpartition(".")
     if parent in _REEXPORTS and last in _REEXPORTS[parent][1]:
         return f"{_REEXPORTS[parent][0]}.{last}"

@@ -30,7 +30,7 @@ def lookup_name(low: Lowering, name: str) -> Value:
         return found
     if name in _BUILTINS:
         return Dotted(f"builtins.{name}")
-    return low.opaque(name, differentiable=False)
+    return low.opaque(name, differentiable=False, fixed=True)
 
 
 def global_scope(module: Module) -> Scope:

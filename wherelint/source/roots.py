@@ -24,6 +24,8 @@ class Program:
     name: str
     #: In the order they were written; only nodes from which a gradient can flow back.
     made: tuple[Node, ...]
+    #: What leaves the function.
+    sinks: tuple[Node, ...] = ()
 
 
 def programs(module: Module, name: tuple[str, ...], used: Sequence[str], namespace: str) -> list[Program]:
@@ -78,7 +80,7 @@ def _lower(low: Lowering, function: Function) -> Program:
         function.opaque = function_opaque
     sinks = [*low.sinks, *nodes_in(result)]
     live = flowing_back(sinks)
-    return Program(function.name, tuple(n for n in low.made if n in live))
+    return Program(function.name, tuple(n for n in low.made if n in live), tuple(dict.fromkeys(sinks)))
 
 
 def _is_static(function: Function) -> bool:

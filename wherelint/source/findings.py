@@ -21,6 +21,7 @@ from wherelint.source.roots import Program, programs
 from wherelint.source.values import Origin
 
 _MOST_INPUTS = 6
+_MOST_SINKS = 8
 _BY_SELECTION = {
     "index": "WL201", "multiply": "WL202", "nan_to_num": "WL203", "maximum": "WL204", "minimum": "WL204", "fmax": "WL204",
     "fmin": "WL204", "clip": "WL204", "relu": "WL204", "relu6": "WL204", "reduction": "WL205", "assignment": "WL206",
@@ -75,7 +76,22 @@ def _search(program: Program, used: Sequence[str]) -> Iterable[_Seen]:
             modes: tuple[str, ...] = ()
             if framework == "tensorflow":
                 modes = ("eager", "xla") if Search(root, "tensorflow").shows(hazard) else ("xla",)
-            yield _Seen(hazard, framework, modes)
+            if _value_is_finite(program, hazard):
+                yield _Seen(hazard, framework, modes)
+
+
+def _value_is_finite(program: Program, hazard: Hazard) -> bool:
+    """Whether anything finite leaves the function at the witness; a program that is nan anyway loses no gradient."""
+    sinks = [s for s in program.sinks if s.kind == "float" and hazard.select in set(topological([s]))][:_MOST_SINKS]
+    if not sinks:
+        return True
+    order = topological(sinks)
+    inputs = dict(hazard.inputs)
+    for node in order:
+        if node.op == "leaf" and node not in inputs:
+            inputs[node] = np.full((1, 1), True if node.kind == "bool" else np.float32(0.75))
+    values = evaluate(order, inputs)
+    return any(bool(np.isfinite(values[s]).all()) for s in sinks)
 
 
 def _roots(program: Program) -> list[Node]:
