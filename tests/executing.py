@@ -1,0 +1,92 @@
+"""Programs under the real framework, in every mode that a finding may speak of."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+_number = itertools.count()
+
+
+class Outcome(NamedTuple):
+    """The value of a function, and the gradient of its sum for each differentiated argument."""
+
+    mode: str
+    value: np.ndarray
+    gradients: list[np.ndarray]
+
+    @property
+    def regular(self) -> bool:
+        """Whether every gradient is finite."""
+        return all(bool(np.isfinite(g).all()) for g in self.gradients)
+
+
+def load(path: Path) -> ModuleType:
+    """A file as a fresh module. For files of this repository only."""
+    spec = importlib.util.spec_from_file_location(f"executed_{next(_number)}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def outcomes(
+    framework: str, f: Callable[..., Any], inputs: Sequence[Any], argnums: Sequence[int] | None = None
+) -> list[Outcome]:
+    """``f(*inputs)`` with its gradients: compiled in jax, eager in torch, compiled and then eager in TensorFlow.
+
+    Inputs are converted to float32; ``argnums`` are the ones that are differentiated (all of them by default).
+    """
+    arrays = [np.asarray(x, np.float32) for x in inputs]
+    return globals()[f"_{framework}"](f, arrays, list(range(len(arrays)) if argnums is None else argnums))
+
+
+def _jax(f: Callable[..., Any], arrays: list[np.ndarray], argnums: list[int]) -> list[Outcome]:
+    import jax
+    import jax.numpy as jnp
+
+    def summed(*args: Any) -> tuple[Any, Any]:
+        value = f(*args)
+        return jnp.sum(value), value
+
+    compiled = jax.jit(jax.value_and_grad(summed, argnums=tuple(argnums), has_aux=True))
+    (_, value), gradients = compiled(*[jnp.asarray(a) for a in arrays])
+    return [Outcome("jit", np.asarray(value), [np.asarray(g) for g in gradients])]
+
+
+def _torch(f: Callable[..., Any], arrays: list[np.ndarray], argnums: list[int]) -> list[Outcome]:
+    import torch
+
+    tensors = [torch.tensor(a, requires_grad=i in argnums) for i, a in enumerate(arrays)]
+    value = f(*tensors)
+    total = value.sum()
+    wanted = [tensors[i] for i in argnums]
+    found = torch.autograd.grad(total, wanted, allow_unused=True) if total.requires_grad else [None] * len(wanted)
+    gradients = [np.zeros_like(arrays[i]) if g is None else g.numpy() for i, g in zip(argnums, found, strict=True)]
+    return [Outcome("eager", value.detach().numpy(), gradients)]
+
+
+def _tensorflow(f: Callable[..., Any], arrays: list[np.ndarray], argnums: list[int]) -> list[Outcome]:
+    import tensorflow as tf
+
+    def run(*args: Any) -> tuple[Any, Any]:
+        wanted = [args[i] for i in argnums]
+        with tf.GradientTape() as tape:
+            tape.watch(wanted)
+            value = f(*args)
+            total = tf.reduce_sum(value)
+        return value, tape.gradient(total, wanted, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+
+    tensors = [tf.constant(a) for a in arrays]
+    found = []
+    for mode, call in (("xla", tf.function(run, jit_compile=True, autograph=False)), ("eager", run)):
+        value, gradients = call(*tensors)
+        found.append(Outcome(mode, value.numpy(), [tf.convert_to_tensor(g).numpy() for g in gradients]))
+    return found
