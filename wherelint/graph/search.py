@@ -63,10 +63,11 @@ class Search:
         self.leaves = [n for n in self.order if n.op == "leaf"]
         self.pool = Pool(self.order)
         self._starts: list[Inputs] = []
+        self._margins: dict[Node, bool] = {}
         self._base_condition: Array | None = None
 
     def hazards(self, *, low: bool = True) -> list[Hazard]:
-        """Every hazard whose zero the root makes, each with its simplest witness."""
+        """Every hazard whose zero the root makes; ``simplest`` makes a witness fit to print."""
         if self.root not in self.wanted or not any(n.op == "leaf" and n in self.wanted for n in self.order):
             return []
         starts = bases(self.leaves, self.root.facts, self.pool, self._benign, _BASES)
@@ -83,11 +84,11 @@ class Search:
                 batch = departures(start, movable[:_MOST_MOVABLE], self.pool, thorough=i == 0, joint=2 if confidence == "high" else 99)
                 for held in [{}, *self._held_elements()] if i == 0 else [{}]:
                     run = self._run({**batch, **held})
-                    for hazard in self._read(run, confidence):  # type: ignore[arg-type]
+                    for hazard in self._read(run, confidence, found):  # type: ignore[arg-type]
                         known = found.get(hazard.op)
                         if known is None or _better(hazard, known):
                             found[hazard.op] = hazard
-        return [self._simplest(h) for h in found.values()]
+        return list(found.values())
 
     def shows(self, hazard: Hazard) -> bool:
         """Whether the hazard's witness is one under this search's framework too."""
@@ -163,10 +164,13 @@ class Search:
         broken = ~np.isfinite(ieee.cotangents[leaf]) & np.isfinite(symbolic.cotangents[leaf])
         return broken & np.isfinite(inputs[leaf])
 
-    def _read(self, run: _Run, confidence: Literal["high", "low"]) -> Iterator[Hazard]:
+    def _read(self, run: _Run, confidence: Literal["high", "low"], found: dict[Node, Hazard]) -> Iterator[Hazard]:
         if not run.witness.any():
             return
         for node, broke in run.ieee.broke.items():
+            known = found.get(node)
+            if known is not None and not known.missing_data and (known.confidence == "high" or confidence == "low"):
+                continue
             healed = run.symbolic.broke.get(node)
             fresh = broke if healed is None or self._feeds_clip(node) else broke & ~healed
             probes = np.flatnonzero(_any(fresh) & run.witness)
@@ -290,6 +294,11 @@ class Search:
         return bool(divisor) and not numerator <= divisor
 
     def _has_margin(self, run: _Run, culprit: Node, p: int) -> bool:
+        if culprit not in self._margins:
+            self._margins[culprit] = self._margin(run, culprit, p)
+        return self._margins[culprit]
+
+    def _margin(self, run: _Run, culprit: Node, p: int) -> bool:
         """Whether the witness lies outside the operation's domain while the guard's own boundary lies safely inside.
 
         ``where(t > 0, rsqrt(t + eps), 0)`` fails only at ``t < -eps``: the author saw the boundary and protected it.
@@ -323,7 +332,7 @@ class Search:
         now = truth(_at(values[condition[0]], p))
         return bool((now != self._base_condition).any())
 
-    def _simplest(self, hazard: Hazard) -> Hazard:
+    def simplest(self, hazard: Hazard) -> Hazard:
         """Replace the numbers of a witness by simpler ones as long as it shows the same hazard."""
         for node in self.leaves:
             if node.kind != "float":

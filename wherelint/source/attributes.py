@@ -22,7 +22,7 @@ _FLOAT32 = np.finfo(np.float32)
 FINFO = {"eps": float(_FLOAT32.eps), "tiny": float(_FLOAT32.tiny), "smallest_normal": float(_FLOAT32.tiny),
          "max": float(_FLOAT32.max), "min": float(_FLOAT32.min), "resolution": 1e-6}  # fmt: skip
 _SAME_ARRAY = frozenset({"T", "mT", "real", "data_", "H", "array"})
-_SIZES = frozenset({"ndim", "size", "nbytes", "itemsize"})
+_SIZES = frozenset({"ndim", "nbytes", "itemsize"})
 
 
 def attribute(low: Lowering, node: cst.Attribute) -> Value:

@@ -134,7 +134,7 @@ def inline(low: Lowering, function: Function, args: Args, kwargs: Kwargs, at: cs
             low.severed -= severed
         del low.facts[frame.facts_at_entry :]
         low.facts += frame.lasting
-        if is_generator(function.definition):
+        if is_generator(function):
             return low.opaque(low.text(at), id(frame))
         return result_of(low, frame, at)
     finally:
@@ -162,8 +162,11 @@ class _Yields(cst.CSTVisitor):
         return False
 
 
-def is_generator(definition: cst.FunctionDef) -> bool:
+def is_generator(function: Function) -> bool:
     """Whether calling a function runs its body later."""
+    definition = function.definition
+    if isinstance(definition, cst.Lambda) or not function.block.mentions("yield"):
+        return False
     finder = _Yields()
     definition.body.visit(finder)
     return finder.found

@@ -270,7 +270,7 @@ def _boolean_operation(low: Lowering, node: cst.BooleanOperation) -> Value:
     with low.assuming(first if conjunction else low.negation(first, node.left)):
         b = low.expression(node.right)
     if isinstance(a, Node) and a.kind != "bool":
-        return low.choose(first, *((b, a) if conjunction else (a, b)), node)
+        return low.choose(first, b, a, node) if conjunction else low.choose(first, a, b, node)
     second = low.condition(b, node.right)
     if isinstance(second, bool):
         return first if second == conjunction else second

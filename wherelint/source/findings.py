@@ -17,7 +17,7 @@ from wherelint.ops import OPERATIONS, Array
 from wherelint.source import gate
 from wherelint.source.module import GiveUp, Module
 from wherelint.source.options import DetectOptions
-from wherelint.source.roots import Program, programs
+from wherelint.source.roots import Program, flowing_back, programs
 from wherelint.source.values import Origin
 
 _MOST_INPUTS = 6
@@ -36,6 +36,7 @@ class _Seen:
     hazard: Hazard
     framework: str
     modes: tuple[str, ...]
+    search: Search
 
     @property
     def key(self) -> tuple[int, int]:
@@ -72,12 +73,13 @@ def _search(program: Program, used: Sequence[str]) -> Iterable[_Seen]:
     for root in _roots(program):
         framework = _framework(root) or used[0]
         arithmetic = "xla" if framework == "tensorflow" else framework
-        for hazard in Search(root, arithmetic).hazards():
+        search = Search(root, arithmetic)
+        for hazard in search.hazards():
             modes: tuple[str, ...] = ()
             if framework == "tensorflow":
                 modes = ("eager", "xla") if Search(root, "tensorflow").shows(hazard) else ("xla",)
             if _value_is_finite(program, hazard):
-                yield _Seen(hazard, framework, modes)
+                yield _Seen(hazard, framework, modes, search)
 
 
 def _value_is_finite(program: Program, hazard: Hazard) -> bool:
@@ -106,11 +108,11 @@ _TESTS = frozenset({"isnan", "isfinite", "isinf", "isneginf", "isposinf"})
 
 
 def _worth_searching(select: Node) -> bool:
-    for node in topological([select]):
-        entry = OPERATIONS.get(node.op)
-        if node.op in _TESTS or (entry is not None and entry.code is not None):
-            return True
-    return False
+    """Whether a cotangent of the selection meets a singular operation, or data that the condition calls missing."""
+    if any(node.op in _TESTS for node in topological([select])):
+        return True
+    entries = (OPERATIONS.get(node.op) for node in flowing_back([select]) if node is not select)
+    return any(entry is not None and (entry.code is not None or entry.unselected is not None) for entry in entries)
 
 
 def _framework(root: Node) -> str | None:
@@ -186,7 +188,7 @@ def _epsilon_lost(hazard: Hazard) -> bool:
 
 
 def _finding(seen: _Seen, related: Sequence[Node], filename: str) -> Finding:
-    hazard = seen.hazard
+    hazard = seen.search.simplest(seen.hazard)
     code = _code(hazard)
     start, end = _region(hazard.op)
     select = _selection(hazard.select)

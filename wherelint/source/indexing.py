@@ -88,6 +88,8 @@ def _shift(part: Any) -> int:
 
 def element(low: Lowering, tensor: Node, position: int, at: cst.CSTNode) -> Node:
     """One element: of an array built from parts it is that part, otherwise it is a lane."""
+    while tensor.op == "identity":
+        tensor = tensor.inputs[0]
     if tensor.op == "stack" and -len(tensor.inputs) <= position < len(tensor.inputs):
         return low.node("pick", tensor.inputs, at, selection="index", index=position % len(tensor.inputs))
     return low.node("lane", (tensor,), at, selection="index", index=position)

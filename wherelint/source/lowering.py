@@ -174,7 +174,7 @@ class Lowering:
             if len(value) <= 64:
                 return self.node("stack", value[:LANES] if len(value) > LANES else value, at)
         if isinstance(value, Method):
-            return self.opaque(value.text, id(value.receiver))
+            return self.opaque(value.text, id(value.receiver), kind="int" if value.name == "size" else "float")
         if isinstance(value, Shape):
             return self.opaque(value.of, kind="int")
         if isinstance(value, Instance):

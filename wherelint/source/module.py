@@ -42,6 +42,10 @@ class Block:
                 raise GiveUp(f"LibCST cannot parse this block ({type(error).__name__})") from None
         return self._tree
 
+    def mentions(self, word: str) -> bool:
+        """Whether a word stands anywhere in the block's text."""
+        return any(word in line for line in self.module.lines[self.first - 1 : self.last])
+
     def statements(self) -> list[cst.CSTNode]:
         """The statements of the block."""
         body: list[cst.CSTNode] = list(self.tree.body)

@@ -343,7 +343,7 @@ def _class(low: Lowering, node: cst.ClassDef) -> bool:
 
 
 def _import(low: Lowering, node: cst.Import | cst.ImportFrom) -> bool:
-    statement = ast.parse(low.block.text(node)).body[0]
+    statement = ast.parse(low.block.tree.code_for_node(node).strip()).body[0]
     assert isinstance(statement, (ast.Import, ast.ImportFrom))
     for local, name in low.module.resolve(imported(statement, low.module.package)).items():
         low.frame.scope.names[local] = Dotted(name)
