@@ -244,7 +244,7 @@ POWERS = table(
     entry("power_static", np.power, slopes(_power_slope, None), "WL106", _ALL_POWERS, (1.0, None),
           unselected=lambda x, n: (n == 0, None), torch=slopes(_unless_zero_power, None)),
     entry("integer_power", _integer_power, slopes(_unless_zero_power, None), "WL106", ((0.0, -1.0), (0.0, -2.0)),
-          (1.0, None), unselected=lambda x, n: (n == 0, None)),
+          (1.0, None), unselected=lambda x, n: (n == 0, None), tensorflow=slopes(_power_slope, None)),
 )  # fmt: skip
 
 SELECTIONS = table(
@@ -268,7 +268,7 @@ SELECTIONS = table(
                          drop(lambda z, x, lo, hi: (x < lo) & (lo < hi)),
                          drop(lambda z, x, lo, hi: (x > hi) | (hi < lo)))),
     entry("clamp", _clip, pullback(drop(lambda z, x, lo, hi: (x > lo) & (x < hi)),
-                                   drop(lambda z, x, lo, hi: x < lo), drop(lambda z, x, lo, hi: x > hi)),
+                                   drop(lambda z, x, lo, hi: (x < lo) & (lo < hi)), drop(lambda z, x, lo, hi: x > hi)),
           unselected=_unclipped),
 )  # fmt: skip
 

@@ -24,7 +24,8 @@ arr|a min|a_min=-inf max|a_max=inf: clip
 a: round around=round sum mean prod max amax=max min amin=min var std nansum nanmean any all count_nonzero
 a: argmax argmin median nanmax nanmin average=mean
 a: cumsum cumprod
-a: zeros_like empty_like=zeros_like ones_like
+a: zeros_like ones_like
+prototype: empty_like=zeros_like
 a fill_value: full_like
 a: copy=identity asarray=identity ravel=identity reshape=identity transpose=identity squeeze=identity
 a: expand_dims=identity repeat=identity roll=identity sort=identity swapaxes=identity moveaxis=identity

@@ -63,7 +63,7 @@ FUNCTIONS = {
     **names("torch", _expand(_BOTH, method=False)),
     **names("torch", """
 input: lgamma digamma erfinv logit
-dividend divisor: true_divide=divide
+input|dividend other|divisor: true_divide=divide
 n input: polygamma
 condition input other: where
 input: zeros_like ones_like
@@ -128,8 +128,8 @@ n input: polygamma
 """)
 
 LINALG = names("torch.linalg", """
-A: cholesky inv det slogdet
-A B: solve solve_triangular=solve
+A|input: cholesky inv det slogdet
+A|input B: solve solve_triangular=solve
 input|x|A: norm vector_norm=norm matrix_norm=norm
 input other: matmul=dot
 x y: vecdot=dot

@@ -1,0 +1,105 @@
+"""What the conformance test does not compare, and why. The test asserts that every entry is still needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+ALL = "jax torch tensorflow xla"
+INF = float("inf")
+
+
+def _finite(*operands: Any) -> Any:
+    return np.all(np.isfinite(operands), axis=0)
+
+
+def _not_nan(*operands: Any) -> Any:
+    return ~np.any(np.isnan(operands), axis=0)
+
+
+def _moderate(*operands: Any) -> Any:
+    return np.all(np.abs(operands) <= 1000, axis=0)
+
+
+def _positive(x: Any) -> Any:
+    return np.isfinite(x) & (x > 0)
+
+
+def _regular(x: Any, *_: Any) -> Any:
+    return np.isfinite(x) & (x != 0)
+
+
+#: For an operation or a name and some modes, the points that are compared.
+DOMAIN: dict[str, dict[str, Callable[..., Any]]] = {
+    # These raise for a matrix that is singular or not positive definite, so that no nan can come of it; XLA's
+    # decompositions give nan for an infinite matrix.
+    "inv": {"torch tensorflow": _regular, "xla": np.isfinite},
+    "solve": {"torch tensorflow": _regular, "xla": lambda a, b: np.isfinite(a)},
+    "det": {"tensorflow": _regular},
+    "slogdet": {"tensorflow": _regular},
+    "cholesky": {"torch": _positive},
+    "keras.ops.cholesky": {"tensorflow xla": _positive},
+    # XLA's Cholesky factor of 0 is 0 in TensorFlow, and nan in JAX.
+    "tensorflow.linalg.cholesky": {"xla": lambda x: x != 0},
+    "logdet": {"tensorflow": lambda x: x != 0},
+    # torch raises for a probability outside [0, 1].
+    "binary_cross_entropy": {"torch": lambda p, t: (p >= 0) & (p <= 1) & (t >= 0) & (t <= 1)},
+    # Series whose ranges differ between the frameworks: compared inside the domain and at its edge.
+    "gammainc": {ALL: lambda a, x: (a >= 0.5) & (a <= 3) & _moderate(x)},
+    "gammaincc": {ALL: lambda a, x: (a >= 0.5) & (a <= 3) & (x >= 0) & _moderate(x)},
+    "betaln": {"jax": lambda a, b: (a > 1e-3) & (b > 1e-3) & _moderate(a, b)},
+    "polygamma": {ALL: _positive},
+    "log_ndtr": {"jax torch": lambda x: ~(np.abs(x) >= 1000) | (x > 0)},
+    "digamma": {"jax tensorflow": lambda x: x != 0, "xla": lambda x: (x != 0) & ~np.isinf(x)},
+    "ndtri": {"xla": lambda x: (x == 0) | (np.abs(x) > 1e-6)},
+    "i0": {"jax": lambda x: _moderate(x) & (x != 0)},
+    "rel_entr": {"jax": _moderate},
+    # Running products and sums of inf come out in an order of evaluation that nobody specifies.
+    "cumprod": {"jax torch": _finite},
+    "logcumsumexp": {ALL: lambda x: np.isfinite(x) & (np.abs(x) < 1e9)},
+    "cosine_similarity": {"torch": lambda a, b: _moderate(a, b) & ((a == 0) | (np.abs(a) > 1e-3))
+                          & ((b == 0) | (np.abs(b) > 1e-3))},
+    # torch's vectorised kernels and their scalar tails disagree about nan (and gelu's about inf): torch 2.13 CPU.
+    "relu6": {"torch": _not_nan}, "hard_tanh": {"torch tensorflow xla": _not_nan}, "selu": {"torch": _not_nan},
+    "elu": {"torch tensorflow xla": _not_nan}, "celu": {"torch": _not_nan}, "hardshrink": {"torch": _not_nan},
+    "softshrink": {"torch": _not_nan}, "hard_silu": {"torch": _not_nan}, "gelu": {"torch": _finite},
+    "sign": {"torch": _not_nan},
+    # TensorFlow compiles minimum and maximum on the CPU so that they may drop a nan; JAX does not.
+    "maximum": {"xla": _not_nan}, "minimum": {"xla": _not_nan}, "max": {"xla": _not_nan}, "min": {"xla": _not_nan},
+    # tf.clip_by_value lets the lower bound win where the bounds are crossed, the others the upper one.
+    "clip": {"tensorflow": lambda x, lo, hi: ~(lo > hi), "xla": lambda x, lo, hi: ~(lo > hi) & _not_nan(x, lo, hi)},
+    "clipped_sqrt": {"xla": lambda x: ~(np.signbit(x) & (x == 0)) & _not_nan(x)},
+    "xlogy": {"tensorflow xla": _not_nan}, "xlog1py": {"tensorflow xla": _not_nan},
+    "argmax": {"tensorflow xla": _not_nan}, "argmin": {"tensorflow xla": _not_nan},
+    "softmax": {"tensorflow": _finite},
+    "floor_divide": {"tensorflow xla": _finite},
+    "erf": {"tensorflow": lambda x: ~np.isinf(x)},
+    # Keras composes these of other operations, which go their own ways at inf and nan.
+    "threshold": {"tensorflow xla": _not_nan},
+    "keras.ops.hard_shrink": {"tensorflow xla": _not_nan}, "keras.ops.soft_shrink": {"tensorflow xla": _not_nan},
+    "median": {"tensorflow xla": _finite}, "hypot": {"tensorflow xla": _finite}, "isclose": {"tensorflow xla": _finite},
+    "heaviside": {"torch tensorflow xla": _not_nan},
+    "fmax": {"tensorflow xla": _not_nan}, "fmin": {"tensorflow xla": _not_nan},
+    # Casts to a narrow format, compared where it loses nothing.
+    "torch.Tensor.half": {"torch": lambda x: np.isin(x, (0.5, -1.5, 2.0, 0.0, INF, -INF)) | np.isnan(x)},
+    "torch.Tensor.bfloat16": {"torch": lambda x: np.isin(x, (0.5, -1.5, 2.0, 0.0, INF, -INF)) | np.isnan(x)},
+}  # fmt: skip
+#: Factors on the tolerance: different algorithms, or (sinc) a series against a quotient of small differences.
+TOLERANCE = {"gelu": 20.0, "sinc": 2e3, "gammainc": 20.0, "gammaincc": 20.0, "log_ndtr": 20.0, "logaddexp2": 20.0,
+             "rel_entr": 20.0}  # fmt: skip
+
+_NOT_COMPILED = "unsupported operations"
+#: (mode, name): what the framework says when it cannot run, compile or differentiate the name in that mode.
+UNSUPPORTED: dict[tuple[str, str], str] = {
+    ("torch", "torch.Tensor.cuda"): "CUDA",
+    ("xla", "tensorflow.constant"): "non-tensor type",
+    ("xla", "keras.ops.inner"): "left_branch_shape",
+    ("xla", "keras.ops.kron"): "cannot be interpreted as an integer",
+    **{("xla", name): _NOT_COMPILED for name in (
+        "tensorflow.math.bessel_i0", "tensorflow.math.bessel_i1", "tensorflow.math.reduce_euclidean_norm",
+        "tensorflow.linalg.det", "tensorflow.linalg.slogdet", "keras.ops.i0", "keras.ops.det", "keras.ops.slogdet")},
+}  # fmt: skip
+#: The same, in float64 alone.
+UNSUPPORTED_FLOAT64: dict[tuple[str, str], str] = {("xla", "keras.ops.exp2"): "does not match type float32"}
