@@ -30,7 +30,9 @@ class Backward:
     broke: dict[Node, Array]
 
 
-def backward(order: list[Node], values: Values, root: Node, wanted: set[Node], framework: str, *, symbolic: bool) -> Backward:
+def backward(
+    order: list[Node], values: Values, root: Node, wanted: set[Node], framework: str, *, symbolic: bool
+) -> Backward:
     """Cotangents of every wanted node for a cotangent of ones at ``root``."""
     shape = values[root].shape
     pending: dict[Node, tuple[Array, Dead]] = {root: (np.ones(shape, _float(values[root])), None)}

@@ -61,7 +61,9 @@ class Node:
 
 def leaf(name: str, *, kind: Kind = "float", differentiable: bool = True, origin: Any = None) -> Node:
     """An input by the author's name for it. Integers and booleans are never differentiated."""
-    return Node("leaf", params={"name": name}, kind=kind, origin=origin, differentiable=differentiable and kind == "float")
+    return Node(
+        "leaf", params={"name": name}, kind=kind, origin=origin, differentiable=differentiable and kind == "float"
+    )
 
 
 def const(value: object, *, origin: Any = None) -> Node:

@@ -42,7 +42,12 @@ class Pool:
         values = dict.fromkeys(_SIMPLE)
         for c in list(constants)[:_MOST_CONSTANTS]:
             near = np.float32(c)
-            for v in (c, float(np.nextafter(near, np.float32(np.inf))), float(np.nextafter(near, np.float32(-np.inf))), -c):
+            for v in (
+                c,
+                float(np.nextafter(near, np.float32(np.inf))),
+                float(np.nextafter(near, np.float32(-np.inf))),
+                -c,
+            ):
                 values[v] = None
         self._floats = tuple(values)
         self._integers = tuple(dict.fromkeys([*_INTEGERS, *(c for c in constants if c == int(c))]))
@@ -79,7 +84,9 @@ def _data_leaves(test: Node) -> set[Node]:
     return found
 
 
-def bases(leaves: Sequence[Node], facts: Sequence[Node], pool: Pool, acceptable: Callable[[Inputs], Array], most: int) -> list[Inputs]:
+def bases(
+    leaves: Sequence[Node], facts: Sequence[Node], pool: Pool, acceptable: Callable[[Inputs], Array], most: int
+) -> list[Inputs]:
     """Up to ``most`` benign points, the ones that ``acceptable`` scores highest (0: never).
 
     ``acceptable`` maps a batch of inputs to a score for each probe.

@@ -22,6 +22,7 @@ _TRIES = 6
 #: Steps of one zoom towards the boundary of a guard, and how many zooms reach float64's resolution.
 _ZOOM, _ZOOMS = 32, 10
 _QUOTIENTS = frozenset({"divide", "mod", "fmod", "xdivy", "solve"})
+_ORDERINGS = frozenset({"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"})
 #: Tests of a result that say outright that it may not be finite.
 _EXPLICIT = frozenset({"isnan", "isfinite", "isinf", "isneginf", "isposinf"})
 
@@ -50,6 +51,8 @@ class _Run:
     symbolic: Backward
     #: Probes that are witnesses.
     witness: Array
+    #: The point that the probes depart from.
+    base: Inputs
 
 
 class Search:
@@ -81,7 +84,9 @@ class Search:
             if confidence == "low" and (not low or set(guard) == set(self.leaves)):
                 continue
             for i, start in enumerate(starts):
-                batch = departures(start, movable[:_MOST_MOVABLE], self.pool, thorough=i == 0, joint=2 if confidence == "high" else 99)
+                batch = departures(
+                    start, movable[:_MOST_MOVABLE], self.pool, thorough=i == 0, joint=2 if confidence == "high" else 99
+                )
                 for held in [{}, *self._held_elements()] if i == 0 else [{}]:
                     run = self._run({**batch, **held})
                     for hazard in self._read(run, confidence, found):  # type: ignore[arg-type]
@@ -93,6 +98,30 @@ class Search:
     def shows(self, hazard: Hazard) -> bool:
         """Whether the hazard's witness is one under this search's framework too."""
         return bool(self._run(hazard.inputs).witness.any())
+
+    def admitted(self) -> list[Hazard]:
+        """Operations that the guard selects exactly at its own boundary, where their true derivative is not finite."""
+        condition = self._condition()
+        starts = bases(self.leaves, self.root.facts, self.pool, self._benign, 1)
+        if not condition or not starts or self.root not in self.wanted:
+            return []
+        run = self._run(departures(starts[0], self._guard()[:_MOST_MOVABLE], self.pool, thorough=True, joint=2))
+        ties = [n for n in topological(condition) if n.op in _ORDERINGS]
+        allowed = self._allowed(run.values) & _rows(np.isfinite(run.values[self.root]))
+        found: dict[Node, Hazard] = {}
+        for node, broke in run.symbolic.broke.items():
+            if not _code(node) or not any(node in topological([i]) for i in self.root.inputs if i not in condition):
+                continue
+            for p in np.flatnonzero(_any(broke) & allowed).tolist():
+                met = any((_at(run.values[t.inputs[0]], p) == _at(run.values[t.inputs[1]], p)).any() for t in ties)
+                finite = all(np.isfinite(_at(run.values[i], p)).all() for i in node.inputs)
+                if met and finite and node not in found:
+                    inputs = {n: v[_row(v, p)] for n, v in run.inputs.items()}
+                    cts = run.symbolic.cotangents
+                    gradient = {n: cts[n][_row(cts[n], p)] for n in self.leaves if n in cts and n in self.wanted}
+                    value = run.values[self.root]
+                    found[node] = Hazard(node, self.root, "high", inputs, value[_row(value, p)], gradient)
+        return list(found.values())
 
     def _held_elements(self) -> list[Inputs]:
         """For each constant array that the condition reads, its zero and another element, standing at every place.
@@ -156,7 +185,8 @@ class Search:
             if node in ieee.cotangents and node in symbolic.cotangents:
                 bad = bad | _any(self._poisoned(node, inputs, ieee, symbolic))
         witness = bad & self._allowed(values) & _rows(np.isfinite(values[self.root]))
-        return _Run(inputs, values, ieee, symbolic, witness)
+        base = {n: v[:1] for n, v in inputs.items()}
+        return _Run(inputs, values, ieee, symbolic, witness, base)
 
     @staticmethod
     def _poisoned(leaf: Node, inputs: Inputs, ieee: Backward, symbolic: Backward) -> Array:
@@ -200,7 +230,11 @@ class Search:
         culprit, data = self._culprit(run, node, p)
         if culprit is None:
             return None
-        if confidence == "high" and (self._incidental(run, culprit, p) or self._has_margin(run, culprit, p)):
+        if confidence == "high" and (
+            self._incidental(run, culprit, p)
+            or (not data and self._coincidence(run, culprit, p))
+            or self._has_margin(run, culprit, p)
+        ):
             confidence = "low"
         gradient = {
             n: run.ieee.cotangents[n][_row(run.ieee.cotangents[n], p)]
@@ -222,7 +256,10 @@ class Search:
         while todo:
             node, clip = todo.pop()
             if node.op == "leaf":
-                if node in run.symbolic.cotangents and _at(self._poisoned(node, run.inputs, run.ieee, run.symbolic), p).any():
+                if (
+                    node in run.symbolic.cotangents
+                    and _at(self._poisoned(node, run.inputs, run.ieee, run.symbolic), p).any()
+                ):
                     return clip
                 continue
             if node is not start and node.selection in CLIPS and clip is start:
@@ -292,6 +329,22 @@ class Search:
             return False
         numerator, divisor = (set(leaves(i)) for i in culprit.inputs[:2])
         return bool(divisor) and not numerator <= divisor
+
+    def _coincidence(self, run: _Run, culprit: Node, p: int) -> bool:
+        """Whether several inputs had to meet, and the condition is not about their meeting.
+
+        ``where(x < a, 1 / (b - a), 0)`` is no guard against ``a == b``; ``where(x != y, 1 / (x - y), 0)`` is.
+        """
+        condition = self._condition()
+        if not condition or not self._starts:
+            return False
+        read = set(leaves(culprit))
+        moved = {n for n in read if not np.array_equal(run.inputs[n][_row(run.inputs[n], p)], run.base[n])}
+        if len(moved) < 2 or set(leaves(*condition)) <= read:
+            return False
+        below = set(topological(condition))
+        shared = (n for n in topological(culprit.inputs) if n in below and n.inputs)
+        return not any(moved <= set(leaves(n)) for n in shared)
 
     def _has_margin(self, run: _Run, culprit: Node, p: int) -> bool:
         if culprit not in self._margins:

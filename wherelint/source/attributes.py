@@ -11,7 +11,7 @@ import numpy as np
 from wherelint.graph.node import Node
 from wherelint.source.lowering import Lowering
 from wherelint.source.names import canonical
-from wherelint.source.resolve import member, self_of
+from wherelint.source.resolve import external, member, self_of
 from wherelint.source.values import MISSING, Bound, Class, Dotted, Function, Instance, Method, Shape, Value
 
 _CONSTANTS = {"pi": math.pi, "e": math.e, "inf": math.inf, "Inf": math.inf, "infty": math.inf, "nan": math.nan,
@@ -66,7 +66,7 @@ def _external(low: Lowering, value: Dotted, name: str, at: cst.CSTNode) -> Value
         return FINFO[name]
     if value.name.endswith("iinfo()"):
         return 2**31 - 1 if name == "max" else -(2**31)
-    return Dotted(canonical(f"{value.name}.{name}", low.module.aliases))
+    return external(low, low.module, canonical(f"{value.name}.{name}", low.module.aliases))
 
 
 def instance_attribute(low: Lowering, value: Instance, name: str, at: cst.CSTNode) -> Value:
@@ -87,7 +87,9 @@ def instance_attribute(low: Lowering, value: Instance, name: str, at: cst.CSTNod
     if isinstance(found, bool) or isinstance(found, str):  # the default of an option: objects differ in it
         preferred = found if isinstance(found, bool) else None
         kind: Any = "float" if preferred is None else "bool"
-        return low.opaque(f"{value.name}.{name}", (id(value), name), kind=kind, differentiable=False, preferred=preferred)
+        return low.opaque(
+            f"{value.name}.{name}", (id(value), name), kind=kind, differentiable=False, preferred=preferred
+        )
     if found is not MISSING:
         return found
     made = low.opaque(f"{value.name}.{name}", (id(value), name))

@@ -14,7 +14,18 @@ from wherelint.source.module import GiveUp
 from wherelint.source.names import framework_of
 from wherelint.source.resolve import member
 from wherelint.source.values import (
-    MISSING, Bound, Class, Dotted, Function, Handler, Instance, Method, Partial, Scope, Value, nodes_in,
+    MISSING,
+    Bound,
+    Class,
+    Dotted,
+    Function,
+    Handler,
+    Instance,
+    Method,
+    Partial,
+    Scope,
+    Value,
+    nodes_in,
 )  # fmt: skip
 
 Args = Sequence[Value]
@@ -65,16 +76,18 @@ def invoke(low: Lowering, function: Value, args: Args, kwargs: Kwargs, at: cst.C
     return unknown(low, function, args, kwargs, at)
 
 
-def unknown(low: Lowering, function: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode, *, kind: Any = "float") -> Node:
+def unknown(
+    low: Lowering, function: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode, *, kind: Any = "float"
+) -> Node:
     """A call that cannot be followed: its result may be anything, and what it was given leaves our sight."""
     given = [*args, *kwargs.values()]
     for value in given:
         low.leaves_function(value)
         run_callback(low, value, at)
-    inputs = list(nodes_in(given))
-    pure = isinstance(function, Dotted) and not any(i.kind == "float" for i in inputs)
+    inputs = list(nodes_in(*given))
+    constant = not low.reads_gradient(inputs) if inputs else isinstance(function, Dotted)
     key = (id(function) if not isinstance(function, Dotted) else function.name, *map(_key, given))
-    return low.opaque(low.text(at), key, kind=kind, differentiable=not pure)
+    return low.opaque(low.text(at), key, kind=kind, differentiable=not constant)
 
 
 def run_callback(low: Lowering, value: Value, at: cst.CSTNode) -> None:
@@ -112,11 +125,13 @@ def operation(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTN
 def inline(low: Lowering, function: Function, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     """Lower the body of a function of the project in place of the call."""
     function.called = True
-    if function.opaque or function.definition in low.active or len(low.frames) > MAX_DEPTH:
+    if function.opaque or function.definition in low.active or len(low.frames) > MAX_DEPTH or low.crowded:
         given = [*args, *kwargs.values()]
         for value in given:
             low.leaves_function(value)
-        return low.opaque(low.text(at), (id(function), *map(_key, given)))
+        return low.opaque(
+            low.text(at), (id(function), *map(_key, given)), differentiable=low.reads_gradient(nodes_in(*given))
+        )
     scope = Scope(function.scope.module, function.scope)
     frame = Frame(scope, function.name, function.block, len(low.facts), owner=None, receiver=args[0] if args else None)
     frame.owner = None
@@ -222,7 +237,10 @@ def parameter_input(low: Lowering, parameter: cst.Param) -> Node:
     kind = annotation_kind(parameter.annotation.annotation) if parameter.annotation is not None else None
     static = kind == "static"
     return low.opaque(
-        parameter.name.value, ("parameter", id(parameter)), kind="float" if static or kind is None else kind, differentiable=not static
+        parameter.name.value,
+        ("parameter", id(parameter)),
+        kind="float" if static or kind is None else kind,
+        differentiable=not static,
     )
 
 
@@ -315,11 +333,17 @@ def _method(low: Lowering, method: Method, args: Args, kwargs: Kwargs, at: cst.C
     for value in (*args, *kwargs.values()):
         low.leaves_function(value)
     low.leaves_function(receiver)
-    return low.opaque(low.text(at), (id(receiver), method.name, *map(_key, args), *map(_key, kwargs.values())))
+    inputs = list(nodes_in(receiver, *args, *kwargs.values()))
+    key = (id(receiver), method.name, *map(_key, args), *map(_key, kwargs.values()))
+    return low.opaque(low.text(at), key, differentiable=not inputs or low.reads_gradient(inputs))
 
 
 def _is_at(method: Method) -> bool:
-    return isinstance(method.receiver, tuple) and len(method.receiver) == 2 and isinstance(method.receiver[1], cst.Subscript)
+    return (
+        isinstance(method.receiver, tuple)
+        and len(method.receiver) == 2
+        and isinstance(method.receiver[1], cst.Subscript)
+    )
 
 
 __all__ = ["call", "construct", "framework_of", "inline", "invoke", "operation", "root_arguments", "unknown"]

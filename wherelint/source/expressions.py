@@ -247,7 +247,9 @@ def _compare(low: Lowering, kind: type, a: Value, b: Value, at: cst.CSTNode) -> 
             return kind is cst.IsNot
         if b is None and a is None:
             return kind is cst.Is
-        truth = low.opaque(f"{_label(low, a, at)} is None" if b is None else low.text(at), id(a), kind="bool", preferred=False)
+        truth = low.opaque(
+            f"{_label(low, a, at)} is None" if b is None else low.text(at), id(a), kind="bool", preferred=False
+        )
         return low.negation(truth, at) if kind is cst.IsNot else truth
     if op is not None and all(isinstance(v, (Node, Shape, *number, list, tuple)) for v in (a, b)):
         x, y = low.tensor(a, at), low.tensor(b, at)
@@ -289,7 +291,9 @@ def _if_expression(low: Lowering, node: cst.IfExp) -> Value:
 
 
 def _lambda(low: Lowering, node: cst.Lambda) -> Value:
-    function = Function(node, low.frame.scope, low.block, f"{low.frame.function}.<lambda>" if low.frame.function else "<lambda>")
+    function = Function(
+        node, low.frame.scope, low.block, f"{low.frame.function}.<lambda>" if low.frame.function else "<lambda>"
+    )
     function.facts = tuple(low.facts)
     low.closures.append(function)
     return function
@@ -342,7 +346,11 @@ def elements(low: Lowering, value: Value, at: cst.CSTNode) -> list[Value]:
         return [low.node("gather", (list(value[:LANES]),), at, shift=0)]
     tensor = low.tensor(value, at)
     if tensor.op == "leaf":
-        return [low.opaque(f"{tensor.params['name']}[...]", id(tensor), kind=tensor.kind, differentiable=tensor.differentiable)]
+        return [
+            low.opaque(
+                f"{tensor.params['name']}[...]", id(tensor), kind=tensor.kind, differentiable=tensor.differentiable
+            )
+        ]
     return [low.node("identity", (tensor,), at)]
 
 

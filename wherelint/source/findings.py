@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,13 +14,14 @@ from wherelint.graph.evaluate import evaluate
 from wherelint.graph.node import Node, leaves, topological
 from wherelint.graph.search import CLIPS, Hazard, Search, singular_operations
 from wherelint.ops import OPERATIONS, Array
-from wherelint.source import gate
+from wherelint.source import gate, severed
 from wherelint.source.module import GiveUp, Module
 from wherelint.source.options import DetectOptions
 from wherelint.source.roots import Program, flowing_back, programs
 from wherelint.source.values import Origin
 
 _MOST_INPUTS = 6
+_CUTS = frozenset({"WL401", "WL402"})
 _MOST_SINKS = 8
 _BY_SELECTION = {
     "index": "WL201", "multiply": "WL202", "nan_to_num": "WL203", "maximum": "WL204", "minimum": "WL204", "fmax": "WL204",
@@ -55,18 +56,41 @@ def findings(text: str, filename: str, options: DetectOptions) -> tuple[list[Fin
     if not used:
         return [], []
     seen: dict[tuple[int, int], _Seen] = {}
+    asked: dict[tuple[str, int], Finding] = {}
     problems: list[Problem] = []
-    for name in gate.roots(module):
+    for name in gate.roots(module, everything=bool(options.opt_in & _CUTS)):
         try:
             for program in programs(module, name, used, "jax.numpy"):
                 for item in _search(program, used):
                     known = seen.get(item.key)
                     if known is None or (known.hazard.confidence == "low" and item.hazard.confidence == "high"):
                         seen[item.key] = item
+                for finding in _opt_in(program, used, filename, options.opt_in):
+                    asked.setdefault((finding.code, hash(finding.location)), finding)
         except (GiveUp, RecursionError) as error:
             why = str(error) or "it is nested too deeply"
             problems.append(Problem(filename, f"gave up on `{'.'.join(name)}`: {why}", error=False))
-    return [_finding(s, related, filename) for s, related in _one_per_bug(seen.values())], problems
+    return [_finding(s, related, filename) for s, related in _one_per_bug(seen.values())] + list(
+        asked.values()
+    ), problems
+
+
+def _opt_in(program: Program, used: Sequence[str], filename: str, codes: frozenset[str]) -> Iterable[Finding]:
+    """Findings of the rules that are off unless they are asked for."""
+    if "WL302" in codes:
+        for root in program.made:
+            if root.selection is not None and root.op == "where":
+                framework = _framework(root) or used[0]
+                search = Search(root, "xla" if framework == "tensorflow" else framework)
+                for hazard in search.admitted():
+                    yield _build(
+                        "WL302", hazard.op, hazard.op.op, hazard.select, framework, filename, witness=_witness(hazard)
+                    )
+    if codes & _CUTS:
+        for code, node, op in severed.severed(program):
+            if code in codes:
+                framework = _framework(node) or used[0]
+                yield _build(code, node, op, node, framework, filename, witness=severed.witness(node))
 
 
 def _search(program: Program, used: Sequence[str]) -> Iterable[_Seen]:
@@ -189,26 +213,28 @@ def _epsilon_lost(hazard: Hazard) -> bool:
 
 def _finding(seen: _Seen, related: Sequence[Node], filename: str) -> Finding:
     hazard = seen.search.simplest(seen.hazard)
-    code = _code(hazard)
-    start, end = _region(hazard.op)
-    select = _selection(hazard.select)
-    framework: Any = seen.framework
+    return _build(
+        _code(hazard), hazard.op, hazard.op.op, hazard.select, seen.framework, filename, witness=_witness(hazard),
+        confidence=hazard.confidence, modes=seen.modes, related=tuple(_selection(n) for n in related),
+    )  # fmt: skip
+
+
+def _build(code: str, at: Node, op: str, select: Node, framework: Any, filename: str, **more: Any) -> Finding:
+    start, end = _region(at)
+    selection = _selection(select)
     return Finding(
         code=code,
         name=rules.get(code).name,
-        message=rules.message(code, hazard.op.op, select.kind, framework, seen.modes),
+        message=rules.message(code, op, selection.kind, framework, more.get("modes", ())),
         filename=filename,
         location=start,
         end_location=end,
-        select=select,
-        function=hazard.select.origin.function,
+        select=selection,
+        function=select.origin.function,
         framework=framework,
-        op=hazard.op.op,
-        confidence=hazard.confidence,
-        witness=_witness(hazard),
+        op=op,
         noqa_row=start.row,
-        modes=seen.modes,
-        related=tuple(_selection(n) for n in related),
+        **{"confidence": "high", **more},
     )
 
 
@@ -239,6 +265,3 @@ def _number(array: Array) -> Number:
     first = flat[0]
     same = all(v == first or (v != v and first != first) for v in flat)
     return first if same else flat
-
-
-__all__ = ["findings", "replace"]

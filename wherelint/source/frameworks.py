@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import libcst as cst
 import numpy as np
@@ -13,7 +12,7 @@ from wherelint.ops import Signature
 from wherelint.source import indexing
 from wherelint.source.attributes import FINFO
 from wherelint.source.calls import Args, Kwargs, operation, unknown
-from wherelint.source.expressions import as_mask, multiply, power
+from wherelint.source.expressions import as_mask, binary, multiply, power
 from wherelint.source.lowering import Lowering, static_numbers
 from wherelint.source.values import Dotted, Function, Handler, Instance, Method, Shape, Value
 
@@ -96,7 +95,14 @@ def adapt(low: Lowering, name: str, signature: Signature, args: Args, kwargs: Kw
 
 _LOSSES = frozenset({"squared_error", "absolute_error", "huber", "smooth_l1", "binary_cross_entropy",
                      "sigmoid_cross_entropy", "kl_divergence", "poisson_nll"})  # fmt: skip
-_NEUTRAL = {"prod": 1.0, "max": -np.inf, "min": np.inf, "softmax": -np.inf, "log_softmax": -np.inf, "logsumexp": -np.inf}
+_NEUTRAL = {
+    "prod": 1.0,
+    "max": -np.inf,
+    "min": np.inf,
+    "softmax": -np.inf,
+    "log_softmax": -np.inf,
+    "logsumexp": -np.inf,
+}
 
 
 def _masked_operand(low: Lowering, op: str, args: Args, mask: Value, at: cst.CSTNode) -> Args:
@@ -299,10 +305,7 @@ def cast(low: Lowering, value: Value, dtype: Value, at: cst.CSTNode) -> Value:
     if _is_bool_dtype(dtype) or (isinstance(dtype, Dotted) and dtype.name == "builtins.bool"):
         return low.condition(tensor, at)
     if _is_integer_dtype(dtype) or (isinstance(dtype, Dotted) and dtype.name == "builtins.int"):
-        made = low.stop(tensor, at, "int")
-        if tensor.kind == "float":
-            low.made.append(made)
-        return made
+        return low.stop(tensor, at, "int")
     return tensor if tensor.kind == "bool" else low.node("identity", (tensor,), at)
 
 
@@ -341,7 +344,9 @@ def _loss(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode)
                 "KLDivLoss": "kl_div"}[name.rpartition(".")[2]]  # fmt: skip
     reduction = {"reduction": kwargs["reduction"]} if "reduction" in kwargs else {}
     return Handler(
-        lambda low, args, kwargs, at: operation(low, f"torch.nn.functional.{function}", args, {**kwargs, **reduction}, at)
+        lambda low, args, kwargs, at: operation(
+            low, f"torch.nn.functional.{function}", args, {**kwargs, **reduction}, at
+        )
     )
 
 
@@ -350,8 +355,10 @@ def _activation(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CS
     last = name.rpartition(".")[2]
     function = {"LeakyReLU": "leaky_relu", "CosineSimilarity": "cosine_similarity"}.get(last, last.lower())
     return Handler(
-        lambda low, args, kwargs, at: operation(low, f"torch.nn.functional.{function}", args[:2], {}, at)
-        or unknown(low, Dotted(name), args, kwargs, at)
+        lambda low, args, kwargs, at: (
+            operation(low, f"torch.nn.functional.{function}", args[:2], {}, at)
+            or unknown(low, Dotted(name), args, kwargs, at)
+        )
     )
 
 
@@ -476,7 +483,14 @@ def _at(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTN
     mask = indexing.where_written(low, node.slice)
     if name == "set":
         return low.select(mask, args[0], tensor, at, "assignment", "jax")
-    op = {"add": "add", "multiply": "multiply", "mul": "multiply", "divide": "divide", "min": "minimum", "max": "maximum"}.get(name)
+    op = {
+        "add": "add",
+        "multiply": "multiply",
+        "mul": "multiply",
+        "divide": "divide",
+        "min": "minimum",
+        "max": "maximum",
+    }.get(name)
     if op is None:
         return low.opaque(low.text(at), (id(tensor), id(args[0])))
     return low.node("cond", (mask, low.node(op, (tensor, args[0]), at), tensor), at)
@@ -511,9 +525,36 @@ def _python_math(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.C
             keep = low.node("greater_equal" if function == "max" else "less_equal", (result, other), at)
             result = low.node("cond", (keep, result, other), at)
         return result
-    kind = "int" if all(low.tensor(a, at).kind != "float" for a in flat) and function in ("max", "min", "abs", "prod") else "float"
+    kind = (
+        "int"
+        if all(low.tensor(a, at).kind != "float" for a in flat) and function in ("max", "min", "abs", "prod")
+        else "float"
+    )
     # `math` converts to a Python float: a traced value would not survive it.
     return low.opaque(low.text(at), tuple(map(id, flat)), kind=kind, differentiable=False)  # type: ignore[arg-type]
+
+
+_OPERATORS = {
+    "add": cst.Add, "sub": cst.Subtract, "mul": cst.Multiply, "truediv": cst.Divide, "floordiv": cst.FloorDivide,
+    "mod": cst.Modulo, "pow": cst.Power, "matmul": cst.MatrixMultiply,
+}  # fmt: skip
+
+
+@handles("operator.{add,sub,mul,truediv,floordiv,mod,pow,matmul}")
+def _operator(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    if len(args) != 2:
+        return NotImplemented
+    return binary(low, _OPERATORS[name.rpartition(".")[2]], args[0], args[1], at)
+
+
+@handles("operator.neg")
+def _negate(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    return low.node("negative", args[:1], at) if args else NotImplemented
+
+
+@handles("typing.cast")
+def _typing_cast(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    return args[1] if len(args) > 1 else NotImplemented
 
 
 @handles("builtins.sum")
@@ -525,7 +566,13 @@ def _sum(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) 
         result: Value = argument(args, kwargs, 1, "start") or 0
         for item in items:
             both = isinstance(result, (int, float)) and isinstance(item, (int, float))
-            result = result + item if both else item if result == 0 and not isinstance(result, Node) else low.node("add", (result, item), at)
+            result = (
+                result + item
+                if both
+                else item
+                if result == 0 and not isinstance(result, Node)
+                else low.node("add", (result, item), at)
+            )
         return result
     return low.node("sum", (items,), at)
 
@@ -587,7 +634,7 @@ def _range(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode
 def _zip(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     from wherelint.source.expressions import elements
 
-    columns = [elements(low, a, at) for a in args[:1 if name.endswith("enumerate") else None]]
+    columns = [elements(low, a, at) for a in args[: 1 if name.endswith("enumerate") else None]]
     if name.endswith("enumerate") and columns:
         known = isinstance(args[0], (list, tuple, dict))
         indices = list(range(len(columns[0]))) if known else [low.opaque(low.text(at), kind="int")]

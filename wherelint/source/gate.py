@@ -22,17 +22,19 @@ _SINGULAR = frozenset(
 )
 
 
-def roots(module: Module) -> list[tuple[str, ...]]:
-    """Qualified names of the functions and methods worth lowering, in file order; ``("",)`` is the top level itself."""
+def roots(module: Module, *, everything: bool = False) -> list[tuple[str, ...]]:
+    """Qualified names of the functions and methods worth lowering, in file order (``everything``: of all of them)."""
     found: list[tuple[str, ...]] = []
     combining = _combining(module)
     for statement, _ in module.blocks:
         if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            if statement.name in combining or interesting(statement, module):
+            if everything or statement.name in combining or interesting(statement, module):
                 found.append((statement.name,))
         elif isinstance(statement, ast.ClassDef):
             for item in statement.body:
-                if isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef)) and interesting(item, module):
+                if isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef)) and (
+                    everything or interesting(item, module)
+                ):
                     found.append((statement.name, item.name))
         elif any(isinstance(n, ast.Lambda) for n in ast.walk(statement)) and interesting(statement, module):
             found += [(name,) for name in module.definitions if module.definitions[name].statement is statement]
@@ -75,7 +77,11 @@ def interesting(node: ast.AST, module: Module) -> bool:
             if name in _SELECT:
                 return True
             singular = singular or name in _SINGULAR
-            comparison = comparison or (isinstance(n, ast.Name) and name in module.definitions and isinstance(module.definitions[name].statement, (ast.Assign, ast.AnnAssign)))
+            comparison = comparison or (
+                isinstance(n, ast.Name)
+                and name in module.definitions
+                and isinstance(module.definitions[name].statement, (ast.Assign, ast.AnnAssign))
+            )
         elif isinstance(n, (ast.BinOp, ast.AugAssign)):
             singular = singular or isinstance(n.op, (ast.Div, ast.Pow, ast.Mod, ast.MatMult))
             product = product or isinstance(n.op, ast.Mult)

@@ -35,6 +35,12 @@ def index(low: Lowering, value: Value, slices: Sequence[cst.SubscriptElement], a
         key = parts[0] if len(parts) == 1 else None
         if isinstance(key, (str, int, float, bool)) and key in value:
             return value[key]
+        table = list(value.values())
+        if 0 < len(table) <= 4 and all(isinstance(v, (int, float)) for v in table):
+            result = table[0]  # a table of constants, by a key that is not known: one of them
+            for i, other in enumerate(table[1:]):
+                result = low.choose(low.opaque(low.text(at), (id(value), i), kind="bool", preferred=False), other, result, at)
+            return result
         return low.opaque(low.text(at), id(value))
     if isinstance(value, (Shape, Instance, str)) or value is None:
         return low.opaque(low.text(at), id(value), kind="int" if isinstance(value, Shape) else "float")
@@ -65,11 +71,18 @@ def _tensor_index(low: Lowering, tensor: Node, parts: list[Any], at: cst.CSTNode
     others = [p for p in parts if isinstance(p, (Node, list, Shape, Method))]
     if others:
         return low.node("gather", (tensor,), at, shift=1)
-    if numbers and tensor.op in ("stack", "where", "cond") or (numbers and tensor.op != "leaf") or (numbers and ... in parts):
+    if (
+        (numbers
+        and tensor.op in ("stack", "where", "cond"))
+        or (numbers and tensor.op != "leaf")
+        or (numbers and ... in parts)
+    ):
         return element(low, tensor, numbers[-1], at)
     if numbers:
         name = low.text(at) if len(parts) > 1 else f"{tensor.params['name']}[{numbers[0]}]"
-        return low.opaque(name, ("element", id(tensor), tuple(numbers)), kind=tensor.kind, differentiable=tensor.differentiable)
+        return low.opaque(
+            name, ("element", id(tensor), tuple(numbers)), kind=tensor.kind, differentiable=tensor.differentiable
+        )
     shift = next((s for s in map(_shift, parts) if s), 0)
     return low.node("gather", (tensor,), at, shift=shift) if shift else tensor
 
@@ -105,7 +118,9 @@ def unpack(low: Lowering, value: Value, count: int, at: cst.CSTNode) -> list[Val
     if tensor.op == "leaf":
         name = tensor.params["name"]
         return [
-            low.opaque(f"{name}[{i}]", ("element", id(tensor), (i,)), kind=tensor.kind, differentiable=tensor.differentiable)
+            low.opaque(
+                f"{name}[{i}]", ("element", id(tensor), (i,)), kind=tensor.kind, differentiable=tensor.differentiable
+            )
             for i in range(count)
         ]
     return [low.node("lane", (tensor,), at, index=i) for i in range(count)]
@@ -117,9 +132,9 @@ def where_written(low: Lowering, slices: Sequence[cst.SubscriptElement]) -> Node
     for part in parts:
         if isinstance(part, Node) and part.kind == "bool":
             return part
-    if all(part is ... or part == slice(None) or part is None for part in parts if not isinstance(part, Node)) and not any(
-        isinstance(p, Node) for p in parts
-    ):
+    if all(
+        part is ... or part == slice(None) or part is None for part in parts if not isinstance(part, Node)
+    ) and not any(isinstance(p, Node) for p in parts):
         return const(True)
     first = [True] + [False] * (LANES - 1)
     return const(first)

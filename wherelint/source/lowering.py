@@ -5,18 +5,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import libcst as cst
 
-from wherelint.graph.node import LANES, Kind, Node, const, leaf
+from wherelint.graph.node import LANES, Kind, Node, const, differentiated, leaf, topological
 from wherelint.ops import OPERATIONS, Signature, lookup
 from wherelint.source.module import Block, GiveUp, Module
 from wherelint.source.values import (
-    Class, Dotted, Function, Handler, Instance, Method, Origin, Scope, Shape, Value, nodes_in,
+    Class,
+    Dotted,
+    Function,
+    Handler,
+    Instance,
+    Method,
+    Origin,
+    Scope,
+    Shape,
+    Value,
+    nodes_in,
 )  # fmt: skip
 
 MAX_NODES = 6000
@@ -95,6 +105,11 @@ class Lowering:
         text = self.block.text(node)
         return text if len(text) <= _LABEL else text[: _LABEL - 3] + "..."
 
+    @property
+    def crowded(self) -> bool:
+        """Whether so much was computed already that further calls are better not followed."""
+        return self._count > MAX_NODES // 2
+
     # -- dispatch -------------------------------------------------------------------------------------------------
 
     def expression(self, node: cst.CSTNode) -> Value:
@@ -128,16 +143,25 @@ class Lowering:
         if self._count > MAX_NODES:
             raise GiveUp("it computes more values than the analysis follows")
         operands = tuple(self.tensor(i, at) for i in inputs)
-        made = Node(op, operands, params, kind or _kind(op, operands), self.origin(at), selection, framework, tuple(self.facts))
+        made = Node(
+            op, operands, params, kind or _kind(op, operands), self.origin(at), selection, framework, tuple(self.facts)
+        )
         entry = OPERATIONS.get(op)
-        if selection is not None or (entry is not None and (entry.code is not None or _severs(op))):
+        if selection is not None or (entry is not None and entry.code is not None):
             self.made.append(made)
         return self.stop(made, at) if self.severed and made.kind == "float" else made
 
-    def stop(self, value: Value, at: cst.CSTNode, kind: Kind = "float") -> Node:
+    def stop(self, value: Value, at: cst.CSTNode, kind: Kind = "float", **params: Any) -> Node:
         """The value without its derivative."""
         tensor = self.tensor(value, at)
-        return Node("stop", (tensor,), {}, "bool" if tensor.kind == "bool" else kind, self.origin(at), facts=tuple(self.facts))
+        return Node(
+            "stop",
+            (tensor,),
+            params,
+            "bool" if tensor.kind == "bool" else kind,
+            self.origin(at),
+            facts=tuple(self.facts),
+        )
 
     def opaque(
         self,
@@ -250,8 +274,10 @@ class Lowering:
             operands.append(value)
         framework = name.split(".", 1)[0]
         host = framework == "numpy"
-        made = self.node(signature.op, operands, at, framework=None if host else framework, selection=_selects(signature.op))
-        return self.stop(made, at) if host else made
+        made = self.node(
+            signature.op, operands, at, framework=None if host else framework, selection=_selects(signature.op)
+        )
+        return self.stop(made, at, host=signature.op) if host else made
 
     # -- scopes of effect -----------------------------------------------------------------------------------------
 
@@ -274,16 +300,24 @@ class Lowering:
         """Note that a value escapes, so that its gradient matters."""
         self.sinks += nodes_in(value)
 
+    @staticmethod
+    def reads_gradient(nodes: Iterable[Node]) -> bool:
+        """Whether a derivative with respect to anything reaches one of these values."""
+        roots = [n for n in nodes if n.kind == "float"]
+        return not differentiated(topological(roots)).isdisjoint(roots)
+
     def operation(self, name: str) -> Signature | None:
         return lookup(name)
 
 
 def _selects(op: str) -> str | None:
-    return op if op in ("where", "clip", "maximum", "minimum", "fmax", "fmin", "relu", "relu6") else "clip" if op == "clamp" else None
-
-
-def _severs(op: str) -> bool:
-    return op in ("sign", "floor", "ceil", "round", "trunc")
+    return (
+        op
+        if op in ("where", "clip", "maximum", "minimum", "fmax", "fmin", "relu", "relu6")
+        else "clip"
+        if op == "clamp"
+        else None
+    )
 
 
 def _kind(op: str, operands: tuple[Node, ...]) -> Kind:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
 
 from wherelint.finding import Location
 from wherelint.source.names import canonical, framework_of, imported
+
+
+if TYPE_CHECKING:
+    from wherelint.source.project import Project
 
 
 class GiveUp(Exception):
@@ -85,10 +89,16 @@ class Module:
     filename: str
     text: str
     aliases: Mapping[str, str] = field(default_factory=dict)
+    #: Dotted name of the package that holds the file, "" for a script.
     package: str = ""
+    project: Project | None = None
 
     def __post_init__(self) -> None:
         self.tree = ast.parse(self.text, self.filename)
+        if self.project is None:
+            from wherelint.source.project import Project
+
+            self.package = Project(self).package
         self.lines = _physical_lines(self.text)
         self.imports: dict[str, str] = {}
         self.definitions: dict[str, Definition] = {}
@@ -102,7 +112,13 @@ class Module:
 
     def _note_rule(self, call: ast.Call) -> None:
         """``f.defvjp(fwd, bwd)``, ``f.defjvp(rule)``, ``jax.custom_vjp(f)``."""
-        last = call.func.attr if isinstance(call.func, ast.Attribute) else call.func.id if isinstance(call.func, ast.Name) else ""
+        last = (
+            call.func.attr
+            if isinstance(call.func, ast.Attribute)
+            else call.func.id
+            if isinstance(call.func, ast.Name)
+            else ""
+        )
         role = {"defvjp": "vjp", "defjvp": "jvp", "defjvps": "jvp", "custom_vjp": "primal", "custom_jvp": "primal",
                 "custom_gradient": "primal"}.get(last)  # fmt: skip
         if role is not None:

@@ -66,7 +66,7 @@ def imported(statement: ast.Import | ast.ImportFrom, package: str = "") -> dict[
     parts = package.split(".") if package else []
     base = parts[: len(parts) - statement.level + 1] if statement.level else []
     prefix = ".".join([*base, *([statement.module] if statement.module else [])])
-    if statement.level:
+    if statement.level and not package:
         prefix = "." + prefix  # never mistaken for an installed package
     for alias in statement.names:
         if alias.name != "*":

@@ -9,6 +9,7 @@ import libcst as cst
 
 from wherelint.source.lowering import Frame, Lowering
 from wherelint.source.module import GiveUp, Module
+from wherelint.source.names import framework_of
 from wherelint.source.values import MISSING, Class, Dotted, Function, Instance, Scope, Value
 
 _BUILTINS = frozenset(
@@ -59,8 +60,33 @@ def global_value(low: Lowering, module: Module, name: str) -> Value:
         scope.names[name] = value
         return value
     if name in module.imports:
-        return Dotted(module.imports[name])
+        key = (id(module), name)
+        if key in _resolving:  # two files that re-export from each other
+            return Dotted(module.imports[name])
+        _resolving.add(key)
+        try:
+            return external(low, module, module.imports[name])
+        finally:
+            _resolving.discard(key)
     return MISSING
+
+
+def external(low: Lowering, module: Module, name: str) -> Value:
+    """What a dotted name stands for: a definition in another file of the project, or something outside it."""
+    found = module.project.find(name) if module.project is not None and framework_of(name) is None else None
+    if found is None:
+        return Dotted(name)
+    home, rest = found
+    value = global_value(low, home, rest[0])
+    if value is MISSING or (isinstance(value, Dotted) and len(rest) > 1):
+        return Dotted(".".join([value.name, *rest[1:]])) if isinstance(value, Dotted) else Dotted(name)
+    for part in rest[1:]:
+        if not isinstance(value, Class):
+            return Dotted(name)
+        value = member(value, part)
+        if value is MISSING:
+            return Dotted(name)
+    return value
 
 
 def _define(low: Lowering, module: Module, name: str) -> Value:
@@ -74,12 +100,20 @@ def _define(low: Lowering, module: Module, name: str) -> Value:
         return low.opaque(name, differentiable=False)
     if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
         return next(
-            (make_function(low, s, scope, block, "") for s in statements if isinstance(s, cst.FunctionDef) and s.name.value == name),
+            (
+                make_function(low, s, scope, block, "")
+                for s in statements
+                if isinstance(s, cst.FunctionDef) and s.name.value == name
+            ),
             low.opaque(name, differentiable=False),
         )
     if isinstance(statement, ast.ClassDef):
         return next(
-            (make_class(low, s, scope, block) for s in statements if isinstance(s, cst.ClassDef) and s.name.value == name),
+            (
+                make_class(low, s, scope, block)
+                for s in statements
+                if isinstance(s, cst.ClassDef) and s.name.value == name
+            ),
             low.opaque(name, differentiable=False),
         )
     low.frames.append(Frame(scope, "", block, len(low.facts)))
@@ -93,7 +127,9 @@ def _define(low: Lowering, module: Module, name: str) -> Value:
     return scope.names.get(name, low.opaque(name, differentiable=False))
 
 
-def make_function(low: Lowering, node: cst.FunctionDef, scope: Scope, block: Any, prefix: str, owner: Class | None = None) -> Value:
+def make_function(
+    low: Lowering, node: cst.FunctionDef, scope: Scope, block: Any, prefix: str, owner: Class | None = None
+) -> Value:
     """A function object, its decorators applied."""
     name = f"{prefix}.{node.name.value}" if prefix else node.name.value
     function = Function(node, scope, block, name, owner)

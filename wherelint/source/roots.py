@@ -112,4 +112,4 @@ def flowing_back(sinks: Sequence[Node]) -> set[Node]:
     return live
 
 
-__all__ = ["GiveUp", "Program", "Instance", "Scope", "ast", "flowing_back", "programs"]
+__all__ = ["GiveUp", "Instance", "Program", "Scope", "ast", "flowing_back", "programs"]

@@ -12,7 +12,7 @@ from wherelint.source import attributes, indexing
 from wherelint.source.expressions import _BINARY, binary, elements
 from wherelint.source.lowering import STATEMENTS, Frame, Lowering
 from wherelint.source.names import imported
-from wherelint.source.resolve import NO_GRAD, make_class, make_function
+from wherelint.source.resolve import NO_GRAD, external, make_class, make_function
 from wherelint.source.values import Dotted, Function, Instance, Scope, Value
 
 MAX_UNROLL = 4
@@ -41,14 +41,18 @@ def _annotated(low: Lowering, node: cst.AnnAssign) -> bool:
         # A field without a default: `sigma: float` of a dataclass, a NamedTuple or a module.
         name = node.target.value
         kind = annotation_kind(node.annotation.annotation)
-        low.frame.scope.names[name] = low.opaque(
-            f"self.{name}", (id(low.frame.owner), name), kind=kind or "float", differentiable=kind != "static"
-        ) if kind != "static" else low.opaque(f"self.{name}", (id(low.frame.owner), name), differentiable=False)
+        low.frame.scope.names[name] = (
+            low.opaque(
+                f"self.{name}", (id(low.frame.owner), name), kind=kind or "float", differentiable=kind != "static"
+            )
+            if kind != "static"
+            else low.opaque(f"self.{name}", (id(low.frame.owner), name), differentiable=False)
+        )
     return False
 
 
 def annotation_kind(annotation: cst.BaseExpression) -> Any:
-    """"int", "bool", "static" or None (a float, or not known) for an annotation."""
+    """ "int", "bool", "static" or None (a float, or not known) for an annotation."""
     if isinstance(annotation, cst.Name):
         return {"int": "int", "bool": "bool", "str": "static", "Callable": "static"}.get(annotation.value)
     if isinstance(annotation, cst.SimpleString):
@@ -66,7 +70,9 @@ def annotation_kind(annotation: cst.BaseExpression) -> Any:
         if name == "Optional" and len(annotation.slice) == 1 and isinstance(annotation.slice[0].slice, cst.Index):
             return annotation_kind(annotation.slice[0].slice.value)
     if isinstance(annotation, cst.Attribute):
-        return {"LongTensor": "int", "IntTensor": "int", "BoolTensor": "bool", "Callable": "static"}.get(annotation.attr.value)
+        return {"LongTensor": "int", "IntTensor": "int", "BoolTensor": "bool", "Callable": "static"}.get(
+            annotation.attr.value
+        )
     return None
 
 
@@ -160,7 +166,9 @@ def _if(low: Lowering, node: cst.If) -> bool:
     # A ladder of `elif`s nests as deep as it is long; beyond some rungs the rest cannot matter to one selection.
     test = low.condition(low.expression(node.test), node.test)
     otherwise = node.orelse
-    rest: list[cst.CSTNode] = [] if otherwise is None else [otherwise] if isinstance(otherwise, cst.If) else list(otherwise.body.body)
+    rest: list[cst.CSTNode] = (
+        [] if otherwise is None else [otherwise] if isinstance(otherwise, cst.If) else list(otherwise.body.body)
+    )
     if isinstance(test, bool):
         return low.run(list(node.body.body) if test else rest)
     scope = low.frame.scope
@@ -191,7 +199,9 @@ def _if(low: Lowering, node: cst.If) -> bool:
     return False
 
 
-def _merge(low: Lowering, test: Node | bool, a: dict[str, Value], b: dict[str, Value], at: cst.CSTNode) -> dict[str, Value]:
+def _merge(
+    low: Lowering, test: Node | bool, a: dict[str, Value], b: dict[str, Value], at: cst.CSTNode
+) -> dict[str, Value]:
     merged = dict(b)
     for name, value in a.items():
         if name not in b:
@@ -315,7 +325,11 @@ def _match(low: Lowering, node: cst.Match) -> bool:
     scope.names = before
     for taken, names in reversed(arms):
         scope.names = _merge(low, taken, names, scope.names, node)
-    return bool(ends) and all(ends) and any(isinstance(c.pattern, cst.MatchAs) and c.pattern.pattern is None for c in node.cases)
+    return (
+        bool(ends)
+        and all(ends)
+        and any(isinstance(c.pattern, cst.MatchAs) and c.pattern.pattern is None for c in node.cases)
+    )
 
 
 def _captures(pattern: cst.CSTNode) -> list[str]:
@@ -345,8 +359,9 @@ def _class(low: Lowering, node: cst.ClassDef) -> bool:
 def _import(low: Lowering, node: cst.Import | cst.ImportFrom) -> bool:
     statement = ast.parse(low.block.tree.code_for_node(node).strip()).body[0]
     assert isinstance(statement, (ast.Import, ast.ImportFrom))
-    for local, name in low.module.resolve(imported(statement, low.module.package)).items():
-        low.frame.scope.names[local] = Dotted(name)
+    module = low.frame.scope.module
+    for local, name in module.resolve(imported(statement, module.package)).items():
+        low.frame.scope.names[local] = external(low, module, name)
     return False
 
 
@@ -364,4 +379,4 @@ STATEMENTS.update({
     cst.ImportFrom: _import, cst.Del: _delete,
 })  # fmt: skip
 
-__all__ = ["Frame", "Scope", "annotation_kind", "assign", "attributes", "_BINARY"]
+__all__ = ["_BINARY", "Frame", "Scope", "annotation_kind", "assign", "attributes"]

@@ -120,7 +120,13 @@ def _while_loop(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CS
     if body is None:
         return NotImplemented
     if name.startswith("tensorflow"):
-        return invoke(low, body, [any_step(low, v, at) for v in initial] if isinstance(initial, (list, tuple)) else [initial], {}, at)
+        return invoke(
+            low,
+            body,
+            [any_step(low, v, at) for v in initial] if isinstance(initial, (list, tuple)) else [initial],
+            {},
+            at,
+        )
     with low.without_gradient():  # JAX refuses to transpose a loop of unknown length
         return invoke(low, body, [any_step(low, initial, at)], {}, at)
 
@@ -155,7 +161,9 @@ def mapped(low: Lowering, function: Value, trees: list[Value], at: cst.CSTNode, 
     first = trees[0]
     if descend and isinstance(first, (list, tuple)) and len(first) <= 8:
         if all(isinstance(t, (list, tuple)) and len(t) == len(first) for t in trees):
-            return type(first)(mapped(low, function, [t[i] for t in trees], at, descend=True) for i in range(len(first)))
+            return type(first)(
+                mapped(low, function, [t[i] for t in trees], at, descend=True) for i in range(len(first))
+            )
     if descend and isinstance(first, dict) and all(isinstance(t, dict) and t.keys() == first.keys() for t in trees):
         return {k: mapped(low, function, [t[k] for t in trees], at, descend=True) for k in first}
     return invoke(low, function, trees, {}, at)

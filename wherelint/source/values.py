@@ -156,17 +156,15 @@ class Shape:
     of: str
 
 
-def nodes_in(value: Value) -> Iterator[Node]:
-    """Every graph node inside a value."""
-    if isinstance(value, Node):
-        yield value
-    elif isinstance(value, (tuple, list)):
-        for item in value:
-            yield from nodes_in(item)
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from nodes_in(item)
-    elif isinstance(value, Instance):
-        for item in value.attributes.values():
-            if not isinstance(item, Instance):
-                yield from nodes_in(item)
+def nodes_in(*values: Value) -> Iterator[Node]:
+    """Every graph node inside some values."""
+    todo = list(values)
+    seen: set[int] = set()
+    while todo:
+        value = todo.pop(0)
+        if isinstance(value, Node):
+            yield value
+        elif isinstance(value, (tuple, list, dict, Instance)) and id(value) not in seen:
+            seen.add(id(value))  # objects refer to each other
+            items = value.attributes if isinstance(value, Instance) else value
+            todo[:0] = items.values() if isinstance(items, dict) else items

@@ -1,0 +1,60 @@
+"""The project around the file being checked: which of its own files an import means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from wherelint.source.module import Module
+
+#: A helper worth following lives in a file of this size at most.
+_MOST_BYTES = 400_000
+
+
+class Project:
+    """Files of the package that the checked file belongs to, read when an import leads to them. Nothing is imported."""
+
+    def __init__(self, module: Module) -> None:
+        path = Path(module.filename).absolute()
+        self._top = path.parent
+        names: list[str] = []
+        while (self._top / "__init__.py").is_file() and self._top.parent != self._top:
+            names.insert(0, self._top.name)
+            self._top = self._top.parent
+        #: The package of the file itself, "" for a script.
+        self.package = ".".join(names)
+        self._aliases: Mapping[str, str] = module.aliases
+        self._modules: dict[str, Module | None] = {}
+        dotted = ".".join([*names, *([] if path.stem == "__init__" else [path.stem])])
+        self._modules[dotted] = module
+        module.project = self
+
+    def find(self, name: str) -> tuple[Module, list[str]] | None:
+        """The file that defines a dotted name, and what is left of the name inside that file."""
+        parts = name.split(".")
+        if self.package and parts[0] != self.package.split(".", 1)[0]:
+            return None
+        if self._load(name) is not None:
+            return None  # a module of the project, not something inside one
+        for length in range(len(parts) - 1, 0, -1):
+            module = self._load(".".join(parts[:length]))
+            if module is not None:
+                return module, parts[length:]
+        return None
+
+    def _load(self, dotted: str) -> Module | None:
+        if dotted not in self._modules:
+            self._modules[dotted] = None  # a cycle of imports sees no file yet
+            self._modules[dotted] = self._read(dotted)
+        return self._modules[dotted]
+
+    def _read(self, dotted: str) -> Module | None:
+        stem = self._top.joinpath(*dotted.split("."))
+        for path, package in ((stem.with_suffix(".py"), dotted.rpartition(".")[0]), (stem / "__init__.py", dotted)):
+            try:
+                if not path.is_file() or path.stat().st_size > _MOST_BYTES:
+                    continue
+                return Module(str(path), path.read_text("utf-8"), self._aliases, package, self)
+            except (OSError, SyntaxError, ValueError, RecursionError):
+                return None  # a helper that cannot be read is a call that cannot be followed
+        return None
