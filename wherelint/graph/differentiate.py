@@ -86,8 +86,9 @@ def _pull_back(
     if op == "lane":
         return [_scatter_lane(0, ct, dead, node.params["index"], operands[0].shape, symbolic)]
     if op == "gather":
-        shift = node.params["shift"]
-        return [(0, np.roll(ct, shift, axis=1), None if dead is None else np.roll(dead, shift, axis=1))]
+        return [_scatter_gathered(node.params["index"], ct, dead, operands[0].shape)]
+    if op == "custom":
+        return [(i, ct, dead) for i in range(1, len(operands)) if node.inputs[i].kind == "float"]
     if op == "compress":
         return [_scatter_kept(truth(operands[0]), ct, dead, symbolic)]
     if op == "stack":
@@ -159,6 +160,21 @@ def _scatter_lane(
         gone = np.full(full.shape, kills)
         gone[:, index] = False if dead is None else dead.all(axis=1)
     return (i, full, gone)
+
+
+def _scatter_gathered(
+    index: tuple[int, ...], ct: Array, dead: Dead, shape: tuple[int, ...]
+) -> tuple[int, Array, Dead]:
+    if shape[1] == 1:
+        return (0, ct, dead)
+    if dead is not None:
+        ct = np.where(dead, ct.dtype.type(0), ct)
+    full = np.zeros((ct.shape[0], LANES), ct.dtype)
+    gone = np.ones(full.shape, np.bool_)
+    for lane_out, lane_in in enumerate(index):
+        full[:, lane_in] += ct[:, lane_out % ct.shape[1]]
+        gone[:, lane_in] &= False if dead is None else dead[:, lane_out % dead.shape[1]]
+    return (0, full, gone)
 
 
 def _scatter_kept(mask: Array, ct: Array, dead: Dead, symbolic: bool) -> tuple[int, Array, Dead]:

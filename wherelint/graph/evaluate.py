@@ -39,10 +39,12 @@ def _forward(node: Node, operands: list[Array], dtype: Any) -> Array:
     if op == "stack":
         picked = [lane(operands[i % len(operands)], i) for i in range(LANES)]
         return np.concatenate(np.broadcast_arrays(*picked), axis=1)
+    if op == "custom":
+        return operands[0]
     if op == "pick":
         return operands[node.params["index"]]
     if op == "gather":
-        return np.roll(operands[0], -node.params["shift"], axis=1)
+        return operands[0] if operands[0].shape[1] == 1 else operands[0][:, node.params["index"]]
     if op == "compress":
         return compress(truth(operands[0]), operands[1])
     if op == "where":

@@ -12,7 +12,8 @@ cond       a lazy choice (Python ``if``, ``lax.cond``): the arm not taken contri
 lane       one element, ``x[..., k]``
 stack      lane i is taken from operand i: ``array([a, b])``
 pick       one operand of several: ``array([a, b])[k]``
-gather     the elements in another order: ``x[indices]``, ``x[1:]``
+gather     some of the elements, in another order: ``x[indices]``, ``x[1:]``; the others receive no cotangent
+custom     the value of a function with a derivative of its own; that derivative is taken to be finite
 compress   the elements where a mask holds, ``x[mask]``; a dropped lane repeats one that was kept
 where      a selection: both arms are computed and differentiated
 ========== ===================================================================================================
@@ -30,6 +31,9 @@ from wherelint.ops import Array
 
 #: How many elements an array has in the model: enough for a quaternion, and for constant masks to differ.
 LANES = 4
+
+#: The lanes one place on: what an index that is not known reads.
+ROLLED = (*range(1, LANES), 0)
 
 Kind = Literal["float", "int", "bool"]
 
@@ -115,7 +119,7 @@ def leaves(*roots: Node) -> list[Node]:
 
 
 #: Operands through which no derivative flows, by operation.
-_SEVERED: dict[str, tuple[int, ...]] = {"stop": (0,), "where": (0,), "cond": (0,), "compress": (0,)}
+_SEVERED: dict[str, tuple[int, ...]] = {"stop": (0,), "where": (0,), "cond": (0,), "compress": (0,), "custom": (0,)}
 
 
 def differentiable_inputs(node: Node) -> tuple[int, ...]:

@@ -57,7 +57,8 @@ class Pool:
         if leaf.kind == "bool":
             return (0.0, 1.0)
         if leaf.kind == "int":
-            return self._integers
+            least = leaf.params.get("least")
+            return self._integers if least is None else tuple(v for v in self._integers if v >= least)
         return (*self._floats, float("nan"), float("inf"), float("-inf")) if leaf in self._missing else self._floats
 
 
@@ -163,6 +164,7 @@ def departures(base: Inputs, movable: Sequence[Node], pool: Pool, *, thorough: b
     rows += _single_moves(base, movable, pool)
     floats = [leaf for leaf in movable if leaf.kind == "float"]
     rows += [{leaf: np.repeat(base[leaf][:, :1], LANES, axis=1)} for leaf in floats]  # one constant array
+    rows += [{leaf: np.eye(1, LANES, k, np.float32)} for leaf in floats for k in (0, LANES - 1)]  # a unit quaternion
     if len(movable) > 1:
         rows.append({leaf: np.repeat(base[leaf][:, :1], LANES, axis=1) for leaf in floats})
         for value in _SIMPLE[:6]:

@@ -61,6 +61,7 @@ class Search:
     def __init__(self, root: Node, framework: str) -> None:
         self.root = root
         self.framework = framework
+        self.facts = root.facts
         self.order = topological([root, *root.facts])
         self.wanted = differentiated(self.order)
         self.leaves = [n for n in self.order if n.op == "leaf"]
@@ -73,8 +74,7 @@ class Search:
         """Every hazard whose zero the root makes; ``simplest`` makes a witness fit to print."""
         if self.root not in self.wanted or not any(n.op == "leaf" and n in self.wanted for n in self.order):
             return []
-        starts = bases(self.leaves, self.root.facts, self.pool, self._benign, _BASES)
-        self._starts = starts
+        starts = self._begin()
         if starts and self._condition():
             values = evaluate(self.order, starts[0])
             self._base_condition = truth(_at(values[self._condition()[0]], 0))
@@ -95,6 +95,20 @@ class Search:
                             found[hazard.op] = hazard
         return list(found.values())
 
+    def _begin(self) -> list[Inputs]:
+        """Benign points from which the search departs."""
+        starts = bases(self.leaves, self.facts, self.pool, self._benign, _BASES)
+        if not starts and self.facts:
+            # A predicate that nothing satisfies was not understood (a shape, a library's own check): do without it.
+            alone = {f: bases(self.leaves, [f], self.pool, lambda i, f=f: self._holds(i, f), 1) for f in self.facts}  # type: ignore[misc]
+            self.facts = tuple(f for f in self.facts if alone[f])
+            starts = bases(self.leaves, self.facts, self.pool, self._benign, _BASES)
+        self._starts = starts
+        return starts
+
+    def _holds(self, inputs: Inputs, fact: Node) -> Array:
+        return _rows(truth(evaluate(topological([fact]), inputs)[fact])).astype(np.float64)
+
     def shows(self, hazard: Hazard) -> bool:
         """Whether the hazard's witness is one under this search's framework too."""
         return bool(self._run(hazard.inputs).witness.any())
@@ -102,7 +116,7 @@ class Search:
     def admitted(self) -> list[Hazard]:
         """Operations that the guard selects exactly at its own boundary, where their true derivative is not finite."""
         condition = self._condition()
-        starts = bases(self.leaves, self.root.facts, self.pool, self._benign, 1)
+        starts = self._begin()[:1]
         if not condition or not starts or self.root not in self.wanted:
             return []
         run = self._run(departures(starts[0], self._guard()[:_MOST_MOVABLE], self.pool, thorough=True, joint=2))
@@ -169,7 +183,7 @@ class Search:
 
     def _allowed(self, values: Values) -> Array:
         allowed = np.ones(self._probes(values), np.bool_)
-        for fact in self.root.facts:
+        for fact in self.facts:
             allowed = allowed & _rows(truth(values[fact]))
         return allowed
 

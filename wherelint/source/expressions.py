@@ -10,12 +10,12 @@ from typing import Any
 
 import libcst as cst
 
-from wherelint.graph.node import LANES, Node
+from wherelint.graph.node import LANES, ROLLED, Node
 from wherelint.source import attributes, indexing
 from wherelint.source.calls import call
 from wherelint.source.lowering import EXPRESSIONS, Lowering
 from wherelint.source.resolve import lookup_name
-from wherelint.source.values import Dotted, Function, Scope, Shape, Value
+from wherelint.source.values import Dotted, Function, Method, Scope, Value
 
 MAX_UNROLL = 8
 
@@ -113,7 +113,7 @@ def binary(low: Lowering, kind: type, a: Value, b: Value, at: cst.CSTNode) -> Va
         return low.opaque(low.text(at), (id(x), id(y)), kind="int")
     if op == "subtract" and x.op not in ("const",) and view_of(x) is view_of(y):
         # `x[:, None] - x[None, :]`, `x[1:] - x[:-1]`: the difference of different elements.
-        y = low.node("gather", (y,), at, shift=1)
+        y = low.node("gather", (y,), at, index=ROLLED)
     if op == "multiply":
         return multiply(low, x, y, at)
     return low.node(op, (x, y), at)
@@ -251,10 +251,10 @@ def _compare(low: Lowering, kind: type, a: Value, b: Value, at: cst.CSTNode) -> 
             f"{_label(low, a, at)} is None" if b is None else low.text(at), id(a), kind="bool", preferred=False
         )
         return low.negation(truth, at) if kind is cst.IsNot else truth
-    if op is not None and all(isinstance(v, (Node, Shape, *number, list, tuple)) for v in (a, b)):
+    if op is not None and all(isinstance(v, (Node, Method, *number)) for v in (a, b)):
         x, y = low.tensor(a, at), low.tensor(b, at)
         if op == "equal" and view_of(x) is view_of(y) and x.op != "const":
-            y = low.node("gather", (y,), at, shift=1)
+            y = low.node("gather", (y,), at, index=ROLLED)
         return low.node(op, (x, y), at)
     return low.opaque(low.text(at), (id(a), id(b)), kind="bool")
 
@@ -343,7 +343,7 @@ def elements(low: Lowering, value: Value, at: cst.CSTNode) -> list[Value]:
     if isinstance(value, (list, tuple)) and len(value) <= MAX_UNROLL:
         return list(value)
     if isinstance(value, (list, tuple)):
-        return [low.node("gather", (list(value[:LANES]),), at, shift=0)]
+        return [low.node("gather", (list(value[:LANES]),), at, index=tuple(range(LANES)))]
     tensor = low.tensor(value, at)
     if tensor.op == "leaf":
         return [

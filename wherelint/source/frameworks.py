@@ -7,7 +7,7 @@ from collections.abc import Callable
 import libcst as cst
 import numpy as np
 
-from wherelint.graph.node import LANES, Node, const
+from wherelint.graph.node import LANES, ROLLED, Node, const
 from wherelint.ops import Signature
 from wherelint.source import indexing
 from wherelint.source.attributes import FINFO
@@ -202,7 +202,7 @@ def _masked_fill(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.C
 @handles("{jax.numpy,numpy,jax.lax,torch,tensorflow}.{take,gather,index_select,take_along_axis,take_along_dim,roll,"
          "flip,fliplr,flipud,gather_nd,dynamic_slice,dynamic_index_in_dim,rev}")  # fmt: skip
 def _gather(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
-    return low.node("gather", (args[0],), at, shift=1) if args else NotImplemented
+    return low.node("gather", (args[0],), at, index=ROLLED) if args else NotImplemented
 
 
 # -- constants and casts -----------------------------------------------------------------------------------------------
@@ -427,7 +427,7 @@ def _masked_select(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, a
 
 @method("gather", "index_select", "take", "roll", "flip", "take_along_dim")
 def _gather_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
-    return low.node("gather", (receiver,), at, shift=1) if isinstance(receiver, Node) else NotImplemented
+    return low.node("gather", (receiver,), at, index=ROLLED) if isinstance(receiver, Node) else NotImplemented
 
 
 @method("new_zeros", "new_empty")
@@ -465,7 +465,7 @@ def _size_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at:
 def _shape_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     if not isinstance(receiver, Node):
         return NotImplemented
-    return low.opaque(low.text(at), kind="int") if args else Shape(low.text(at))
+    return low.size(low.text(at)) if args else Shape(low.text(at))
 
 
 @method("set", "add", "multiply", "mul", "divide", "power", "min", "max", "get", "apply")
@@ -582,7 +582,7 @@ def _python_query(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.
     if name.endswith("len"):
         if args and isinstance(args[0], (list, tuple, dict, str)):
             return len(args[0])
-        return low.opaque(low.text(at), kind="int")
+        return low.size(low.text(at))
     return low.opaque(low.text(at), tuple(map(id, args)), kind="bool")
 
 

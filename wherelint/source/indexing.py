@@ -7,7 +7,7 @@ from typing import Any
 
 import libcst as cst
 
-from wherelint.graph.node import LANES, Node, const
+from wherelint.graph.node import LANES, ROLLED, Node, const
 from wherelint.source.lowering import Lowering
 from wherelint.source.values import Dotted, Instance, Method, Shape, Value
 
@@ -43,7 +43,7 @@ def index(low: Lowering, value: Value, slices: Sequence[cst.SubscriptElement], a
             return result
         return low.opaque(low.text(at), id(value))
     if isinstance(value, (Shape, Instance, str)) or value is None:
-        return low.opaque(low.text(at), id(value), kind="int" if isinstance(value, Shape) else "float")
+        return low.size(low.text(at)) if isinstance(value, Shape) else low.opaque(low.text(at), id(value))
     tensor = low.tensor(value, at)
     if tensor.kind == "bool" and tensor.op == "leaf":
         return tensor
@@ -70,7 +70,7 @@ def _tensor_index(low: Lowering, tensor: Node, parts: list[Any], at: cst.CSTNode
     numbers = [p for p in parts if isinstance(p, int) and not isinstance(p, bool)]
     others = [p for p in parts if isinstance(p, (Node, list, Shape, Method))]
     if others:
-        return low.node("gather", (tensor,), at, shift=1)
+        return low.node("gather", (tensor,), at, index=ROLLED)
     if (
         (numbers
         and tensor.op in ("stack", "where", "cond"))
@@ -83,20 +83,24 @@ def _tensor_index(low: Lowering, tensor: Node, parts: list[Any], at: cst.CSTNode
         return low.opaque(
             name, ("element", id(tensor), tuple(numbers)), kind=tensor.kind, differentiable=tensor.differentiable
         )
-    shift = next((s for s in map(_shift, parts) if s), 0)
-    return low.node("gather", (tensor,), at, shift=shift) if shift else tensor
+    index = next((i for i in map(_sliced, parts) if i is not None), None)
+    return tensor if index is None else low.node("gather", (tensor,), at, index=index)
 
 
 def _is_unknown_slice(part: Any) -> bool:
     return isinstance(part, tuple) and len(part) == 2 and part[0] is _SLICE
 
 
-def _shift(part: Any) -> int:
-    """How far a slice moves the elements: ``x[1:]`` is not ``x[:-1]``."""
-    if isinstance(part, slice):
-        start = part.start or 0
-        return (start % LANES or 2) if start else 0
-    return 2 if _is_unknown_slice(part) and part[1] is not None else 0
+def _sliced(part: Any) -> tuple[int, ...] | None:
+    """The lanes that a slice reads, repeated to fill the model; None where it reads them as they are."""
+    if _is_unknown_slice(part):
+        return ROLLED if part[1] is not None else None
+    if not isinstance(part, slice) or part == slice(None):
+        return None
+    read = list(range(LANES))[part]
+    if part.start and not read:
+        read = list(ROLLED)  # a slice beyond what the model holds
+    return tuple(read[i % len(read)] for i in range(LANES)) if read and read != list(range(LANES)) else None
 
 
 def element(low: Lowering, tensor: Node, position: int, at: cst.CSTNode) -> Node:
@@ -113,7 +117,7 @@ def unpack(low: Lowering, value: Value, count: int, at: cst.CSTNode) -> list[Val
     if isinstance(value, (list, tuple)):
         return list(value[:count]) + [low.opaque(low.text(at), (id(value), i)) for i in range(len(value), count)]
     if isinstance(value, Shape):
-        return [low.opaque(f"{value.of}[{i}]", kind="int") for i in range(count)]
+        return [low.size(f"{value.of}[{i}]") for i in range(count)]
     tensor = low.tensor(value, at)
     if tensor.op == "leaf":
         name = tensor.params["name"]

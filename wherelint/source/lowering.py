@@ -183,6 +183,12 @@ class Lowering:
             self._leaves[key] = node
         return self._leaves[key]
 
+    def size(self, text: str) -> Node:
+        """A length: of an array without elements nothing is differentiated, so it is at least 1."""
+        made = self.opaque(text, "size", kind="int")
+        made.params["least"] = 1
+        return made
+
     def tensor(self, value: Value, at: cst.CSTNode) -> Node:
         """Any value as a node."""
         if isinstance(value, Node):
@@ -200,7 +206,7 @@ class Lowering:
         if isinstance(value, Method):
             return self.opaque(value.text, id(value.receiver), kind="int" if value.name == "size" else "float")
         if isinstance(value, Shape):
-            return self.opaque(value.of, kind="int")
+            return self.size(value.of)
         if isinstance(value, Instance):
             return self.opaque(value.name, id(value))
         if isinstance(value, Dotted):
