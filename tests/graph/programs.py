@@ -1,0 +1,65 @@
+"""Small programs, built as graphs without any source."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from wherelint.graph.differentiate import Backward, backward
+from wherelint.graph.evaluate import Values, evaluate
+from wherelint.graph.node import LANES, Node, const, differentiated, leaf, topological
+from wherelint.graph.search import Hazard, Search
+
+_TESTS = frozenset({"less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "isnan", "isfinite"})
+_LOGICAL = frozenset({"logical_and", "logical_or", "logical_not"})
+
+
+def op(name: str, *inputs: Any, selection: str | None = None, facts: tuple[Node, ...] = (), **params: Any) -> Node:
+    """An operation; numbers become constants."""
+    operands = tuple(i if isinstance(i, Node) else const(i) for i in inputs)
+    kind = "bool" if name in _TESTS | _LOGICAL else "float"
+    return Node(name, operands, params, kind, selection=selection, facts=facts)
+
+
+def where(condition: Node, a: Any, b: Any, facts: tuple[Node, ...] = ()) -> Node:
+    return op("where", condition, a, b, selection="where", facts=facts)
+
+
+def positive(x: Node) -> Node:
+    return op("greater", x, 0.0)
+
+
+def row(*values: float) -> np.ndarray:
+    """One probe: its lanes."""
+    return np.array([values], np.float32)
+
+
+def run(root: Node, inputs: dict[Node, np.ndarray], dtype: Any = np.float32) -> Values:
+    cast = {n: v if v.dtype == np.bool_ else v.astype(dtype) for n, v in inputs.items()}
+    return evaluate(topological([root]), cast, dtype)
+
+
+def reverse(root: Node, values: Values, *, symbolic: bool, framework: str = "jax") -> Backward:
+    order = topological([root])
+    return backward(order, values, root, differentiated(order), framework, symbolic=symbolic)
+
+
+def gradients(root: Node, inputs: dict[Node, np.ndarray], *, framework: str = "jax") -> tuple[Backward, Backward]:
+    """The reverse passes under IEEE and under symbolic-zero arithmetic."""
+    values = run(root, inputs)
+    return tuple(reverse(root, values, symbolic=s, framework=framework) for s in (False, True))
+
+
+def hazards(root: Node, framework: str = "jax") -> list[Hazard]:
+    """What the search reports, fit to print."""
+    search = Search(root, framework)
+    return [search.simplest(h) for h in search.hazards()]
+
+
+def named(hazard: Hazard) -> dict[str, list[float]]:
+    """The witness by the names of the leaves."""
+    return {n.params["name"]: np.broadcast_to(v, (1, LANES))[0].tolist() for n, v in hazard.inputs.items()}
+
+
+__all__ = ["LANES", "Node", "const", "gradients", "hazards", "leaf", "named", "op", "positive", "reverse", "row", "run"]
