@@ -33,11 +33,7 @@ _SPELLINGS = {
 KNOWN: dict[tuple[str, str, str], str] = {
     ("flow", "", "elif_ladder"): "no base takes the second arm of a ladder: its two flags have to differ",
     ("flow", "", "matched"): "no base takes the second case: its two flags have to differ",
-    ("severed", "", "careless_jvp"): "the primal that the rule calls is not followed, so the guard does not move it",
-    ("severed", "", "length"): "an empty array has a length of 0 and no gradient to lose",
     ("tensorflow_forms", "", "product_no_nan"): "multiply_no_nan is not known to be a selection",
-    ("torch_forms", "", "renamed_import"): "the gate looks for the name `where`, not for what a name was imported from",
-    ("torch_forms", "", "filled_in_place"): "`y.masked_fill_(...)` as a statement does not change what `y` is",
 }
 
 
