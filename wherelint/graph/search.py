@@ -19,6 +19,7 @@ CLIPS = frozenset({"clip", "maximum", "minimum", "relu", "relu6", "fmax", "fmin"
 _MOST_MOVABLE = 10
 _BASES = 3
 _TRIES = 6
+_MOST_FLAGS = 8
 #: Steps of one zoom towards the boundary of a guard, and how many zooms reach float64's resolution.
 _ZOOM, _ZOOMS = 32, 10
 _QUOTIENTS = frozenset({"divide", "mod", "fmod", "xdivy", "solve"})
@@ -103,8 +104,15 @@ class Search:
             alone = {f: bases(self.leaves, [f], self.pool, lambda i, f=f: self._holds(i, f), 1) for f in self.facts}  # type: ignore[misc]
             self.facts = tuple(f for f in self.facts if alone[f])
             starts = bases(self.leaves, self.facts, self.pool, self._benign, _BASES)
+        starts += self._other_arms(starts[:1])
         self._starts = starts
         return starts
+
+    def _other_arms(self, starts: list[Inputs]) -> list[Inputs]:
+        """The first start with each flag of the control flow raised alone: every arm of a lazy choice is tried."""
+        flags = [n for n in self.leaves if n.kind == "bool" and n.params.get("value") is None][:_MOST_FLAGS]
+        raised = [{**start, **{f: np.full((1, LANES), f is flag) for f in flags}} for start in starts for flag in flags]
+        return [start for start in raised if len(flags) > 1 and self._benign(start)[0] > 0]
 
     def _holds(self, inputs: Inputs, fact: Node) -> Array:
         return _rows(truth(evaluate(topological([fact]), inputs)[fact])).astype(np.float64)

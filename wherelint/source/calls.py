@@ -47,7 +47,18 @@ def call(low: Lowering, node: cst.Call) -> Value:
             kwargs[argument.keyword.value] = value
         else:
             args.append(value)
-    return invoke(low, function, args, kwargs, node)
+    result = invoke(low, function, args, kwargs, node)
+    if isinstance(function, Method) and function.name.endswith("_") and not function.name.startswith("_"):
+        _rebind(low, node.func, result)
+    return result
+
+
+def _rebind(low: Lowering, function: cst.BaseExpression, result: Value) -> None:
+    """PyTorch's methods with a trailing underscore write to their receiver."""
+    from wherelint.source.statements import assign
+
+    if isinstance(function, cst.Attribute) and isinstance(function.value, (cst.Name, cst.Attribute)):
+        assign(low, function.value, result)
 
 
 def invoke(low: Lowering, function: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
@@ -125,6 +136,8 @@ def operation(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTN
 def inline(low: Lowering, function: Function, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     """Lower the body of a function of the project in place of the call."""
     function.called = True
+    if function.opaque and function.custom_value and function.definition not in low.active:
+        return _with_own_rule(low, function, args, kwargs, at)
     if function.opaque or function.definition in low.active or len(low.frames) > MAX_DEPTH or low.crowded:
         given = [*args, *kwargs.values()]
         for value in given:
@@ -138,6 +151,7 @@ def inline(low: Lowering, function: Function, args: Args, kwargs: Kwargs, at: cs
     bind(low, function, list(args), dict(kwargs), scope)
     low.frames.append(frame)
     low.active.append(function.definition)
+    before = len(low.made)
     try:
         if isinstance(function.definition, cst.Lambda):
             return low.expression(function.definition.body)
@@ -155,6 +169,21 @@ def inline(low: Lowering, function: Function, args: Args, kwargs: Kwargs, at: cs
     finally:
         low.active.pop()
         low.frames.pop()
+        low.inlined.append((function, before, len(low.made)))
+
+
+def _with_own_rule(low: Lowering, function: Function, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    """A ``custom_jvp`` or ``custom_vjp`` function: the value is its body's, the derivative something finite."""
+    function.opaque = False
+    try:
+        with low.without_gradient():
+            result = inline(low, function, args, kwargs, at)
+    finally:
+        function.opaque = True
+    given = list(nodes_in(*args, *kwargs.values()))
+    if isinstance(result, (tuple, list)):
+        return type(result)(low.node("custom", (r, *given), at) if isinstance(r, Node) else r for r in result)
+    return low.node("custom", (result, *given), at) if isinstance(result, (Node, int, float)) else result
 
 
 def _never_differentiated(function: Function) -> int:

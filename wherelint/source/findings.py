@@ -58,9 +58,11 @@ def findings(text: str, filename: str, options: DetectOptions) -> tuple[list[Fin
     seen: dict[tuple[int, int], _Seen] = {}
     asked: dict[tuple[str, int], Finding] = {}
     problems: list[Problem] = []
+    callers = _Callers(module, used)
     for name in gate.roots(module, everything=bool(options.opt_in & _CUTS)):
         try:
             for program in programs(module, name, used, "jax.numpy"):
+                callers.add(name, program)
                 for item in _search(program, used):
                     known = seen.get(item.key)
                     if known is None or (known.hazard.confidence == "low" and item.hazard.confidence == "high"):
@@ -70,9 +72,47 @@ def findings(text: str, filename: str, options: DetectOptions) -> tuple[list[Fin
         except (GiveUp, RecursionError) as error:
             why = str(error) or "it is nested too deeply"
             problems.append(Problem(filename, f"gave up on `{'.'.join(name)}`: {why}", error=False))
+    seen = {key: item for key, item in seen.items() if not _only_severed(item, callers)}
     return [_finding(s, related, filename) for s, related in _one_per_bug(seen.values())] + list(
         asked.values()
     ), problems
+
+
+class _Callers:
+    """How the functions of a file use each other: whether a gradient flows back through a call."""
+
+    def __init__(self, module: Module, used: Sequence[str]) -> None:
+        self._module = module
+        self._used = used
+        self._lowered: set[tuple[str, ...]] = set()
+        self._flows: dict[str, list[bool]] = {}
+
+    def add(self, name: tuple[str, ...], program: Program) -> None:
+        """Take note of the calls that a program inlined."""
+        self._lowered.add(name)
+        for function, flows in program.inlined:
+            self._flows.setdefault(function, []).append(flows)
+
+    def of(self, function: str) -> list[bool]:
+        """For every call of a function in its file: does a gradient flow through it?"""
+        last = function.rpartition(".")[2]
+        for name in gate.referring(self._module, last):
+            if name not in self._lowered:
+                try:
+                    for program in programs(self._module, name, self._used, "jax.numpy"):
+                        self.add(name, program)
+                except (GiveUp, RecursionError):
+                    return []
+        return self._flows.get(function, [])
+
+
+def _only_severed(seen: _Seen, callers: _Callers) -> bool:
+    """Whether a private helper is only ever called where no gradient flows: under ``no_grad``, into ``stop_gradient``."""
+    function = seen.hazard.select.origin.function
+    if function != seen.hazard.op.origin.function or not function.rpartition(".")[2].startswith("_"):
+        return False
+    flows = callers.of(function)
+    return bool(flows) and not any(flows)
 
 
 def _opt_in(program: Program, used: Sequence[str], filename: str, codes: frozenset[str]) -> Iterable[Finding]:

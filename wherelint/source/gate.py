@@ -47,8 +47,8 @@ def _combining(module: Module) -> set[str]:
     selects: set[str] = set()
     singular: set[str] = set()
     for name, definition in module.definitions.items():
-        names = {n.attr if isinstance(n, ast.Attribute) else n.id for n in ast.walk(definition.statement)
-                 if isinstance(n, (ast.Attribute, ast.Name))}  # fmt: skip
+        walk = [n for n in ast.walk(definition.statement) if isinstance(n, (ast.Attribute, ast.Name, ast.alias))]
+        names = {_last(n, module) for n in walk} | {n.id for n in walk if isinstance(n, ast.Name)}
         refers[name] = names & module.definitions.keys() - {name}
         if names & _SELECT:
             selects.add(name)
@@ -68,12 +68,33 @@ def _combining(module: Module) -> set[str]:
     return found
 
 
+def referring(module: Module, name: str) -> list[tuple[str, ...]]:
+    """Functions and methods of the file that mention a name."""
+    found: list[tuple[str, ...]] = []
+    for qualified in roots(module, everything=True):
+        statement: ast.AST = module.definitions[qualified[0]].statement
+        if len(qualified) > 1 and isinstance(statement, ast.ClassDef):
+            statement = next(i for i in statement.body if isinstance(i, ast.FunctionDef | ast.AsyncFunctionDef) and i.name == qualified[1])
+        own = qualified[-1] == name
+        if not own and any(_last(n, module) == name for n in ast.walk(statement) if isinstance(n, ast.Attribute | ast.Name)):
+            found.append(qualified)
+    return found
+
+
+def _last(node: ast.Attribute | ast.Name | ast.alias, module: Module) -> str:
+    """The last component of a name, seen through a renaming import."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    name = node.name if isinstance(node, ast.alias) else module.imports.get(node.id, node.id)
+    return name.rpartition(".")[2]
+
+
 def interesting(node: ast.AST, module: Module) -> bool:
     """Whether a function has something that can make a zero and, for the quiet kinds, something singular too."""
     singular = product = subscript = comparison = False
     for n in ast.walk(node):
-        if isinstance(n, (ast.Attribute, ast.Name)):
-            name = n.attr if isinstance(n, ast.Attribute) else n.id
+        if isinstance(n, (ast.Attribute, ast.Name, ast.alias)):
+            name = _last(n, module)
             if name in _SELECT:
                 return True
             singular = singular or name in _SINGULAR

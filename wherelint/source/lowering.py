@@ -81,6 +81,8 @@ class Lowering:
         #: Every selection and every coded operation, in the order they were written.
         self.made: list[Node] = []
         self.closures: list[Function] = []
+        #: Functions inlined so far, each with the range of ``made`` that its body produced.
+        self.inlined: list[tuple[Function, int, int]] = []
         self.severed = 0
         self.active: list[cst.CSTNode] = []
         self._count = 0
@@ -280,9 +282,10 @@ class Lowering:
             operands.append(value)
         framework = name.split(".", 1)[0]
         host = framework == "numpy"
-        made = self.node(
-            signature.op, operands, at, framework=None if host else framework, selection=_selects(signature.op)
-        )
+        drops: dict[str, Any] = {"selection": _selects(signature.op)}
+        if signature.op == "multiply_no_nan":  # drops x where y is 0
+            drops = {"selection": "multiply", "operand": 0}
+        made = self.node(signature.op, operands, at, framework=None if host else framework, **drops)
         return self.stop(made, at, host=signature.op) if host else made
 
     # -- scopes of effect -----------------------------------------------------------------------------------------

@@ -185,14 +185,14 @@ def _decorator_name(low: Lowering, expression: cst.BaseExpression) -> tuple[str,
 def decorated(low: Lowering, function: Function, decorators: Any, scope: Scope, block: Any) -> Value:
     """Mark functions whose body reverse mode never runs through; every other decorator is transparent."""
     role = scope.module.rules.get(function.name)
-    function.opaque, function.jvp_rule = role is not None, role == "jvp"
+    function.opaque, function.jvp_rule, function.custom_value = role is not None, role == "jvp", role == "primal"
     assert isinstance(function.definition, cst.FunctionDef)
     for name, last in decorators_of(low, function.definition, scope, block):
         if name in CUSTOM_RULES or last in _RULE_SETTERS:
             function.opaque = True
         function.jvp_rule = function.jvp_rule or last == "defjvp"
-        if last in ("custom_jvp", "custom_vjp", "custom_gradient", "filter_custom_vjp", "filter_custom_jvp"):
-            function.opaque = True
+        if last in ("custom_jvp", "custom_vjp", "filter_custom_vjp", "filter_custom_jvp"):
+            function.opaque = function.custom_value = True
     return function
 
 

@@ -26,6 +26,8 @@ class Program:
     made: tuple[Node, ...]
     #: What leaves the function.
     sinks: tuple[Node, ...] = ()
+    #: The functions that were lowered inside, and whether a gradient flows through what they computed.
+    inlined: tuple[tuple[str, bool], ...] = ()
 
 
 def programs(module: Module, name: tuple[str, ...], used: Sequence[str], namespace: str) -> list[Program]:
@@ -62,6 +64,7 @@ def programs(module: Module, name: tuple[str, ...], used: Sequence[str], namespa
 def _lower(low: Lowering, function: Function) -> Program:
     low.sinks.clear()
     low.made.clear()
+    low.inlined.clear()
     low.facts[:] = function.facts
     function_opaque, function.opaque = function.opaque, False
     try:
@@ -80,7 +83,10 @@ def _lower(low: Lowering, function: Function) -> Program:
         function.opaque = function_opaque
     sinks = [*low.sinks, *nodes_in(result)]
     live = flowing_back(sinks)
-    return Program(function.name, tuple(n for n in low.made if n in live), tuple(dict.fromkeys(sinks)))
+    inlined = tuple(
+        (f.name, any(n in live for n in low.made[a:b])) for f, a, b in low.inlined if f is not function and b > a
+    )
+    return Program(function.name, tuple(n for n in low.made if n in live), tuple(dict.fromkeys(sinks)), inlined)
 
 
 def _is_static(function: Function) -> bool:

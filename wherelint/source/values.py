@@ -75,6 +75,8 @@ class Function:
     called: bool = False
     #: True where reverse mode does not run through the body: custom rules, ``autograd.Function``.
     opaque: bool = False
+    #: True for a primal: it may be lowered for its value all the same.
+    custom_value: bool = False
     #: True for the rule of a ``custom_jvp`` function: it is transposed, with its last parameter as the variable.
     jvp_rule: bool = False
     #: Predicates that held where it was defined.
