@@ -1,0 +1,162 @@
+"""The index of a file: what it defines and imports, and where every node stands, in any kind of text."""
+
+from __future__ import annotations
+
+import textwrap
+
+import libcst as cst
+import pytest
+
+from wherelint.finding import Finding
+from wherelint.source import DetectOptions, detect
+from wherelint.source.module import GiveUp, Module
+
+UNSAFE = "def f(x):\n    return jnp.where(x > 0, jnp.sqrt(x), 0.0)\n"
+IMPORT = "import jax.numpy as jnp\n"
+
+
+def findings(text: str) -> list[Finding]:
+    found, problems = detect(text, "a.py", DetectOptions())
+    assert problems == []
+    return found
+
+
+def marked(text: str, finding: Finding) -> str:
+    """The text between the places of a finding, with rows as Python counts them."""
+    rows = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    start, end = finding.location, finding.end_location
+    if start.row == end.row:
+        return rows[start.row - 1][start.column - 1 : end.column - 1]
+    inner = rows[start.row : end.row - 1]
+    return "\n".join([rows[start.row - 1][start.column - 1 :], *inner, rows[end.row - 1][: end.column - 1]])
+
+
+def indent(text: str, by: str = "    ") -> str:
+    return textwrap.indent(text, by)
+
+
+TEXTS = {
+    "plain": IMPORT + UNSAFE,
+    "no newline at the end": IMPORT + UNSAFE.rstrip("\n"),
+    "blank lines": IMPORT + "\n\n\n" + UNSAFE,
+    "CRLF": (IMPORT + "\n" + UNSAFE).replace("\n", "\r\n"),
+    "CR": (IMPORT + "\n" + UNSAFE).replace("\n", "\r"),
+    "mixed newlines": IMPORT + "\r\n" + UNSAFE.replace("\n", "\r\n") + "x = 1\r",
+    "tabs": IMPORT + UNSAFE.replace("    ", "\t"),
+    "form feed between": IMPORT + "\f\n" + UNSAFE,
+    "form feed before def": IMPORT + "\f" + UNSAFE,
+    "form feed in a comment": IMPORT + "# a\fb\n" + UNSAFE,
+    "line separators in a string": IMPORT + 's = "\u2028 \x85 \x0b"\n' + UNSAFE,
+    "continuation": IMPORT + "y = 1 + \\\n    2\n" + UNSAFE,
+    "triple quotes": IMPORT + 's = """\ndef f(x):\n"""\n' + UNSAFE,
+    "decorated": IMPORT + "import jax\n@jax.jit\n@jax.named_call\n" + UNSAFE,
+    "under if": IMPORT + "if True:\n" + indent(UNSAFE),
+    "under else": IMPORT + "if False:\n    pass\nelse:\n" + indent(UNSAFE),
+    "under elif": IMPORT + "if False:\n    pass\nelif True:\n" + indent(UNSAFE),
+    "under if with a comment": IMPORT + "if True:\n# outdented\n" + indent(UNSAFE),
+    "under if with tabs": IMPORT + "if True:\n" + indent(UNSAFE.replace("    ", "\t"), "\t"),
+    "under if and if": IMPORT + "if True:\n    if True:\n" + indent(UNSAFE, " " * 8),
+    "under try": "try:\n    import jax.numpy as jnp\n" + indent(UNSAFE) + "except ImportError:\n    pass\n",
+    "under except": "try:\n    import jax.numpy as jnp\nexcept ImportError:\n" + indent(UNSAFE),
+    "under finally": IMPORT + "try:\n    pass\nfinally:\n" + indent(UNSAFE),
+    "under with": IMPORT + "with open('a'):\n" + indent(UNSAFE),
+    "under if, with a string at column 1": IMPORT
+    + 'if True:\n    def f(x):\n        """\na\n        """\n        return jnp.where(x > 0, jnp.sqrt(x), 0.0)\n',
+    "one line": IMPORT + "f = lambda x: jnp.where(x > 0, jnp.sqrt(x), 0.0)\n",
+    "after a semicolon": IMPORT + "a = 1; f = lambda x: jnp.where(x > 0, jnp.sqrt(x), 0.0)\n",
+    "def on one line": IMPORT + "def f(x): return jnp.where(x > 0, jnp.sqrt(x), 0.0)\n",
+    "if on one line": IMPORT + "if True: f = lambda x: jnp.where(x > 0, jnp.sqrt(x), 0.0)\n",
+    "unicode before": IMPORT + 'def f(x):\n    return "é😀" and jnp.where(x > 0, jnp.sqrt(x), 0.0)\n',
+    "unicode names": IMPORT + "def f(σ, x):\n    return σ * jnp.where(x > 0, jnp.sqrt(x), 0.0)\n",
+    "byte order mark": "\ufeff" + IMPORT + UNSAFE,
+    "in a class": IMPORT + "class A:\n" + indent(UNSAFE.replace("(x)", "(self, x)", 1)),
+    "in a class under if": IMPORT + "if True:\n    class A:\n" + indent(UNSAFE.replace("(x)", "(self, x)", 1), " " * 8),
+    "in a nested function": IMPORT + "def g(x):\n" + indent(UNSAFE) + "    return f(x)\n",
+    "wide": IMPORT + "def f(x):\n    return jnp.where(x > 0," + " " * 300 + "jnp.sqrt(x), 0.0)\n",
+    "parenthesised": IMPORT + "def f(x):\n    return jnp.where((x > 0), (jnp.sqrt(x)), 0.0)\n",
+}
+
+
+ON_ONE_LINE = pytest.mark.xfail(strict=True, reason="a block begins at a row, so the `if` is taken for its statement")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [pytest.param(t, id=n, marks=[ON_ONE_LINE] if n == "if on one line" else []) for n, t in TEXTS.items()],
+)
+def test_a_finding_points_at_the_operation(text: str) -> None:
+    compile(text.removeprefix("\ufeff"), "a.py", "exec")  # Python takes it
+    found = findings(text.removeprefix("\ufeff"))
+    assert [marked(text.removeprefix("\ufeff"), f) for f in found] == ["jnp.sqrt(x)"]
+    assert found[0].noqa_row == found[0].location.row
+
+
+def test_an_operation_over_rows_ends_where_it_ends() -> None:
+    text = IMPORT + "def f(x):\n    return jnp.where(x > 0, jnp.sqrt(\n        x\n    ), 0.0)\n"
+    assert [marked(text, f) for f in findings(text)] == ["jnp.sqrt(\n        x\n    )"]
+
+
+def test_the_index_knows_every_kind_of_definition() -> None:
+    module = Module(
+        "a.py", "import jax\ndef f(): ...\nclass A: ...\na = b = 1\nc: int = 2\nd: int\n(e, [g]) = 1, [2]\n"
+    )
+    assert list(module.definitions) == ["f", "A", "a", "b", "c", "e", "g"]
+    assert module.imports == {"jax": "jax"}
+
+
+def test_the_last_definition_of_a_name_counts() -> None:
+    module = Module("a.py", "def f(): ...\n\n\ndef f(): ...\n")
+    assert module.definitions["f"].block.first == 4
+
+
+def test_a_decorator_belongs_to_its_block() -> None:
+    module = Module("a.py", "\n@a\n@b\ndef f():\n    ...\n")
+    block = module.definitions["f"].block
+    assert (block.first, block.last) == (2, 5)
+
+
+@pytest.mark.parametrize(
+    ("text", "frameworks"),
+    [
+        ("import jax.numpy as jnp\n", ["jax"]),
+        ("def f():\n    import torch\n", ["torch"]),
+        ("import keras\nimport torch\n", ["tensorflow", "torch"]),
+        ("import numpy\n", []),
+        ("import torchvision\n", []),
+    ],
+)
+def test_the_frameworks_of_a_file(text: str, frameworks: list[str]) -> None:
+    assert sorted(Module("a.py", text).frameworks()) == sorted(frameworks)
+
+
+def test_libcst_is_asked_for_nothing_until_a_block_is() -> None:
+    module = Module("a.py", "def f():\n    return 1\n\n\ndef g():\n    return 2\n")
+    f, g = (module.definitions[name].block for name in "fg")
+    assert isinstance(f.statements()[0], cst.FunctionDef)
+    assert g._tree is None
+
+
+def test_what_libcst_cannot_take_is_given_up_and_the_rest_is_checked() -> None:
+    deep = "def deep(x):\n    return jnp.where(x > 0, jnp.sqrt(" + "+".join(["x"] * 700) + "), 0.0)\n"
+    found, problems = detect(IMPORT + deep + UNSAFE, "a.py", DetectOptions())
+    assert [f.function for f in found] == ["f"]
+    assert len(problems) <= 1
+    assert not any(p.error for p in problems)
+
+
+def test_a_block_that_libcst_refuses_says_so() -> None:
+    module = Module("a.py", "def f():\n    return 1\n")
+    block = module.definitions["f"].block
+    module.lines[1] = "    return (\n"
+    with pytest.raises(GiveUp, match="LibCST cannot parse this block"):
+        block.tree  # noqa: B018
+
+
+def test_text_that_is_not_python_is_a_syntax_error() -> None:
+    with pytest.raises(SyntaxError):
+        detect("def f(:\n", "a.py", DetectOptions())
+
+
+def test_custom_rules_are_noted() -> None:
+    text = "def f(x): ...\ndef f_fwd(x): ...\ndef f_bwd(r, g): ...\nf = custom_vjp(f)\nf.defvjp(f_fwd, f_bwd)\n"
+    assert Module("a.py", text).rules == {"f": "primal", "f_fwd": "vjp", "f_bwd": "vjp"}

@@ -1,0 +1,104 @@
+"""Every form of import leads to the one spelling that the tables use."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from wherelint.source.names import canonical, framework_of, imported
+
+
+def names(text: str, package: str = "") -> dict[str, str]:
+    (statement,) = ast.parse(text).body
+    assert isinstance(statement, (ast.Import, ast.ImportFrom))
+    return imported(statement, package)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("import jax", {"jax": "jax"}),
+        ("import jax.numpy", {"jax": "jax"}),
+        ("import jax.numpy as jnp", {"jnp": "jax.numpy"}),
+        ("import jax, torch as t", {"jax": "jax", "t": "torch"}),
+        ("from jax import numpy as jnp, lax", {"jnp": "jax.numpy", "lax": "jax.lax"}),
+        ("from torch import where", {"where": "torch.where"}),
+        ("from torch import where as pick", {"pick": "torch.where"}),
+        ("from jax.numpy import *", {}),
+    ],
+    ids=str,
+)
+def test_an_import_binds_its_local_names(text: str, expected: dict[str, str]) -> None:
+    assert names(text) == expected
+
+
+def test_a_relative_import_is_never_taken_for_an_installed_package() -> None:
+    assert names("from . import torch") == {"torch": ".torch"}
+    assert names("from .torch import where") == {"where": ".torch.where"}
+    for target in (*names("from . import torch").values(), *names("from .torch import where").values()):
+        assert framework_of(canonical(target)) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("from .ops import f", "a.b.ops.f"),
+        ("from . import ops", "a.b.ops"),
+        ("from ..ops import f", "a.ops.f"),
+    ],
+)
+def test_a_relative_import_is_resolved_against_its_package(text: str, expected: str) -> None:
+    (target,) = names(text, "a.b").values()
+    assert target.lstrip(".") == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("jax.numpy.where", "jax.numpy.where"),
+        ("tensorflow.compat.v1.where", "tensorflow.where"),
+        ("tensorflow.compat.v2.math.log", "tensorflow.math.log"),
+        ("tensorflow.experimental.numpy.where", "jax.numpy.where"),
+        ("tensorflow.keras.backend.sqrt", "keras.backend.sqrt"),
+        ("tensorflow.keras.ops.where", "keras.ops.where"),
+        ("torch.functional.norm", "torch.norm"),
+        ("flax.linen.relu", "jax.nn.relu"),
+        ("flax.linen.Dense", "flax.linen.Dense"),
+        ("scico.numpy.where", "jax.numpy.where"),
+        ("scico.numpy", "jax.numpy"),
+        ("scico.numpy.linalg.norm", "jax.numpy.linalg.norm"),
+        pytest.param(
+            "mine.numpy_helpers.where",
+            "mine.numpy_helpers.where",
+            marks=pytest.mark.xfail(strict=True, reason="`.numpy` is looked for as text, not as a part of the name"),
+        ),
+        ("numpy.where", "numpy.where"),
+        ("numpy", "numpy"),
+        ("numpyro.where", "numpyro.where"),
+    ],
+)
+def test_the_one_spelling(name: str, expected: str) -> None:
+    assert canonical(name) == expected
+
+
+def test_configured_aliases_come_first() -> None:
+    assert canonical("mine.where", {"mine": "torch"}) == "torch.where"
+    assert canonical("mine.special.log", {"mine": "torch", "mine.special": "jax.numpy"}) == "jax.numpy.log"
+    assert canonical("miner.where", {"mine": "torch"}) == "miner.where"
+
+
+@pytest.mark.parametrize(
+    ("name", "framework"),
+    [
+        ("jax", "jax"),
+        ("jax.numpy", "jax"),
+        ("keras.ops", "tensorflow"),
+        ("torch.nn.functional", "torch"),
+        ("jaxlib", None),
+        ("torchvision.ops", None),
+        ("numpy", None),
+    ],
+)
+def test_the_framework_of_a_name(name: str, framework: str | None) -> None:
+    assert framework_of(name) == framework
