@@ -136,12 +136,15 @@ def test_libcst_is_asked_for_nothing_until_a_block_is() -> None:
     assert g._tree is None
 
 
+@pytest.mark.xfail(strict=True, reason="the places of a finding are computed outside of what catches the recursion")
 def test_what_libcst_cannot_take_is_given_up_and_the_rest_is_checked() -> None:
-    deep = "def deep(x):\n    return jnp.where(x > 0, jnp.sqrt(" + "+".join(["x"] * 700) + "), 0.0)\n"
-    found, problems = detect(IMPORT + deep + UNSAFE, "a.py", DetectOptions())
-    assert [f.function for f in found] == ["f"]
-    assert len(problems) <= 1
-    assert not any(p.error for p in problems)
+    # Parsing, lowering and placing give up at different depths; each has to leave the other functions alone.
+    for terms in range(100, 1000, 50):
+        deep = f"def deep(x):\n    return jnp.where(x > 0, jnp.sqrt({'+'.join(['x'] * terms)}), 0.0)\n"
+        found, problems = detect(IMPORT + deep + UNSAFE, "a.py", DetectOptions())
+        assert "f" in [f.function for f in found]
+        assert len(found) + len(problems) == 2
+        assert not any(p.error for p in problems)
 
 
 def test_a_block_that_libcst_refuses_says_so() -> None:
