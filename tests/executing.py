@@ -44,11 +44,21 @@ def outcomes(
 
     Inputs are converted to float32; ``argnums`` are the ones that are differentiated (all of them by default).
     """
-    arrays = [np.asarray(x, np.float32) for x in inputs]
-    return globals()[f"_{framework}"](f, arrays, list(range(len(arrays)) if argnums is None else argnums))
+    return compiled(framework, f, list(range(len(inputs)) if argnums is None else argnums))(inputs)
 
 
-def _jax(f: Callable[..., Any], arrays: list[np.ndarray], argnums: list[int]) -> list[Outcome]:
+def compiled(
+    framework: str, f: Callable[..., Any], argnums: Sequence[int], *, eager: bool = True
+) -> Callable[[Sequence[Any]], list[Outcome]]:
+    """The same for many inputs; ``eager=False`` leaves out what runs TensorFlow operation by operation."""
+    run = globals()[f"_{framework}"](f, list(argnums), eager)
+    return lambda inputs: run([np.asarray(x, np.float32) for x in inputs])
+
+
+Run = Callable[[list[np.ndarray]], list[Outcome]]
+
+
+def _jax(f: Callable[..., Any], argnums: list[int], eager: bool) -> Run:
     import jax
     import jax.numpy as jnp
 
@@ -56,27 +66,34 @@ def _jax(f: Callable[..., Any], arrays: list[np.ndarray], argnums: list[int]) ->
         value = f(*args)
         return jnp.sum(value), value
 
-    compiled = jax.jit(jax.value_and_grad(summed, argnums=tuple(argnums), has_aux=True))
-    (_, value), gradients = compiled(*[jnp.asarray(a) for a in arrays])
-    return [Outcome("jit", np.asarray(value), [np.asarray(g) for g in gradients])]
+    gradient = jax.jit(jax.value_and_grad(summed, argnums=tuple(argnums), has_aux=True))
+
+    def run(arrays: list[np.ndarray]) -> list[Outcome]:
+        (_, value), gradients = gradient(*[jnp.asarray(a) for a in arrays])
+        return [Outcome("jit", np.asarray(value), [np.asarray(g) for g in gradients])]
+
+    return run
 
 
-def _torch(f: Callable[..., Any], arrays: list[np.ndarray], argnums: list[int]) -> list[Outcome]:
+def _torch(f: Callable[..., Any], argnums: list[int], eager: bool) -> Run:
     import torch
 
-    tensors = [torch.tensor(a, requires_grad=i in argnums) for i, a in enumerate(arrays)]
-    value = f(*tensors)
-    total = value.sum()
-    wanted = [tensors[i] for i in argnums]
-    found = torch.autograd.grad(total, wanted, allow_unused=True) if total.requires_grad else [None] * len(wanted)
-    gradients = [np.zeros_like(arrays[i]) if g is None else g.numpy() for i, g in zip(argnums, found, strict=True)]
-    return [Outcome("eager", value.detach().numpy(), gradients)]
+    def run(arrays: list[np.ndarray]) -> list[Outcome]:
+        tensors = [torch.tensor(a, requires_grad=i in argnums) for i, a in enumerate(arrays)]
+        value = f(*tensors)
+        total = value.sum()
+        wanted = [tensors[i] for i in argnums]
+        found = torch.autograd.grad(total, wanted, allow_unused=True) if total.requires_grad else [None] * len(wanted)
+        gradients = [np.zeros_like(arrays[i]) if g is None else g.numpy() for i, g in zip(argnums, found, strict=True)]
+        return [Outcome("eager", value.detach().numpy(), gradients)]
+
+    return run
 
 
-def _tensorflow(f: Callable[..., Any], arrays: list[np.ndarray], argnums: list[int]) -> list[Outcome]:
+def _tensorflow(f: Callable[..., Any], argnums: list[int], eager: bool) -> Run:
     import tensorflow as tf
 
-    def run(*args: Any) -> tuple[Any, Any]:
+    def gradient(*args: Any) -> tuple[Any, Any]:
         wanted = [args[i] for i in argnums]
         with tf.GradientTape() as tape:
             tape.watch(wanted)
@@ -84,9 +101,13 @@ def _tensorflow(f: Callable[..., Any], arrays: list[np.ndarray], argnums: list[i
             total = tf.reduce_sum(value)
         return value, tape.gradient(total, wanted, unconnected_gradients=tf.UnconnectedGradients.ZERO)
 
-    tensors = [tf.constant(a) for a in arrays]
-    found = []
-    for mode, call in (("xla", tf.function(run, jit_compile=True, autograph=False)), ("eager", run)):
-        value, gradients = call(*tensors)
-        found.append(Outcome(mode, value.numpy(), [tf.convert_to_tensor(g).numpy() for g in gradients]))
-    return found
+    modes = {"xla": tf.function(gradient, jit_compile=True, autograph=False), **({"eager": gradient} if eager else {})}
+
+    def run(arrays: list[np.ndarray]) -> list[Outcome]:
+        found = []
+        for mode, call in modes.items():
+            value, gradients = call(*[tf.constant(a) for a in arrays])
+            found.append(Outcome(mode, value.numpy(), [tf.convert_to_tensor(g).numpy() for g in gradients]))
+        return found
+
+    return run

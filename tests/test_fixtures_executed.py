@@ -1,0 +1,153 @@
+"""The fixtures tell the truth: under the real framework, marked functions fail at the printed witness, others do not.
+
+Only functions of the file's top level whose parameters are arrays can be run; the rest is left to the reader.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+import types
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from executing import compiled
+from real_gradients import framework_of, require
+from test_fixtures import KNOWN, expected, function_at, replays, source
+
+from wherelint.config import Settings
+from wherelint.engine import check_source
+from wherelint.finding import Finding
+
+#: Fixtures that import what is not installed, or no framework.
+NOT_RUN = frozenset({"namespaces", "host_only"})
+#: Unmarked functions that do have a nan gradient somewhere, and why that is no finding by default.
+_TRUE = "a true singularity: the gradient is bad under symbolic zeros too"
+_LOW = "low confidence: something has to move that the condition does not read"
+_HELPER = "its marked row is in the helper that it calls"
+EXEMPT = {
+    **dict.fromkeys(("no_selection", "cubic_root", "cutoff_masked", "used_bare_as_well", "early_and_late"), _TRUE),
+    **dict.fromkeys(("masked_with_another_variable", "tempered", "interpolation"), _LOW),
+    **dict.fromkeys(
+        ("calls_a_helper", "helper_with_another_floor", "positional_and_keyword", "bound_arguments", "mapped",
+         "keyword_splat", "several_results", "careless"), _HELPER),
+    "integers": "the count is an integer, here it is tried as an array",
+}  # fmt: skip
+#: Findings that are right, with a printed witness that is not one.
+NOT_CONFIRMED = {
+    "masked_mean": "a mean with `where=` divides by the number of selected elements, so it is nan where there are none",
+    "iou": "torch.min of two tensors is taken for the reduction of the first",
+}
+_VALUES = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5, 100.0, -100.0, 1000.0)
+_LANES = 4
+
+
+def cases() -> list[tuple[str, str]]:
+    return [case for case in replays() if case[0] not in NOT_RUN]
+
+
+@cache
+def loaded(fixture: str, framework: str) -> tuple[str, str, dict[str, Any]]:
+    """The framework, the text and the names of a fixture."""
+    text = source(fixture, framework)
+    used = framework or framework_of(text)
+    require(used)
+    module = types.ModuleType(f"fixture_{fixture}_{framework}")
+    sys.modules[module.__name__] = module  # dataclasses look their module up
+    exec(compile(text, f"{fixture}.py", "exec"), module.__dict__)
+    return used, text, module.__dict__
+
+
+def functions(fixture: str, framework: str) -> Iterator[tuple[str, Callable[..., Any], list[str]]]:
+    """Top-level functions with the parameters that have no default."""
+    _, text, names = loaded(fixture, framework)
+    for name in re.findall(r"^(?:def (\w+)|(\w+) = lambda)", text, re.MULTILINE):
+        f = names[name[0] or name[1]]
+        try:
+            parameters = list(inspect.signature(f).parameters.values())
+        except (TypeError, ValueError):
+            continue
+        if all(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters):
+            yield name[0] or name[1], f, [p.name for p in parameters if p.default is p.empty]
+
+
+Verdict = Callable[[list[np.ndarray]], "bool | None"]
+
+
+def verdict_of(framework: str, f: Callable[..., Any], count: int) -> Verdict:
+    """Whether the value is finite and the gradient of finite inputs is not; None where the function refuses."""
+    run = compiled(framework, f, range(count), eager=False)
+
+    def bad(inputs: list[np.ndarray]) -> bool | None:
+        try:
+            found = run(inputs)[0]
+        except Exception:
+            return None
+        return bool(np.isfinite(found.value).all()) and any(
+            bool((~np.isfinite(g) & (np.isfinite(x) | (x.shape != g.shape))).any())
+            for x, g in zip(inputs, found.gradients, strict=True)
+        )
+
+    return bad
+
+
+def witnesses(text: str, fixture: str) -> dict[str, list[Finding]]:
+    found: dict[str, list[Finding]] = {}
+    for finding in check_source(text.encode(), f"{fixture}.py", Settings(root=Path("/"))).findings:
+        found.setdefault(finding.function, []).append(finding)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("fixture", "framework"), cases())
+def test_the_printed_witnesses_are_ones(fixture: str, framework: str) -> None:
+    used, text, _ = loaded(fixture, framework)
+    found = witnesses(text, fixture)
+    confirmed = 0
+    for name, f, parameters in functions(fixture, framework):
+        for finding in found.get(name, ()):
+            inputs = finding.witness.inputs
+            if set(parameters) != set(inputs) or name in NOT_CONFIRMED or any(name == known for *_, known in KNOWN):
+                continue
+            arrays = [np.broadcast_to(np.asarray(inputs[p], np.float32), (_LANES,)).copy() for p in parameters]
+            verdict = verdict_of(used, f, len(parameters))(arrays)
+            assert verdict is not False, (name, finding.witness)
+            confirmed += bool(verdict)  # None: Python control flow, or a shape of its own
+    assert confirmed or not expected(text)
+
+
+def grid(count: int) -> Iterator[list[np.ndarray]]:
+    """All arguments at one value, one argument at a value, one element at a value, two arguments equal."""
+    rng = np.random.default_rng(0)
+    base = [rng.uniform(0.2, 3, _LANES).astype(np.float32) for _ in range(count)]
+    yield base
+    for value in _VALUES:
+        yield [np.full(_LANES, value, np.float32)] * count
+        for i in range(count):
+            first = base[i].copy()
+            first[0] = value
+            yield [*base[:i], np.full(_LANES, value, np.float32), *base[i + 1 :]]
+            yield [*base[:i], first, *base[i + 1 :]]
+    for i in range(count):
+        yield [base[i]] * count
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("fixture", "framework"), cases())
+def test_unmarked_functions_are_regular(fixture: str, framework: str) -> None:
+    used, text, _ = loaded(fixture, framework)
+    marked = {function_at(text, row) for row, _ in expected(text)}
+    for name, f, parameters in functions(fixture, framework):
+        if name in marked or name in EXEMPT or not parameters:
+            continue
+        bad = verdict_of(used, f, len(parameters))
+        for inputs in grid(len(parameters)):
+            verdict = bad(inputs)
+            if verdict is None:
+                break
+            assert not verdict, (name, [a.tolist() for a in inputs])
