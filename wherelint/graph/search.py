@@ -19,6 +19,9 @@ CLIPS = frozenset({"clip", "maximum", "minimum", "relu", "relu6", "fmax", "fmin"
 _MOST_MOVABLE = 10
 _BASES = 3
 _TRIES = 6
+_MOST_REFUSALS = 24
+#: How many operations may stand between a clip and the singular operation that it feeds.
+_FAR = 4
 _MOST_FLAGS = 8
 #: Steps of one zoom towards the boundary of a guard, and how many zooms reach float64's resolution.
 _ZOOM, _ZOOMS = 32, 10
@@ -69,6 +72,9 @@ class Search:
         self.pool = Pool(self.order)
         self._starts: list[Inputs] = []
         self._margins: dict[Node, bool] = {}
+        self._reads: dict[Node, frozenset[Node]] = {}
+        #: How often a node was asked about without being a hazard.
+        self._refused: dict[Node, int] = {}
         self._base_condition: Array | None = None
 
     def hazards(self, *, low: bool = True) -> list[Hazard]:
@@ -111,8 +117,13 @@ class Search:
     def _other_arms(self, starts: list[Inputs]) -> list[Inputs]:
         """The first start with each flag of the control flow raised alone: every arm of a lazy choice is tried."""
         flags = [n for n in self.leaves if n.kind == "bool" and n.params.get("value") is None][:_MOST_FLAGS]
-        raised = [{**start, **{f: np.full((1, LANES), f is flag) for f in flags}} for start in starts for flag in flags]
-        return [start for start in raised if len(flags) > 1 and self._benign(start)[0] > 0]
+        if not starts or len(flags) < 2:
+            return []
+        batch = {n: np.repeat(v, len(flags), axis=0) for n, v in starts[0].items()}
+        for i, flag in enumerate(flags):
+            batch[flag] = np.repeat(np.arange(len(flags))[:, None] == i, LANES, axis=1)
+        fit = np.flatnonzero(self._benign(batch)).tolist()
+        return [{n: v[i : i + 1] for n, v in batch.items()} for i in fit]
 
     def _holds(self, inputs: Inputs, fact: Node) -> Array:
         return _rows(truth(evaluate(topological([fact]), inputs)[fact])).astype(np.float64)
@@ -180,14 +191,19 @@ class Search:
 
     def _benign(self, inputs: Inputs) -> Array:
         """2 where a probe satisfies the control flow and is regular, 1 where it only satisfies the control flow."""
-        run = self._run(inputs)
-        allowed = self._allowed(run.values)
-        regular = _rows(np.isfinite(run.values[self.root]))
+        values = evaluate(self.order, inputs)
+        allowed = self._allowed(values)
+        regular = _rows(np.isfinite(values[self.root]))
+        if not (allowed & regular).any():
+            return allowed.astype(np.float64)
+        cotangents = self._backward(values, symbolic=False).cotangents
         for node in self.leaves:
-            ct = run.ieee.cotangents.get(node)
-            if ct is not None:
-                regular = regular & _rows(np.isfinite(ct))
-        return allowed * (1 + np.broadcast_to(regular, allowed.shape))
+            if node in cotangents:
+                regular = regular & _rows(np.isfinite(cotangents[node]))
+        return allowed * (1.0 + np.broadcast_to(regular, allowed.shape))
+
+    def _backward(self, values: Values, *, symbolic: bool) -> Backward:
+        return backward(self.order, values, self.root, self.wanted, self.framework, symbolic=symbolic)
 
     def _allowed(self, values: Values) -> Array:
         allowed = np.ones(self._probes(values), np.bool_)
@@ -199,15 +215,23 @@ class Search:
         return max((values[n].shape[0] for n in self.leaves), default=1)
 
     def _run(self, inputs: Inputs, dtype: Any = np.float32) -> _Run:
-        values = evaluate(self.order, inputs, dtype)
-        ieee = backward(self.order, values, self.root, self.wanted, self.framework, symbolic=False)
-        symbolic = backward(self.order, values, self.root, self.wanted, self.framework, symbolic=True)
-        bad = np.zeros(self._probes(values), np.bool_)
-        for node in self.leaves:
-            if node in ieee.cotangents and node in symbolic.cotangents:
-                bad = bad | _any(self._poisoned(node, inputs, ieee, symbolic))
-        witness = bad & self._allowed(values) & _rows(np.isfinite(values[self.root]))
+        """Evaluate a batch. Each step keeps only the probes that can still be witnesses, in their order."""
         base = {n: v[:1] for n, v in inputs.items()}
+        values = evaluate(self.order, inputs, dtype)
+        inputs, values = _keep(self._allowed(values) & _rows(np.isfinite(values[self.root])), inputs, values)
+        ieee = self._backward(values, symbolic=False)
+        broken = np.zeros(self._probes(values), np.bool_)
+        for node in self.leaves:
+            if node in ieee.cotangents:
+                broken = broken | _any(~np.isfinite(ieee.cotangents[node]))
+        inputs, values = _keep(broken, inputs, values)
+        ieee = Backward(*({n: v if v.shape[0] == 1 < len(broken) else v[broken] for n, v in part.items()}
+                          for part in (ieee.cotangents, ieee.broke)))  # fmt: skip
+        symbolic = self._backward(values, symbolic=True) if broken.any() else ieee
+        witness = np.zeros(self._probes(values), np.bool_)
+        for node in self.leaves:
+            if node in ieee.cotangents and node in symbolic.cotangents and broken.any():
+                witness = witness | _any(self._poisoned(node, inputs, ieee, symbolic))
         return _Run(inputs, values, ieee, symbolic, witness, base)
 
     @staticmethod
@@ -228,8 +252,12 @@ class Search:
             probes = np.flatnonzero(_any(fresh) & run.witness)
             tried: set[Node] = set()
             for p in probes[:_TRIES].tolist():
+                if self._refused.get(node, 0) > _MOST_REFUSALS:
+                    break
                 hazard = self._attribute(run, node, p, confidence)
-                if hazard is not None and hazard.op not in tried:
+                if hazard is None:
+                    self._refused[node] = self._refused.get(node, 0) + 1
+                elif hazard.op not in tried:
                     tried.add(hazard.op)
                     yield hazard
 
@@ -295,9 +323,18 @@ class Search:
                     todo.append((operand, clip))
         return None
 
+    def _below(self, node: Node) -> frozenset[Node]:
+        """Everything that a node reads, and itself."""
+        if node not in self._reads:
+            self._reads[node] = frozenset(topological([node]))
+        return self._reads[node]
+
+    def _leaves(self, node: Node) -> frozenset[Node]:
+        return frozenset(n for n in self._below(node) if n.op == "leaf")
+
     def _root_drops(self, run: _Run, start: Node, p: int) -> bool:
         """Whether the root drops an operand that reads ``start``; where it drops none, the zero is the operation's own."""
-        reading = [i for i in self.root.inputs if i in run.ieee.cotangents and start in topological([i])]
+        reading = [i for i in self.root.inputs if i in run.ieee.cotangents and start in self._below(i)]
         own = OPERATIONS[start.op].unselected is not None if start.op in OPERATIONS else False
         return own or any(self._drops(run, self.root, i, p) for i in reading)
 
@@ -344,12 +381,12 @@ class Search:
         """
         if culprit.op not in _QUOTIENTS or _at(np.isfinite(run.values[culprit]), p).all():
             return False
-        below = topological(self._condition() or self.root.inputs)
+        below = frozenset[Node]().union(*map(self._below, self._condition() or self.root.inputs))
         if culprit not in below:
             return False
-        if any(n.op in _EXPLICIT and culprit in topological([n]) for n in below):
+        if any(n.op in _EXPLICIT and culprit in self._below(n) for n in below):
             return False
-        numerator, divisor = (set(leaves(i)) for i in culprit.inputs[:2])
+        numerator, divisor = (self._leaves(i) for i in culprit.inputs[:2])
         return bool(divisor) and not numerator <= divisor
 
     def _coincidence(self, run: _Run, culprit: Node, p: int) -> bool:
@@ -360,13 +397,12 @@ class Search:
         condition = self._condition()
         if not condition or not self._starts:
             return False
-        read = set(leaves(culprit))
+        read = self._leaves(culprit)
         moved = {n for n in read if not np.array_equal(run.inputs[n][_row(run.inputs[n], p)], run.base[n])}
-        if len(moved) < 2 or set(leaves(*condition)) <= read:
+        if len(moved) < 2 or self._leaves(condition[0]) <= read:
             return False
-        below = set(topological(condition))
-        shared = (n for n in topological(culprit.inputs) if n in below and n.inputs)
-        return not any(moved <= set(leaves(n)) for n in shared)
+        shared = (self._below(culprit) - {culprit}) & self._below(condition[0])
+        return not any(n.inputs and moved <= self._leaves(n) for n in shared)
 
     def _has_margin(self, run: _Run, culprit: Node, p: int) -> bool:
         if culprit not in self._margins:
@@ -446,6 +482,17 @@ def _code(node: Node) -> str | None:
     return None if entry is None else entry.code
 
 
+def _keep(rows: Array, inputs: Inputs, values: Values) -> tuple[Inputs, Values]:
+    """Some probes of a batch; what is the same for every probe stays as it is."""
+    if rows.all():
+        return inputs, values
+    count = len(rows)
+    return (
+        {n: v[rows] if v.shape[0] == count else v for n, v in inputs.items()},
+        {n: v[rows] if v.shape[0] == count else v for n, v in values.items()},
+    )
+
+
 def _rows(mask: Array) -> Array:
     return np.asarray(mask.all(axis=1))
 
@@ -463,13 +510,15 @@ def _at(array: Array, p: int) -> Array:
 
 
 def singular_operations(order: Sequence[Node]) -> list[Node]:
-    """Operations with a clip somewhere above their operands: the roots of the clip-onto-the-boundary rule."""
-    clipped: set[Node] = set()
+    """Operations that a clip feeds through little else: the roots of the clip-onto-the-boundary rule."""
+    distance: dict[Node, int] = {}
     found = []
     for node in order:
-        below = any(i in clipped for i in node.inputs)
-        if below and _code(node):
+        below = min((distance[i] for i in node.inputs if i in distance), default=_FAR) + 1
+        if below <= _FAR and _code(node):
             found.append(node)
-        if node.selection in CLIPS or (below and node.op not in ("where", "cond", "stop")):
-            clipped.add(node)
+        elif node.selection in CLIPS:
+            distance[node] = 0
+        elif below <= _FAR and node.op not in ("where", "cond", "stop"):
+            distance[node] = below
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -63,7 +64,7 @@ def findings(text: str, filename: str, options: DetectOptions) -> tuple[list[Fin
         try:
             for program in programs(module, name, used, "jax.numpy"):
                 callers.add(name, program)
-                for item in _search(program, used):
+                for item in _search(program, module, used):
                     known = seen.get(item.key)
                     if known is None or (known.hazard.confidence == "low" and item.hazard.confidence == "high"):
                         seen[item.key] = item
@@ -133,8 +134,8 @@ def _opt_in(program: Program, used: Sequence[str], filename: str, codes: frozens
                 yield _build(code, node, op, node, framework, filename, witness=severed.witness(node))
 
 
-def _search(program: Program, used: Sequence[str]) -> Iterable[_Seen]:
-    for root in _roots(program):
+def _search(program: Program, module: Module, used: Sequence[str]) -> Iterable[_Seen]:
+    for root in _roots(program, module):
         framework = _framework(root) or used[0]
         arithmetic = "xla" if framework == "tensorflow" else framework
         search = Search(root, arithmetic)
@@ -148,7 +149,11 @@ def _search(program: Program, used: Sequence[str]) -> Iterable[_Seen]:
 
 def _value_is_finite(program: Program, hazard: Hazard) -> bool:
     """Whether anything finite leaves the function at the witness; a program that is nan anyway loses no gradient."""
-    sinks = [s for s in program.sinks if s.kind == "float" and hazard.select in set(topological([s]))][:_MOST_SINKS]
+    reading = {hazard.select}
+    for node in program.order:
+        if not reading.isdisjoint(node.inputs):
+            reading.add(node)
+    sinks = [s for s in program.sinks if s.kind == "float" and s in reading][:_MOST_SINKS]
     if not sinks:
         return True
     order = topological(sinks)
@@ -160,23 +165,43 @@ def _value_is_finite(program: Program, hazard: Hazard) -> bool:
     return any(bool(np.isfinite(values[s]).all()) for s in sinks)
 
 
-def _roots(program: Program) -> list[Node]:
+def _roots(program: Program, module: Module) -> list[Node]:
     """Selections with something singular among what they drop, and singular operations that a clip feeds."""
-    selections = [n for n in program.made if n.selection is not None and _worth_searching(n)]
-    fed = singular_operations(topological(program.made)) if any(n.selection in CLIPS for n in program.made) else []
     made = set(program.made)
-    return selections + [n for n in fed if n in made]
+    selections = [n for n in program.made if n.selection is not None]
+    fed = singular_operations(topological(program.made)) if any(n.selection in CLIPS for n in selections) else []
+    return [n for n in [*selections, *(n for n in fed if n in made)] if _worth_searching(n, program, module)]
 
 
 _TESTS = frozenset({"isnan", "isfinite", "isinf", "isneginf", "isposinf"})
 
 
-def _worth_searching(select: Node) -> bool:
-    """Whether a cotangent of the selection meets a singular operation, or data that the condition calls missing."""
-    if any(node.op in _TESTS for node in topological([select])):
+def _worth_searching(root: Node, program: Program, module: Module) -> bool:
+    """Whether a cotangent of the root meets a singular operation, or data that the condition calls missing.
+
+    What a helper does to its own operations is asked where the helper is analysed on its own; here only what it does
+    to others, or others to it.
+    """
+    missing = any(node.op in _TESTS for node in topological([root]))
+    met = [n for n in flowing_back([root]) if _singular(n) and (n is not root or root.op != "where")]
+    if not met and not missing:
+        return False
+    home = root.origin.block.module is module
+    name = root.origin.function
+    if home and (name == program.name or name.partition(".")[0] not in module.definitions or _is_nested(name, module)):
         return True
-    entries = (OPERATIONS.get(node.op) for node in flowing_back([select]) if node is not select)
-    return any(entry is not None and (entry.code is not None or entry.unselected is not None) for entry in entries)
+    return any(n.origin.function != root.origin.function and (home or n.origin.block.module is module) for n in met)
+
+
+def _is_nested(name: str, module: Module) -> bool:
+    """Whether a function stands inside another one, where only its callers bring it to be analysed."""
+    top = module.definitions[name.partition(".")[0]].statement
+    return name.count(".") > (1 if isinstance(top, ast.ClassDef) else 0)
+
+
+def _singular(node: Node) -> bool:
+    entry = OPERATIONS.get(node.op)
+    return entry is not None and (entry.code is not None or entry.unselected is not None)
 
 
 def _framework(root: Node) -> str | None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import libcst as cst
 
-from wherelint.graph.node import Node, differentiable_inputs
+from wherelint.graph.node import Node, differentiable_inputs, topological
 from wherelint.source import expressions, frameworks, statements, transforms  # noqa: F401  (they register handlers)
 from wherelint.source.calls import inline, root_arguments
 from wherelint.source.lowering import Frame, Lowering
@@ -17,7 +18,7 @@ from wherelint.source.resolve import global_scope, global_value, self_of
 from wherelint.source.values import Class, Function, Instance, Scope, Value, nodes_in
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Program:
     """The graph of one function: what leaves it, and the selections and singular operations on the way."""
 
@@ -28,6 +29,11 @@ class Program:
     sinks: tuple[Node, ...] = ()
     #: The functions that were lowered inside, and whether a gradient flows through what they computed.
     inlined: tuple[tuple[str, bool], ...] = ()
+
+    @cached_property
+    def order(self) -> list[Node]:
+        """Everything that the floating point values leaving the function read."""
+        return topological(s for s in self.sinks if s.kind == "float")
 
 
 def programs(module: Module, name: tuple[str, ...], used: Sequence[str], namespace: str) -> list[Program]:
