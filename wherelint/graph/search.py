@@ -59,10 +59,22 @@ class _Run:
     base: Inputs
 
 
+@dataclass
+class Effort:
+    """How many node evaluations a function may cost; shared by its searches, counted rather than timed."""
+
+    left: int = 1_500_000
+
+    @property
+    def spent(self) -> bool:
+        return self.left <= 0
+
+
 class Search:
     """All hazards of one root: a selection, or a singular operation that a clip may feed with its singular point."""
 
-    def __init__(self, root: Node, framework: str) -> None:
+    def __init__(self, root: Node, framework: str, effort: Effort | None = None) -> None:
+        self.effort = effort or Effort()
         self.root = root
         self.framework = framework
         self.facts = root.facts
@@ -91,6 +103,8 @@ class Search:
             if confidence == "low" and (not low or set(guard) == set(self.leaves)):
                 continue
             for i, start in enumerate(starts):
+                if self.effort.spent:
+                    break
                 batch = departures(
                     start, movable[:_MOST_MOVABLE], self.pool, thorough=i == 0, joint=2 if confidence == "high" else 99
                 )
@@ -217,6 +231,7 @@ class Search:
     def _run(self, inputs: Inputs, dtype: Any = np.float32) -> _Run:
         """Evaluate a batch. Each step keeps only the probes that can still be witnesses, in their order."""
         base = {n: v[:1] for n, v in inputs.items()}
+        self.effort.left -= 3 * len(self.order)
         values = evaluate(self.order, inputs, dtype)
         inputs, values = _keep(self._allowed(values) & _rows(np.isfinite(values[self.root])), inputs, values)
         ieee = self._backward(values, symbolic=False)

@@ -1,0 +1,186 @@
+"""Which selections of a function are worth a search, and which of their hazards are bugs of the whole program."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from wherelint.graph.differentiate import backward
+from wherelint.graph.evaluate import evaluate
+from wherelint.graph.node import Node, differentiated, topological
+from wherelint.graph.search import CLIPS, Effort, Hazard, Search, singular_operations
+from wherelint.ops import OPERATIONS
+from wherelint.source import gate
+from wherelint.source.module import GiveUp, Module
+from wherelint.source.roots import Program, flowing_back, programs
+from wherelint.source.values import Origin
+
+_MOST_SINKS = 8
+_TESTS = frozenset({"isnan", "isfinite", "isinf", "isneginf", "isposinf"})
+
+
+@dataclass(frozen=True)
+class Catch:
+    """A hazard, the framework it was found under, and the search that found it."""
+
+    hazard: Hazard
+    framework: str
+    search: Search
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """The singular operation and the selection as places in the source."""
+        return place(self.hazard.op), place(self.hazard.select)
+
+
+def place(node: Node) -> int:
+    """The expression that a node was written as, whatever call it was lowered for."""
+    origin = node.origin
+    return id(origin.node) if isinstance(origin, Origin) else id(node)
+
+
+def arithmetic(framework: str) -> str:
+    """The derivatives to search with: TensorFlow's compiled ones, which fail wherever the eager ones do."""
+    return "xla" if framework == "tensorflow" else framework
+
+
+class Hunt:
+    """The searches of one file."""
+
+    def __init__(self, module: Module, used: Sequence[str]) -> None:
+        self._module = module
+        self._used = used
+        self._catches: dict[tuple[int, int], Catch] = {}
+        #: Pairs of a selection and an operation that some function was searched for already.
+        self._asked: set[tuple[int, int]] = set()
+        self._lowered: set[tuple[str, ...]] = set()
+        #: For every function that was inlined somewhere: did a gradient flow through it there?
+        self._flows: dict[str, list[bool]] = {}
+
+    def search(self, name: tuple[str, ...], program: Program) -> None:
+        """Search the selections of a function. Raises GiveUp where that would take too long."""
+        self._note_calls(name, program)
+        effort = Effort()
+        for root in self._roots(program):
+            if effort.spent:
+                raise GiveUp("it has more selections over longer computations than the search follows")
+            framework = nearest_framework(root) or self._used[0]
+            search = Search(root, arithmetic(framework), effort)
+            for hazard in search.hazards():
+                catch = Catch(hazard, framework, search)
+                known = self._catches.get(catch.key)
+                if known is None or (known.hazard.confidence == "low" and hazard.confidence == "high"):
+                    if _is_a_bug(program, catch):
+                        self._catches[catch.key] = catch
+
+    def caught(self) -> list[Catch]:
+        """What was found, without what only happens where nothing is differentiated."""
+        mine = [c for c in self._catches.values() if self._at_home(c.hazard.op) or self._at_home(c.hazard.select)]
+        return [catch for catch in mine if not self._only_severed(catch)]
+
+    def _note_calls(self, name: tuple[str, ...], program: Program) -> None:
+        self._lowered.add(name)
+        for function, flows in program.inlined:
+            self._flows.setdefault(function, []).append(flows)
+
+    def _only_severed(self, catch: Catch) -> bool:
+        """Whether a private helper is only ever called where no gradient flows: under ``no_grad``, into a stop."""
+        function = catch.hazard.select.origin.function
+        last = function.rpartition(".")[2]
+        if function != catch.hazard.op.origin.function or not last.startswith("_"):
+            return False
+        for name in gate.referring(self._module, last):
+            if name not in self._lowered:
+                try:
+                    for program in programs(self._module, name, self._used, "jax.numpy"):
+                        self._note_calls(name, program)
+                except (GiveUp, RecursionError):
+                    return False
+        flows = self._flows.get(function, [])
+        return bool(flows) and not any(flows)
+
+    def _roots(self, program: Program) -> Iterator[Node]:
+        """Selections with something singular among what they drop, and singular operations that a clip feeds."""
+        made = set(program.made)
+        selections = [n for n in program.made if n.selection is not None]
+        fed = singular_operations(topological(program.made)) if any(n.selection in CLIPS for n in selections) else []
+        for root in [*selections, *(n for n in fed if n in made)]:
+            met = [n for n in flowing_back([root]) if _singular(n) and (n is not root or root.op != "where")]
+            pairs = {(place(root), place(n)) for n in met}
+            if self._own(root, program):
+                worth = bool(met) or any(n.op in _TESTS for n in topological([root]))
+            else:
+                # A helper's own operations are asked about where it is analysed itself; here, only new encounters.
+                worth = not pairs <= self._asked and any(self._at_home(n) for n in (root, *met))
+            if worth:
+                self._asked |= pairs
+                yield root
+
+    def _own(self, root: Node, program: Program) -> bool:
+        """Whether a selection is analysed with this function: written in it, or in a function inside it."""
+        name = root.origin.function
+        if not self._at_home(root):
+            return False
+        top = name.partition(".")[0]
+        if name == program.name or top not in self._module.definitions:
+            return True
+        statement = self._module.definitions[top].statement
+        return name.count(".") > (1 if isinstance(statement, ast.ClassDef) else 0)
+
+    def _at_home(self, node: Node) -> bool:
+        return isinstance(node.origin, Origin) and node.origin.block.module is self._module
+
+
+def _singular(node: Node) -> bool:
+    entry = OPERATIONS.get(node.op)
+    return entry is not None and (entry.code is not None or entry.unselected is not None)
+
+
+def nearest_framework(root: Node) -> str | None:
+    """The framework of the nearest call that names one."""
+    layer, seen = [root], {root}
+    while layer:
+        following = []
+        for node in layer:
+            if node.framework is not None:
+                return node.framework
+            fresh = [i for i in node.inputs if i not in seen]
+            seen.update(fresh)
+            following += fresh
+        layer = following
+    return None
+
+
+def _is_a_bug(program: Program, catch: Catch) -> bool:
+    """Whether something finite leaves the function at the witness, with a gradient that only the zero breaks.
+
+    A program that is nan there anyway loses nothing, and one that uses the singular operation outside of the selection
+    too is singular in earnest.
+    """
+    hazard = catch.hazard
+    reading = {hazard.select}
+    for node in program.order:
+        if not reading.isdisjoint(node.inputs):
+            reading.add(node)
+    sinks = [s for s in program.sinks if s.kind == "float" and s in reading][:_MOST_SINKS]
+    if not sinks:
+        return True
+    order = topological(sinks)
+    inputs = dict(hazard.inputs)
+    for node in order:
+        if node.op == "leaf" and node not in inputs:
+            inputs[node] = np.full((1, 1), True if node.kind == "bool" else np.float32(0.75))
+    values = evaluate(order, inputs)
+    finite = [s for s in sinks if np.isfinite(values[s]).all()]
+    poisoned = {n: ~np.isfinite(g) for n, g in hazard.gradient.items() if not np.isfinite(g).all()}
+    for sink in finite:
+        below = topological([sink])
+        cotangents = backward(
+            below, values, sink, differentiated(below), arithmetic(catch.framework), symbolic=True
+        ).cotangents
+        if any(n in cotangents and (np.isfinite(cotangents[n]) & bad).any() for n, bad in poisoned.items()):
+            return True
+    return False
