@@ -84,10 +84,10 @@ def const(value: object, *, origin: Any = None) -> Node:
 
 
 def _spanning(flat: Array) -> Array:
-    """LANES elements of a long constant: its first, its extremes, and a zero if it has one."""
+    """LANES elements of a long constant: its first, its extremes, a zero if it has one, and others between."""
     wanted = [0, int(np.argmin(flat)), int(np.argmax(flat)), *np.flatnonzero(flat == 0)[:1].tolist()]
-    wanted += [i for i in np.linspace(0, flat.size - 1, LANES).astype(int).tolist() if i not in wanted]
-    return flat[sorted(dict.fromkeys(wanted))[:LANES] if len(set(wanted)) >= LANES else np.resize(wanted, LANES)]
+    wanted += np.linspace(0, flat.size - 1, LANES).astype(int).tolist()
+    return flat[np.resize(sorted(list(dict.fromkeys(wanted))[:LANES]), LANES)]
 
 
 def topological(roots: Iterable[Node]) -> list[Node]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -19,7 +19,7 @@ CLIPS = frozenset({"clip", "maximum", "minimum", "relu", "relu6", "fmax", "fmin"
 _MOST_MOVABLE = 10
 _BASES = 3
 _TRIES = 6
-_MOST_REFUSALS = 24
+_MOST_REFUSALS = 12
 #: How many operations may stand between a clip and the singular operation that it feeds.
 _FAR = 4
 _MOST_FLAGS = 8
@@ -63,7 +63,7 @@ class _Run:
 class Effort:
     """How many node evaluations a function may cost; shared by its searches, counted rather than timed."""
 
-    left: int = 1_500_000
+    left: int = 800_000
 
     @property
     def spent(self) -> bool:
@@ -73,7 +73,15 @@ class Effort:
 class Search:
     """All hazards of one root: a selection, or a singular operation that a clip may feed with its singular point."""
 
-    def __init__(self, root: Node, framework: str, effort: Effort | None = None) -> None:
+    def __init__(
+        self,
+        root: Node,
+        framework: str,
+        effort: Effort | None = None,
+        accept: Callable[[Hazard], bool] = lambda hazard: True,
+    ) -> None:
+        #: What else a witness must satisfy, such as that the whole program is finite there.
+        self.accept = accept
         self.effort = effort or Effort()
         self.root = root
         self.framework = framework
@@ -308,7 +316,8 @@ class Search:
         }
         inputs = {n: v[_row(v, p)] for n, v in run.inputs.items()}
         value = run.values[self.root]
-        return Hazard(culprit, select, confidence, inputs, value[_row(value, p)], gradient, data)
+        hazard = Hazard(culprit, select, confidence, inputs, value[_row(value, p)], gradient, data)
+        return hazard if self.accept(hazard) else None
 
     def _reaches_leaf(self, run: _Run, start: Node, p: int) -> Node | None:
         """Follow the non-finite cotangent from ``start`` to a leaf that it poisons.

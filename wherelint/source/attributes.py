@@ -41,7 +41,7 @@ def read(low: Lowering, value: Value, name: str, at: cst.CSTNode) -> Value:
         return found if found is not MISSING else low.opaque(low.text(at), id(value), differentiable=False)
     if isinstance(value, Node):
         if name in _SAME_ARRAY:
-            return value
+            return low.node("identity", (value,), at)
         if name == "shape":
             return Shape(low.text(at))
         if name in _SIZES:

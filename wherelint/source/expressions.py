@@ -111,8 +111,8 @@ def binary(low: Lowering, kind: type, a: Value, b: Value, at: cst.CSTNode) -> Va
     x, y = low.tensor(a, at), low.tensor(b, at)
     if op in ("logical_and", "logical_or", "logical_xor") and not x.kind == y.kind == "bool":
         return low.opaque(low.text(at), (id(x), id(y)), kind="int")
-    if op == "subtract" and x.op not in ("const",) and view_of(x) is view_of(y):
-        # `x[:, None] - x[None, :]`, `x[1:] - x[:-1]`: the difference of different elements.
+    if op == "subtract" and x is not y and x.op != "const" and view_of(x) is view_of(y):
+        # `x[:, None] - x[None, :]`, `x - x.T`: the difference of different elements.
         y = low.node("gather", (y,), at, index=ROLLED)
     if op == "multiply":
         return multiply(low, x, y, at)
@@ -253,7 +253,7 @@ def _compare(low: Lowering, kind: type, a: Value, b: Value, at: cst.CSTNode) -> 
         return low.negation(truth, at) if kind is cst.IsNot else truth
     if op is not None and all(isinstance(v, (Node, Method, *number)) for v in (a, b)):
         x, y = low.tensor(a, at), low.tensor(b, at)
-        if op == "equal" and view_of(x) is view_of(y) and x.op != "const":
+        if op == "equal" and x is not y and view_of(x) is view_of(y) and x.op != "const":
             y = low.node("gather", (y,), at, index=ROLLED)
         return low.node(op, (x, y), at)
     return low.opaque(low.text(at), (id(a), id(b)), kind="bool")
@@ -354,8 +354,8 @@ def elements(low: Lowering, value: Value, at: cst.CSTNode) -> list[Value]:
     return [low.node("identity", (tensor,), at)]
 
 
-def _formatted(low: Lowering, node: cst.CSTNode) -> Value:
-    return ""
+def _formatted(low: Lowering, node: cst.BaseExpression) -> Value:
+    return low.opaque(low.text(node), differentiable=False, fixed=True)  # some string
 
 
 def _await(low: Lowering, node: cst.Await) -> Value:

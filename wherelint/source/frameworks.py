@@ -69,6 +69,11 @@ def adapt(low: Lowering, name: str, signature: Signature, args: Args, kwargs: Kw
     if op == "multiply" and owner is not None and len(signature.operands) == 2:
         x, y = (argument(args, kwargs, i, *signature.operands[i]) for i in range(2))
         return None if x is None or y is None else multiply(low, low.tensor(x, at), low.tensor(y, at), at, owner)
+    if op in ("max", "min") and owner == "torch":
+        other = argument(args, kwargs, 1, "other")
+        if isinstance(other, Node) and other.kind == "float":  # of two tensors it is elementwise
+            extremum = op + "imum"
+            return low.node(extremum, (args[0], other), at, selection=extremum, framework=owner)
     if op == "where":
         return _where(low, name, signature, args, kwargs, at)
     if op == "identity" and not args and not kwargs:
@@ -85,6 +90,9 @@ def adapt(low: Lowering, name: str, signature: Signature, args: Args, kwargs: Kw
     made = low.call_operation(name, signature, args, kwargs, at)
     if made is None:
         return None
+    if mask is not None and op == "mean":  # the mean of the elements that the mask keeps
+        kept = _as_condition(low, mask, at)
+        made = low.node("divide", (low.node("sum", (args[0],), at), low.node("sum", (kept,), at)), at, framework=owner)
     if mask is not None and op in ("softmax", "log_softmax") and op == "softmax":
         made = low.node("where", (mask, made, 0.0), at)
     reduction = kwargs.get("reduction", "mean") if op in _LOSSES and owner == "torch" else None

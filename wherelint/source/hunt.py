@@ -64,17 +64,18 @@ class Hunt:
         """Search the selections of a function. Raises GiveUp where that would take too long."""
         self._note_calls(name, program)
         effort = Effort()
+        judges: dict[str, _Judge] = {}
         for root in self._roots(program):
             if effort.spent:
                 raise GiveUp("it has more selections over longer computations than the search follows")
             framework = nearest_framework(root) or self._used[0]
-            search = Search(root, arithmetic(framework), effort)
+            judge = judges.setdefault(framework, _Judge(program, arithmetic(framework), effort))
+            search = Search(root, arithmetic(framework), effort, judge)
             for hazard in search.hazards():
                 catch = Catch(hazard, framework, search)
                 known = self._catches.get(catch.key)
                 if known is None or (known.hazard.confidence == "low" and hazard.confidence == "high"):
-                    if _is_a_bug(program, catch):
-                        self._catches[catch.key] = catch
+                    self._catches[catch.key] = catch
 
     def caught(self) -> list[Catch]:
         """What was found, without what only happens where nothing is differentiated."""
@@ -154,33 +155,45 @@ def nearest_framework(root: Node) -> str | None:
     return None
 
 
-def _is_a_bug(program: Program, catch: Catch) -> bool:
-    """Whether something finite leaves the function at the witness, with a gradient that only the zero breaks.
+class _Judge:
+    """Whether a hazard is a bug of the whole program, not just of the selection.
 
-    A program that is nan there anyway loses nothing, and one that uses the singular operation outside of the selection
-    too is singular in earnest.
+    Something finite has to leave the function at the witness, with a gradient that only the zero breaks: a program that
+    is nan there anyway loses nothing, and one that uses the singular operation outside of the selection too is singular
+    in earnest.
     """
-    hazard = catch.hazard
-    reading = {hazard.select}
-    for node in program.order:
-        if not reading.isdisjoint(node.inputs):
-            reading.add(node)
-    sinks = [s for s in program.sinks if s.kind == "float" and s in reading][:_MOST_SINKS]
-    if not sinks:
-        return True
-    order = topological(sinks)
-    inputs = dict(hazard.inputs)
-    for node in order:
-        if node.op == "leaf" and node not in inputs:
-            inputs[node] = np.full((1, 1), True if node.kind == "bool" else np.float32(0.75))
-    values = evaluate(order, inputs)
-    finite = [s for s in sinks if np.isfinite(values[s]).all()]
-    poisoned = {n: ~np.isfinite(g) for n, g in hazard.gradient.items() if not np.isfinite(g).all()}
-    for sink in finite:
-        below = topological([sink])
-        cotangents = backward(
-            below, values, sink, differentiated(below), arithmetic(catch.framework), symbolic=True
-        ).cotangents
-        if any(n in cotangents and (np.isfinite(cotangents[n]) & bad).any() for n, bad in poisoned.items()):
-            return True
-    return False
+
+    def __init__(self, program: Program, arithmetic: str, effort: Effort) -> None:
+        self._program = program
+        self._arithmetic = arithmetic
+        self._effort = effort
+        self._outlets: dict[Node, list[tuple[Node, list[Node], set[Node]]]] = {}
+
+    def __call__(self, hazard: Hazard) -> bool:
+        outlets = self._outlets_of(hazard.select)
+        poisoned = {n: ~np.isfinite(g) for n, g in hazard.gradient.items() if not np.isfinite(g).all()}
+        for sink, order, wanted in outlets:
+            self._effort.left -= 2 * len(order)
+            inputs = dict(hazard.inputs)
+            for node in order:
+                if node.op == "leaf" and node not in inputs:
+                    inputs[node] = np.full((1, 1), True if node.kind == "bool" else np.float32(0.75))
+            values = evaluate(order, inputs)
+            if not np.isfinite(values[sink]).all():
+                continue
+            cotangents = backward(order, values, sink, wanted, self._arithmetic, symbolic=True).cotangents
+            if any(n in cotangents and (np.isfinite(cotangents[n]) & bad).any() for n, bad in poisoned.items()):
+                return True
+        return not outlets
+
+    def _outlets_of(self, select: Node) -> list[tuple[Node, list[Node], set[Node]]]:
+        """The values leaving the function that read a selection, each with what it reads."""
+        if select not in self._outlets:
+            reading = {select}
+            for node in self._program.order:
+                if not reading.isdisjoint(node.inputs):
+                    reading.add(node)
+            sinks = [s for s in self._program.sinks if s.kind == "float" and s in reading][:_MOST_SINKS]
+            orders = [topological([s]) for s in sinks]
+            self._outlets[select] = [(s, order, differentiated(order)) for s, order in zip(sinks, orders, strict=True)]
+        return self._outlets[select]

@@ -84,7 +84,9 @@ def _tensor_index(low: Lowering, tensor: Node, parts: list[Any], at: cst.CSTNode
             name, ("element", id(tensor), tuple(numbers)), kind=tensor.kind, differentiable=tensor.differentiable
         )
     index = next((i for i in map(_sliced, parts) if i is not None), None)
-    return tensor if index is None else low.node("gather", (tensor,), at, index=index)
+    if index is not None:
+        return low.node("gather", (tensor,), at, index=index)
+    return low.node("identity", (tensor,), at) if None in parts else tensor
 
 
 def _is_unknown_slice(part: Any) -> bool:

@@ -38,7 +38,7 @@ def canonical(name: str, aliases: Mapping[str, str] | None = None) -> str:
             if name == prefix or name.startswith(prefix + "."):
                 name = target + name[len(prefix) :]
                 break
-    if ".numpy" in name and not name.startswith(("jax.", "torch.", "tensorflow.", "autograd.", ".")):
+    if ".numpy." in name + "." and not name.startswith(("jax.", "torch.", "tensorflow.", "autograd.", ".")):
         # A package's own `numpy` is an array namespace in the image of NumPy's: read it as JAX's.
         head, _, tail = (name + ".").partition(".numpy.")
         name = f"jax.numpy.{tail}".rstrip(".") if head and head != "numpy" else name

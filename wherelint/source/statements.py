@@ -13,7 +13,7 @@ from wherelint.source.expressions import _BINARY, binary, elements
 from wherelint.source.lowering import STATEMENTS, Frame, Lowering
 from wherelint.source.names import imported
 from wherelint.source.resolve import NO_GRAD, external, make_class, make_function
-from wherelint.source.values import Dotted, Function, Instance, Scope, Value
+from wherelint.source.values import Dotted, Function, Instance, Method, Scope, Value
 
 MAX_UNROLL = 4
 
@@ -79,7 +79,7 @@ def annotation_kind(annotation: cst.BaseExpression) -> Any:
 def assign(low: Lowering, target: cst.BaseExpression, value: Value) -> None:
     """Bind a value to a target of any form."""
     if isinstance(target, cst.Name):
-        low.frame.scope.names[target.value] = value
+        low.frame.scope.bind(target.value, value)
     elif isinstance(target, (cst.Tuple, cst.List)):
         starred = next((i for i, e in enumerate(target.elements) if isinstance(e, cst.StarredElement)), None)
         if starred is not None and isinstance(value, (list, tuple)):
@@ -233,6 +233,10 @@ def _while(low: Lowering, node: cst.While) -> bool:
         return False
     with low.assuming(test):
         low.run(list(node.body.body))
+    if not low.block.mentions("break"):
+        after = low.negation(low.condition(low.expression(node.test), node.test), node.test)
+        if isinstance(after, Node):
+            low.facts.append(after)
     return False
 
 
@@ -285,7 +289,8 @@ def _with(low: Lowering, node: cst.With) -> bool:
         expression = item.item
         callee = expression.func if isinstance(expression, cst.Call) else expression
         name = low.expression(callee)
-        if isinstance(name, Dotted) and name.name in NO_GRAD:
+        pauses = isinstance(name, Method) and name.name == "stop_recording"  # of a GradientTape
+        if pauses or (isinstance(name, Dotted) and name.name in NO_GRAD):
             severed += 1
         value = low.opaque(low.text(expression), differentiable=False)
         if item.asname is not None:
@@ -365,6 +370,11 @@ def _import(low: Lowering, node: cst.Import | cst.ImportFrom) -> bool:
     return False
 
 
+def _given_away(low: Lowering, node: cst.Nonlocal | cst.Global) -> bool:
+    low.frame.scope.outer |= {item.name.value for item in node.names}
+    return False
+
+
 def _delete(low: Lowering, node: cst.Del) -> bool:
     if isinstance(node.target, cst.Name):
         low.frame.scope.names.pop(node.target.value, None)
@@ -376,7 +386,7 @@ STATEMENTS.update({
     cst.AugAssign: _augmented, cst.Return: _return, cst.Raise: _raise, cst.Break: _jump, cst.Continue: _jump,
     cst.Assert: _assert, cst.If: _if, cst.For: _for, cst.While: _while, cst.With: _with, cst.Try: _try,
     cst.TryStar: _try, cst.Match: _match, cst.FunctionDef: _function, cst.ClassDef: _class, cst.Import: _import,
-    cst.ImportFrom: _import, cst.Del: _delete,
+    cst.ImportFrom: _import, cst.Del: _delete, cst.Nonlocal: _given_away, cst.Global: _given_away,
 })  # fmt: skip
 
 __all__ = ["_BINARY", "Frame", "Scope", "annotation_kind", "assign", "attributes"]

@@ -27,6 +27,16 @@ class Scope:
         self.module = module
         self.parent = parent
         self.names: dict[str, Value] = {}
+        #: Names that ``nonlocal`` or ``global`` gave away.
+        self.outer: set[str] = set()
+
+    def bind(self, name: str, value: Value) -> None:
+        """Assign to a variable, in the scope that it belongs to."""
+        scope = self
+        if name in self.outer:
+            while scope.parent is not None and (scope is self or name not in scope.names):
+                scope = scope.parent
+        scope.names[name] = value
 
     def find(self, name: str) -> Value:
         """The value bound to a name, or MISSING."""
