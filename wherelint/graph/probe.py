@@ -23,6 +23,8 @@ _MOST_CONSTANTS = 10
 _RANDOM_DEPARTURES = 96
 _EXTREME = 10.0
 _MOST_PAIRED = 4
+#: How many operations away a test for nan still speaks of its data.
+_NEAR = 3
 _PAIRED = (0.0, 1.0, -1.0, 100.0)
 
 
@@ -66,22 +68,18 @@ _MISSING_TESTS = frozenset({"isnan", "isfinite", "isinf", "isneginf", "isposinf"
 
 
 def _data_leaves(test: Node) -> set[Node]:
-    """Leaves whose own nan or inf a test such as ``isnan`` can see, with no singular operation in between."""
+    """Leaves whose own nan or inf a test such as ``isnan`` is about: it reads them through a few regular operations."""
     found: set[Node] = set()
-    todo = list(test.inputs)
-    seen = set(todo)
-    while todo:
-        node = todo.pop()
-        if node.op == "leaf":
-            if node.kind == "float":
+    layer = list(test.inputs)
+    for _ in range(_NEAR):
+        following: list[Node] = []
+        for node in layer:
+            entry = OPERATIONS.get(node.op)
+            if node.op == "leaf" and node.kind == "float":
                 found.add(node)
-            continue
-        entry = OPERATIONS.get(node.op)
-        if entry is not None and entry.code is not None:
-            continue
-        fresh = [i for i in node.inputs if i not in seen]
-        seen.update(fresh)
-        todo.extend(fresh)
+            elif entry is None or entry.code is None:
+                following += node.inputs
+        layer = following
     return found
 
 
@@ -102,7 +100,7 @@ def bases(
     for leaf in leaves:
         if leaf.kind == "bool":
             column = rng.random((count, LANES)) < 0.5
-            column[: count // 2] = column[: count // 2, :1]
+            column[: count if _is_flag(leaf) else count // 2] = column[: count if _is_flag(leaf) else count // 2, :1]
             preferred = leaf.params.get("value")
             if preferred is not None:
                 column[:] = preferred
@@ -218,7 +216,14 @@ def _full(leaf: Node, value: float) -> Array:
     return np.full((1, LANES), bool(value) if leaf.kind == "bool" else np.float32(value))
 
 
+def _is_flag(leaf: Node) -> bool:
+    """A truth of the Python program, one for all elements, as opposed to a mask."""
+    return leaf.kind == "bool" and not leaf.params.get("array", False)
+
+
 def _first_lane(column: Array, leaf: Node, value: float) -> Array:
+    if _is_flag(leaf):
+        return _full(leaf, value)
     out = column.copy()
     out[:, 0] = bool(value) if leaf.kind == "bool" else np.float32(value)
     return out

@@ -419,11 +419,15 @@ class Search:
         ``where(x < a, 1 / (b - a), 0)`` is no guard against ``a == b``; ``where(x != y, 1 / (x - y), 0)`` is.
         """
         condition = self._condition()
-        if not condition or not self._starts:
+        if not self._starts:
             return False
         read = self._leaves(culprit)
         moved = {n for n in read if not np.array_equal(run.inputs[n][_row(run.inputs[n], p)], run.base[n])}
-        if len(moved) < 2 or self._leaves(condition[0]) <= read:
+        if len(moved) < 2:
+            return False
+        if not condition:  # a clip is about its operand, not about how two inputs of it stand to each other
+            return self.root.selection in CLIPS and self.root is not culprit
+        if self._leaves(condition[0]) <= read:
             return False
         shared = (self._below(culprit) - {culprit}) & self._below(condition[0])
         return not any(n.inputs and moved <= self._leaves(n) for n in shared)

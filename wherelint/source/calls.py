@@ -265,12 +265,15 @@ def parameter_input(low: Lowering, parameter: cst.Param) -> Node:
 
     kind = annotation_kind(parameter.annotation.annotation) if parameter.annotation is not None else None
     static = kind == "static"
-    return low.opaque(
+    made = low.opaque(
         parameter.name.value,
         ("parameter", id(parameter)),
         kind="float" if static or kind is None else kind,
         differentiable=not static,
     )
+    if parameter.annotation is not None and isinstance(parameter.annotation.annotation, cst.Subscript):
+        made.params["array"] = True  # jaxtyping's Bool[Array, "..."]
+    return made
 
 
 def root_arguments(low: Lowering, function: Function) -> Kwargs:

@@ -206,7 +206,9 @@ def _unary_operation(low: Lowering, node: cst.UnaryOperation) -> Value:
 
 def as_mask(low: Lowering, tensor: Node) -> Node:
     """A parameter that is used as a condition is a boolean array."""
-    return low.opaque(tensor.params["name"], ("mask", id(tensor)), kind="bool")
+    mask = low.opaque(tensor.params["name"], ("mask", id(tensor)), kind="bool")
+    mask.params["array"] = True
+    return mask
 
 
 _COMPARE: dict[type, str] = {

@@ -78,7 +78,12 @@ def _opt_in(program: Program, used: Sequence[str], filename: str, codes: frozens
 def _one_per_bug(caught: Iterable[Catch]) -> list[tuple[Catch, list[Node]]]:
     """One finding a singular operation and selection; selections further out over the same operation are related."""
     by_op: dict[int, list[Catch]] = {}
+    missing: set[int] = set()
     for item in caught:
+        if item.hazard.missing_data:  # every operation on missing data is poisoned: the first says it all
+            if place(item.hazard.select) in missing:
+                continue
+            missing.add(place(item.hazard.select))
         by_op.setdefault(place(item.hazard.op), []).append(item)
     kept: list[tuple[Catch, list[Node]]] = []
     for items in by_op.values():

@@ -217,7 +217,7 @@ def _gather(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNod
 
 
 @handles("{jax.numpy,numpy,torch,tensorflow,keras.ops}.{array,asarray,tensor,as_tensor,constant,stack,concatenate,cat,"
-         "concat,hstack,vstack,convert_to_tensor,from_numpy,column_stack,dstack,append}", "torch.FloatTensor",
+         "concat,hstack,vstack,convert_to_tensor,from_numpy,column_stack,dstack,append}", "torch.{FloatTensor,scalar_tensor}",
          "{jax.numpy,numpy,torch}.{float32,float64,float16,bfloat16}", "tensorflow.Variable")  # fmt: skip
 def _array(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     value = argument(args, kwargs, 0, "object", "data", "a", "arrays", "tensors", "value", "values", "obj", "x")
@@ -234,6 +234,8 @@ def _array(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode
     tensor = low.tensor(value, at)
     if tensor.op == "const":
         return tensor
+    if name in ("torch.tensor", "torch.scalar_tensor", "torch.FloatTensor"):  # copies numbers, not history
+        return low.stop(tensor, at, tensor.kind)
     return low.node("identity", (tensor,), at) if framework(name) else low.stop(tensor, at, tensor.kind)
 
 
@@ -342,7 +344,9 @@ def _random(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNod
 
 @handles("jax.random.{bernoulli}")
 def _random_mask(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
-    return low.opaque(low.text(at), id(at), kind="bool")
+    mask = low.opaque(low.text(at), id(at), kind="bool")
+    mask.params["array"] = True
+    return mask
 
 
 @handles("torch.nn.{MSELoss,L1Loss,SmoothL1Loss,HuberLoss,BCELoss,BCEWithLogitsLoss,KLDivLoss}")

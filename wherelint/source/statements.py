@@ -51,29 +51,38 @@ def _annotated(low: Lowering, node: cst.AnnAssign) -> bool:
     return False
 
 
+_KINDS = {"int": "int", "bool": "bool", "str": "static", "Callable": "static", "LongTensor": "int", "IntTensor": "int",
+          "BoolTensor": "bool", "Literal": "static", "Type": "static", "type": "static"}  # fmt: skip
+#: jaxtyping's array types, by what their elements are.
+_ELEMENTS = {"Int": "int", "Integer": "int", "UInt": "int", "Int32": "int", "Int64": "int", "Bool": "bool"}
+_CONTAINERS = frozenset({"tuple", "Tuple", "list", "List", "Sequence", "Iterable", "Optional", "Union", "Final", "ClassVar"})
+
+
 def annotation_kind(annotation: cst.BaseExpression) -> Any:
-    """ "int", "bool", "static" or None (a float, or not known) for an annotation."""
-    if isinstance(annotation, cst.Name):
-        return {"int": "int", "bool": "bool", "str": "static", "Callable": "static"}.get(annotation.value)
+    """The kind of value an annotation promises: "int", "bool", "static", or None for a float or what is not known."""
+    if isinstance(annotation, (cst.Name, cst.Attribute)):
+        return _KINDS.get(_last_name(annotation))
     if isinstance(annotation, cst.SimpleString):
-        text = annotation.value.strip("'\"")
-        return {"int": "int", "bool": "bool", "str": "static"}.get(text)
+        return _KINDS.get(annotation.value.strip("'\""))
+    if isinstance(annotation, cst.BinaryOperation):  # int | None
+        return _agreed([annotation.left, annotation.right])
     if isinstance(annotation, cst.Subscript):
-        head = annotation.value
-        name = head.attr.value if isinstance(head, cst.Attribute) else head.value if isinstance(head, cst.Name) else ""
-        if name in ("Int", "Integer", "UInt", "Int32", "Int64", "Shaped"):
-            return "int"
-        if name == "Bool":
-            return "bool"
-        if name in ("Callable", "Literal", "Type", "type"):
-            return "static"
-        if name == "Optional" and len(annotation.slice) == 1 and isinstance(annotation.slice[0].slice, cst.Index):
-            return annotation_kind(annotation.slice[0].slice.value)
-    if isinstance(annotation, cst.Attribute):
-        return {"LongTensor": "int", "IntTensor": "int", "BoolTensor": "bool", "Callable": "static"}.get(
-            annotation.attr.value
-        )
+        head = _last_name(annotation.value)
+        if head in _CONTAINERS:
+            return _agreed([s.slice.value for s in annotation.slice if isinstance(s.slice, cst.Index)])
+        return _ELEMENTS.get(head, "static" if _KINDS.get(head) == "static" else None)
     return None
+
+
+def _agreed(parts: list[cst.BaseExpression]) -> Any:
+    """The kind that all parts have, None aside."""
+    parts = [p for p in parts if not (isinstance(p, cst.Name) and p.value == "None") and not isinstance(p, cst.Ellipsis)]
+    kinds = {annotation_kind(p) for p in parts}
+    return kinds.pop() if len(kinds) == 1 else None
+
+
+def _last_name(node: cst.BaseExpression) -> str:
+    return node.attr.value if isinstance(node, cst.Attribute) else node.value if isinstance(node, cst.Name) else ""
 
 
 def assign(low: Lowering, target: cst.BaseExpression, value: Value) -> None:
