@@ -130,7 +130,7 @@ def _pull_back_operation(
         dead = dead.all(axis=1, keepdims=True)
     return [
         (i, part, _either(dead, drop))
-        for i, (part, drop) in enumerate(zip(parts, dropped))
+        for i, (part, drop) in enumerate(zip(parts, dropped, strict=False))
         if part is not None and i in differentiable_inputs(node)
     ]
 
@@ -138,7 +138,7 @@ def _pull_back_operation(
 def _ties(op: str, operands: list[Array]) -> Array | None:
     """Where a bound is met exactly."""
     if op == "clip":
-        return (operands[0] == operands[1]) | (operands[0] == operands[2])
+        return np.asarray((operands[0] == operands[1]) | (operands[0] == operands[2]))
     if op in ("maximum", "minimum", "fmax", "fmin"):
         return np.asarray(operands[0] == operands[1])
     if op in ("relu", "relu6"):
@@ -162,9 +162,7 @@ def _scatter_lane(
     return (i, full, gone)
 
 
-def _scatter_gathered(
-    index: tuple[int, ...], ct: Array, dead: Dead, shape: tuple[int, ...]
-) -> tuple[int, Array, Dead]:
+def _scatter_gathered(index: tuple[int, ...], ct: Array, dead: Dead, shape: tuple[int, ...]) -> tuple[int, Array, Dead]:
     if shape[1] == 1:
         return (0, ct, dead)
     if dead is not None:

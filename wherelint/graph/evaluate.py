@@ -42,9 +42,11 @@ def _forward(node: Node, operands: list[Array], dtype: Any) -> Array:
     if op == "custom":
         return operands[0]
     if op == "pick":
-        return operands[node.params["index"]]
+        index: int = node.params["index"]
+        return operands[index]
     if op == "gather":
-        return operands[0] if operands[0].shape[1] == 1 else operands[0][:, node.params["index"]]
+        whole = operands[0]
+        return whole if whole.shape[1] == 1 else np.asarray(whole[:, node.params["index"]])
     if op == "compress":
         return compress(truth(operands[0]), operands[1])
     if op == "where":

@@ -97,6 +97,7 @@ def bases(
     forced: dict[Node, float] = {}
     for fact in facts:
         _force(fact, True, forced)
+    column: Array
     for leaf in leaves:
         if leaf.kind == "bool":
             column = rng.random((count, LANES)) < 0.5

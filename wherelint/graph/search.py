@@ -357,7 +357,7 @@ class Search:
         return frozenset(n for n in self._below(node) if n.op == "leaf")
 
     def _root_drops(self, run: _Run, start: Node, p: int) -> bool:
-        """Whether the root drops an operand that reads ``start``; where it drops none, the zero is the operation's own."""
+        """Whether the root drops an operand that reads ``start``, or the operation drops one itself (``x ** 0``)."""
         reading = [i for i in self.root.inputs if i in run.ieee.cotangents and start in self._below(i)]
         own = OPERATIONS[start.op].unselected is not None if start.op in OPERATIONS else False
         return own or any(self._drops(run, self.root, i, p) for i in reading)
@@ -401,7 +401,7 @@ class Search:
     def _incidental(self, run: _Run, culprit: Node, p: int) -> bool:
         """Whether the condition tests a quotient whose divisor it was not written to guard.
 
-        ``where((x - a) / (b - a) < 1, ...)`` compares a position; that ``b == a`` makes it nan is no case it has in mind.
+        ``where((x - a) / (b - a) < 1, ...)`` compares a position; that ``b == a`` makes it nan is not its concern.
         """
         if culprit.op not in _QUOTIENTS or _at(np.isfinite(run.values[culprit]), p).all():
             return False
@@ -478,7 +478,7 @@ class Search:
                 continue
             now = hazard.inputs[node]
             simple = [np.full((1, LANES), v, np.float32) for v in (1.0, 0.0, 2.0, 0.5)]
-            options = [s for s in simple] + [np.repeat(now[:, :1], LANES, axis=1), np.round(now, 1)]
+            options = [*list(simple), np.repeat(now[:, :1], LANES, axis=1), np.round(now, 1)]
             if (now == now[:, :1]).all() and float(now[0, 0]) in (0.0, 1.0):
                 continue
             batch = {n: np.repeat(v, len(options), axis=0) for n, v in hazard.inputs.items()}

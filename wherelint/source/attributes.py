@@ -84,7 +84,7 @@ def instance_attribute(low: Lowering, value: Instance, name: str, at: cst.CSTNod
         if "staticmethod" in kinds:
             return found
         return Bound(found, value.cls if "classmethod" in kinds else value)
-    if isinstance(found, bool) or isinstance(found, str):  # the default of an option: objects differ in it
+    if isinstance(found, (bool, str)):  # the default of an option: objects differ in it
         preferred = found if isinstance(found, bool) else None
         kind: Any = "float" if preferred is None else "bool"
         return low.opaque(

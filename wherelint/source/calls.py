@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -306,7 +307,7 @@ def construct(low: Lowering, made: Instance, args: Args, kwargs: Kwargs, at: cst
         return
     setup = member(made.cls, "setup")
     fields = _fields(made.cls)
-    for name, value in zip(fields, args):
+    for name, value in zip(fields, args, strict=False):
         made.attributes[name] = value
     made.attributes.update(kwargs)
     if isinstance(setup, Function):
@@ -320,10 +321,8 @@ def _construct_unknown(low: Lowering, made: Instance, constructor: Function, at:
     if first is not None:
         given[first] = made
     before = len(low.sinks), list(low.made), list(low.closures), list(low.facts)
-    try:
+    with contextlib.suppress(GiveUp):
         inline(low, constructor, [], given, at)
-    except GiveUp:
-        pass
     # The constructor is a root of its own; here only the attributes it leaves behind matter.
     del low.sinks[before[0] :]
     low.made[:], low.closures[:], low.facts[:] = before[1], before[2], before[3]

@@ -68,13 +68,16 @@ _STATIC: dict[type, Callable[[Any, Any], Any]] = {
     cst.Add: operator.add, cst.Subtract: operator.sub, cst.Multiply: operator.mul, cst.Divide: operator.truediv,
     cst.FloorDivide: operator.floordiv, cst.Modulo: operator.mod,
 }  # fmt: skip
-_BINARY = {
+_BINARY: dict[type, str] = {
     cst.Add: "add", cst.Subtract: "subtract", cst.Multiply: "multiply", cst.Divide: "divide",
     cst.FloorDivide: "floor_divide", cst.Modulo: "mod", cst.MatrixMultiply: "dot", cst.BitAnd: "logical_and",
     cst.BitOr: "logical_or", cst.BitXor: "logical_xor",
     cst.AddAssign: "add", cst.SubtractAssign: "subtract", cst.MultiplyAssign: "multiply", cst.DivideAssign: "divide",
     cst.FloorDivideAssign: "floor_divide", cst.ModuloAssign: "mod", cst.MatrixMultiplyAssign: "dot",
     cst.BitAndAssign: "logical_and", cst.BitOrAssign: "logical_or", cst.BitXorAssign: "logical_xor",
+}  # fmt: skip
+_BITWISE: dict[type, Callable[[Any, Any], Any]] = {
+    cst.BitAnd: operator.and_, cst.BitOr: operator.or_, cst.BitXor: operator.xor,
 }  # fmt: skip
 _ASSIGNED: dict[type, type] = {
     cst.AddAssign: cst.Add, cst.SubtractAssign: cst.Subtract, cst.MultiplyAssign: cst.Multiply,
@@ -133,7 +136,7 @@ def _fold(low: Lowering, kind: type, a: Any, b: Any, at: cst.CSTNode) -> Value:
         elif kind in _STATIC:
             result = _STATIC[kind](a, b)
         else:
-            bitwise = {cst.BitAnd: operator.and_, cst.BitOr: operator.or_, cst.BitXor: operator.xor}.get(kind)
+            bitwise = _BITWISE.get(kind)
             result = bitwise(a, b) if bitwise is not None and isinstance(a, int) and isinstance(b, int) else None
     except (ArithmeticError, ValueError):
         result = None

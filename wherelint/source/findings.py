@@ -23,8 +23,9 @@ from wherelint.source.values import Origin
 _MOST_INPUTS = 6
 _CUTS = frozenset({"WL401", "WL402"})
 _BY_SELECTION = {
-    "index": "WL201", "multiply": "WL202", "nan_to_num": "WL203", "maximum": "WL204", "minimum": "WL204", "fmax": "WL204",
-    "fmin": "WL204", "clip": "WL204", "relu": "WL204", "relu6": "WL204", "reduction": "WL205", "assignment": "WL206",
+    "index": "WL201", "multiply": "WL202", "nan_to_num": "WL203", "maximum": "WL204", "minimum": "WL204",
+    "fmax": "WL204", "fmin": "WL204",
+    "clip": "WL204", "relu": "WL204", "relu6": "WL204", "reduction": "WL205", "assignment": "WL206",
 }  # fmt: skip
 _KINDS = {"fmax": "maximum", "fmin": "minimum"}
 
@@ -119,7 +120,7 @@ def _code(hazard: Hazard) -> str:
 
 
 def _epsilon_lost(hazard: Hazard) -> bool:
-    """Whether float32 rounded a guarding constant away: regular in float64, and a constant is 0 or 1 only in float32."""
+    """Whether float32 rounded a guarding constant away: it is 0 or 1 only there, and float64 is regular."""
     order = topological([hazard.op])
     lost = False
     for node in order:

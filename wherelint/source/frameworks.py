@@ -87,9 +87,10 @@ def adapt(low: Lowering, name: str, signature: Signature, args: Args, kwargs: Kw
             signature = Signature(_NORMS[order], signature.operands, signature.defaults)
         elif isinstance(order, (int, float)) and order not in (2, -2):
             return None
-    made = low.call_operation(name, signature, args, kwargs, at)
-    if made is None:
+    called = low.call_operation(name, signature, args, kwargs, at)
+    if called is None:
         return None
+    made = called
     if mask is not None and op == "mean":  # the mean of the elements that the mask keeps
         kept = _as_condition(low, mask, at)
         made = low.node("divide", (low.node("sum", (args[0],), at), low.node("sum", (kept,), at)), at, framework=owner)
@@ -162,7 +163,7 @@ def _select(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNod
     if not isinstance(conditions, (list, tuple)) or not isinstance(choices, (list, tuple)):
         return NotImplemented
     result = 0 if result is None else result
-    for condition, choice in reversed(list(zip(conditions, choices))):
+    for condition, choice in reversed(list(zip(conditions, choices, strict=False))):
         result = selection(low, condition, choice, result, at, "select", name)
     return result
 
@@ -217,7 +218,8 @@ def _gather(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNod
 
 
 @handles("{jax.numpy,numpy,torch,tensorflow,keras.ops}.{array,asarray,tensor,as_tensor,constant,stack,concatenate,cat,"
-         "concat,hstack,vstack,convert_to_tensor,from_numpy,column_stack,dstack,append}", "torch.{FloatTensor,scalar_tensor}",
+         "concat,hstack,vstack,convert_to_tensor,from_numpy,column_stack,dstack,append}",
+         "torch.{FloatTensor,scalar_tensor}",
          "{jax.numpy,numpy,torch}.{float32,float64,float16,bfloat16}", "tensorflow.Variable")  # fmt: skip
 def _array(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     value = argument(args, kwargs, 0, "object", "data", "a", "arrays", "tensors", "value", "values", "obj", "x")
@@ -511,8 +513,9 @@ def _at(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTN
 # -- Python's own functions and containers -----------------------------------------------------------------------------
 
 
-@handles("builtins.{abs,max,min,pow,round}", "math.{sqrt,log,exp,pow,fabs,sin,cos,tan,floor,ceil,log2,log10,log1p,acos,asin,"
-         "atan,atan2,hypot,tanh,cosh,sinh,gamma,lgamma,erf,prod,isnan,isinf,isfinite,degrees,radians}")  # fmt: skip
+@handles("builtins.{abs,max,min,pow,round}", "math.{sqrt,log,exp,pow,fabs,sin,cos,tan,floor,ceil,log2,log10,log1p,"
+         "acos,asin,atan,"
+         "atan2,hypot,tanh,cosh,sinh,gamma,lgamma,erf,prod,isnan,isinf,isfinite,degrees,radians}")  # fmt: skip
 def _python_math(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     import builtins
     import math
@@ -651,7 +654,7 @@ def _zip(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) 
         known = isinstance(args[0], (list, tuple, dict))
         indices = list(range(len(columns[0]))) if known else [low.opaque(low.text(at), kind="int")]
         columns = [indices, columns[0]]
-    return [tuple(row) for row in zip(*columns)]
+    return [tuple(row) for row in zip(*columns, strict=False)]
 
 
 @handles("builtins.getattr")

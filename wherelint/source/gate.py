@@ -14,10 +14,10 @@ _SELECT = frozenset(
     clamp_max clip_by_value maximum minimum fmax fmin relu relu6 ReLU masked_select boolean_mask at piecewise""".split()
 )
 _SINGULAR = frozenset(
-    """sqrt rsqrt cbrt log log2 log10 log1p logaddexp divide div true_divide truediv reciprocal mod remainder fmod arccos
-    acos arcsin asin arccosh acosh arctanh atanh arctan2 atan2 power pow float_power exp exp2 expm1 sinh cosh norm
-    vector_norm matrix_norm std reduce_std gammaln lgamma digamma polygamma erfinv erf_inv ndtri logit xlogy xlog1py entr
-    cholesky inv solve logdet slogdet logsumexp softmax log_softmax sqrt_ log_ exp_ pow_ div_ hypot normalize
+    """sqrt rsqrt cbrt log log2 log10 log1p logaddexp divide div true_divide truediv reciprocal mod remainder fmod
+    arccos acos arcsin asin arccosh acosh arctanh atanh arctan2 atan2 power pow float_power exp exp2 expm1 sinh cosh norm
+    vector_norm matrix_norm std reduce_std gammaln lgamma digamma polygamma erfinv erf_inv ndtri logit xlogy
+    xlog1py entr cholesky inv solve logdet slogdet logsumexp softmax log_softmax sqrt_ log_ exp_ pow_ div_ hypot normalize
     cosine_similarity cdist mse_loss MSELoss isnan isfinite isinf is_nan is_finite""".split()
 )
 
@@ -74,9 +74,15 @@ def referring(module: Module, name: str) -> list[tuple[str, ...]]:
     for qualified in roots(module, everything=True):
         statement: ast.AST = module.definitions[qualified[0]].statement
         if len(qualified) > 1 and isinstance(statement, ast.ClassDef):
-            statement = next(i for i in statement.body if isinstance(i, ast.FunctionDef | ast.AsyncFunctionDef) and i.name == qualified[1])
+            statement = next(
+                i
+                for i in statement.body
+                if isinstance(i, ast.FunctionDef | ast.AsyncFunctionDef) and i.name == qualified[1]
+            )
         own = qualified[-1] == name
-        if not own and any(_last(n, module) == name for n in ast.walk(statement) if isinstance(n, ast.Attribute | ast.Name)):
+        if not own and any(
+            _last(n, module) == name for n in ast.walk(statement) if isinstance(n, ast.Attribute | ast.Name)
+        ):
             found.append(qualified)
     return found
 

@@ -129,7 +129,8 @@ class Hunt:
         if name == program.name or top not in self._module.definitions:
             return True
         statement = self._module.definitions[top].statement
-        return name.count(".") > (1 if isinstance(statement, ast.ClassDef) else 0)
+        depth = 1 if isinstance(statement, ast.ClassDef) else 0
+        return bool(name.count(".") > depth)
 
     def _at_home(self, node: Node) -> bool:
         return isinstance(node.origin, Origin) and node.origin.block.module is self._module

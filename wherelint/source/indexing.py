@@ -39,7 +39,9 @@ def index(low: Lowering, value: Value, slices: Sequence[cst.SubscriptElement], a
         if 0 < len(table) <= 4 and all(isinstance(v, (int, float)) for v in table):
             result = table[0]  # a table of constants, by a key that is not known: one of them
             for i, other in enumerate(table[1:]):
-                result = low.choose(low.opaque(low.text(at), (id(value), i), kind="bool", preferred=False), other, result, at)
+                result = low.choose(
+                    low.opaque(low.text(at), (id(value), i), kind="bool", preferred=False), other, result, at
+                )
             return result
         return low.opaque(low.text(at), id(value))
     if isinstance(value, (Shape, Instance, str)) or value is None:
@@ -72,8 +74,7 @@ def _tensor_index(low: Lowering, tensor: Node, parts: list[Any], at: cst.CSTNode
     if others:
         return low.node("gather", (tensor,), at, index=ROLLED)
     if (
-        (numbers
-        and tensor.op in ("stack", "where", "cond"))
+        (numbers and tensor.op in ("stack", "where", "cond"))
         or (numbers and tensor.op != "leaf")
         or (numbers and ... in parts)
     ):

@@ -244,7 +244,7 @@ class Lowering:
         if a is b or (_is_static(a) and _is_static(b) and type(a) is type(b) and a == b):
             return a
         if isinstance(a, (tuple, list)) and type(a) is type(b) and len(a) == len(b):
-            return type(a)(self.choose(condition, x, y, at) for x, y in zip(a, b))
+            return type(a)(self.choose(condition, x, y, at) for x, y in zip(a, b, strict=False))
         if isinstance(a, dict) and isinstance(b, dict) and a.keys() == b.keys():
             return {k: self.choose(condition, a[k], b[k], at) for k in a}
         numeric = (Node, int, float, bool, Method, Shape, list, tuple)

@@ -13,7 +13,6 @@ from libcst.metadata import MetadataWrapper, PositionProvider
 from wherelint.finding import Location
 from wherelint.source.names import canonical, framework_of, imported
 
-
 if TYPE_CHECKING:
     from wherelint.source.project import Project
 

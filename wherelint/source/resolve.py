@@ -40,7 +40,7 @@ def global_scope(module: Module) -> Scope:
     if scope is None:
         scope = Scope(module)
         module._scope = scope  # type: ignore[attr-defined]
-    return scope  # type: ignore[no-any-return]
+    return scope
 
 
 def global_value(low: Lowering, module: Module, name: str) -> Value:
@@ -143,8 +143,8 @@ CUSTOM_RULES = frozenset({
     "equinox.filter_custom_jvp", "jax.custom_transpose",
 })  # fmt: skip
 _RULE_SETTERS = frozenset({"defjvp", "defvjp", "defjvps", "def_jvp", "def_vjp", "def_fwd", "def_bwd"})
-NO_GRAD = frozenset({"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad", "torch.autograd.grad_mode.no_grad",
-                     "torch.set_grad_enabled"})  # fmt: skip
+NO_GRAD = frozenset({"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad",
+                     "torch.autograd.grad_mode.no_grad", "torch.set_grad_enabled"})  # fmt: skip
 
 
 def decorators_of(low: Lowering, node: cst.FunctionDef, scope: Scope, block: Any) -> list[tuple[str, str]]:
@@ -208,7 +208,7 @@ def make_class(low: Lowering, node: cst.ClassDef, scope: Scope, block: Any, pref
         frame.scope = inner
         frame.owner = made
         with low.without_gradient():
-            low.run([s for s in _body(node)])
+            low.run(list(node.body.body))
     finally:
         low.frames.pop()
     made.members = inner.names
@@ -218,10 +218,6 @@ def make_class(low: Lowering, node: cst.ClassDef, scope: Scope, block: Any, pref
             value.scope = scope if value.scope is inner else value.scope
             value.opaque = value.opaque or made.derives_from("torch.autograd.Function")
     return made
-
-
-def _body(node: cst.ClassDef) -> list[Any]:
-    return list(node.body.body) if isinstance(node.body, cst.IndentedBlock) else list(node.body.body)
 
 
 def member(cls: Class, name: str) -> Value:

@@ -55,7 +55,9 @@ _KINDS = {"int": "int", "bool": "bool", "str": "static", "Callable": "static", "
           "BoolTensor": "bool", "Literal": "static", "Type": "static", "type": "static"}  # fmt: skip
 #: jaxtyping's array types, by what their elements are.
 _ELEMENTS = {"Int": "int", "Integer": "int", "UInt": "int", "Int32": "int", "Int64": "int", "Bool": "bool"}
-_CONTAINERS = frozenset({"tuple", "Tuple", "list", "List", "Sequence", "Iterable", "Optional", "Union", "Final", "ClassVar"})
+_CONTAINERS = frozenset(
+    {"tuple", "Tuple", "list", "List", "Sequence", "Iterable", "Optional", "Union", "Final", "ClassVar"}
+)
 
 
 def annotation_kind(annotation: cst.BaseExpression) -> Any:
@@ -76,7 +78,9 @@ def annotation_kind(annotation: cst.BaseExpression) -> Any:
 
 def _agreed(parts: list[cst.BaseExpression]) -> Any:
     """The kind that all parts have, None aside."""
-    parts = [p for p in parts if not (isinstance(p, cst.Name) and p.value == "None") and not isinstance(p, cst.Ellipsis)]
+    parts = [
+        p for p in parts if not (isinstance(p, cst.Name) and p.value == "None") and not isinstance(p, cst.Ellipsis)
+    ]
     kinds = {annotation_kind(p) for p in parts}
     return kinds.pop() if len(kinds) == 1 else None
 
@@ -94,7 +98,8 @@ def assign(low: Lowering, target: cst.BaseExpression, value: Value) -> None:
         if starred is not None and isinstance(value, (list, tuple)):
             after = len(target.elements) - starred - 1
             value = [*value[:starred], list(value[starred : len(value) - after]), *value[len(value) - after :]]
-        for element, item in zip(target.elements, indexing.unpack(low, value, len(target.elements), target)):
+        items = indexing.unpack(low, value, len(target.elements), target)
+        for element, item in zip(target.elements, items, strict=False):
             assign(low, element.value, item)
     elif isinstance(target, cst.StarredElement):
         assign(low, target.value, value)

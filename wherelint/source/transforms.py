@@ -16,9 +16,11 @@ from wherelint.source.values import Dotted, Function, Handler, Partial, Value
 #: They return a function that computes the same thing.
 _TRANSPARENT = (
     "jax.{jit,vmap,pmap,checkpoint,remat,named_call,shard_map,xmap}", "jax.ad_checkpoint.checkpoint",
-    "jax.experimental.{shard_map.shard_map,pjit.pjit}", "jax.numpy.vectorize", "equinox.{filter_jit,filter_vmap,filter_pmap,"
-    "filter_checkpoint}", "torch.{compile,vmap}", "torch.func.{vmap,functionalize}", "torch.jit.{script,trace,ignore}",
-    "tensorflow.{function,recompute_grad}", "functools.{lru_cache,cache,wraps}", "flax.linen.{compact,jit,remat,checkpoint,vmap,nowrap}",
+    "jax.experimental.{shard_map.shard_map,pjit.pjit}", "jax.numpy.vectorize",
+    "equinox.{filter_jit,filter_vmap,filter_pmap,filter_checkpoint}", "torch.{compile,vmap}",
+    "torch.func.{vmap,functionalize}", "torch.jit.{script,trace,ignore}",
+    "tensorflow.{function,recompute_grad}", "functools.{lru_cache,cache,wraps}",
+    "flax.linen.{compact,jit,remat,checkpoint,vmap,nowrap}",
     "flax.nnx.{jit,vmap,remat}", "builtins.{staticmethod,classmethod}",
 )  # fmt: skip
 
@@ -84,7 +86,7 @@ def _piecewise(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CST
     result: Value = 0.0
     if len(functions) > len(conditions):
         result = _piece(low, functions[-1], x, args[3:], kwargs, at)
-    for condition, function in reversed(list(zip(conditions, functions))):
+    for condition, function in reversed(list(zip(conditions, functions, strict=False))):
         test = low.condition(condition, at)
         with low.assuming():
             result = low.choose(test, _piece(low, function, x, args[3:], kwargs, at), result, at)
@@ -146,8 +148,8 @@ def any_step(low: Lowering, value: Value, at: cst.CSTNode) -> Value:
 
 
 @handles("jax.lax.{map,associative_scan}", "tensorflow.{map_fn,vectorized_map}", "jax.{tree_map,tree_multimap}",
-         "jax.tree_util.{tree_map,map}", "tensorflow.nest.map_structure", "torch.utils._pytree.tree_map", "builtins.map",
-         "optree.tree_map")  # fmt: skip
+         "jax.tree_util.{tree_map,map}", "tensorflow.nest.map_structure", "torch.utils._pytree.tree_map",
+         "builtins.map", "optree.tree_map")  # fmt: skip
 def _map(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     if len(args) < 2:
         return NotImplemented
@@ -159,14 +161,15 @@ def _map(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) 
 def mapped(low: Lowering, function: Value, trees: list[Value], at: cst.CSTNode, *, descend: bool) -> Value:
     """``function`` on every leaf of trees of one structure."""
     first = trees[0]
-    if descend and isinstance(first, (list, tuple)) and len(first) <= 8:
-        if all(isinstance(t, (list, tuple)) and len(t) == len(first) for t in trees):
-            return type(first)(
-                mapped(low, function, [t[i] for t in trees], at, descend=True) for i in range(len(first))
-            )
+    if descend and isinstance(first, (list, tuple)) and len(first) <= 8 and all(_alike(t, first) for t in trees):
+        return type(first)(mapped(low, function, [t[i] for t in trees], at, descend=True) for i in range(len(first)))
     if descend and isinstance(first, dict) and all(isinstance(t, dict) and t.keys() == first.keys() for t in trees):
         return {k: mapped(low, function, [t[k] for t in trees], at, descend=True) for k in first}
     return invoke(low, function, trees, {}, at)
+
+
+def _alike(tree: Value, first: Value) -> bool:
+    return isinstance(tree, (list, tuple)) and len(tree) == len(first)
 
 
 @handles("jax.tree_util.{tree_reduce,reduce}", "functools.reduce", "jax.tree_reduce")
@@ -193,7 +196,8 @@ def _flat(tree: Value) -> list[Value]:
     return [tree]
 
 
-@handles("jax.{grad,value_and_grad,jacfwd,jacrev,hessian,vjp,jvp,linearize}", "torch.func.{grad,grad_and_value,jacrev,jacfwd,vjp,jvp}",
+@handles("jax.{grad,value_and_grad,jacfwd,jacrev,hessian,vjp,jvp,linearize}",
+         "torch.func.{grad,grad_and_value,jacrev,jacfwd,vjp,jvp}",
          "equinox.{filter_grad,filter_value_and_grad}")  # fmt: skip
 def _gradient(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     """The function is differentiated, and analysed on its own; its gradient is not followed."""

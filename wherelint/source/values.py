@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from wherelint.source.module import Block, Module
 
 Value = Any
-Definition = Union[cst.FunctionDef, cst.Lambda]
+Definition = cst.FunctionDef | cst.Lambda
 
 
 class Scope:
