@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from excepted import DOMAIN, TOLERANCE
+from excepted import DOMAIN, FINITE_COTANGENTS, INFINITE, TOLERANCE
 from points import points, rows
 from runners import FRAMEWORK, Array, Call, resolve, run
 from spelling import STATIC, build, kind
@@ -17,13 +17,9 @@ from wherelint.ops import OPERATIONS, SIGNATURES, Operation, Signature
 from wherelint.ops.catalogue import Vjp
 
 PREFIXES = {"jax": ("jax.",), "torch": ("torch.",), "tensorflow": ("tensorflow.", "keras.")}
-#: These drop a cotangent or multiply it by a mask, so that what they do with an incoming inf or nan matters.
-SELECTIONS = {"where", "maximum", "minimum", "fmax", "fmin", "clip", "clamp", "clamp_min", "clamp_max", "relu", "relu6",
-              "abs", "hard_tanh", "threshold", "leaky_relu", "max", "min", "clipped_sqrt"}  # fmt: skip
 BOOLEAN = {"logical_and", "logical_or", "logical_xor", "logical_not", "any", "all"}
 #: The cotangents of one call, one row a lane; 1 is not constant along the lanes, because softmax has no slope then.
-COTANGENTS = {"1": (1.0, 0.5, -2.0), "0": (0.0, 0.0, 0.0)}
-EXTREME = {"inf": (np.inf,) * 3, "nan": (np.nan,) * 3}
+COTANGENTS = {"1": (1.0, 0.5, -2.0), "0": (0.0,) * 3, "inf": (np.inf,) * 3, "nan": (np.nan,) * 3}
 
 
 @dataclass(frozen=True)
@@ -91,22 +87,35 @@ def inputs(mode: str, case: Case, dtype: Any, without: str = "") -> tuple[list[A
     return [each[keep].astype(dtype) for each in arrays], static
 
 
-def mismatches(
-    mode: str, case: Case, dtype: Any, without: str = "", *, by_keyword: bool = False
-) -> list[Mismatch]:
+def mismatches(mode: str, case: Case, dtype: Any, without: str = "", *, by_keyword: bool = False) -> list[Mismatch]:
     """Where they differ; ``without`` names a restriction of the domain that is not applied."""
     arrays, numbers = inputs(mode, case, dtype, without)
     shape = kind(case.name, case.signature)
+    inside = [
+        test
+        for key in {case.operation.name, case.name} - {without}
+        for modes, test in INFINITE.get(key, {}).items()
+        if mode in modes.split()
+    ]
+    tried = ["1", "0"] if (mode, case.name) in FINITE_COTANGENTS else list(COTANGENTS)
     found: list[Mismatch] = []
     for combination in itertools.product(*numbers.values()):
         static = dict(zip(numbers, combination, strict=True))
         call = build(case.name, case.signature, static, by_keyword=by_keyword)
-        found += compare(mode, case.operation, call, shape, arrays, static)
+        for each in compare(mode, case.operation, call, shape, arrays, static, tried):
+            if each.cotangent != "inf" or all(test(*each.operands) for test in inside):
+                found.append(each)
     return found
 
 
 def compare(
-    mode: str, operation: Operation, call: Call, shape: str, arrays: list[Array], static: dict[int, float]
+    mode: str,
+    operation: Operation,
+    call: Call,
+    shape: str,
+    arrays: list[Array],
+    static: dict[int, float],
+    tried: Sequence[str] = tuple(COTANGENTS),
 ) -> list[Mismatch]:
     """Compare an operation with a call, which takes the operands that are not static, on (points, lanes) arrays."""
     dtype = arrays[0].dtype
@@ -117,13 +126,12 @@ def compare(
         operands = [operand != 0 for operand in operands]
     if operation.name == "where":
         operands[0] = operands[0] != 0
-    cotangents = COTANGENTS | EXTREME if operation.name in SELECTIONS else COTANGENTS
     with np.errstate(all="ignore"):
         out = np.asarray(operation.forward(*operands))
-        ct = np.concatenate([np.broadcast_to(each[: out.shape[-1]], out.shape) for each in cotangents.values()])
+        ct = np.concatenate([np.broadcast_to(COTANGENTS[each][: out.shape[-1]], out.shape) for each in tried])
         ct = ct.astype(dtype)
-        operands = [np.concatenate([operand] * len(cotangents)) for operand in operands]
-        out = np.concatenate([out] * len(cotangents))
+        operands = [np.concatenate([operand] * len(tried)) for operand in operands]
+        out = np.concatenate([out] * len(tried))
         mine = vjp_of(operation, mode)(ct, out, *operands) if out.dtype.kind == "f" else (None,) * len(operands)
     free = [index for index in range(len(operands)) if index not in static]
     wanted = [mine[index] is not None for index in free]
@@ -133,7 +141,7 @@ def compare(
     pairs = [("value", out, value)]
     chosen = [index for index, want in zip(free, wanted, strict=True) if want]
     pairs += [(f"d{index}", mine[index], grad) for index, grad in zip(chosen, grads, strict=True)]
-    labels = np.repeat(list(cotangents), len(arrays[0]))
+    labels = np.repeat(tried, len(arrays[0]))
     found = []
     for what, expected, got in pairs:
         got = got.reshape(len(out), -1)

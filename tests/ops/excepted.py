@@ -65,7 +65,7 @@ DOMAIN: dict[str, dict[str, Callable[..., Any]]] = {
     "relu6": {"torch": _not_nan}, "hard_tanh": {"torch tensorflow xla": _not_nan}, "selu": {"torch": _not_nan},
     "elu": {"torch tensorflow xla": _not_nan}, "celu": {"torch": _not_nan}, "hardshrink": {"torch": _not_nan},
     "softshrink": {"torch": _not_nan}, "hard_silu": {"torch": _not_nan}, "gelu": {"torch": _finite},
-    "sign": {"torch": _not_nan},
+    "sign": {"torch": _not_nan}, "sgn": {"torch": _not_nan},
     # TensorFlow compiles minimum and maximum on the CPU so that they may drop a nan; JAX does not.
     "maximum": {"xla": _not_nan}, "minimum": {"xla": _not_nan}, "max": {"xla": _not_nan}, "min": {"xla": _not_nan},
     # tf.clip_by_value lets the lower bound win where the bounds are crossed, the others the upper one.
@@ -86,6 +86,16 @@ DOMAIN: dict[str, dict[str, Callable[..., Any]]] = {
     "torch.Tensor.half": {"torch": lambda x: np.isin(x, (0.5, -1.5, 2.0, 0.0, INF, -INF)) | np.isnan(x)},
     "torch.Tensor.bfloat16": {"torch": lambda x: np.isin(x, (0.5, -1.5, 2.0, 0.0, INF, -INF)) | np.isnan(x)},
 }  # fmt: skip
+#: For an operation and some modes, the points that are compared for an infinite cotangent too. Elsewhere the slope is
+#: so small that it is 0 or not, and of one sign or the other, by rounding and by the order of the multiplications.
+INFINITE: dict[str, dict[str, Callable[..., Any]]] = {
+    "sinc": {"torch": _moderate}, "arctanh": {"jax": _moderate}, "arcsinh": {"tensorflow xla": _moderate},
+    "digamma": {"jax tensorflow xla": _moderate}, "polygamma": {"jax tensorflow xla": _moderate},
+    "i0e": {"jax torch xla": _moderate}, "i1e": {"jax torch xla": _moderate},
+    "gelu": {"torch": lambda x: np.abs(x) < 7}, "gelu_tanh": {"tensorflow": lambda x: np.abs(x) < 7},
+}  # fmt: skip
+#: (mode, name): these raise for a cotangent that is not finite.
+FINITE_COTANGENTS = {("tensorflow", "keras.ops.cholesky")}
 #: Factors on the tolerance: different algorithms, or (sinc) a series against a quotient of small differences.
 TOLERANCE = {"gelu": 20.0, "sinc": 2e3, "gammainc": 20.0, "gammaincc": 20.0, "log_ndtr": 20.0, "logaddexp2": 20.0,
              "rel_entr": 20.0}  # fmt: skip

@@ -20,6 +20,8 @@ ONE = (0.25, 0.5, 0.75, 1.5, 2.0, 2.5, 3.0, 7.0, -0.5, -0.75, -1.5, -2.0, -2.5, 
 TWO = (0.5, 2.0, -1.5, 3.0, 0.0, -0.0, 1.0, -1.0, 1e10, -1e10, 1e-10, 1000.0, INF, -INF, NAN)
 THREE = (0.5, -1.5, 2.0, 0.0, 1.0, INF, -INF, NAN)
 FOUR = (0.5, -1.5, 0.0, 2.0)
+#: Points of one operation: the square of 1e-30 is 0 in float32.
+MORE = {"arctan2": ((0.0, 1e-30), (1e-30, 0.0), (1e-30, -1e-30)), "divide": ((0.0, 1e-30), (0.5, 1e-30))}
 ROWS = ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0), (0.5, -1.5, 2.0), (0.0, 0.0, 1.0), (0.0, 1.0, 2.0), (-1.0, -1.0, -1.0),
         (3.0, 3.0, 1.0), (-2.0, 0.5, 0.0), (1e10, 1.0, 1.0), (1e-10, 0.0, 0.0), (1000.0, -1000.0, 0.0),
         (INF, 1.0, 0.0), (-INF, 1.0, 2.0), (-INF, -INF, -INF), (NAN, 1.0, 2.0), (INF, INF, 1.0), (INF, -INF, 1.0),
@@ -32,6 +34,7 @@ def points(operation: Operation, count: int) -> list[Array]:
     values = {1: ONE, 2: TWO, 3: THREE}.get(count, FOUR)
     chosen = list(itertools.product(values, repeat=count))
     chosen += [point for point in operation.singular if len(point) == count]
+    chosen += MORE.get(operation.name, ())
     return [np.array(column) for column in zip(*chosen, strict=True)]
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conformance import PREFIXES, Case, cases, compare, mismatches
-from excepted import DOMAIN, UNSUPPORTED, UNSUPPORTED_FLOAT64
+from conformance import PREFIXES, Case, cases, compare, inputs, mismatches, vjp_of
+from excepted import DOMAIN, INFINITE, UNSUPPORTED, UNSUPPORTED_FLOAT64
 from points import points, rows
-from runners import FRAMEWORK, require, resolve
-from spelling import OWN, POSITIONAL
+from runners import FRAMEWORK, require, resolve, run
+from spelling import OWN, POSITIONAL, build, kind
 
 from wherelint.ops import OPERATIONS, SIGNATURES
 
@@ -126,8 +126,8 @@ def test_every_exception_is_needed(mode: str) -> None:
     """Outside the domain that is compared, catalogue and framework still disagree, or the framework still raises."""
     require(FRAMEWORK[mode])
     needless = []
-    for key, modes in DOMAIN.items():
-        if not any(mode in each.split() for each in modes):
+    for key in dict.fromkeys([*DOMAIN, *INFINITE]):
+        if not any(mode in each.split() for each in [*DOMAIN.get(key, ()), *INFINITE.get(key, ())]):
             continue
         matching = [case for case in _cases(mode) if key in (case.name, case.signature.op)]
         if not any(_differs(mode, case, key) for case in matching):
@@ -140,6 +140,49 @@ def _differs(mode: str, case: Case, without: str) -> bool:
         return any(mismatches(mode, case, dtype, without) for dtype in DTYPES)
     except Exception:
         return True
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["jax", "torch", "tensorflow"])
+def test_nothing_is_handed_on(mode: str) -> None:
+    """None in the catalogue is nothing in the framework; zeros would make nan of an infinite slope before them."""
+    require(FRAMEWORK[mode])
+    problems = []
+    for case in _cases(mode):
+        operation = case.operation
+        arrays, static = inputs(mode, case, np.float32)
+        if static or operation.mixes or operation.name == "where":
+            continue
+        operands = [each[:1] for each in arrays]
+        out = np.asarray(operation.forward(*operands))
+        if out.dtype.kind != "f":
+            continue
+        vjps = [operation.vjp, *operation.variants.values()]
+        found = [[each is None for each in vjp(out, out, *operands)] for vjp in vjps]
+        nothing = [each is None for each in vjp_of(operation, mode)(out, out, *operands)]
+        for index in np.flatnonzero(np.any(found, axis=0)):
+            reached = _is_reached(mode, case, operands, index)
+            if reached is not None and reached == nothing[index]:
+                problems.append(f"{case.name}: {'something' if reached else 'nothing'} comes to operand {index}")
+    assert not problems, "\n".join(problems)
+
+
+def _is_reached(mode: str, case: Case, operands: list[Any], index: int) -> bool | None:
+    """Whether a root of 0 that is added to the operand gets a cotangent; None if the framework has no derivative."""
+    plain = build(case.name, case.signature, {}, by_keyword=False)
+
+    def call(t: Any, *operands: Any) -> Any:
+        return plain(*(each + t**0.5 if i == index else each for i, each in enumerate(operands)))
+
+    by_row = kind(case.name, case.signature) in ("row", "single")
+    given = [each if by_row else each[:, 0] for each in (np.zeros_like(operands[0]), *operands)]
+    try:
+        _, (grad,) = run(mode, call, given, [True] + [False] * len(operands), np.ones_like(given[0]), by_row)
+    except RuntimeError as error:
+        if "is not implemented" in str(error) or "not implemented: " in str(error):
+            return None
+        raise
+    return not np.isfinite(grad).all()
 
 
 #: Spellings that are no name of a table: operators, and functions that the lowering reads by hand.

@@ -7,15 +7,24 @@ from typing import Any
 import numpy as np
 
 from wherelint.ops.catalogue import Array, Operation
-from wherelint.ops.entries import drop, entry, lazy, no_vjp, pullback, slopes, table, unary, zero
+from wherelint.ops.entries import (
+    drop,
+    entry,
+    lazy,
+    minus_one,
+    no_vjp,
+    one,
+    pullback,
+    slopes,
+    table,
+    times,
+    unary,
+    zeros,
+)
 
 INF = float("inf")
 #: Denominators at which a quotient has no finite slope; the numerator of 0 comes second, because 0 / 0 is nan.
 DENOMINATOR = ((1.0, 0.0), (0.0, 0.0), (1.0, -0.0))
-
-
-def _one(out: Array, *operands: Array) -> Array:
-    return np.ones_like(out)
 
 
 def _share(wins: Any, ties: Any) -> Any:
@@ -96,14 +105,18 @@ def _keras_hypot(ct: Array, out: Array, x: Array, y: Array) -> tuple[Array, Arra
     return to_first * np.sign(x), to_second * np.sign(y)
 
 
-def _jax_mod_slope(z: Array, x: Array, y: Array) -> Any:
-    """jax.numpy.mod is a remainder that follows x, plus y where the signs differ."""
+def _jax_mod(ct: Array, z: Array, x: Array, y: Array) -> Array:
+    """jax.numpy.mod is a remainder that follows x, and by a select plus y where the signs differ."""
     remainder = np.fmod(x, y)
-    return np.where((remainder != 0) & ((remainder < 0) != (y < 0)), 1, 0) - np.trunc(x / y)
+    return np.where((remainder != 0) & ((remainder < 0) != (y < 0)), ct, 0) - ct * np.trunc(x / y)
 
 
 def _ratio_or_zero(z: Array, x: Array, y: Array) -> Any:
     return np.where(x == 0, 0, z / np.where(x == 0, 1, x))
+
+
+def _reciprocal_or_zero(x: Array) -> Any:
+    return np.where(x == 0, 0, 1 / x)
 
 
 def _lerp(a: Array, b: Array, w: Array) -> Any:
@@ -136,9 +149,9 @@ def _power_slope(z: Array, x: Array, n: Array) -> Any:
     return n * np.power(x, n - 1)
 
 
-def _unless_zero_power(z: Array, x: Array, n: Array) -> Array:
-    """The slope in the base where the framework tests for an exponent of 0 (``x ** 0`` does not read x)."""
-    return np.where(n == 0, 0, n * np.power(x, n - 1))
+def _unless_zero_power(ct: Array, z: Array, x: Array, n: Array) -> Array:
+    """The cotangent of the base where the framework tests for an exponent of 0 (``x ** 0`` does not read x)."""
+    return np.where(n == 0, 0, ct * (n * np.power(x, n - 1)))
 
 
 def _jax_log_slope(z: Array, x: Array, n: Array) -> Any:
@@ -167,9 +180,9 @@ ROOTS = table(
           pullback(lambda ct, y, x: np.where(x >= 0, ct * (0.5 / y), 0)), "WL101", (0.0,), 1.0,
           tensorflow=pullback(lambda ct, y, x: np.where((x >= 0) & (ct != 0), ct * (0.5 / y), 0)),
           xla=pullback(lambda ct, y, x: np.where(x >= 0, ct * (0.5 / y), 0))),
-    entry("rsqrt", lambda x: 1 / np.sqrt(x), slopes(lambda y, x: -0.5 * y**3), "WL101", (0.0, -1.0), 1.0,
-          jax=slopes(lambda y, x: -0.5 * y / x), tensorflow=pullback(lazy(lambda y, x: -0.5 * y**3)),
-          xla=slopes(lambda y, x: -0.5 * y**3)),
+    entry("rsqrt", lambda x: 1 / np.sqrt(x), pullback(lambda ct, y, x: -0.5 * ct * y**3), "WL101", (0.0, -1.0), 1.0,
+          jax=slopes(lambda y, x: -0.5 * y / x), xla=slopes(lambda y, x: -0.5 * y**3),
+          tensorflow=pullback(lambda ct, y, x: np.where(ct == 0, 0, -0.5 * ct * y**3))),
     unary("cbrt", np.cbrt, lambda y, x: 1 / (3 * y * y), "WL101", (0.0,), 1.0,
           # keras.ops.cbrt is sign(x) * abs(x) ** (1 / 3).
           tensorflow=lambda y, x: np.sign(x) ** 2 / (3 * y * y)),
@@ -179,39 +192,45 @@ ROOTS = table(
 )  # fmt: skip
 
 ARITHMETIC = table(
-    unary("identity", lambda x: x, _one),
+    unary("identity", lambda x: x, one),
     entry("stop_gradient", lambda x: x, no_vjp),
-    unary("negative", np.negative, lambda y, x: -_one(y)),
+    unary("negative", np.negative, minus_one),
     entry("abs", np.abs, slopes(lambda y, x: np.sign(x)), jax=pullback(lambda ct, y, x: np.where(x >= 0, ct, -ct)),
           torch=slopes(lambda y, x: np.where(np.isnan(x), 0, np.sign(x)))),
     entry("zeros_like", np.zeros_like, no_vjp),
     entry("ones_like", np.ones_like, no_vjp),
-    entry("full_like", lambda x, value: value + np.zeros_like(x), slopes(None, _one)),
-    unary("sign", np.sign, zero),
-    unary("floor", np.floor, zero),
-    unary("ceil", np.ceil, zero),
-    unary("round", np.round, zero),
-    unary("round_away", lambda x: np.where(np.isinf(x), x, np.trunc(x + np.copysign(0.5, x))), zero),
-    unary("trunc", np.trunc, zero),
-    unary("frac", lambda x: x - np.trunc(x), _one),
+    entry("full_like", lambda x, value: value + np.zeros_like(x), slopes(None, one)),
+    # JAX and TensorFlow hand nothing on (TensorFlow's sign apart), so that what comes before is not reached; torch
+    # hands on zeros, and a zero times an infinite slope is nan.
+    entry("sign", np.sign, pullback(zeros), jax=no_vjp),
+    # torch.sgn, of which the zeros are of the kind that torch knows to be zero.
+    entry("sgn", np.sign, no_vjp),
+    entry("floor", np.floor, no_vjp, torch=pullback(zeros)),
+    entry("ceil", np.ceil, no_vjp, torch=pullback(zeros)),
+    entry("round", np.round, no_vjp, torch=pullback(zeros)),
+    entry("round_away", lambda x: np.where(np.isinf(x), x, np.trunc(x + np.copysign(0.5, x))), no_vjp),
+    entry("trunc", np.trunc, no_vjp, torch=pullback(zeros)),
+    unary("frac", lambda x: x - np.trunc(x), one),
     unary("deg2rad", np.deg2rad, lambda y, x: np.pi / 180),
     unary("rad2deg", np.rad2deg, lambda y, x: 180 / np.pi),
-    entry("add", np.add, slopes(_one, _one)),
-    entry("subtract", np.subtract, slopes(_one, lambda z, x, y: -_one(z))),
-    entry("reverse_subtract", lambda x, y: y - x, slopes(lambda z, x, y: -_one(z), _one)),
+    entry("add", np.add, slopes(one, one)),
+    entry("subtract", np.subtract, slopes(one, minus_one)),
+    entry("reverse_subtract", lambda x, y: y - x, slopes(minus_one, one)),
     entry("multiply", np.multiply, slopes(lambda z, x, y: y, lambda z, x, y: x)),
     entry("divide", np.divide, slopes(lambda z, x, y: 1 / y, lambda z, x, y: -z / y),
-          "WL103", DENOMINATOR, (None, 1.0)),
+          "WL103", DENOMINATOR, (None, 1.0),
+          jax=pullback(times(lambda z, x, y: 1 / y), lambda ct, z, x, y: -(ct * (1 / (y * y)) * x))),
     # torch raises: "derivative for aten::floor_divide is not implemented".
-    entry("floor_divide", np.floor_divide, slopes(zero, zero), torch=no_vjp),
-    entry("mod", np.mod, slopes(_one, lambda z, x, y: -np.floor(x / y)), "WL103", DENOMINATOR, (None, 1.0),
-          jax=slopes(_one, _jax_mod_slope), torch=slopes(_one, lambda z, x, y: -np.floor_divide(x, y))),
-    entry("fmod", np.fmod, slopes(_one, lambda z, x, y: -np.trunc(x / y)), "WL103", DENOMINATOR, (None, 1.0),
+    entry("floor_divide", np.floor_divide, no_vjp),
+    entry("mod", np.mod, slopes(one, lambda z, x, y: -np.floor(x / y)), "WL103", DENOMINATOR, (None, 1.0),
+          jax=pullback(times(one), _jax_mod), torch=slopes(one, lambda z, x, y: -np.floor_divide(x, y))),
+    entry("fmod", np.fmod, slopes(one, lambda z, x, y: -np.trunc(x / y)), "WL103", DENOMINATOR, (None, 1.0),
           # keras.ops.fmod goes through sign and abs.
           tensorflow=slopes(lambda z, x, y: np.sign(x) ** 2,
                             lambda z, x, y: -np.floor(np.abs(x) / np.abs(y)) * np.sign(x) * np.sign(y))),
     entry("divide_no_nan", lambda x, y: np.where(y == 0, 0, x / y),
-          slopes(lambda z, x, y: np.where(y == 0, 0, 1 / y), lambda z, x, y: np.where(y == 0, 0, -z / y))),
+          pullback(lambda ct, z, x, y: np.where(y == 0, 0, ct / y),
+                   times(lambda z, x, y: np.where(y == 0, 0, -z / y)))),
     entry("multiply_no_nan", lambda x, y: np.where(y == 0, 0, x * y),
           pullback(drop(lambda z, x, y: y), lambda ct, z, x, y: np.where(ct == 0, 0, ct * x))),
     entry("hypot", np.hypot, slopes(lambda z, x, y: x / z, lambda z, x, y: y / z),
@@ -219,31 +238,33 @@ ARITHMETIC = table(
     entry("arctan2", np.arctan2,
           slopes(lambda z, y, x: x / (x * x + y * y), lambda z, y, x: -y / (x * x + y * y)),
           "WL105", ((0.0, 0.0),), (None, 1.0),
-          torch=slopes(lambda z, y, x: np.where((x == 0) & (y == 0), 0, x / (x * x + y * y)),
-                       lambda z, y, x: np.where((x == 0) & (y == 0), 0, -y / (x * x + y * y)))),
-    entry("copysign", np.copysign, slopes(_ratio_or_zero, zero), jax=slopes(_copysign_slope, zero)),
-    entry("heaviside", np.heaviside, slopes(zero, lambda z, x, y: x == 0), torch=no_vjp,
-          jax=slopes(lambda z, x, y: np.isnan(x), lambda z, x, y: x == 0)),
+          # torch masks the reciprocal of a sum that may have underflowed.
+          torch=slopes(lambda z, y, x: x * _reciprocal_or_zero(x * x + y * y),
+                       lambda z, y, x: -y * _reciprocal_or_zero(x * x + y * y))),
+    entry("copysign", np.copysign, pullback(times(_ratio_or_zero), zeros),
+          jax=pullback(times(_copysign_slope), None)),
+    entry("heaviside", np.heaviside, pullback(None, drop(lambda z, x, y: x == 0)), torch=no_vjp,
+          jax=pullback(drop(lambda z, x, y: np.isnan(x)), drop(lambda z, x, y: x == 0))),
     entry("squared_difference", lambda x, y: np.square(x - y),
           slopes(lambda z, x, y: 2 * (x - y), lambda z, x, y: -2 * (x - y))),
     entry("lerp", _lerp,
           slopes(lambda z, a, b, w: 1 - w, lambda z, a, b, w: w, lambda z, a, b, w: b - a)),
-    entry("fma", lambda a, b, c: a * b + c, slopes(lambda z, a, b, c: b, lambda z, a, b, c: a, _one)),
+    entry("fma", lambda a, b, c: a * b + c, slopes(lambda z, a, b, c: b, lambda z, a, b, c: a, one)),
     entry("addcmul", lambda x, a, b, value: x + value * a * b,
-          slopes(_one, lambda z, x, a, b, v: v * b, lambda z, x, a, b, v: v * a, None)),
+          slopes(one, lambda z, x, a, b, v: v * b, lambda z, x, a, b, v: v * a, None)),
     entry("addcdiv", lambda x, a, b, value: x + value * a / b,
-          slopes(_one, lambda z, x, a, b, v: v / b, lambda z, x, a, b, v: -v * (a / b) / b, None),
+          slopes(one, lambda z, x, a, b, v: v / b, lambda z, x, a, b, v: -v * (a / b) / b, None),
           "WL103", ((1.0, 1.0, 0.0, 1.0), (1.0, 0.0, 0.0, 1.0)), (None, None, 1.0, None)),
 )  # fmt: skip
 
 _ALL_POWERS = ((0.0, 0.5), (0.0, -1.0), (-1.0, 0.5), (0.0, 0.0), (0.0, 1.0))
 POWERS = table(
     entry("power", np.power, slopes(_power_slope, _jax_log_slope), "WL106", _ALL_POWERS, (1.0, None),
-          unselected=lambda x, n: (n == 0, None), torch=slopes(_unless_zero_power, _torch_log_slope),
+          unselected=lambda x, n: (n == 0, None), torch=pullback(_unless_zero_power, times(_torch_log_slope)),
           tensorflow=slopes(_power_slope, _tf_log_slope)),
     entry("power_static", np.power, slopes(_power_slope, None), "WL106", _ALL_POWERS, (1.0, None),
-          unselected=lambda x, n: (n == 0, None), torch=slopes(_unless_zero_power, None)),
-    entry("integer_power", _integer_power, slopes(_unless_zero_power, None), "WL106", ((0.0, -1.0), (0.0, -2.0)),
+          unselected=lambda x, n: (n == 0, None), torch=pullback(_unless_zero_power, None)),
+    entry("integer_power", _integer_power, pullback(_unless_zero_power, None), "WL106", ((0.0, -1.0), (0.0, -2.0)),
           (1.0, None), unselected=lambda x, n: (n == 0, None), tensorflow=slopes(_power_slope, None)),
 )  # fmt: skip
 

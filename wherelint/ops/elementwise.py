@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from wherelint.ops.catalogue import Array, Operation
-from wherelint.ops.entries import drop, entry, pullback, slopes, table, unary
+from wherelint.ops.entries import drop, entry, one, paths, pullback, slopes, table, times, unary
 
 LN2, LN10 = float(np.log(2)), float(np.log(10))
 HUGE = (1000.0, 1e30)
@@ -47,14 +47,14 @@ EXPONENTIALS = table(
     unary("log1mexp", lambda x: np.log(-np.expm1(-x)), lambda y, x: 1 / np.expm1(x), "WL102", (0.0,), 1.0),
     entry("logaddexp", np.logaddexp, slopes(lambda z, x, y: sigmoid(x - y), lambda z, x, y: sigmoid(y - x)),
           jax=slopes(lambda z, x, y: np.exp(_finite(x) - _finite(z)), lambda z, x, y: np.exp(_finite(y) - _finite(z))),
-          tensorflow=slopes(lambda z, x, y: np.where(x >= y, 1, 0) - _keras_excess(x - y),
-                            lambda z, x, y: np.where(x >= y, 0, 1) + _keras_excess(x - y))),
+          tensorflow=pullback(lambda ct, z, x, y: np.where(x >= y, ct, 0) - ct * _keras_excess(x - y),
+                              lambda ct, z, x, y: np.where(x >= y, 0, ct) + ct * _keras_excess(x - y))),
     entry("logaddexp2", np.logaddexp2,
           slopes(lambda z, x, y: sigmoid((x - y) * LN2), lambda z, x, y: sigmoid((y - x) * LN2)),
           jax=slopes(lambda z, x, y: np.exp2(_finite(x) - _finite(z)),
                      lambda z, x, y: np.exp2(_finite(y) - _finite(z))),
-          tensorflow=slopes(lambda z, x, y: np.where(x >= y, 1, 0) - _keras_excess((x - y) * LN2),
-                            lambda z, x, y: np.where(x >= y, 0, 1) + _keras_excess((x - y) * LN2))),
+          tensorflow=pullback(lambda ct, z, x, y: np.where(x >= y, ct, 0) - ct * _keras_excess((x - y) * LN2),
+                              lambda ct, z, x, y: np.where(x >= y, 0, ct) + ct * _keras_excess((x - y) * LN2))),
 )  # fmt: skip
 
 
@@ -62,11 +62,18 @@ def _rsqrt(x: Any) -> Any:
     return 1 / np.sqrt(x)
 
 
+def _jax_tanh(ct: Array, y: Array, x: Array) -> Array:
+    """JAX factors 1 - y**2."""
+    return (ct + ct * y) * (1 - y)
+
+
+_sinc_quotient = paths(lambda y, x: np.cos(np.pi * x) / x, lambda y, x: -y / x)
+
 TRIGONOMETRY = table(
     unary("sin", np.sin, lambda y, x: np.cos(x)),
     unary("cos", np.cos, lambda y, x: -np.sin(x)),
     unary("tan", np.tan, lambda y, x: 1 + y * y),
-    unary("tanh", np.tanh, lambda y, x: 1 - y * y),
+    entry("tanh", np.tanh, slopes(lambda y, x: 1 - y * y), jax=pullback(_jax_tanh)),
     unary("arcsin", np.arcsin, lambda y, x: _rsqrt(1 - x * x), "WL104", (1.0, -1.0, 2.0), 0.0),
     unary("arccos", np.arccos, lambda y, x: -_rsqrt(1 - x * x), "WL104", (1.0, -1.0, 2.0), 0.0),
     unary("arctan", np.arctan, lambda y, x: 1 / (1 + x * x)),
@@ -74,16 +81,23 @@ TRIGONOMETRY = table(
     unary("arccosh", np.arccosh, lambda y, x: _rsqrt(x * x - 1), "WL104", (1.0, 0.0), 2.0,
           tensorflow=lambda y, x: 1 / np.sinh(y)),
     unary("arctanh", np.arctanh, lambda y, x: 1 / (1 - x * x), "WL104", (1.0, -1.0, 2.0), 0.0),
-    unary("sinc", np.sinc, lambda y, x: np.where(x == 0, 0, (np.cos(np.pi * x) - y) / np.where(x == 0, 1, x)),
+    entry("sinc", np.sinc, pullback(lambda ct, y, x: np.where(x == 0, 0, ct * ((np.cos(np.pi * x) - y) / x))),
+          jax=pullback(lambda ct, y, x: np.where(x == 0, 0 * ct, _sinc_quotient(ct, y, x))),
           # keras.ops.sinc (keras 3) selects around sin(pi x) / (pi x), which is the very bug that wherelint finds.
-          tensorflow=lambda y, x: (np.cos(np.pi * x) - y) / x),
-)
+          tensorflow=pullback(_sinc_quotient)),
+)  # fmt: skip
 
 
-def _gelu_tanh_slope(y: Array, x: Array) -> Any:
-    c = float(np.sqrt(2 / np.pi))
-    t = np.tanh(c * (x + 0.044715 * x**3))
-    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * c * (1 + 3 * 0.044715 * x * x)
+GELU_SCALE = float(np.sqrt(2 / np.pi))
+
+
+def _gelu_tanh(x: Array) -> Any:
+    return np.tanh(GELU_SCALE * (x + 0.044715 * x**3))
+
+
+def _gelu_tanh_inner(y: Array, x: Array) -> Any:
+    t = _gelu_tanh(x)
+    return 0.5 * x * (1 - t * t) * GELU_SCALE * (1 + 3 * 0.044715 * x * x)
 
 
 def _hard_sigmoid(x: Array) -> Any:
@@ -94,8 +108,13 @@ def _hard_sigmoid_slope(x: Array) -> Any:
     return np.where((x > -3) & (x < 3), 1 / 6, 0)
 
 
-def _hard_silu_slope(y: Array, x: Array) -> Any:
+def _hard_silu_slope(x: Array) -> Any:
     return _hard_sigmoid(x) + np.where((x > -3) & (x < 3), x / 6, 0)
+
+
+def _hard_silu_product(ct: Array, y: Array, x: Array) -> Array:
+    """x * hard_sigmoid(x), where hard_sigmoid selects."""
+    return ct * _hard_sigmoid(x) + np.where((x > -3) & (x < 3), ct * x / 6, 0)
 
 
 def _elu_slope(y: Array, x: Array, alpha: Array) -> Any:
@@ -110,6 +129,11 @@ def _mish_slope(y: Array, x: Array) -> Any:
     return t + x * sigmoid(x) * (1 - t * t)
 
 
+def _jax_mish(ct: Array, y: Array, x: Array) -> Array:
+    t = np.tanh(softplus(x))
+    return ct * t + _jax_tanh(ct * x, t, x) * sigmoid(x)
+
+
 ACTIVATIONS = table(
     unary("sigmoid", sigmoid, lambda y, x: y * (1 - y)),
     unary("log_sigmoid", lambda x: -softplus(-x), lambda y, x: sigmoid(-x)),
@@ -117,13 +141,16 @@ ACTIVATIONS = table(
     entry("softplus_threshold",
           lambda x, beta, threshold: np.where(x * beta > threshold, x, softplus(x * beta) / beta),
           slopes(lambda y, x, beta, threshold: np.where(x * beta > threshold, 1, sigmoid(x * beta)), None, None)),
-    unary("softsign", lambda x: x / (1 + np.abs(x)), lambda y, x: 1 / (1 + np.abs(x)) - np.abs(y) / (1 + np.abs(x)),
-          tensorflow=lambda y, x: 1 / np.square(1 + np.abs(x))),
-    unary("squareplus", lambda x: 0.5 * (x + np.sqrt(x * x + 4)), lambda y, x: 0.5 * (1 + x / np.sqrt(x * x + 4))),
-    unary("silu", lambda x: x * sigmoid(x), lambda y, x: sigmoid(x) * (1 + x * (1 - sigmoid(x)))),
-    unary("mish", lambda x: x * np.tanh(softplus(x)), _mish_slope),
-    unary("gelu_tanh", lambda x: 0.5 * x * (1 + np.tanh(float(np.sqrt(2 / np.pi)) * (x + 0.044715 * x**3))),
-          _gelu_tanh_slope),
+    entry("softsign", lambda x: x / (1 + np.abs(x)),
+          pullback(paths(lambda y, x: 1 / (1 + np.abs(x)), lambda y, x: -np.abs(y) / (1 + np.abs(x)))),
+          tensorflow=slopes(lambda y, x: 1 / np.square(1 + np.abs(x)))),
+    entry("squareplus", lambda x: 0.5 * (x + np.sqrt(x * x + 4)),
+          pullback(paths(lambda y, x: 0.5, lambda y, x: 0.5 * x / np.sqrt(x * x + 4)))),
+    entry("silu", lambda x: x * sigmoid(x), slopes(lambda y, x: sigmoid(x) * (1 + x * (1 - sigmoid(x)))),
+          jax=pullback(paths(lambda y, x: sigmoid(x), lambda y, x: x * (sigmoid(x) * (1 - sigmoid(x)))))),
+    entry("mish", lambda x: x * np.tanh(softplus(x)), slopes(_mish_slope), jax=pullback(_jax_mish)),
+    entry("gelu_tanh", lambda x: 0.5 * x * (1 + _gelu_tanh(x)),
+          pullback(paths(lambda y, x: 0.5 * (1 + _gelu_tanh(x)), _gelu_tanh_inner))),
     # JAX and XLA select; torch too, and lets a nan pass; TensorFlow's eager kernel multiplies by a mask.
     entry("relu", lambda x: np.maximum(x, 0), pullback(drop(lambda y, x: x > 0)), unselected=lambda x: (x < 0,),
           torch=pullback(drop(lambda y, x: ~(x <= 0))), tensorflow=slopes(lambda y, x: x > 0),
@@ -136,31 +163,39 @@ ACTIVATIONS = table(
           pullback(drop(lambda y, x, lo, hi: ~((x < lo) | (x > hi))), None, None),
           unselected=lambda x, lo, hi: ((x < lo) | (x > hi), None, None),
           torch=pullback(drop(lambda y, x, lo, hi: ~((x <= lo) | (x >= hi))), None, None)),
-    unary("hard_sigmoid", _hard_sigmoid, lambda y, x: _hard_sigmoid_slope(x)),
-    unary("hard_silu", lambda x: x * _hard_sigmoid(x), _hard_silu_slope, xla=_hard_silu_slope,
-          tensorflow=lambda y, x: _hard_sigmoid(x) + x * _hard_sigmoid_slope(x)),
+    entry("hard_sigmoid", _hard_sigmoid, pullback(drop(lambda y, x: _hard_sigmoid_slope(x))),
+          tensorflow=slopes(lambda y, x: _hard_sigmoid_slope(x)),
+          xla=pullback(drop(lambda y, x: _hard_sigmoid_slope(x)))),
+    entry("hard_silu", lambda x: x * _hard_sigmoid(x), pullback(_hard_silu_product), xla=pullback(_hard_silu_product),
+          torch=pullback(lambda ct, y, x: np.where(x <= -3, 0, ct * _hard_silu_slope(x))),
+          tensorflow=pullback(paths(lambda y, x: _hard_sigmoid(x), lambda y, x: x * _hard_sigmoid_slope(x)))),
     entry("leaky_relu", lambda x, slope: np.where(x >= 0, x, slope * x),
           slopes(lambda y, x, slope: np.where(x > 0, 1, slope), None),
           jax=slopes(lambda y, x, slope: np.where(x >= 0, 1, slope), None)),
     entry("prelu", lambda x, slope: np.where(x > 0, x, slope * x),
-          slopes(lambda y, x, slope: np.where(x > 0, 1, slope), lambda y, x, slope: np.where(x > 0, 0, x))),
+          pullback(times(lambda y, x, slope: np.where(x > 0, 1, slope)),
+                   lambda ct, y, x, slope: np.where(x > 0, 0, ct * x))),
     entry("elu", lambda x, alpha: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0))), slopes(_elu_slope, None),
           jax=slopes(lambda y, x, alpha: np.where(x > 0, 1, alpha * np.exp(np.minimum(x, 0))), None)),
     entry("celu", lambda x, alpha: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0) / alpha)),
           slopes(lambda y, x, alpha: np.where(x <= 0, np.exp(np.minimum(x, 0) / alpha), 1), None),
-          jax=slopes(lambda y, x, alpha: np.where(x > 0, 1, np.exp(np.minimum(x, 0) / alpha)), None),
-          # keras.ops.celu adds a maximum and a minimum, which both pass the cotangent at 0 and drop it at nan.
-          tensorflow=slopes(lambda y, x, alpha: np.where(x >= 0, 1, 0) + np.where(x <= 0, np.exp(x / alpha), 0), None)),
+          # jax.nn.celu adds a maximum and a minimum, each with its mask.
+          jax=pullback(paths(lambda y, x, alpha: np.where(x == 0, 0.5, x > 0),
+                             lambda y, x, alpha: np.where(x == 0, 0.5, x < 0) * np.exp(np.minimum(x, 0) / alpha)),
+                       None),
+          # keras.ops.celu too, but its pair both pass the cotangent at 0 and drop it at nan.
+          tensorflow=pullback(lambda ct, y, x, alpha: np.where(x >= 0, ct, 0)
+                              + np.where(x <= 0, ct * np.exp(np.minimum(x, 0) / alpha), 0), None)),
     unary("selu", lambda x: SELU_SCALE * np.where(x > 0, x, SELU_ALPHA * np.expm1(np.minimum(x, 0))),
           lambda y, x: SELU_SCALE * np.where(x > 0, 1, SELU_ALPHA * np.exp(np.minimum(x, 0))),
           torch=lambda y, x: SELU_SCALE * np.where(x <= 0, SELU_ALPHA * np.exp(np.minimum(x, 0)), 1),
           tensorflow=lambda y, x: SELU_SCALE * np.where(np.exp(x) < 1, SELU_ALPHA * np.exp(np.minimum(x, 0)), 1),
           xla=lambda y, x: SELU_SCALE * np.where(x > 0, 1, SELU_ALPHA * np.exp(np.minimum(x, 0)))),
-    unary("tanhshrink", lambda x: x - np.tanh(x), lambda y, x: np.square(np.tanh(x))),
+    entry("tanhshrink", lambda x: x - np.tanh(x), pullback(paths(one, lambda y, x: np.square(np.tanh(x)) - 1))),
     entry("softshrink", lambda x, lam: np.where(x > lam, x - lam, np.where(x < -lam, x + lam, 0)),
-          slopes(lambda y, x, lam: ~(np.abs(x) <= lam), None)),
+          pullback(drop(lambda y, x, lam: ~(np.abs(x) <= lam)), None)),
     entry("hardshrink", lambda x, lam: np.where(np.abs(x) <= lam, 0, x),
-          slopes(lambda y, x, lam: ~(np.abs(x) <= lam), None)),
+          pullback(drop(lambda y, x, lam: ~(np.abs(x) <= lam)), None)),
     entry("threshold", lambda x, at, value: np.where(x <= at, value, x),
           pullback(drop(lambda y, x, at, value: ~(x <= at)), None, None),
           unselected=lambda x, at, value: (x <= at, None, None)),

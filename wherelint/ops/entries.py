@@ -19,13 +19,19 @@ Slope = Callable[..., Any]
 Pull = Callable[..., Array]
 
 
-def _like(ct: Array, slope: Any) -> Array:
+def _like(ct: Array, slope: Any) -> Any:
     """The slope in the precision of the cotangent: a slope that is a choice of Python numbers has none of its own."""
-    return np.asarray(slope).astype(ct.dtype, copy=False)
+    if getattr(slope, "dtype", None) == ct.dtype:
+        return slope
+    return np.asarray(slope).astype(ct.dtype)
 
 
 def times(slope: Slope) -> Pull:
     """The cotangent times the slope."""
+    if slope is one:
+        return lambda ct, out, *operands: ct
+    if slope is minus_one:
+        return lambda ct, out, *operands: -ct
     return lambda ct, out, *operands: ct * _like(ct, slope(out, *operands))
 
 
@@ -48,13 +54,45 @@ def lazy(slope: Slope) -> Pull:
     return pull
 
 
+def paths(first: Slope, *others: Slope) -> Pull:
+    """Where the operand is used several times, the sum of the cotangents: an inf of either sign makes a nan of it."""
+
+    def pull(ct: Array, out: Array, *operands: Array) -> Array:
+        found = ct * _like(ct, first(out, *operands))
+        for slope in others:
+            found = found + ct * _like(ct, slope(out, *operands))
+        return found
+
+    return pull
+
+
+def zeros(ct: Array, out: Array, *operands: Array) -> Array:
+    """The cotangent of a piecewise constant operation: zeros, whatever arrives; what comes before multiplies them."""
+    return np.zeros_like(ct)
+
+
 def pullback(*pulls: Pull | None) -> Vjp:
     """A VJP from one pull an operand."""
+    if len(pulls) == 1 and pulls[0] is not None:
+        return _unary(pulls[0])
+    if len(pulls) == 2 and pulls[0] is not None and pulls[1] is not None:
+        return _binary(pulls[0], pulls[1])
 
     def vjp(ct: Array, out: Array, *operands: Array) -> tuple[Array | None, ...]:
         return tuple(None if pull is None else pull(ct, out, *operands) for pull in pulls)
 
     return vjp
+
+
+# Nearly all operations have one or two operands, and their VJPs are most of what the search does: no loop for them.
+
+
+def _unary(pull: Pull) -> Vjp:
+    return lambda ct, out, x: (pull(ct, out, x),)
+
+
+def _binary(first: Pull, second: Pull) -> Vjp:
+    return lambda ct, out, x, y: (first(ct, out, x, y), second(ct, out, x, y))
 
 
 def slopes(*each: Slope | None) -> Vjp:
@@ -63,13 +101,18 @@ def slopes(*each: Slope | None) -> Vjp:
 
 
 def no_vjp(ct: Array, out: Array, *operands: Array) -> tuple[Array | None, ...]:
-    """The VJP of an operation that has no gradient: a comparison, an index."""
+    """The VJP of an operation that has no gradient: a comparison, an index, what a framework calls constant."""
     return (None,) * len(operands)
 
 
-def zero(out: Array, *operands: Array) -> Array:
-    """The slope of a piecewise constant operation."""
-    return np.zeros_like(out)
+def one(out: Array, *operands: Array) -> Array:
+    """The slope of a sum; ``times`` knows it, and passes the cotangent on."""
+    return np.ones_like(out)
+
+
+def minus_one(out: Array, *operands: Array) -> Array:
+    """The slope of what a difference subtracts."""
+    return -np.ones_like(out)
 
 
 def entry(

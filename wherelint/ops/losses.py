@@ -8,7 +8,7 @@ import numpy as np
 
 from wherelint.ops.catalogue import Array, Operation
 from wherelint.ops.elementwise import sigmoid, softplus
-from wherelint.ops.entries import entry, pullback, slopes, table, times
+from wherelint.ops.entries import entry, paths, pullback, slopes, table, times
 from wherelint.ops.special import xlogy
 
 
@@ -43,6 +43,11 @@ def _cross_entropy(p: Array, target: Array) -> Any:
     return -(target * np.maximum(np.log(p), -100) + (1 - target) * np.maximum(np.log1p(-p), -100))
 
 
+def _cross_entropy_logits(ct: Array, z: Array, t: Array, x: Array) -> Array:
+    """TensorFlow adds relu(x) - x * t and log1p(exp(-abs(x))), by selects."""
+    return np.where(x >= 0, ct, 0) - ct * t + np.where(x >= 0, -ct, ct) * sigmoid(-np.abs(x))
+
+
 OPERATIONS: dict[str, Operation] = table(
     entry("squared_error", lambda x, y: np.square(x - y),
           slopes(lambda z, x, y: 2 * (x - y), lambda z, x, y: 2 * (y - x))),
@@ -57,11 +62,12 @@ OPERATIONS: dict[str, Operation] = table(
     entry("sigmoid_cross_entropy", lambda x, t: (1 - t) * x + softplus(-x),
           slopes(lambda z, x, t: sigmoid(x) - t, lambda z, x, t: -x)),
     entry("cross_entropy_with_logits", lambda t, x: softplus(x) - x * t,
-          slopes(lambda z, t, x: -x, lambda z, t, x: sigmoid(x) - t)),
+          pullback(times(lambda z, t, x: -x), _cross_entropy_logits)),
     entry("kl_divergence", lambda x, t: xlogy(t, t) - t * x,
           pullback(times(lambda z, x, t: -t),
                    lambda ct, z, x, t: np.where(t == 0, 0, xlogy(ct, t)) + ct * t / t - ct * x),
           "WL109", ((1.0, 0.0), (1.0, -1.0)), (None, 1.0)),
-    entry("poisson_nll", lambda x, t: np.exp(x) - t * x, slopes(lambda z, x, t: np.exp(x) - t, lambda z, x, t: -x),
+    entry("poisson_nll", lambda x, t: np.exp(x) - t * x,
+          pullback(paths(lambda z, x, t: np.exp(x), lambda z, x, t: -t), times(lambda z, x, t: -x)),
           "WL107", ((1000.0, 1.0),), (0.0, None)),
 )  # fmt: skip

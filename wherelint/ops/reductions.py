@@ -32,6 +32,15 @@ def _tf_share_of_ties(y: Array, x: Array) -> Any:
     return np.where(hit, 1, 0) / total(hit)
 
 
+def _share_of_numbers(y: Array, x: Array) -> Any:
+    """One over the number of lanes that are not nan, in those lanes."""
+    return np.where(np.isnan(x), 0, 1) / total(~np.isnan(x))
+
+
+def _keras_nan_extremum(ct: Array, y: Array, x: Array) -> Array:
+    return np.where(np.isnan(x), 0, ct * _tf_share_of_ties(y, x).astype(ct.dtype))
+
+
 def _middle(x: Array) -> Any:
     """For every lane its weight in the median: the middle one, or half of each of the middle two."""
     order = np.argsort(np.argsort(x, axis=-1, kind="stable"), axis=-1, kind="stable")
@@ -39,14 +48,22 @@ def _middle(x: Array) -> Any:
     return np.where(order == low, 0.5, 0) + np.where(order == high, 0.5, 0)
 
 
+def _keras_median(ct: Array, y: Array, x: Array) -> Array:
+    """keras.ops.median interpolates between two lanes, also where the weight of the lower one is 0."""
+    order = np.argsort(np.argsort(x, axis=-1, kind="stable"), axis=-1, kind="stable")
+    high = x.shape[-1] // 2
+    return np.where((order == high) | (order == high - 1), ct * _middle(x).astype(ct.dtype), 0)
+
+
 def _lower_median(x: Array) -> Any:
     middle = (x.shape[-1] - 1) // 2
     return np.where(np.any(np.isnan(x), axis=-1, keepdims=True), np.nan, np.sort(x, axis=-1)[..., middle : middle + 1])
 
 
-def _torch_prod_slope(y: Array, x: Array) -> Any:
-    """torch divides the product by the lane where no lane is 0."""
-    return np.where(np.any(x == 0, axis=-1, keepdims=True), _others(x), y / x)
+def _torch_prod(ct: Array, y: Array, x: Array) -> Array:
+    """torch divides the product by the lane where no lane is 0, and gives zeros where several are."""
+    holes = total(x == 0)
+    return np.where(holes > 1, 0, ct * np.where(holes == 1, _others(x), y / x))
 
 
 def _others(x: Array) -> Array:
@@ -61,19 +78,28 @@ def _variance(x: Array, ddof: int) -> Any:
     return total(np.square(x - np.mean(x, axis=-1, keepdims=True))) / (x.shape[-1] - ddof)
 
 
-def _plain_deviation_slope(x: Array, ddof: int) -> Any:
+def _deviation_slope(x: Array, ddof: int) -> Any:
     return 2 * (x - np.mean(x, axis=-1, keepdims=True)) / (x.shape[-1] - ddof)
 
 
-def _deviation_slope(x: Array, ddof: int) -> Any:
-    """The slope by the chain rule, whose second centring changes nothing but where nan goes."""
-    centred = _plain_deviation_slope(x, ddof)
-    return centred - np.mean(centred, axis=-1, keepdims=True)
+def _pull_variance(ct: Array, x: Array, ddof: int) -> Array:
+    """By the chain rule, whose second centring changes nothing but where inf and nan go."""
+    squared = ct * _deviation_slope(x, ddof)
+    return np.asarray(squared - np.mean(squared, axis=-1, keepdims=True))
 
 
-def _lazy_root(slope: Any) -> Any:
-    """A square root whose kernel tests for a zero cotangent, over a sum of squares of the given slope."""
-    return pullback(lambda ct, y, x: np.where(ct == 0, 0, ct * (0.5 / y)) * slope(x))
+def _pull_root(ct: Array, y: Array) -> Array:
+    return ct * (0.5 / y)
+
+
+def _pull_lazy_root(ct: Array, y: Array) -> Array:
+    """A square root whose kernel tests for a zero cotangent."""
+    return np.where(ct == 0, 0, ct * (0.5 / y))
+
+
+def _torch_deviation(ct: Array, y: Array, x: Array, ddof: int) -> Array:
+    """torch masks what it has divided by the standard deviation, so that nothing passes where that is 0."""
+    return np.where(y == 0, 0, ct * (0.5 / y)) * _deviation_slope(x, ddof)
 
 
 def norm(x: Array) -> Any:
@@ -114,10 +140,39 @@ def _cumprod_pull(ct: Array, out: Array, x: Array) -> Array:
     return np.concatenate(columns, axis=-1)
 
 
+def _torch_cumprod(ct: Array, out: Array, x: Array) -> Array:
+    """torch divides by the lanes before the first zero, and gives zeros after it."""
+    seen = np.cumsum(x == 0, axis=-1)
+    before = _reverse_cumsum(np.where(seen == 0, ct * out, 0)) / np.where(x == 0, 1, x)
+    first = (seen == 1) & (x == 0)
+    without = np.cumprod(np.where(first, 1, x), axis=-1)
+    at_first = total(np.where(seen == 1, ct * without, 0))
+    return np.where(seen == 0, before, np.where(first, at_first, 0))
+
+
 def _logcumsumexp_pull(ct: Array, out: Array, x: Array) -> Array:
     weights = np.exp(x[..., :, None] - out[..., None, :])
     later = np.arange(x.shape[-1])[:, None] <= np.arange(x.shape[-1])[None, :]
     return np.asarray(np.sum(np.where(later, ct[..., None, :] * weights, 0), axis=-1))
+
+
+def _in_logarithms(add: Any) -> Any:
+    """In logarithms, the positive and the negative cotangents apart; a nan is neither."""
+
+    def half(ct: Array, out: Array, x: Array) -> Any:
+        logarithm = np.where(ct > 0, np.log(np.where(ct > 0, ct, 1)), np.finfo(ct.dtype).min)
+        terms = (logarithm - out)[..., ::-1]
+        columns = [terms[..., :1]]
+        for lane in range(1, x.shape[-1]):
+            columns.append(add(columns[-1], terms[..., lane : lane + 1]))
+        return np.exp(np.concatenate(columns, axis=-1)[..., ::-1] + x)
+
+    return pullback(lambda ct, out, x: half(ct, out, x) - half(-ct, out, x))
+
+
+def _naive_logaddexp(a: Array, b: Array) -> Any:
+    """The kernel of TensorFlow, which knows no infinite sum."""
+    return np.maximum(a, b) + np.log1p(np.exp(np.minimum(a, b) - np.maximum(a, b)))
 
 
 def _normalize(x: Array, eps: Array) -> Any:
@@ -151,7 +206,7 @@ REDUCTIONS = table(
     entry("mean", lambda x: np.mean(x, axis=-1, keepdims=True), slopes(lambda y, x: np.ones_like(x) / x.shape[-1]),
           mixes=True),
     entry("prod", lambda x: np.prod(x, axis=-1, keepdims=True), slopes(lambda y, x: _others(x)), mixes=True,
-          torch=slopes(_torch_prod_slope)),
+          torch=pullback(_torch_prod)),
     # XLA turns JAX's product with the mask into a select; TensorFlow divides and multiplies.
     entry("max", lambda x: np.max(x, axis=-1, keepdims=True), pullback(drop(_share_of_ties)), mixes=True,
           torch=pullback(drop(_torch_share_of_ties)), tensorflow=slopes(_tf_share_of_ties)),
@@ -160,14 +215,19 @@ REDUCTIONS = table(
     # torch.amax multiplies by its mask, torch.max fills with zeros.
     entry("amax", lambda x: np.max(x, axis=-1, keepdims=True), slopes(_tf_share_of_ties), mixes=True),
     entry("amin", lambda x: np.min(x, axis=-1, keepdims=True), slopes(_tf_share_of_ties), mixes=True),
-    entry("nanmax", lambda x: np.nanmax(x, axis=-1, keepdims=True), pullback(drop(_share_of_ties)), mixes=True),
-    entry("nanmin", lambda x: np.nanmin(x, axis=-1, keepdims=True), pullback(drop(_share_of_ties)), mixes=True),
-    entry("nansum", lambda x: np.nansum(x, axis=-1, keepdims=True), slopes(lambda y, x: ~np.isnan(x)), mixes=True),
-    entry("nanmean", lambda x: np.nanmean(x, axis=-1, keepdims=True),
-          slopes(lambda y, x: np.where(np.isnan(x), 0, 1) / np.asarray(total(~np.isnan(x))).astype(y.dtype)),
-          mixes=True),
+    # Keras selects around a maximum with TensorFlow's product.
+    entry("nanmax", lambda x: np.nanmax(x, axis=-1, keepdims=True), pullback(drop(_share_of_ties)), mixes=True,
+          tensorflow=pullback(_keras_nan_extremum)),
+    entry("nanmin", lambda x: np.nanmin(x, axis=-1, keepdims=True), pullback(drop(_share_of_ties)), mixes=True,
+          tensorflow=pullback(_keras_nan_extremum)),
+    # torch multiplies by its mask.
+    entry("nansum", lambda x: np.nansum(x, axis=-1, keepdims=True), pullback(drop(lambda y, x: ~np.isnan(x))),
+          mixes=True, torch=slopes(lambda y, x: ~np.isnan(x))),
+    entry("nanmean", lambda x: np.nanmean(x, axis=-1, keepdims=True), pullback(drop(_share_of_numbers)), mixes=True,
+          torch=slopes(_share_of_numbers)),
     entry("median", lambda x: np.median(x, axis=-1, keepdims=True),
-          pullback(drop(lambda y, x: np.where(np.isnan(y), 0, _middle(x)))), mixes=True),
+          pullback(drop(lambda y, x: np.where(np.isnan(y), 0, _middle(x)))), mixes=True,
+          tensorflow=pullback(_keras_median)),
     entry("median_lower", _lower_median, pullback(drop(_torch_share_of_ties)), mixes=True),
     entry("any", lambda x: np.any(x, axis=-1, keepdims=True), no_vjp, mixes=True),
     entry("all", lambda x: np.all(x, axis=-1, keepdims=True), no_vjp, mixes=True),
@@ -179,20 +239,21 @@ REDUCTIONS = table(
 )  # fmt: skip
 
 NORMS = table(
-    entry("var", lambda x: _variance(x, 0), slopes(lambda y, x: _deviation_slope(x, 0)), mixes=True,
-          torch=slopes(lambda y, x: _plain_deviation_slope(x, 0))),
-    entry("var_unbiased", lambda x: _variance(x, 1), slopes(lambda y, x: _deviation_slope(x, 1)), mixes=True,
-          torch=slopes(lambda y, x: _plain_deviation_slope(x, 1))),
-    entry("std", lambda x: np.sqrt(_variance(x, 0)), slopes(lambda y, x: 0.5 / y * _deviation_slope(x, 0)),
-          "WL108", (0.0, 1.0), mixes=True,
-          torch=slopes(lambda y, x: 0.5 * _safe_unit(y, _deviation_slope(x, 0))),
-          tensorflow=_lazy_root(lambda x: _deviation_slope(x, 0)),
-          xla=slopes(lambda y, x: 0.5 / y * _deviation_slope(x, 0))),
-    entry("std_unbiased", lambda x: np.sqrt(_variance(x, 1)), slopes(lambda y, x: 0.5 / y * _deviation_slope(x, 1)),
-          "WL108", (0.0, 1.0), mixes=True,
-          torch=slopes(lambda y, x: 0.5 * _safe_unit(y, _deviation_slope(x, 1)))),
+    entry("var", lambda x: _variance(x, 0), pullback(lambda ct, y, x: _pull_variance(ct, x, 0)), mixes=True,
+          torch=slopes(lambda y, x: _deviation_slope(x, 0))),
+    entry("var_unbiased", lambda x: _variance(x, 1), pullback(lambda ct, y, x: _pull_variance(ct, x, 1)), mixes=True,
+          torch=slopes(lambda y, x: _deviation_slope(x, 1))),
+    entry("std", lambda x: np.sqrt(_variance(x, 0)),
+          pullback(lambda ct, y, x: _pull_variance(_pull_root(ct, y), x, 0)), "WL108", (0.0, 1.0), mixes=True,
+          torch=pullback(lambda ct, y, x: _torch_deviation(ct, y, x, 0)),
+          tensorflow=pullback(lambda ct, y, x: _pull_variance(_pull_lazy_root(ct, y), x, 0)),
+          xla=pullback(lambda ct, y, x: _pull_variance(_pull_root(ct, y), x, 0))),
+    entry("std_unbiased", lambda x: np.sqrt(_variance(x, 1)),
+          pullback(lambda ct, y, x: _pull_variance(_pull_root(ct, y), x, 1)), "WL108", (0.0, 1.0), mixes=True,
+          torch=pullback(lambda ct, y, x: _torch_deviation(ct, y, x, 1))),
     entry("norm", norm, slopes(lambda y, x: 0.5 / y * (2 * x)), "WL108", (0.0,), 1.0, mixes=True,
-          torch=slopes(_safe_unit), tensorflow=_lazy_root(lambda x: 2 * x), xla=slopes(lambda y, x: 0.5 / y * (2 * x))),
+          torch=slopes(_safe_unit), tensorflow=pullback(lambda ct, y, x: _pull_lazy_root(ct, y) * (2 * x)),
+          xla=slopes(lambda y, x: 0.5 / y * (2 * x))),
     entry("norm1", lambda x: total(np.abs(x)), slopes(lambda y, x: np.sign(x)), mixes=True,
           jax=slopes(lambda y, x: np.where(x >= 0, 1, -1)),
           torch=slopes(lambda y, x: np.where(np.isnan(x), 0, np.sign(x)))),
@@ -203,9 +264,13 @@ NORMS = table(
           slopes(lambda y, a, b: 0.5 / y * (2 * (a - b)), lambda y, a, b: -0.5 / y * (2 * (a - b))),
           "WL108", ((1.0, 1.0), (0.0, 0.0)), (1.0, 0.0), mixes=True,
           torch=slopes(lambda y, a, b: _safe_unit(y, a - b), lambda y, a, b: -_safe_unit(y, a - b)),
-          tensorflow=pullback(lambda ct, y, a, b: np.where(ct == 0, 0, ct * (0.5 / y)) * (2 * (a - b)),
-                              lambda ct, y, a, b: np.where(ct == 0, 0, ct * (-0.5 / y)) * (2 * (a - b))),
+          tensorflow=pullback(lambda ct, y, a, b: _pull_lazy_root(ct, y) * (2 * (a - b)),
+                              lambda ct, y, a, b: -_pull_lazy_root(ct, y) * (2 * (a - b))),
           xla=slopes(lambda y, a, b: 0.5 / y * (2 * (a - b)), lambda y, a, b: -0.5 / y * (2 * (a - b)))),
+    # torch.cdist, of which the backward pass tests for a distance of 0.
+    entry("cdist", lambda a, b: norm(a - b),
+          pullback(lambda ct, y, a, b: np.where(y == 0, 0, ct * ((a - b) / y)),
+                   lambda ct, y, a, b: np.where(y == 0, 0, -ct * ((a - b) / y))), mixes=True),
     entry("pairwise_distance", lambda a, b, eps: norm(a - b + eps),
           slopes(lambda y, a, b, eps: _safe_unit(y, a - b + eps), lambda y, a, b, eps: -_safe_unit(y, a - b + eps),
                  None), mixes=True),
@@ -226,9 +291,12 @@ def _cosine(a: Array, b: Array, eps: Array) -> Any:
     return total(a * b) / (np.maximum(norm(a), eps) * np.maximum(norm(b), eps))
 
 
-def _cosine_slope(out: Array, x: Array, other: Array, eps: Array) -> Array:
-    mine, theirs = np.maximum(norm(x), eps), np.maximum(norm(other), eps)
-    return np.asarray(other / (mine * theirs) - np.where(norm(x) >= eps, out * x / (mine * mine), 0))
+def _cosine_pull(ct: Array, x: Array, other: Array, eps: Array) -> Array:
+    """torch multiplies the two unit vectors, and its norm has slope 0 at 0."""
+    size = np.maximum(norm(x), eps)
+    ct = ct * (other / np.maximum(norm(other), eps))
+    radial = -total(ct * (x / size) / size)
+    return np.asarray(ct / size + radial * _safe_unit(norm(x), x))
 
 
 PRODUCTS = table(
@@ -239,8 +307,8 @@ PRODUCTS = table(
                    lambda ct, y, x, w, b: total(ct) * x * np.ones_like(w), times(lambda y, x, w, b: np.ones_like(y))),
           mixes=True),
     entry("cosine_similarity", _cosine,
-          slopes(lambda y, a, b, eps: _cosine_slope(y, a, b, eps), lambda y, a, b, eps: _cosine_slope(y, b, a, eps),
-                 None), mixes=True),
+          pullback(lambda ct, y, a, b, eps: _cosine_pull(ct, a, b, eps),
+                   lambda ct, y, a, b, eps: _cosine_pull(ct, b, a, eps), None), mixes=True),
 )  # fmt: skip
 
 RUNNING = table(
@@ -250,9 +318,12 @@ RUNNING = table(
           "WL109", (-float("inf"),), 0.0, mixes=True),
     entry("cumsum", lambda x: np.cumsum(x, axis=-1), pullback(lambda ct, y, x: _reverse_cumsum(ct)), mixes=True),
     entry("cumprod", lambda x: np.cumprod(x, axis=-1), pullback(_cumprod_pull), mixes=True,
+          torch=pullback(_torch_cumprod),
           # TensorFlow divides by the lane, and calls the quotient 0 where the lane is 0 (2.21): finite, and wrong.
           tensorflow=pullback(lambda ct, y, x: np.where(x == 0, 0, _reverse_cumsum(ct * y) / np.where(x == 0, 1, x)))),
-    entry("logcumsumexp", lambda x: np.logaddexp.accumulate(x, axis=-1), pullback(_logcumsumexp_pull), mixes=True),
+    entry("logcumsumexp", lambda x: np.logaddexp.accumulate(x, axis=-1), pullback(_logcumsumexp_pull), mixes=True,
+          torch=_in_logarithms(np.logaddexp),
+          tensorflow=_in_logarithms(_naive_logaddexp), xla=_in_logarithms(np.logaddexp)),
 )  # fmt: skip
 
 OPERATIONS: dict[str, Operation] = {**REDUCTIONS, **NORMS, **PRODUCTS, **RUNNING}

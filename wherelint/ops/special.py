@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from wherelint.ops.catalogue import Array, Operation
-from wherelint.ops.entries import entry, pullback, slopes, table, unary
+from wherelint.ops.entries import entry, paths, pullback, slopes, table, unary
 
 
 def scipy_special(name: str) -> Callable[..., Any]:
@@ -65,6 +65,23 @@ def _i0e_slope(x: Array) -> Any:
     return i1e(x) - np.sign(x) * i0e(x)
 
 
+def _i1e_slope(y: Array, x: Array) -> Any:
+    return np.where(np.abs(x) > TINY, i0e(x) - y * (np.sign(x) + 1 / x), 0.5)
+
+
+def _outward(x: Array) -> Any:
+    """The slope of exp(abs(x)), as JAX takes it at 0."""
+    return np.where(x >= 0, 1, -1) * np.exp(np.abs(x))
+
+
+def _betaln_pull(ct: Array, a: Array, b: Array) -> Array:
+    """jax.scipy.special.betaln takes minimum and maximum first, each of which multiplies by its mask."""
+    together = ct * digamma(a + b)
+    to_minimum, to_maximum = (ct * digamma(each) - together for each in (np.minimum(a, b), np.maximum(a, b)))
+    least, most = (np.where(a == b, 0.5, mask).astype(ct.dtype) for mask in (a < b, a > b))
+    return np.asarray(to_minimum * least + to_maximum * most)
+
+
 def _gelu_slope(y: Array, x: Array) -> Any:
     return ndtr(x) + x * _density(x)
 
@@ -74,11 +91,13 @@ OPERATIONS: dict[str, Operation] = table(
     unary("erfc", erfc, lambda y, x: -2 / ROOT_PI * np.exp(-x * x)),
     unary("erfinv", erfinv, lambda y, x: ROOT_PI / 2 * np.exp(y * y), "WL109", (1.0, -1.0, 2.0), 0.0),
     unary("ndtr", ndtr, lambda y, x: _density(x)),
-    unary("ndtri", scipy_special("ndtri"), lambda y, x: ROOT_2PI * np.exp(0.5 * y * y),
+    entry("ndtri", scipy_special("ndtri"), slopes(lambda y, x: ROOT_2PI * np.exp(0.5 * y * y)),
           "WL109", (0.0, 1.0, 2.0), 0.5,
-          jax=lambda y, x: np.where(np.isinf(y), 0, ROOT_2PI * np.exp(0.5 * y * y))),
+          # jax.scipy.special.ndtri selects around a rational function, whose terms have both signs.
+          jax=pullback(lambda ct, y, x: np.where(np.isinf(y), 0, ct * (ROOT_2PI * np.exp(0.5 * y * y)) + 0 * ct))),
     unary("log_ndtr", scipy_special("log_ndtr"), lambda y, x: np.exp(-0.5 * x * x - y) / ROOT_2PI),
-    unary("gelu", lambda x: x * ndtr(x), _gelu_slope),
+    entry("gelu", lambda x: x * ndtr(x), slopes(_gelu_slope),
+          tensorflow=pullback(paths(lambda y, x: ndtr(x), lambda y, x: x * _density(x)))),
     unary("lgamma", lambda x: np.where(np.isinf(x), np.inf, gammaln(x)), _digamma_nan_at_zero,
           "WL109", (0.0, -1.0), 1.0, torch=lambda y, x: digamma(x)),
     unary("gamma", scipy_special("gamma"), lambda y, x: y * _digamma_nan_at_zero(y, x), "WL109", (0.0, -1.0), 1.0),
@@ -88,7 +107,7 @@ OPERATIONS: dict[str, Operation] = table(
           slopes(None, lambda z, n, x: np.asarray(polygamma(n + 1, x)).astype(x.dtype)),
           "WL109", ((1.0, 0.0),), (None, 1.0)),
     entry("betaln", scipy_special("betaln"),
-          slopes(lambda z, a, b: digamma(a) - digamma(a + b), lambda z, a, b: digamma(b) - digamma(a + b)),
+          pullback(lambda ct, z, a, b: _betaln_pull(ct, a, b), lambda ct, z, a, b: _betaln_pull(ct, b, a)),
           "WL109", ((0.0, 1.0), (1.0, 0.0)), (1.0, 1.0)),
     entry("gammainc", scipy_special("gammainc"), slopes(_gammainc_shape_slope, _gammainc_slope),
           "WL109", ((0.5, 0.0), (1.0, -1.0)), (1.0, 1.0), torch=slopes(None, _gammainc_slope)),
@@ -117,17 +136,20 @@ OPERATIONS: dict[str, Operation] = table(
           "WL103", ((1.0, 0.0),), (None, 1.0)),
     # jax.scipy.special.rel_entr is a double where: regular outside its domain.
     entry("rel_entr", scipy_special("rel_entr"),
-          slopes(lambda z, p, q: np.where((p > 0) & (q > 0), np.log(p / q) + 1, 0),
-                 lambda z, p, q: np.where((p > 0) & (q > 0), -p / q, 0))),
-    unary("i0", scipy_special("i0"), lambda y, x: scipy_special("i1")(x), "WL107", (1000.0,), 0.0,
-          # jax.scipy.special.i0 is exp(abs(x)) * i0e(x): inf - inf where it overflows.
-          jax=lambda y, x: np.where(x >= 0, 1, -1) * np.exp(np.abs(x)) * i0e(x) + np.exp(np.abs(x)) * _i0e_slope(x)),
+          pullback(lambda ct, z, p, q: np.where((p > 0) & (q > 0), ct * (np.log(p) + 1) - ct * np.log(q), 0),
+                   lambda ct, z, p, q: np.where((p > 0) & (q > 0), ct * (-p / q), 0))),
+    entry("i0", scipy_special("i0"), slopes(lambda y, x: scipy_special("i1")(x)), "WL107", (1000.0,), 0.0,
+          # jax.scipy.special.i0 is exp(abs(x)) * i0e(x): inf - inf where it overflows. So is i1.
+          jax=pullback(paths(lambda y, x: _outward(x) * i0e(x), lambda y, x: np.exp(np.abs(x)) * _i0e_slope(x)))),
     unary("i0e", i0e, lambda y, x: _i0e_slope(x)),
-    unary("i1", scipy_special("i1"),
-          lambda y, x: np.where(np.abs(x) <= TINY, 0.5, scipy_special("i0")(x) - y / x), "WL107", (1000.0,), 0.0,
-          torch=lambda y, x: np.where(np.abs(x) > TINY, scipy_special("i0")(x) - y / x, 0.5),
+    entry("i1", scipy_special("i1"),
+          slopes(lambda y, x: np.where(np.abs(x) <= TINY, 0.5, scipy_special("i0")(x) - y / x)),
+          "WL107", (1000.0,), 0.0,
+          jax=pullback(paths(lambda y, x: _outward(x) * i1e(x),
+                             lambda y, x: np.exp(np.abs(x)) * _i1e_slope(i1e(x), x))),
+          torch=slopes(lambda y, x: np.where(np.abs(x) > TINY, scipy_special("i0")(x) - y / x, 0.5)),
           # The slope of tf.math.bessel_i1 at 0 is 1 (tensorflow 2.21); it should be 1/2.
-          tensorflow=lambda y, x: np.where(x == 0, 1, scipy_special("i0")(x) - y / x)),
-    unary("i1e", i1e, lambda y, x: np.where(np.abs(x) > TINY, i0e(x) - y * (np.sign(x) + 1 / x), 0.5),
+          tensorflow=slopes(lambda y, x: np.where(x == 0, 1, scipy_special("i0")(x) - y / x))),
+    unary("i1e", i1e, _i1e_slope,
           tensorflow=lambda y, x: np.where(np.abs(x) <= TINY, 0.5, i0e(x) - y * (np.sign(x) + 1 / x))),
 )  # fmt: skip

@@ -8,7 +8,7 @@ from wherelint.ops.names import names
 #: Functions that are also methods, where the receiver takes the place of the first operand. A trailing underscore
 #: marks the ones that have an in-place form too.
 _BOTH = """
-input: abs_ absolute_=abs neg_=negative negative_ sign_ sgn_=sign floor_ ceil_ round_ trunc_ fix_=trunc frac_
+input: abs_ absolute_=abs neg_=negative negative_ sign_ sgn_ floor_ ceil_ round_ trunc_ fix_=trunc frac_
 input: positive=identity
 input: sqrt_ rsqrt_ square_ reciprocal_ exp_ exp2_ expm1_ log_ log2_ log10_ log1p_ sin_ cos_ tan_ tanh_ sinh_ cosh_
 input: asin_=arcsin arcsin_ acos_=arccos arccos_ atan_=arctan arctan_ asinh=arcsinh arcsinh acosh=arccosh arccosh
@@ -75,7 +75,7 @@ tensors: atleast_1d=identity atleast_2d=identity
 a b: tensordot=dot
 input other: rsub=reverse_subtract
 x1 x2 - eps=1e-8: cosine_similarity
-x1 x2: cdist=distance
+x1 x2: cdist
 input other: dist=distance
 x1 x2 - eps=1e-6: pairwise_distance
 input weight: prelu

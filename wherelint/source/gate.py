@@ -15,10 +15,10 @@ _SELECT = frozenset(
 )
 _SINGULAR = frozenset(
     """sqrt rsqrt cbrt log log2 log10 log1p logaddexp divide div true_divide truediv reciprocal mod remainder fmod
-    arccos acos arcsin asin arccosh acosh arctanh atanh arctan2 atan2 power pow float_power exp exp2 expm1 sinh cosh norm
-    vector_norm matrix_norm std reduce_std gammaln lgamma digamma polygamma erfinv erf_inv ndtri logit xlogy
-    xlog1py entr cholesky inv solve logdet slogdet logsumexp softmax log_softmax sqrt_ log_ exp_ pow_ div_ hypot normalize
-    cosine_similarity cdist mse_loss MSELoss isnan isfinite isinf is_nan is_finite""".split()
+    arccos acos arcsin asin arccosh acosh arctanh atanh arctan2 atan2 power pow float_power exp exp2 expm1 sinh
+    cosh norm vector_norm matrix_norm std reduce_std gammaln lgamma digamma polygamma erfinv erf_inv ndtri logit
+    xlogy xlog1py entr cholesky inv solve logdet slogdet logsumexp softmax log_softmax sqrt_ log_ exp_ pow_ div_
+    hypot normalize cosine_similarity cdist mse_loss MSELoss isnan isfinite isinf is_nan is_finite""".split()
 )
 
 
