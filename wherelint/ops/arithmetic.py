@@ -108,7 +108,7 @@ def _keras_hypot(ct: Array, out: Array, x: Array, y: Array) -> tuple[Array, Arra
 def _jax_mod(ct: Array, z: Array, x: Array, y: Array) -> Array:
     """jax.numpy.mod is a remainder that follows x, and by a select plus y where the signs differ."""
     remainder = np.fmod(x, y)
-    return np.where((remainder != 0) & ((remainder < 0) != (y < 0)), ct, 0) - ct * np.trunc(x / y)
+    return np.asarray(np.where((remainder != 0) & ((remainder < 0) != (y < 0)), ct, 0) - ct * np.trunc(x / y))
 
 
 def _ratio_or_zero(z: Array, x: Array, y: Array) -> Any:
@@ -203,8 +203,6 @@ ARITHMETIC = table(
     # JAX and TensorFlow hand nothing on (TensorFlow's sign apart), so that what comes before is not reached; torch
     # hands on zeros, and a zero times an infinite slope is nan.
     entry("sign", np.sign, pullback(zeros), jax=no_vjp),
-    # torch.sgn, of which the zeros are of the kind that torch knows to be zero.
-    entry("sgn", np.sign, no_vjp),
     entry("floor", np.floor, no_vjp, torch=pullback(zeros)),
     entry("ceil", np.ceil, no_vjp, torch=pullback(zeros)),
     entry("round", np.round, no_vjp, torch=pullback(zeros)),
@@ -219,7 +217,9 @@ ARITHMETIC = table(
     entry("multiply", np.multiply, slopes(lambda z, x, y: y, lambda z, x, y: x)),
     entry("divide", np.divide, slopes(lambda z, x, y: 1 / y, lambda z, x, y: -z / y),
           "WL103", DENOMINATOR, (None, 1.0),
-          jax=pullback(times(lambda z, x, y: 1 / y), lambda ct, z, x, y: -(ct * (1 / (y * y)) * x))),
+          # Both divide by the square, which underflows and overflows before the quotient does.
+          jax=pullback(times(lambda z, x, y: 1 / y), lambda ct, z, x, y: -(ct * (1 / (y * y)) * x)),
+          xla=slopes(lambda z, x, y: 1 / y, lambda z, x, y: -x / (y * y))),
     # torch raises: "derivative for aten::floor_divide is not implemented".
     entry("floor_divide", np.floor_divide, no_vjp),
     entry("mod", np.mod, slopes(one, lambda z, x, y: -np.floor(x / y)), "WL103", DENOMINATOR, (None, 1.0),

@@ -64,7 +64,7 @@ def _rsqrt(x: Any) -> Any:
 
 def _jax_tanh(ct: Array, y: Array, x: Array) -> Array:
     """JAX factors 1 - y**2."""
-    return (ct + ct * y) * (1 - y)
+    return np.asarray((ct + ct * y) * (1 - y))
 
 
 _sinc_quotient = paths(lambda y, x: np.cos(np.pi * x) / x, lambda y, x: -y / x)
@@ -114,7 +114,7 @@ def _hard_silu_slope(x: Array) -> Any:
 
 def _hard_silu_product(ct: Array, y: Array, x: Array) -> Array:
     """x * hard_sigmoid(x), where hard_sigmoid selects."""
-    return ct * _hard_sigmoid(x) + np.where((x > -3) & (x < 3), ct * x / 6, 0)
+    return np.asarray(ct * _hard_sigmoid(x) + np.where((x > -3) & (x < 3), ct * x / 6, 0))
 
 
 def _elu_slope(y: Array, x: Array, alpha: Array) -> Any:
@@ -131,7 +131,7 @@ def _mish_slope(y: Array, x: Array) -> Any:
 
 def _jax_mish(ct: Array, y: Array, x: Array) -> Array:
     t = np.tanh(softplus(x))
-    return ct * t + _jax_tanh(ct * x, t, x) * sigmoid(x)
+    return np.asarray(ct * t + _jax_tanh(ct * x, t, x) * sigmoid(x))
 
 
 ACTIVATIONS = table(

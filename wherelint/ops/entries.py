@@ -61,7 +61,7 @@ def paths(first: Slope, *others: Slope) -> Pull:
         found = ct * _like(ct, first(out, *operands))
         for slope in others:
             found = found + ct * _like(ct, slope(out, *operands))
-        return found
+        return np.asarray(found)
 
     return pull
 

@@ -36,7 +36,7 @@ array: broadcast_to=identity pad=identity
 m: flip=identity fliplr=identity flipud=identity rot90=identity triu=identity tril=identity
 val: real=identity
 arys: atleast_1d=identity atleast_2d=identity atleast_3d=identity
-""")
+""")  # fmt: skip
 
 LAX = names("jax.lax", """
 x: abs neg=negative sign floor ceil round=round_away exp exp2 expm1 log log1p sin cos tan tanh sinh cosh
@@ -59,7 +59,7 @@ operand: reshape=identity transpose=identity tile=identity sort=identity rev=ide
 operand: broadcast=identity broadcast_in_dim=identity reduce_precision=identity convert_element_type=identity
 array: squeeze=identity expand_dims=identity
 x fill_value: full_like
-""")
+""")  # fmt: skip
 
 NN = names("jax.nn", """
 x: relu relu6 sigmoid softplus soft_sign=softsign silu swish=silu log_sigmoid hard_sigmoid hard_silu
@@ -69,7 +69,7 @@ a: logsumexp
 x negative_slope=0.01: leaky_relu
 x alpha=1: elu celu
 x _min=-1 _max=1: hard_tanh
-""")
+""")  # fmt: skip
 
 SPECIAL = names("jax.scipy.special", """
 x: digamma entr erf erfc erfinv expit=sigmoid gamma gammaln=lgamma
@@ -81,7 +81,7 @@ a b: betaln
 n x: polygamma
 p q: rel_entr
 x y: xlogy xlog1py
-""")
+""")  # fmt: skip
 
 LINALG = {
     **names("jax.numpy.linalg", """
@@ -103,7 +103,7 @@ self: swapaxes=identity repeat=identity copy=identity conj=identity conjugate=id
 self: T=identity mT=identity real=identity view=identity
 self min=-inf max=inf: clip
 self b: dot
-""")
+""")  # fmt: skip
 
 #: Host NumPy computes the same values; what it computes is not differentiated.
 HOST = {

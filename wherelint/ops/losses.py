@@ -45,7 +45,7 @@ def _cross_entropy(p: Array, target: Array) -> Any:
 
 def _cross_entropy_logits(ct: Array, z: Array, t: Array, x: Array) -> Array:
     """TensorFlow adds relu(x) - x * t and log1p(exp(-abs(x))), by selects."""
-    return np.where(x >= 0, ct, 0) - ct * t + np.where(x >= 0, -ct, ct) * sigmoid(-np.abs(x))
+    return np.asarray(np.where(x >= 0, ct, 0) - ct * t + np.where(x >= 0, -ct, ct) * sigmoid(-np.abs(x)))
 
 
 OPERATIONS: dict[str, Operation] = table(

@@ -99,7 +99,7 @@ def _pull_lazy_root(ct: Array, y: Array) -> Array:
 
 def _torch_deviation(ct: Array, y: Array, x: Array, ddof: int) -> Array:
     """torch masks what it has divided by the standard deviation, so that nothing passes where that is 0."""
-    return np.where(y == 0, 0, ct * (0.5 / y)) * _deviation_slope(x, ddof)
+    return np.asarray(np.where(y == 0, 0, ct * (0.5 / y)) * _deviation_slope(x, ddof))
 
 
 def norm(x: Array) -> Any:
@@ -259,7 +259,7 @@ NORMS = table(
           torch=slopes(lambda y, x: np.where(np.isnan(x), 0, np.sign(x)))),
     entry("norminf", lambda x: np.max(np.abs(x), axis=-1, keepdims=True),
           slopes(lambda y, x: np.where(np.isnan(x), 0, np.sign(x)) * _share_of_ties(y, np.abs(x))), mixes=True,
-          jax=slopes(lambda y, x: np.where(x >= 0, 1, -1) * _share_of_ties(y, np.abs(x)))),
+          jax=pullback(drop(lambda y, x: np.where(x >= 0, 1, -1) * _share_of_ties(y, np.abs(x))))),
     entry("distance", lambda a, b: norm(a - b),
           slopes(lambda y, a, b: 0.5 / y * (2 * (a - b)), lambda y, a, b: -0.5 / y * (2 * (a - b))),
           "WL108", ((1.0, 1.0), (0.0, 0.0)), (1.0, 0.0), mixes=True,

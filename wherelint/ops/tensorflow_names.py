@@ -64,7 +64,7 @@ logits: softmax log_softmax
 x - epsilon=1e-12: l2_normalize
 labels logits: sigmoid_cross_entropy_with_logits=cross_entropy_with_logits
 value bias: bias_add=add
-""")
+""")  # fmt: skip
 
 LINALG = names("tensorflow.linalg", """
 input: cholesky inv det slogdet
@@ -75,7 +75,7 @@ a b: matmul=dot matvec=dot tensordot=dot
 x - epsilon=1e-12: l2_normalize
 x: trace=sum
 a: matrix_transpose=identity
-""")
+""")  # fmt: skip
 
 BACKEND = names("tensorflow.keras.backend", """
 x: abs sign square exp log sin cos tanh sigmoid softplus softsign relu round sqrt=clipped_sqrt
@@ -87,7 +87,7 @@ x y: maximum minimum dot equal not_equal greater greater_equal less less_equal
 x min_value max_value: clip
 x alpha=1: elu
 x - _epsilon=1e-12: l2_normalize
-""")
+""")  # fmt: skip
 
 _KERAS = """
 x: abs absolute=abs sign floor ceil round trunc negative square sqrt rsqrt cbrt reciprocal exp exp2 expm1 log log2 log10

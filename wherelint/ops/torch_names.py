@@ -8,7 +8,7 @@ from wherelint.ops.names import names
 #: Functions that are also methods, where the receiver takes the place of the first operand. A trailing underscore
 #: marks the ones that have an in-place form too.
 _BOTH = """
-input: abs_ absolute_=abs neg_=negative negative_ sign_ sgn_ floor_ ceil_ round_ trunc_ fix_=trunc frac_
+input: abs_ absolute_=abs neg_=negative negative_ sign_ sgn_=sign floor_ ceil_ round_ trunc_ fix_=trunc frac_
 input: positive=identity
 input: sqrt_ rsqrt_ square_ reciprocal_ exp_ exp2_ expm1_ log_ log2_ log10_ log1p_ sin_ cos_ tan_ tanh_ sinh_ cosh_
 input: asin_=arcsin arcsin_ acos_=arccos arccos_ atan_=arctan arctan_ asinh=arcsinh arcsinh acosh=arccosh arccosh
@@ -118,14 +118,14 @@ input target - delta=1: huber_loss=huber
 input - - eps=1e-12: normalize
 x1 x2 - eps=1e-8: cosine_similarity
 x1 x2 - eps=1e-6: pairwise_distance
-""")
+""")  # fmt: skip
 
 SPECIAL = names("torch.special", """
 input: digamma psi=digamma entr erf erfc erfinv exp2 expit=sigmoid expm1 gammaln=lgamma i0 i0e i1 i1e log1p
 input: log_ndtr logit ndtr ndtri round sinc softmax log_softmax logsumexp
 input other: xlogy xlog1py gammainc gammaincc
 n input: polygamma
-""")
+""")  # fmt: skip
 
 LINALG = names("torch.linalg", """
 A|input: cholesky inv det slogdet
@@ -133,6 +133,6 @@ A|input B: solve solve_triangular=solve
 input|x|A: norm vector_norm=norm matrix_norm=norm
 input other: matmul=dot
 x y: vecdot=dot
-""")
+""")  # fmt: skip
 
 NAMES: dict[str, Signature] = {**FUNCTIONS, **METHODS, **FUNCTIONAL, **SPECIAL, **LINALG}
