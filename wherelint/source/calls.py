@@ -323,7 +323,8 @@ def _construct_unknown(low: Lowering, made: Instance, constructor: Function, at:
     before = len(low.sinks), list(low.made), list(low.closures), list(low.facts)
     with contextlib.suppress(GiveUp):
         inline(low, constructor, [], given, at)
-    # The constructor is a root of its own; here only the attributes it leaves behind matter.
+    # The constructor is a root of its own; here only the attributes it leaves behind matter, and what it checked.
+    made.facts = tuple(low.facts[len(before[3]) :])
     del low.sinks[before[0] :]
     low.made[:], low.closures[:], low.facts[:] = before[1], before[2], before[3]
     constructor.called = False

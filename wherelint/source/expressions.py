@@ -168,7 +168,7 @@ def multiply(low: Lowering, x: Node, y: Node, at: cst.CSTNode, framework: str | 
 
 def is_mask(node: Node) -> bool:
     """Whether a value is 0 in some places by construction: booleans as numbers, ``1 - mask``, a constant with zeros."""
-    if node.kind == "bool":
+    if node.kind == "bool" or node.params.get("mask"):
         return True
     if node.op == "const":
         values = node.params["value"]
@@ -203,15 +203,15 @@ def _unary_operation(low: Lowering, node: cst.UnaryOperation) -> Value:
     if tensor.kind == "bool":
         return low.negation(tensor, node)
     if tensor.op == "leaf" and tensor.kind == "float":  # `~mask` says that the parameter is a mask
-        return low.negation(low.condition(as_mask(low, tensor), node), node)
+        return low.negation(as_mask(low, tensor, node), node)
     return low.opaque(low.text(node), id(tensor), kind="int")
 
 
-def as_mask(low: Lowering, tensor: Node) -> Node:
-    """A parameter that is used as a condition is a boolean array."""
-    mask = low.opaque(tensor.params["name"], ("mask", id(tensor)), kind="bool")
-    mask.params["array"] = True
-    return mask
+def as_mask(low: Lowering, tensor: Node, at: cst.CSTNode) -> Node:
+    """A parameter that is used as a condition is an array of booleans: nothing is differentiated with respect to it."""
+    tensor.differentiable = False
+    tensor.params["mask"] = True
+    return low.node("not_equal", (tensor, 0), at)
 
 
 _COMPARE: dict[type, str] = {

@@ -80,7 +80,7 @@ def _one_per_bug(caught: Iterable[Catch]) -> list[tuple[Catch, list[Node]]]:
     """One finding a singular operation and selection; selections further out over the same operation are related."""
     by_op: dict[int, list[Catch]] = {}
     missing: set[int] = set()
-    for item in caught:
+    for item in sorted(caught, key=lambda c: c.hazard.confidence):  # "high" before "low"
         if item.hazard.missing_data:  # every operation on missing data is poisoned: the first says it all
             if place(item.hazard.select) in missing:
                 continue

@@ -125,7 +125,7 @@ def _masked_operand(low: Lowering, op: str, args: Args, mask: Value, at: cst.CST
 
 def _as_condition(low: Lowering, value: Value, at: cst.CSTNode) -> Value:
     tensor = low.tensor(value, at)
-    return as_mask(low, tensor) if tensor.op == "leaf" and tensor.kind == "float" else tensor
+    return as_mask(low, tensor, at) if tensor.op == "leaf" and tensor.kind == "float" else tensor
 
 
 def _where(low: Lowering, name: str, signature: Signature, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:

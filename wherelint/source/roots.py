@@ -79,6 +79,7 @@ def _lower(low: Lowering, function: Function) -> Program:
         if function.owner is not None and names and not _is_static(function):
             receiver = self_of(low, function.owner)
             receiver.attributes = dict(receiver.initial)
+            low.facts += receiver.facts
             arguments[names[0]] = function.owner if _is_classmethod(function) else receiver
         if function.jvp_rule:
             # The rule is transposed with respect to the tangents; the primals are constants to it.

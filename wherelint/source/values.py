@@ -124,6 +124,8 @@ class Instance:
     cls: Class
     name: str
     attributes: dict[str, Value] = field(default_factory=dict)
+    #: Predicates that the constructor made sure of.
+    facts: tuple[Node, ...] = ()
     #: The attributes as the constructor left them.
     initial: dict[str, Value] = field(default_factory=dict)
 
