@@ -31,13 +31,7 @@ _SPELLINGS = {
 
 #: Rows on which the detection is wrong today, by fixture, framework and function; the markers stay true.
 KNOWN: dict[tuple[str, str, str], str] = {
-    ("keras_layers", "", "stopped_recording"): "`tape.stop_recording()` is not known to sever",
-    ("more_masks", "", "exponential_of_a_quotient"): "no probe is small and negative, so exp is never seen to overflow",
-    ("more_masks", "", "used_bare_as_well"): "the selection is searched alone, without what else reads the root",
     ("structure", "", "attribute_of_a_local_object"): "a namedtuple made by a call has no fields",
-    ("structure", "", "f_string"): "an f-string counts as an empty one, so the arm that it chooses is never seen",
-    ("structure", "", "guarded_by_a_while"): "what ends a loop is not known to hold after it",
-    ("structure", "", "nonlocal_name"): "an assignment to a nonlocal name stays in the inner function",
     ("tensorflow_forms", "", "product_no_nan"): "multiply_no_nan is not known to be a selection",
 }
 

@@ -43,9 +43,6 @@ def test_a_short_constant_fills_the_lanes() -> None:
     assert const(3.0).params["value"].shape == (1, 1)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the elements are sorted by place before the surplus is cut off, so the last one goes"
-)
 @pytest.mark.parametrize("zero", [0, 1, 17, 99])
 def test_a_long_constant_keeps_its_extremes_and_its_zero(zero: int) -> None:
     values = np.linspace(-5.0, 7.0, 100)

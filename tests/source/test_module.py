@@ -136,7 +136,6 @@ def test_libcst_is_asked_for_nothing_until_a_block_is() -> None:
     assert g._tree is None
 
 
-@pytest.mark.xfail(strict=True, reason="the places of a finding are computed outside of what catches the recursion")
 def test_what_libcst_cannot_take_is_given_up_and_the_rest_is_checked() -> None:
     # Parsing, lowering and placing give up at different depths; each has to leave the other functions alone.
     for terms in range(100, 1000, 50):
