@@ -79,17 +79,11 @@ def _opt_in(program: Program, used: Sequence[str], filename: str, codes: frozens
 def _one_per_bug(caught: Iterable[Catch]) -> list[tuple[Catch, list[Node]]]:
     """One finding a singular operation and selection; selections further out over the same operation are related."""
     by_op: dict[int, list[Catch]] = {}
-    missing: set[int] = set()
-    for item in sorted(caught, key=lambda c: c.hazard.confidence):  # "high" before "low"
-        if item.hazard.missing_data:  # every operation on missing data is poisoned: the first says it all
-            if place(item.hazard.select) in missing:
-                continue
-            missing.add(place(item.hazard.select))
+    for item in caught:
         by_op.setdefault(place(item.hazard.op), []).append(item)
     kept: list[tuple[Catch, list[Node]]] = []
     for items in by_op.values():
-        selected = [i for i in items if not _onto(i.hazard)]
-        items = selected or items
+        items = [i for i in items if not _onto(i.hazard)] or items
         reads = {id(i): {place(n) for n in topological([i.hazard.select])} for i in items}
         for item in items:
             inner = [o for o in items if o is not item and place(o.hazard.select) in reads[id(item)]]
@@ -97,7 +91,16 @@ def _one_per_bug(caught: Iterable[Catch]) -> list[tuple[Catch, list[Node]]]:
                 continue
             outer = [o.hazard.select for o in items if o is not item and place(item.hazard.select) in reads[id(o)]]
             kept.append((item, outer))
-    return kept
+    kept.sort(key=lambda pair: pair[0].hazard.confidence)  # "high" before "low"
+    said: set[int] = set()
+    bugs = []
+    for item, outer in kept:
+        if item.hazard.missing_data:  # everything computed with missing data is poisoned: one operation says it all
+            if place(item.hazard.select) in said:
+                continue
+            said.add(place(item.hazard.select))
+        bugs.append((item, outer))
+    return bugs
 
 
 def _onto(hazard: Hazard) -> bool:
