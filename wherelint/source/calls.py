@@ -342,7 +342,8 @@ def _fields(cls: Class) -> list[str]:
 
 
 def _method(low: Lowering, method: Method, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
-    from wherelint.source.frameworks import CONTAINER_METHODS, METHODS
+    from wherelint.source.methods import METHODS
+    from wherelint.source.python import CONTAINER_METHODS
 
     receiver = method.receiver
     if isinstance(receiver, (list, dict, tuple, str)) and method.name != "at[]" and not _is_at(method):

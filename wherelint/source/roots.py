@@ -10,7 +10,7 @@ from functools import cached_property
 import libcst as cst
 
 from wherelint.graph.node import Node, differentiable_inputs, topological
-from wherelint.source import expressions, frameworks, statements, transforms  # noqa: F401  (they register handlers)
+from wherelint.source import constants, expressions, frameworks, methods, python, statements, transforms  # noqa: F401  (they register handlers)
 from wherelint.source.calls import inline, root_arguments
 from wherelint.source.lowering import Frame, Lowering
 from wherelint.source.module import GiveUp, Module

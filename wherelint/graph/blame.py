@@ -1,0 +1,84 @@
+"""Whose fault a non-finite gradient is: which operation broke the cotangent, and whether a selection made its zero."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wherelint.graph.evaluate import truth
+from wherelint.graph.node import Node, topological
+from wherelint.graph.run import Run, at, code
+from wherelint.ops import OPERATIONS
+
+#: Selections whose zero may lie behind the singular operation as seen from the leaf: clips onto a singular point.
+CLIPS = frozenset({"clip", "maximum", "minimum", "relu", "relu6", "fmax", "fmin"})
+
+
+def reaches_leaf(run: Run, start: Node, p: int) -> Node | None:
+    """Follow the non-finite cotangent from ``start`` to a leaf that it poisons.
+
+    Returns the clip that symbolic-zero arithmetic would have stopped it at, ``start`` where there is none, and
+    None where it reaches no leaf (an inner mask holds it back).
+    """
+    todo: list[tuple[Node, Node]] = [(start, start)]
+    seen = {start}
+    while todo:
+        node, clip = todo.pop()
+        if node.op == "leaf":
+            if node in run.symbolic.cotangents and at(run.poisoned(node), p).any():
+                return clip
+            continue
+        if node is not start and node.selection in CLIPS and clip is start:
+            sym = run.symbolic.cotangents.get(node)
+            if sym is not None and not at(np.isfinite(sym), p).all():
+                clip = node
+        for operand in node.inputs:
+            ct = run.ieee.cotangents.get(operand)
+            if operand not in seen and ct is not None and not at(np.isfinite(ct), p).all():
+                seen.add(operand)
+                todo.append((operand, clip))
+    return None
+
+
+def root_drops(run: Run, root: Node, start: Node, p: int) -> bool:
+    """Whether the root drops an operand that reads ``start``, or the operation drops one itself (``x ** 0``)."""
+    reading = [i for i in root.inputs if i in run.ieee.cotangents and start in topological([i])]
+    own = OPERATIONS[start.op].unselected is not None if start.op in OPERATIONS else False
+    return own or any(_drops(run, root, i, p) for i in reading)
+
+
+def _drops(run: Run, select: Node, operand: Node, p: int) -> bool:
+    values = [at(run.values[i], p) for i in select.inputs]
+    for i, candidate in enumerate(select.inputs):
+        if candidate is not operand:
+            continue
+        if select.op == "where":
+            taken = truth(values[0])
+            return bool((~taken if i == 1 else taken).any()) if i else False
+        if select.op == "compress":
+            return i == 1 and bool((~truth(values[0])).any())
+        if select.op in ("pick", "lane"):
+            return select.op == "lane" or i != select.params["index"]
+        if select.selection == "multiply":
+            return i == select.params["operand"] and bool((values[1 - i] == 0).any())
+        entry = OPERATIONS.get(select.op)
+        if entry is not None and entry.unselected is not None:
+            mask = entry.unselected(*[v.reshape(1, -1) for v in values])[i]
+            return mask is not None and bool(mask.any())
+    return False
+
+
+def culprit_of(run: Run, node: Node, p: int) -> tuple[Node | None, bool]:
+    """The operation to name: where the cotangent broke, or the one upstream that made its operand non-finite."""
+    current = node
+    coded = node if code(node) else None
+    while True:
+        broken = [i for i in current.inputs if i.kind == "float" and not at(np.isfinite(run.values[i]), p).all()]
+        if not broken:
+            return (current, False) if code(current) else (coded, False)
+        current = broken[0]
+        if current.op == "leaf":
+            return node, True
+        if current.op == "const":
+            return coded, False
+        if code(current):
+            coded = current

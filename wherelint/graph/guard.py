@@ -1,0 +1,157 @@
+"""What a selection guards: which inputs its condition is about, and whether a witness is one that it has in mind.
+
+This is where confidence comes from. A condition is a statement by the author about some inputs; a witness that moves
+only those, to a place the condition was written for, is almost certainly the bug. The rest is low confidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from wherelint.graph.blame import CLIPS
+from wherelint.graph.evaluate import Values, evaluate, truth
+from wherelint.graph.node import Node, leaves, topological
+from wherelint.graph.probe import Inputs
+from wherelint.graph.run import Run, at, row
+from wherelint.ops import Array
+
+#: Steps of one zoom towards the boundary of a guard, and how many zooms reach float64's resolution.
+_ZOOM, _ZOOMS = 32, 10
+_QUOTIENTS = frozenset({"divide", "mod", "fmod", "xdivy", "solve"})
+#: Tests of a result that say outright that it may not be finite.
+_EXPLICIT = frozenset({"isnan", "isfinite", "isinf", "isneginf", "isposinf"})
+
+
+class Guard:
+    """The condition of a selection, and what it has to do with a hazard."""
+
+    def __init__(self, root: Node, order: list[Node]) -> None:
+        self.root = root
+        self._order = order
+        #: The operands that decide what is dropped; empty for a clip, which decides by its operands' values.
+        self.condition: list[Node] = []
+        if root.selection == "multiply":
+            self.condition = [root.inputs[1 - root.params["operand"]]]
+        elif root.op in ("where", "cond", "compress"):
+            self.condition = [root.inputs[0]]
+        self._base: Inputs = {}
+        self._selected: Array | None = None
+        self._margins: dict[Node, bool] = {}
+        self._reads: dict[Node, frozenset[Node]] = {}
+
+    def start_at(self, base: Inputs) -> None:
+        """Fix the benign point against which dropping is judged."""
+        self._base = base
+        if self.condition:
+            self._selected = truth(at(evaluate(self._order, base)[self.condition[0]], 0))
+
+    def movable(self) -> list[Node]:
+        """The leaves that the selection's own condition reads; all of them where it reads none."""
+        if self.condition:
+            read = leaves(*self.condition)
+        elif self.root.op == "lane":
+            return []  # an element was read, nothing says that the others are special
+        else:
+            read = leaves(self.root)
+        return [n for n in read if not n.fixed] or [n for n in self._order if n.op == "leaf" and not n.fixed]
+
+    def means(self, run: Run, culprit: Node, p: int, missing_data: bool, fails: Callable[[Inputs], bool]) -> bool:
+        """Whether a hazard is one that the condition was written for; ``fails`` runs other inputs in float64."""
+        if self._incidental(run, culprit, p) or (not missing_data and self._coincidence(run, culprit, p)):
+            return False
+        if culprit not in self._margins:
+            self._margins[culprit] = self._margin(run, culprit, p, fails)
+        return not self._margins[culprit]
+
+    def held_elements(self) -> list[Inputs]:
+        """For each constant array that the condition reads, its zero and another element, standing at every place.
+
+        Lanes model one axis; a constant mask over pairs can meet any element of what is reduced over another axis.
+        """
+        held: list[Inputs] = []
+        for node in topological(self.condition):
+            if node.op == "const" and node.params["value"].size > 1:
+                values = node.params["value"].reshape(-1)
+                for value in dict.fromkeys([0.0 if (values == 0).any() else values[0], values.max()]):
+                    full = np.full((1, 1), bool(value) if values.dtype == np.bool_ else np.float32(value))
+                    held.append({node: full})
+        return held[:4]
+
+    def _below(self, node: Node) -> frozenset[Node]:
+        """Everything that a node reads, and itself."""
+        if node not in self._reads:
+            self._reads[node] = frozenset(topological([node]))
+        return self._reads[node]
+
+    def _leaves(self, node: Node) -> frozenset[Node]:
+        return frozenset(n for n in self._below(node) if n.op == "leaf")
+
+    def _incidental(self, run: Run, culprit: Node, p: int) -> bool:
+        """Whether the condition tests a quotient whose divisor it was not written to guard.
+
+        ``where((x - a) / (b - a) < 1, ...)`` compares a position; that ``b == a`` makes it nan is not its concern.
+        """
+        if culprit.op not in _QUOTIENTS or at(np.isfinite(run.values[culprit]), p).all():
+            return False
+        below = frozenset[Node]().union(*map(self._below, self.condition or self.root.inputs))
+        if culprit not in below:
+            return False
+        if any(n.op in _EXPLICIT and culprit in self._below(n) for n in below):
+            return False
+        numerator, divisor = (self._leaves(i) for i in culprit.inputs[:2])
+        return bool(divisor) and not numerator <= divisor
+
+    def _coincidence(self, run: Run, culprit: Node, p: int) -> bool:
+        """Whether several inputs had to meet, and the condition is not about their meeting.
+
+        ``where(x < a, 1 / (b - a), 0)`` is no guard against ``a == b``; ``where(x != y, 1 / (x - y), 0)`` is.
+        """
+        condition = self.condition
+        read = self._leaves(culprit)
+        moved = {n for n in read if not np.array_equal(run.inputs[n][row(run.inputs[n], p)], run.base[n])}
+        if len(moved) < 2:
+            return False
+        if not condition:  # a clip is about its operand, not about how two inputs of it stand to each other
+            return self.root.selection in CLIPS and self.root is not culprit
+        if self._leaves(condition[0]) <= read:
+            return False
+        shared = (self._below(culprit) - {culprit}) & self._below(condition[0])
+        return not any(n.inputs and moved <= self._leaves(n) for n in shared)
+
+    def _margin(self, run: Run, culprit: Node, p: int, fails: Callable[[Inputs], bool]) -> bool:
+        """Whether the witness lies outside the operation's domain while the guard's own boundary lies safely inside.
+
+        ``where(t > 0, rsqrt(t + eps), 0)`` fails only at ``t < -eps``: the author saw the boundary and protected it.
+        """
+        if not np.isnan(at(run.values[culprit], p)).any():
+            return False
+        operands = [at(run.values[i], p) for i in culprit.inputs]
+        if culprit.op in _QUOTIENTS or not all(np.isfinite(o).all() for o in operands):
+            return False
+        here = {n: v[row(v, p)] for n, v in run.inputs.items()}
+        low, high = 0.0, 1.0  # the base is selected, the witness is not; close in on where that changes
+        for _ in range(_ZOOMS):  # in float64, where the boundary can be told from the epsilon behind it
+            steps = np.linspace(low, high, _ZOOM + 1)[:, None]
+            path = {n: self._between(n, v, steps) for n, v in here.items()}
+            values = evaluate(self._order, path, np.float64)
+            dropped = np.array([self._drops_anything(values, i) for i in range(_ZOOM + 1)])
+            first = int(dropped.argmax())
+            if not dropped.any() or first == 0:
+                return False
+            low, high = float(steps[first - 1, 0]), float(steps[first, 0])
+        edge = {n: v[first : first + 1] for n, v in path.items()}
+        return not fails(edge)
+
+    def _between(self, leaf: Node, end: Array, steps: Array) -> Array:
+        """Values of an input on the way from the base to the witness."""
+        if end.dtype.kind != "f" or leaf.op != "leaf":
+            return np.repeat(end, len(steps), axis=0)
+        return np.asarray(self._base[leaf] + (end.astype(np.float64) - self._base[leaf]) * steps)
+
+    def _drops_anything(self, values: Values, p: int) -> bool:
+        """Whether the root drops some element that it selects at the base."""
+        if self._selected is None:
+            return False
+        return bool((truth(at(values[self.condition[0]], p)) != self._selected).any())

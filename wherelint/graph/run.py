@@ -1,0 +1,89 @@
+"""One batch of probes, evaluated forward and twice in reverse, and the hazards read off it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from wherelint.graph.differentiate import Backward
+from wherelint.graph.evaluate import Values
+from wherelint.graph.node import Node
+from wherelint.graph.probe import Inputs
+from wherelint.ops import OPERATIONS, Array
+
+
+@dataclass(frozen=True)
+class Hazard:
+    """A singular operation, the selection that makes its zero, and the input that shows it."""
+
+    op: Node
+    select: Node
+    confidence: Literal["high", "low"]
+    inputs: Inputs
+    value: Array
+    gradient: dict[Node, Array]
+    #: The operand is nan or inf data; no operation made it so.
+    missing_data: bool = False
+
+    @property
+    def rank(self) -> tuple[bool, bool]:
+        """Which of two hazards of one operation is worth more: the lesser."""
+        return (self.confidence == "low", self.missing_data)
+
+
+@dataclass
+class Run:
+    """One batch of probes, evaluated forward and twice in reverse."""
+
+    inputs: Inputs
+    values: Values
+    ieee: Backward
+    symbolic: Backward
+    #: Probes that are witnesses.
+    witness: Array
+    #: The point that the probes depart from.
+    base: Inputs
+
+    def poisoned(self, leaf: Node) -> Array:
+        """Elements of a leaf whose gradient only the dropped arm breaks. Missing data has no gradient to lose."""
+        broken = ~np.isfinite(self.ieee.cotangents[leaf]) & np.isfinite(self.symbolic.cotangents[leaf])
+        return np.asarray(broken & np.isfinite(self.inputs[leaf]))
+
+
+def code(node: Node) -> str | None:
+    """The WL1xx rule of a singular operation."""
+    entry = OPERATIONS.get(node.op)
+    return None if entry is None else entry.code
+
+
+def keep(wanted: Array, inputs: Inputs, values: Values) -> tuple[Inputs, Values]:
+    """Some probes of a batch; what is the same for every probe stays as it is."""
+    if wanted.all():
+        return inputs, values
+    count = len(wanted)
+    return (
+        {n: v[wanted] if v.shape[0] == count else v for n, v in inputs.items()},
+        {n: v[wanted] if v.shape[0] == count else v for n, v in values.items()},
+    )
+
+
+def rows(mask: Array) -> Array:
+    """Probes at which a mask holds for every element."""
+    return np.asarray(mask.all(axis=1))
+
+
+def any_lane(mask: Array) -> Array:
+    """Probes at which a mask holds for some element."""
+    return np.asarray(mask.any(axis=1))
+
+
+def row(array: Array, p: int) -> slice:
+    """Probe ``p`` of an array, which may be the same for every probe."""
+    return slice(0, 1) if array.shape[0] == 1 else slice(p, p + 1)
+
+
+def at(array: Array, p: int) -> Array:
+    """The elements of an array at probe ``p``."""
+    return np.asarray(array[row(array, p)][0])

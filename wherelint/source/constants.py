@@ -1,0 +1,172 @@
+"""Arrays made from numbers, casts, randomness: what is known of them without running anything."""
+
+from __future__ import annotations
+
+import libcst as cst
+import numpy as np
+
+from wherelint.graph.node import LANES, Node, const
+from wherelint.source.calls import Args, Kwargs, operation, unknown
+from wherelint.source.frameworks import argument, framework, handles
+from wherelint.source.lowering import Lowering, static_numbers
+from wherelint.source.values import Dotted, Handler, Value
+
+
+@handles("{jax.numpy,numpy,torch,tensorflow,keras.ops}.{array,asarray,tensor,as_tensor,constant,stack,concatenate,cat,"
+         "concat,hstack,vstack,convert_to_tensor,from_numpy,column_stack,dstack,append}",
+         "torch.{FloatTensor,scalar_tensor}",
+         "{jax.numpy,numpy,torch}.{float32,float64,float16,bfloat16}", "tensorflow.Variable")  # fmt: skip
+def array(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    """An array from numbers, from parts, or from another array."""
+    value = argument(args, kwargs, 0, "object", "data", "a", "arrays", "tensors", "value", "values", "obj", "x")
+    if value is None:
+        return NotImplemented
+    if name.endswith(".append") and len(args) > 1:
+        value = [args[0], args[1]]
+    if isinstance(value, (list, tuple)):
+        numbers = static_numbers(value)
+        if numbers:
+            return const(numbers, origin=low.origin(at))
+        if not value:
+            return low.opaque(low.text(at), differentiable=False)
+    tensor = low.tensor(value, at)
+    if tensor.op == "const":
+        return tensor
+    if name in ("torch.tensor", "torch.scalar_tensor", "torch.FloatTensor"):  # copies numbers, not history
+        return low.stop(tensor, at, tensor.kind)
+    return low.node("identity", (tensor,), at) if framework(name) else low.stop(tensor, at, tensor.kind)
+
+
+@handles("{jax.numpy,numpy,torch,tensorflow}.{zeros,empty,zeros_like,empty_like}")
+def _zeros(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    return const(0.0, origin=low.origin(at))
+
+
+@handles("{jax.numpy,numpy,torch,tensorflow}.{ones,ones_like}")
+def _ones(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    return const(1.0, origin=low.origin(at))
+
+
+@handles("{jax.numpy,numpy,torch}.{full,full_like}", "tensorflow.fill")
+def _full(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    value = argument(args, kwargs, 1, "fill_value", "value")
+    return NotImplemented if value is None else low.tensor(value, at)
+
+
+@handles("{jax.numpy,numpy,torch,tensorflow}.{eye,identity}")
+def _eye(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    if name == "tensorflow.identity":
+        return NotImplemented
+    pattern = [1.0] + [0.0] * (LANES - 2) + [1.0]
+    return const([bool(p) for p in pattern] if _is_bool_dtype(kwargs.get("dtype")) else pattern, origin=low.origin(at))
+
+
+def _is_bool_dtype(value: Value) -> bool:
+    return isinstance(value, Dotted) and value.name.rpartition(".")[2] in ("bool", "bool_")
+
+
+def _is_integer_dtype(value: Value) -> bool:
+    text = value.name.rpartition(".")[2] if isinstance(value, Dotted) else value if isinstance(value, str) else ""
+    return text.startswith(("int", "uint", "long", "short")) or text == "builtins.int"
+
+
+@handles("{jax.numpy,numpy,torch}.arange", "tensorflow.range")
+def _arange(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    start = args[0] if len(args) > 1 else kwargs.get("start", 0)
+    stop = args[1] if len(args) > 1 else args[0] if args else kwargs.get("end")
+    if not isinstance(start, (int, float)):
+        return low.opaque(low.text(at), kind="int")
+    count = LANES
+    if isinstance(stop, (int, float)) and not isinstance(stop, bool):
+        count = max(1, min(64, int(np.ceil(stop - start))))
+    values = [start + i for i in range(count)]
+    return low.stop(const(values, origin=low.origin(at)), at, "int" if isinstance(start, int) else "float")
+
+
+@handles("{jax.numpy,numpy,torch,tensorflow}.{linspace,logspace,geomspace}")
+def _linspace(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    start, stop = argument(args, kwargs, 0, "start"), argument(args, kwargs, 1, "stop", "end")
+    if name.endswith("linspace") and isinstance(start, (int, float)) and isinstance(stop, (int, float)):
+        return const(np.linspace(start, stop, LANES).tolist(), origin=low.origin(at))
+    return low.opaque(low.text(at), tuple(map(id, args)), differentiable=any(isinstance(a, Node) for a in args))
+
+
+@handles("{jax.numpy,numpy,torch}.{finfo,iinfo}")
+def _finfo(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    return Dotted(f"{name}()")
+
+
+@handles("keras.backend.epsilon", "keras.config.epsilon", "tensorflow.keras.config.epsilon")
+def _epsilon(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    return 1e-7
+
+
+@handles("tensorflow.cast", "jax.lax.convert_element_type")
+def _cast(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    value, dtype = argument(args, kwargs, 0, "x", "operand"), argument(args, kwargs, 1, "dtype", "new_dtype")
+    return NotImplemented if value is None else cast(low, value, dtype, at)
+
+
+def cast(low: Lowering, value: Value, dtype: Value, at: cst.CSTNode) -> Value:
+    """A change of dtype: to an integer it severs the gradient, a boolean becomes a factor of zeros and ones."""
+    tensor = low.tensor(value, at)
+    if _is_bool_dtype(dtype) or (isinstance(dtype, Dotted) and dtype.name == "builtins.bool"):
+        return low.condition(tensor, at)
+    if _is_integer_dtype(dtype) or (isinstance(dtype, Dotted) and dtype.name == "builtins.int"):
+        return low.stop(tensor, at, "int")
+    return tensor if tensor.kind == "bool" else low.node("identity", (tensor,), at)
+
+
+@handles("{jax.lax,tensorflow}.stop_gradient", "jax.lax.stop_gradient", "keras.ops.stop_gradient",
+         "keras.backend.stop_gradient")  # fmt: skip
+def _stop(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    value = argument(args, kwargs, 0, "x", "input", "variables")
+    return NotImplemented if value is None else stopped(low, value, at)
+
+
+def stopped(low: Lowering, value: Value, at: cst.CSTNode) -> Value:
+    """A value, or each value of a tree, without its derivative."""
+    if isinstance(value, (tuple, list)):
+        return type(value)(stopped(low, v, at) for v in value)
+    if isinstance(value, dict):
+        return {k: stopped(low, v, at) for k, v in value.items()}
+    return low.stop(value, at)
+
+
+@handles("jax.random.{uniform,normal,truncated_normal,exponential,gamma,beta,laplace,gumbel}",
+         "torch.{rand,randn,rand_like,randn_like,normal}", "tensorflow.random.{uniform,normal}",
+         "numpy.random.{rand,randn,uniform,normal}")  # fmt: skip
+def _random(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    return low.opaque(low.text(at), id(at), differentiable=False)
+
+
+@handles("jax.random.{bernoulli}")
+def _random_mask(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    mask = low.opaque(low.text(at), id(at), kind="bool")
+    mask.params["array"] = True
+    return mask
+
+
+@handles("torch.nn.{MSELoss,L1Loss,SmoothL1Loss,HuberLoss,BCELoss,BCEWithLogitsLoss,KLDivLoss}")
+def _loss(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    function = {"MSELoss": "mse_loss", "L1Loss": "l1_loss", "SmoothL1Loss": "smooth_l1_loss", "HuberLoss": "huber_loss",
+                "BCELoss": "binary_cross_entropy", "BCEWithLogitsLoss": "binary_cross_entropy_with_logits",
+                "KLDivLoss": "kl_div"}[name.rpartition(".")[2]]  # fmt: skip
+    reduction = {"reduction": kwargs["reduction"]} if "reduction" in kwargs else {}
+    return Handler(
+        lambda low, args, kwargs, at: operation(
+            low, f"torch.nn.functional.{function}", args, {**kwargs, **reduction}, at
+        )
+    )
+
+
+@handles("torch.nn.{ReLU,Sigmoid,Tanh,Softplus,ELU,GELU,SiLU,LeakyReLU,CosineSimilarity,Softmax}")
+def _activation(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    last = name.rpartition(".")[2]
+    function = {"LeakyReLU": "leaky_relu", "CosineSimilarity": "cosine_similarity"}.get(last, last.lower())
+    return Handler(
+        lambda low, args, kwargs, at: (
+            operation(low, f"torch.nn.functional.{function}", args[:2], {}, at)
+            or unknown(low, Dotted(name), args, kwargs, at)
+        )
+    )
