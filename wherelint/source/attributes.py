@@ -11,7 +11,7 @@ import numpy as np
 from wherelint.graph.node import Node
 from wherelint.source.lowering import Lowering
 from wherelint.source.names import canonical
-from wherelint.source.resolve import external, member, self_of
+from wherelint.source.resolve import external, member
 from wherelint.source.values import MISSING, Bound, Class, Dotted, Function, Instance, Method, Shape, Value
 
 _CONSTANTS = {"pi": math.pi, "e": math.e, "inf": math.inf, "Inf": math.inf, "infty": math.inf, "nan": math.nan,
@@ -109,6 +109,3 @@ def decorator_names(node: cst.FunctionDef) -> set[str]:
         elif isinstance(expression, cst.Name):
             names.add(expression.value)
     return names
-
-
-__all__ = ["attribute", "decorator_names", "instance_attribute", "read", "self_of"]

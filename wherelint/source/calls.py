@@ -12,7 +12,6 @@ from wherelint.graph.node import Node
 from wherelint.source import attributes
 from wherelint.source.lowering import MAX_DEPTH, Frame, Lowering
 from wherelint.source.module import GiveUp
-from wherelint.source.names import framework_of
 from wherelint.source.resolve import member
 from wherelint.source.values import (
     MISSING,
@@ -95,17 +94,10 @@ def unknown(
     given = [*args, *kwargs.values()]
     for value in given:
         low.leaves_function(value)
-        run_callback(low, value, at)
     inputs = list(nodes_in(*given))
     constant = not low.reads_gradient(inputs) if inputs else isinstance(function, Dotted)
     key = (id(function) if not isinstance(function, Dotted) else function.name, *map(_key, given))
     return low.opaque(low.text(at), key, kind=kind, differentiable=not constant)
-
-
-def run_callback(low: Lowering, value: Value, at: cst.CSTNode) -> None:
-    """A function handed to somebody else will be called with arguments that are not known: it is a root of its own."""
-    if isinstance(value, Partial):
-        run_callback(low, value.function, at)
 
 
 def _key(value: Value) -> object:
@@ -377,6 +369,3 @@ def _is_at(method: Method) -> bool:
         and len(method.receiver) == 2
         and isinstance(method.receiver[1], cst.Subscript)
     )
-
-
-__all__ = ["call", "construct", "framework_of", "inline", "invoke", "operation", "root_arguments", "unknown"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,9 +12,9 @@ from wherelint.graph.node import Node, differentiable_inputs, topological
 from wherelint.source import constants, expressions, frameworks, methods, python, statements, transforms  # noqa: F401  (they register handlers)
 from wherelint.source.calls import inline, root_arguments
 from wherelint.source.lowering import Frame, Lowering
-from wherelint.source.module import GiveUp, Module
+from wherelint.source.module import Module
 from wherelint.source.resolve import global_scope, global_value, self_of
-from wherelint.source.values import Class, Function, Instance, Scope, Value, nodes_in
+from wherelint.source.values import Class, Function, Value, nodes_in
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,6 +122,3 @@ def flowing_back(sinks: Sequence[Node]) -> set[Node]:
                 live.add(operand)
                 todo.append(operand)
     return live
-
-
-__all__ = ["GiveUp", "Instance", "Program", "Scope", "ast", "flowing_back", "programs"]

@@ -8,12 +8,12 @@ from typing import Any
 import libcst as cst
 
 from wherelint.graph.node import Node
-from wherelint.source import attributes, indexing
-from wherelint.source.expressions import _BINARY, binary, elements
-from wherelint.source.lowering import STATEMENTS, Frame, Lowering
+from wherelint.source import indexing
+from wherelint.source.expressions import binary, elements
+from wherelint.source.lowering import STATEMENTS, Lowering
 from wherelint.source.names import imported
 from wherelint.source.resolve import NO_GRAD, external, make_class, make_function
-from wherelint.source.values import Dotted, Function, Instance, Method, Scope, Value
+from wherelint.source.values import Dotted, Function, Instance, Method, Value
 
 MAX_UNROLL = 4
 
@@ -402,5 +402,3 @@ STATEMENTS.update({
     cst.TryStar: _try, cst.Match: _match, cst.FunctionDef: _function, cst.ClassDef: _class, cst.Import: _import,
     cst.ImportFrom: _import, cst.Del: _delete, cst.Nonlocal: _given_away, cst.Global: _given_away,
 })  # fmt: skip
-
-__all__ = ["_BINARY", "Frame", "Scope", "annotation_kind", "assign", "attributes"]

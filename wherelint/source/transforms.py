@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import libcst as cst
 
 from wherelint.graph.node import Node
@@ -208,8 +206,3 @@ def _gradient(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTN
     if name.endswith((".vjp", ".jvp", ".linearize")):
         return NotImplemented
     return Handler(result)
-
-
-def rule_functions(value: Any) -> list[Function]:
-    """Functions among the arguments of ``defvjp``/``defjvp``."""
-    return [v for v in value if isinstance(v, Function)]
