@@ -18,7 +18,10 @@ def evaluate(order: list[Node], inputs: Mapping[Node, Array], dtype: Any = np.fl
     values: Values = {}
     with np.errstate(all="ignore"):
         for node in order:
-            if node in inputs:  # a leaf, or a constant array of which every element is tried at every place
+            if node.op == "leaf" and node not in inputs:
+                whole, index = node.params["of"]  # `x[0]`, where x itself is an input too
+                values[node] = lane(inputs[whole], index)
+            elif node in inputs:  # a leaf, or a constant array of which every element is tried at every place
                 values[node] = inputs[node]
             else:
                 values[node] = _forward(node, [values[i] for i in node.inputs], dtype)

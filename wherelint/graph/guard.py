@@ -30,6 +30,7 @@ class Guard:
     def __init__(self, root: Node, order: list[Node]) -> None:
         self.root = root
         self._order = order
+        self._known = set(order)
         #: The operands that decide what is dropped; empty for a clip, which decides by its operands' values.
         self.condition: list[Node] = []
         if root.selection == "multiply":
@@ -48,14 +49,28 @@ class Guard:
             self._selected = truth(at(evaluate(self._order, base)[self.condition[0]], 0))
 
     def movable(self) -> list[Node]:
-        """The leaves that the selection's own condition reads; all of them where it reads none."""
-        if self.condition:
-            read = leaves(*self.condition)
-        elif self.root.op == "lane":
-            return []  # an element was read, nothing says that the others are special
-        else:
-            read = leaves(self.root)
-        return [n for n in read if not n.fixed] or [n for n in self._order if n.op == "leaf" and not n.fixed]
+        """The leaves that the selection's own condition reads; all of them where it reads none.
+
+        An index reads none either, but says little: that another element is special is believed only of a pair, of an
+        array with a constant among its parts, and of one that has a constant written into it.
+        """
+        if self.root.op == "lane":
+            return []
+        if self.root.op == "pick" and len(self.root.inputs) > 2 and not any(i.op == "const" for i in self.root.inputs):
+            return []
+        if (
+            self.root.selection == "assignment"
+            and self.condition[0].op == "const"
+            and self.root.inputs[1].op != "const"
+        ):
+            return []
+        read = self._inputs_of(*self.condition) if self.condition else self._inputs_of(self.root)
+        return [n for n in read if not n.fixed] or [n for n in self._inputs_of(*self._order) if not n.fixed]
+
+    def _inputs_of(self, *nodes: Node) -> list[Node]:
+        """The inputs that nodes read; an element of an input that is there itself stands for the whole."""
+        whole = ((n, n.params.get("of", (n,))[0]) for n in leaves(*nodes))
+        return list(dict.fromkeys(w if w in self._known else n for n, w in whole))
 
     def means(self, run: Run, culprit: Node, p: int, missing_data: bool, fails: Callable[[Inputs], bool]) -> bool:
         """Whether a hazard is one that the condition was written for; ``fails`` runs other inputs in float64."""
@@ -86,7 +101,7 @@ class Guard:
         return self._reads[node]
 
     def _leaves(self, node: Node) -> frozenset[Node]:
-        return frozenset(n for n in self._below(node) if n.op == "leaf")
+        return frozenset(self._inputs_of(node))
 
     def _incidental(self, run: Run, culprit: Node, p: int) -> bool:
         """Whether the condition tests a quotient whose divisor it was not written to guard.

@@ -49,7 +49,7 @@ class Run:
     def poisoned(self, leaf: Node) -> Array:
         """Elements of a leaf whose gradient only the dropped arm breaks. Missing data has no gradient to lose."""
         broken = ~np.isfinite(self.ieee.cotangents[leaf]) & np.isfinite(self.symbolic.cotangents[leaf])
-        return np.asarray(broken & np.isfinite(self.inputs[leaf]))
+        return np.asarray(broken & np.isfinite(self.values[leaf]))
 
 
 def code(node: Node) -> str | None:

@@ -59,7 +59,11 @@ class Search:
         self.facts = root.facts
         self.order = topological([root, *root.facts])
         self.wanted = differentiated(self.order)
-        self.leaves = [n for n in self.order if n.op == "leaf"]
+        known = set(self.order)
+        sources = [n for n in self.order if n.op == "leaf"]
+        #: The inputs; an element of another input moves with it.
+        self.leaves = [n for n in sources if n.params.get("of", (None,))[0] not in known]
+        self._sources = sources
         self.pool = Pool(self.order)
         self.guard = Guard(root, self.order)
         #: How often a node was asked about without being a hazard.
@@ -152,7 +156,7 @@ class Search:
         if not (allowed & regular).any():
             return allowed.astype(np.float64)
         cotangents = self._backward(values, symbolic=False).cotangents
-        for node in self.leaves:
+        for node in self._sources:
             if node in cotangents:
                 regular = regular & rows(np.isfinite(cotangents[node]))
         return allowed * (1.0 + np.broadcast_to(regular, allowed.shape))
@@ -177,7 +181,7 @@ class Search:
         inputs, values = keep(self._allowed(values) & rows(np.isfinite(values[self.root])), inputs, values)
         ieee = self._backward(values, symbolic=False)
         broken = np.zeros(self._probes(values), np.bool_)
-        for node in self.leaves:
+        for node in self._sources:
             if node in ieee.cotangents:
                 broken = broken | any_lane(~np.isfinite(ieee.cotangents[node]))
         inputs, values = keep(broken, inputs, values)
@@ -186,7 +190,7 @@ class Search:
         symbolic = self._backward(values, symbolic=True) if broken.any() else ieee
         witness = np.zeros(self._probes(values), np.bool_)
         run = Run(inputs, values, ieee, symbolic, witness, base)
-        for node in self.leaves:
+        for node in self._sources:
             if node in ieee.cotangents and node in symbolic.cotangents and broken.any():
                 witness = witness | any_lane(run.poisoned(node))
         return replace(run, witness=witness)
@@ -239,7 +243,7 @@ class Search:
             confidence = "low"
         gradient = {
             n: run.ieee.cotangents[n][row(run.ieee.cotangents[n], p)]
-            for n in self.leaves
+            for n in self._sources
             if n in run.ieee.cotangents and n in self.wanted
         }
         inputs = {n: v[row(v, p)] for n, v in run.inputs.items()}

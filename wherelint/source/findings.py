@@ -87,10 +87,12 @@ def _one_per_bug(caught: Iterable[Catch]) -> list[tuple[Catch, list[Node]]]:
         reads = {id(i): {place(n) for n in topological([i.hazard.select])} for i in items}
         for item in items:
             inner = [o for o in items if o is not item and place(o.hazard.select) in reads[id(item)]]
-            if any(o.hazard.confidence == "high" or item.hazard.confidence == "low" for o in inner):
+            around = [o for o in items if o is not item and place(item.hazard.select) in reads[id(o)]]
+            unsure = item.hazard.confidence == "low"
+            if any(unsure or o.hazard.confidence == "high" for o in inner):
                 continue
-            outer = [o.hazard.select for o in items if o is not item and place(item.hazard.select) in reads[id(o)]]
-            kept.append((item, outer))
+            if not (unsure and any(o.hazard.confidence == "high" for o in around)):
+                kept.append((item, [o.hazard.select for o in around]))
     kept.sort(key=lambda pair: pair[0].hazard.confidence)  # "high" before "low"
     said: set[int] = set()
     bugs = []
@@ -192,10 +194,10 @@ def _selection(node: Node, kind: str | None = None) -> Selection:
 def _witness(hazard: Hazard) -> Witness:
     """The inputs that the operation or the condition reads, the value, and the gradients that are not finite."""
     read = leaves(hazard.op, hazard.select)
-    named = [n for n in read if n in hazard.inputs and not str(n.params["name"]).startswith("(")]
     bad = {n for n, g in hazard.gradient.items() if not np.isfinite(g).all()}
-    named.sort(key=lambda n: n not in bad)
-    inputs = {str(n.params["name"]): _number(hazard.inputs[n]) for n in named[:_MOST_INPUTS]}
+    shown = [n for n in read if (n in hazard.inputs or n in bad) and not str(n.params["name"]).startswith("(")]
+    named = sorted(shown, key=lambda n: n not in bad)
+    inputs = {str(n.params["name"]): _number(hazard.inputs[n]) for n in named[:_MOST_INPUTS] if n in hazard.inputs}
     gradient = {str(n.params["name"]): _number(hazard.gradient[n]) for n in named[:_MOST_INPUTS] if n in bad}
     return Witness(inputs, _number(hazard.value), gradient)
 

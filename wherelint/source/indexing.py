@@ -81,9 +81,7 @@ def _tensor_index(low: Lowering, tensor: Node, parts: list[Any], at: cst.CSTNode
         return element(low, tensor, numbers[-1], at)
     if numbers:
         name = low.text(at) if len(parts) > 1 else f"{tensor.params['name']}[{numbers[0]}]"
-        return low.opaque(
-            name, ("element", id(tensor), tuple(numbers)), kind=tensor.kind, differentiable=tensor.differentiable
-        )
+        return low.element(tensor, name, numbers[-1])
     index = next((i for i in map(_sliced, parts) if i is not None), None)
     if index is not None:
         return low.node("gather", (tensor,), at, index=index)
@@ -123,13 +121,7 @@ def unpack(low: Lowering, value: Value, count: int, at: cst.CSTNode) -> list[Val
         return [low.size(f"{value.of}[{i}]") for i in range(count)]
     tensor = low.tensor(value, at)
     if tensor.op == "leaf":
-        name = tensor.params["name"]
-        return [
-            low.opaque(
-                f"{name}[{i}]", ("element", id(tensor), (i,)), kind=tensor.kind, differentiable=tensor.differentiable
-            )
-            for i in range(count)
-        ]
+        return [low.element(tensor, f"{tensor.params['name']}[{i}]", i) for i in range(count)]
     return [low.node("lane", (tensor,), at, index=i) for i in range(count)]
 
 

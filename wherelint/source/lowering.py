@@ -185,6 +185,18 @@ class Lowering:
             self._leaves[key] = node
         return self._leaves[key]
 
+    def element(self, tensor: Node, name: str, index: int) -> Node:
+        """``x[index]`` of an input: an input of its own, unless x is one of the same computation."""
+        made = self.opaque(
+            name,
+            ("element", id(tensor), index),
+            kind=tensor.kind,
+            differentiable=tensor.differentiable,
+            fixed=tensor.fixed,
+        )
+        made.params["of"] = (tensor, index)
+        return made
+
     def size(self, text: str) -> Node:
         """A length: of an array without elements nothing is differentiated, so it is at least 1."""
         made = self.opaque(text, "size", kind="int")
