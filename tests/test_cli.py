@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -78,6 +79,8 @@ def test_low_confidence(run: Run, project: Path) -> None:
         (("--select", "WL2", "--select", "WL101"), 1),
         (("--select", "WL2"), 0),
         (("--select", "WL2", "--extend-select", "WL101"), 1),
+        (("--select", ""), 0),
+        (("--select", "", "--extend-select", "WL101"), 1),
         (("--ignore", "WL101"), 0),
         (("--ignore", "WL1", "--extend-select", "WL101"), 1),
         (("--ignore", "WL2,WL3"), 1),
@@ -96,6 +99,9 @@ def test_configuration_of_the_project(run: Run, project: Path) -> None:
     assert run("check", "--isolated")[0] == 1
     assert run("check", "--config", "etc/other.toml")[0] == 1
     assert run("check", "--select", "WL101")[0] == 1
+    write(project, {"pyproject.toml": "[tool.wherelint]\nselect = []\n"})
+    assert run("check")[0] == 0
+    assert run("check", "--extend-select", "WL101")[0] == 1
 
 
 @pytest.mark.parametrize(
@@ -142,12 +148,33 @@ def test_a_file_that_cannot_be_checked_does_not_keep_the_others(run: Run, projec
     status, output, errors = run("check", ".", "nowhere")
     assert status == 2
     assert "c.py:5:29: WL101" in output
+    assert output.endswith("1 finding, 1 file checked, 3 could not be checked.\n")
     assert [line.split(": ")[:2] for line in errors.splitlines()] == [
         ["error", "nowhere"],
         ["error", "a.py:1:7"],
         ["error", "b.py:1:2"],
     ]
     assert run("check", "--exit-zero")[0] == 2
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize("encoding", ["hex", "rot13"])
+def test_a_codec_that_is_no_text_encoding_does_not_keep_the_others(
+    run: Run, project: Path, encoding: str, jobs: str
+) -> None:
+    write(project, {"a.py": f"# coding: {encoding}\nx = 1\n", "b.py": SAFE})
+    assert run("check", "--jobs", jobs) == (
+        2,
+        "No findings, 1 file checked, 1 could not be checked.\n",
+        f"error: a.py: cannot decode the file: '{encoding}' is not a text encoding\n",
+    )
+
+
+def test_a_broken_configuration_stops_the_run(run: Run, project: Path) -> None:
+    write(project, {"a.py": UNSAFE, "sub/pyproject.toml": "[", "sub/b.py": UNSAFE})
+    status, output, errors = run("check")
+    assert (status, output) == (2, "")
+    assert errors.startswith(f"Error: {project}/sub/pyproject.toml: not valid TOML: ")
 
 
 def test_a_block_that_was_given_up_is_a_warning(run: Run, project: Path) -> None:
@@ -177,7 +204,24 @@ def test_options_of_a_cache_are_accepted(run: Run, project: Path) -> None:
 
 def test_verbose(run: Run, project: Path) -> None:
     write(project, {"a.py": SAFE})
-    assert " s\n" in run("check", "-v")[2]
+    assert re.fullmatch(r"1 file in \d+\.\d\d s\n", run("check", "-v")[2])
+    write(project, {"b.py": SAFE})
+    assert run("check", "-v")[2].startswith("2 files in ")
+
+
+@pytest.mark.parametrize("columns", [60, 200])
+def test_the_frame_is_as_wide_as_the_terminal(
+    run: Run, project: Path, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    write(project, {"a.py": UNSAFE.replace("0.0)", f"0.0 {'+ 0.0 ' * 40})")})
+
+    def width() -> int:
+        return len(run("check", "--color", "never")[1].splitlines()[2])
+
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert width() in (79, 80)
+    monkeypatch.setattr(type(sys.stdout), "isatty", lambda _: True)
+    assert width() in (columns - 1, columns)
 
 
 def test_color(run: Run, project: Path) -> None:
@@ -258,6 +302,37 @@ def test_a_reader_that_leaves_is_no_error(project: Path, fake_detect: None, monk
     with os.fdopen(written, "w") as pipe:
         monkeypatch.setattr(sys, "stdout", pipe)
         assert main(["check", "--show-files"]) == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("check", "a.py"),
+        ("check", "a.py", "--output-format", "json"),
+        ("check", "a.py", "--color", "always"),
+        ("check", "--show-files"),
+        ("explain", "WL101"),
+        ("rules",),
+        ("--help",),
+    ],
+    ids=" ".join,
+)
+def test_a_full_disk_is_one_line(project: Path, arguments: tuple[str, ...]) -> None:
+    write(project, {"a.py": UNSAFE})
+    command = [sys.executable, "-m", "wherelint", *arguments]
+    with open("/dev/full", "w") as full:
+        ran = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, env=environment(), check=False, timeout=60
+        )
+    assert (ran.returncode, ran.stderr) == (2, "Error: cannot write the output: No space left on device\n")
+
+
+def test_a_working_directory_that_is_gone_is_one_line(run: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (project / "gone").mkdir()
+    monkeypatch.chdir(project / "gone")
+    (project / "gone").rmdir()
+    assert run("check") == (2, "", "Error: the working directory does not exist\n")
 
 
 def test_an_interrupted_process_prints_one_line(project: Path) -> None:

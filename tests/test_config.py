@@ -101,6 +101,14 @@ def test_a_file_of_its_own_has_the_keys_at_the_top(project: Path) -> None:
     assert load(file) == Settings(select=("WL2",), root=project)
 
 
+def test_a_selection_that_is_explicitly_empty_selects_nothing(project: Path) -> None:
+    settings = load(pyproject(project, "[tool.wherelint]\nselect = []\n"))
+    assert settings is not None
+    assert settings.codes == set()
+    assert Overrides(select=()).apply(Settings()).codes == set()
+    assert Overrides().apply(Settings()).codes == DEFAULT_CODES
+
+
 def test_the_named_file_must_exist(project: Path) -> None:
     with pytest.raises(ConfigError, match="no such file"):
         Configuration(config=project / "nowhere.toml")
@@ -120,7 +128,7 @@ def test_the_nearest_table_wins_as_a_whole(project: Path) -> None:
 def test_isolated_and_config_ignore_what_lies_nearer(project: Path) -> None:
     pyproject(project, "[tool.wherelint]\nselect = ['WL1']\n")
     other = pyproject(project / "etc", "select = ['WL3']\n", "other.toml")
-    assert Configuration(isolated=True).settings(project).select == ()
+    assert Configuration(isolated=True).settings(project).select is None
     assert Configuration(config=other).settings(project).select == ("WL3",)
 
 
@@ -128,6 +136,8 @@ def test_isolated_and_config_ignore_what_lies_nearer(project: Path) -> None:
     ("settings", "codes"),
     [
         (Settings(), DEFAULT_CODES),
+        (Settings(select=()), set()),
+        (Settings(select=(), extend_select=("WL101",)), {"WL101"}),
         (Settings(select=("",)), {rule.code for rule in rules.RULES}),
         (Settings(select=("WL30",)), {"WL301", "WL302", "WL303"}),
         (Settings(extend_select=("WL4",)), DEFAULT_CODES | {"WL401", "WL402"}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Callable
+from encodings.aliases import aliases
 from pathlib import Path
 from typing import NoReturn
 
@@ -96,6 +97,8 @@ class TestEncodings:
         [
             (b"x = 1\ny = '\xff'\n", "cannot decode the file as utf-8: invalid start byte", Location(2, 6)),
             (b"# coding: klingon\n", "cannot decode the file: unknown encoding: klingon", None),
+            (b"# coding: hex\n", "cannot decode the file: 'hex' is not a text encoding", None),
+            (b"# coding: rot13\n", "cannot decode the file: 'rot13' is not a text encoding", None),
             (codecs.BOM_UTF8 + b"# coding: latin-1\n", "cannot decode the file: encoding problem: utf-8", None),
             (b"x = 1\r\n\0\n", "the file contains a null byte", Location(2, 1)),
             ("x = 1\n".encode("utf-16"), "cannot decode the file as utf-8: invalid start byte", Location(1, 1)),
@@ -104,6 +107,16 @@ class TestEncodings:
     def test_unreadable(self, content: bytes, message: str, location: Location | None) -> None:
         found = problem(check_source(content, "a.py", Settings()))
         assert (found.message, found.location) == (message, location)
+
+    def test_a_codec_that_fails_in_its_own_way(self) -> None:
+        message = problem(check_source(b"# coding: undefined\n", "a.py", Settings())).message
+        assert message.startswith("cannot decode the file as undefined: ")
+
+    @pytest.mark.parametrize("encoding", sorted({*aliases, *aliases.values(), "idna", "punycode", "unicode_escape"}))
+    def test_no_codec_raises(self, encoding: str) -> None:
+        for content in (b"", b"..\\x", bytes(range(1, 256))):
+            report = check_source(f"# coding: {encoding}\n# ".encode() + content, "a.py", Settings())
+            assert all("\n" not in found.message for found in report.problems)
 
 
 class TestErrors:
@@ -160,7 +173,7 @@ def test_many_files(project: Path) -> None:
     result = check_targets(targets, 1, done.append)
     assert done == [1, 2, 3, 4]
     assert [report.filename for report in result.reports] == ["a.py", "c.py", "d.py"]
-    assert (result.files, result.hidden, len(result.findings), len(result.problems)) == (4, 1, 1, 1)
+    assert (result.files, result.failed, result.hidden, len(result.findings), len(result.problems)) == (3, 1, 1, 1, 1)
 
 
 def test_a_dead_process_is_one_error(project: Path) -> None:

@@ -60,6 +60,8 @@ def test_other_rows(row: int) -> None:
         "#noqa",
         "# NOQA: wl101",
         "# noqa:WL101",
+        "# NOQA : WL101",
+        "# noqa :WL101, E501",
         "# noqa: WL1",
         "# noqa: E501, WL101",
         "# noqa: E501 WL101",
@@ -73,7 +75,8 @@ def test_comments_that_count(comment: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "comment", ["# noqa: WL102", "# noqa: E501", "# noqa: because", "# no qa", "# nothing", "# noqa : "]
+    "comment",
+    ["# noqa: WL102", "# noqa: E501", "# noqa: because", "# no qa", "# nothing", "# noqa : ", "# noqa : WL102"],
 )
 def test_comments_that_do_not(comment: str) -> None:
     assert not covered({4: comment})
@@ -94,6 +97,7 @@ def test_the_noqa_row_counts() -> None:
         ("# wherelint: noqa", True),
         ("#wherelint:noqa: WL101", True),
         ("# wherelint: noqa: WL1, WL203", True),
+        ("# wherelint: noqa : WL101", True),
         ("# wherelint: noqa: WL2", False),
     ],
 )

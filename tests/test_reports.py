@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import json as stdlib_json
 import math
+import re
 import unicodedata
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -229,6 +231,13 @@ def test_concise() -> None:
     assert line == f"pkg/a.py:5:29: WL101 {FINDING.message}"
 
 
+def test_code_is_as_wide_as_the_terminal_and_sentences_are_not() -> None:
+    source = f"where({'a + ' * 30}sqrt(x))"
+    lines = full(replace(at(source, "sqrt(x)", source), message="word " * 60), source, 200).splitlines()
+    assert lines[2] == f"1 | {source}"
+    assert len(source) > 120 >= max(map(len, lines[4:]))
+
+
 @pytest.mark.parametrize(
     ("findings", "hidden", "files", "expected"),
     [
@@ -253,6 +262,17 @@ def test_summary(findings: list[Finding], hidden: int, files: int, expected: str
     assert text.summary(findings, hidden, files) == expected
 
 
+@pytest.mark.parametrize(
+    ("files", "failed", "expected"),
+    [
+        (0, 1, "No findings, 0 files checked, 1 could not be checked."),
+        (1, 2, "No findings, 1 file checked, 2 could not be checked."),
+    ],
+)
+def test_summary_says_what_could_not_be_checked(files: int, failed: int, expected: str) -> None:
+    assert text.summary([], 0, files, failed) == expected
+
+
 def test_problem_lines() -> None:
     assert text.problem_line(Problem("a.py", "is odd", Location(3, 4))) == "error: a.py:3:4: is odd"
     assert text.problem_line(Problem("a.py", "is odd", error=False)) == "warning: a.py: is odd"
@@ -263,10 +283,16 @@ def test_statistics() -> None:
     assert text.statistics(findings) == ["     2  WL101  unmasked-sqrt", "     1  WL103  unmasked-division"]
 
 
+def headings() -> list[str]:
+    """The anchors of the README's headings that are one word."""
+    readme = Path(__file__).parent.parent / "README.md"
+    return [heading.lower() for heading in re.findall(r"^#+ (\w+)$", readme.read_text(encoding="utf-8"), re.MULTILINE)]
+
+
 def test_json_has_the_documented_fields() -> None:
     rendered = json.render([FINDING])
     (finding,) = stdlib_json.loads(rendered)
-    assert finding.pop("url").endswith("#wl101")
+    assert finding.pop("url").partition("#")[2] in headings()
     assert finding == {
         "code": "WL101",
         "name": "unmasked-sqrt",

@@ -7,7 +7,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, TextIO, get_args
 
 import click
 
@@ -36,6 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = _interrupted()
     except BrokenPipeError:
         status = _reader_left()
+    except OSError as error:
+        status = _stopped(error)
     return status if isinstance(status, int) else CLEAN
 
 
@@ -195,7 +197,7 @@ def _report(result: Result, options: dict[str, Any]) -> int:
     from wherelint.report import json, text
 
     color = _color(options["color"])
-    width = min(shutil.get_terminal_size().columns, 120) if sys.stdout.isatty() else 80
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 80
     quiet, style = options["quiet"], options["output_format"]
     findings, problems = result.findings, result.problems
     if style == "json":
@@ -209,13 +211,13 @@ def _report(result: Result, options: dict[str, Any]) -> int:
         for report in result.reports:
             text.write(text.full(report, helps, width), sys.stdout, color=color)
     if style != "json" and not quiet:
-        click.echo(text.summary(findings, result.hidden, result.files))
+        click.echo(text.summary(findings, result.hidden, result.files, result.failed))
     sys.stdout.flush()
     for problem in problems:
         if problem.error or not quiet:
             click.echo(text.problem_line(problem), err=True)
     if options["verbose"]:
-        click.echo(f"{result.files} files in {result.seconds:.2f} s", err=True)
+        click.echo(f"{text.count(result.files, 'file')} in {result.seconds:.2f} s", err=True)
     if any(problem.error for problem in problems):
         return FAILED
     return FINDINGS if findings and not options["exit_zero"] else CLEAN
@@ -242,8 +244,29 @@ class _Progress:
 
 def _reader_left() -> int:
     """Whoever read the output has seen enough; what is still buffered has nowhere to go."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _discard(sys.stdout)
     return FINDINGS
+
+
+def _stopped(error: OSError) -> int:
+    """The disk is full, say: one line, and Python is kept from writing what is buffered when it exits."""
+    what = error.strerror or str(error)
+    if error.filename:
+        what = f"{error.filename}: {what}"
+    elif isinstance(error, FileNotFoundError):
+        what = "the working directory does not exist"
+    else:
+        _discard(sys.stdout)
+        what = f"cannot write the output: {what}"
+    try:
+        click.echo(f"Error: {what}", err=True)
+    except OSError:
+        _discard(sys.stderr)
+    return FAILED
+
+
+def _discard(stream: TextIO) -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _interrupted() -> int:

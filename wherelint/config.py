@@ -39,8 +39,8 @@ class ConfigError(Exception):
 class Settings:
     """What applies to one file."""
 
-    #: Code prefixes; empty stands for the rules that are on by default, ``""`` for every rule.
-    select: tuple[str, ...] = ()
+    #: Code prefixes, ``""`` for every rule; None stands for the rules that are on by default.
+    select: tuple[str, ...] | None = None
     extend_select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     confidence: Confidence = "high"
@@ -58,8 +58,8 @@ class Settings:
         return frozenset(rule.code for rule in rules.RULES if self._selects(rule))
 
     def _selects(self, rule: rules.Rule) -> bool:
-        wanted = [len(p) for p in (*self.select, *self.extend_select) if rule.code.startswith(p)]
-        if not self.select and rule.default:
+        wanted = [len(p) for p in (*(self.select or ()), *self.extend_select) if rule.code.startswith(p)]
+        if self.select is None and rule.default:
             wanted.append(0)
         unwanted = [len(p) for p in self.ignore if rule.code.startswith(p)]
         return bool(wanted) and max(wanted) > max(unwanted, default=-1)

@@ -30,8 +30,19 @@ class Result:
     """What a run found: the reports that say something, in the order of the files."""
 
     reports: tuple[FileReport, ...]
-    files: int
+    #: How many files there were to check.
+    total: int
     seconds: float
+
+    @property
+    def failed(self) -> int:
+        """How many files, or paths that were to lead to some, could not be checked."""
+        return len({problem.filename for problem in self.problems if problem.error})
+
+    @property
+    def files(self) -> int:
+        """How many files were checked."""
+        return self.total - self.failed
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -144,7 +155,7 @@ def _decode(content: bytes) -> str:
             # Either the coding comment is wrong, or the first lines are not UTF-8: then this says where.
             content.decode()
             raise
-        text = content.decode(encoding)
+        text = _decode_as(encoding, content)
     except SyntaxError as error:
         raise _UndecodableError(f"cannot decode the file: {error.msg}") from None
     except UnicodeDecodeError as error:
@@ -153,6 +164,21 @@ def _decode(content: bytes) -> str:
     if "\0" in text:
         raise _UndecodableError("the file contains a null byte", _place(text, text.index("\0")))
     return text
+
+
+def _decode_as(encoding: str, content: bytes) -> str:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return content.decode(encoding)
+    except UnicodeDecodeError:
+        raise
+    except LookupError:
+        # A codec from bytes to bytes, or from text to text: hex, rot13.
+        raise _UndecodableError(f"cannot decode the file: {encoding!r} is not a text encoding") from None
+    except Exception as error:
+        # A codec may raise anything; idna, punycode and undefined do.
+        raise _UndecodableError(f"cannot decode the file as {encoding}: {error}") from None
 
 
 def _place(text: str, offset: int) -> Location:
@@ -178,4 +204,5 @@ def _cpus() -> int:
 def add_problems(result: Result, problems: Sequence[Problem]) -> Result:
     """The result with problems that arose before any file was opened."""
     early = tuple(FileReport(problem.filename, problems=(problem,)) for problem in problems)
-    return replace(result, reports=(*early, *result.reports))
+    missing = len({problem.filename for problem in problems if problem.error})
+    return replace(result, reports=(*early, *result.reports), total=result.total + missing)

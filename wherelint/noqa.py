@@ -10,7 +10,7 @@ from io import StringIO
 
 from wherelint.finding import Finding
 
-_CODES = r"(?::\s*(?P<codes>[A-Z]+[0-9]+(?:[,\s]+[A-Z]+[0-9]+)*)|(?!\s*:))"
+_CODES = r"(?:\s*:\s*(?P<codes>[A-Z]+[0-9]+(?:[,\s]+[A-Z]+[0-9]+)*)|(?!\s*:))"
 _LINE = re.compile(r"#\s*noqa" + _CODES, re.IGNORECASE)
 _FILE = re.compile(r"#\s*wherelint:\s*noqa" + _CODES, re.IGNORECASE)
 _SKIPPED = (tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING)

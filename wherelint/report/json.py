@@ -9,7 +9,8 @@ from typing import Any
 
 from wherelint.finding import Edit, Finding, Fix, Location, Number, Selection, Witness
 
-URL = "https://github.com/wherelint/wherelint#{code}"
+#: The table of rules in the README; ``wherelint explain`` has the rest.
+URL = "https://github.com/wherelint/wherelint#rules"
 
 
 def render(findings: Iterable[Finding]) -> str:
@@ -35,7 +36,7 @@ def as_dict(finding: Finding) -> dict[str, Any]:
         "confidence": finding.confidence,
         "witness": _witness(finding.witness) if finding.witness else None,
         "noqa_row": finding.noqa_row,
-        "url": URL.format(code=finding.code.lower()),
+        "url": URL,
         "fix": _fix(finding.fix) if finding.fix else None,
         "confirmation": None,
     }

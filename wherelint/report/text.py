@@ -23,6 +23,10 @@ _STYLES = {
 }
 
 
+#: Sentences are not spread over a wider terminal than this; code is.
+_SENTENCE = 120
+
+
 def full(report: FileReport, helps: Mapping[str, str], width: int) -> list[Line]:
     """Every finding of a file with its code frame; ``helps`` says by code what to do about it."""
     lines: list[Line] = []
@@ -32,7 +36,7 @@ def full(report: FileReport, helps: Mapping[str, str], width: int) -> list[Line]
         lines.append(title)
         lines += frame(report.text, finding, width)
         for label, sentence in _notes(finding, helps):
-            lines += _wrapped(label, sentence, width)
+            lines += _wrapped(label, sentence, min(width, _SENTENCE))
         lines.append([])
     return lines
 
@@ -49,15 +53,16 @@ def problem_line(problem: Problem) -> str:
     return f"{'error' if problem.error else 'warning'}: {problem.filename}{place}: {problem.message}"
 
 
-def summary(findings: Sequence[Finding], hidden: int, files: int) -> str:
-    """The last lines: how much was found, and how much was not shown."""
+def summary(findings: Sequence[Finding], hidden: int, files: int, failed: int = 0) -> str:
+    """The last lines: how much was found, in how many files that could be checked, and how much was not shown."""
     found = f"{len(findings) or 'no'} finding{'s' * (len(findings) != 1)}"
+    unchecked = f", {failed} could not be checked" if failed else ""
     where = len({finding.filename for finding in findings})
-    spread = f" in {_count(where, 'file')}" if where > 1 else ""
-    lines = [f"{found.capitalize()}{spread}, {_count(files, 'file')} checked."]
+    spread = f" in {count(where, 'file')}" if where > 1 else ""
+    lines = [f"{found.capitalize()}{spread}, {count(files, 'file')} checked{unchecked}."]
     if hidden:
         verb = "is" if hidden == 1 else "are"
-        lines.append(f"{_count(hidden, 'finding')} of low confidence {verb} hidden; see with --confidence low.")
+        lines.append(f"{count(hidden, 'finding')} of low confidence {verb} hidden; see with --confidence low.")
     return "\n".join(lines)
 
 
@@ -127,7 +132,8 @@ def _place(finding: Finding) -> str:
     return f"{finding.filename}:{finding.location.row}:{finding.location.column}"
 
 
-def _count(number: int, noun: str) -> str:
+def count(number: int, noun: str) -> str:
+    """``1 file``, ``2 files``."""
     return f"{number} {noun}{'s' * (number != 1)}"
 
 

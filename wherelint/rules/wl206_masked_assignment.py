@@ -41,6 +41,10 @@ is safe when mask and operand are elementwise, unsafe when a reduction or an unk
 ## Known problems
 
 Arrays are modelled by a few elements; which of them an assignment overwrites is followed only roughly.
+
+PyTorch refuses at run time to differentiate an in-place assignment over the saved output of `sqrt`, `exp` and the
+like: there the finding stands for a `RuntimeError`, not for a nan. The remedy is the same, with an assignment that
+is not in place (`torch.where`).
 """
 
 from wherelint.rules.rule import Rule

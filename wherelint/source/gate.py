@@ -9,6 +9,8 @@ from wherelint.source.module import Module
 #: One of these byte strings stands in every file that can hold a finding.
 MARKERS = ("jax", "torch", "tensorflow", "keras", "array_namespace", "flax", ".numpy")
 
+#: How far the calls of a function are followed to see whether they bring together anything.
+_MOST_REACHED = 60
 _SELECT = frozenset(
     """where where_ select select_n masked_fill masked_fill_ nan_to_num nan_to_num_ clip clip_ clamp clamp_ clamp_min
     clamp_max clip_by_value maximum minimum fmax fmin relu relu6 ReLU masked_select boolean_mask at piecewise""".split()
@@ -42,23 +44,31 @@ def roots(module: Module, *, everything: bool = False) -> list[tuple[str, ...]]:
 
 
 def _combining(module: Module) -> set[str]:
-    """Definitions that bring together a selection of one helper and a singular operation of another."""
+    """Functions that bring together a selection of one helper and a singular operation of another."""
     refers: dict[str, set[str]] = {}
     selects: set[str] = set()
     singular: set[str] = set()
     for name, definition in module.definitions.items():
-        walk = [n for n in ast.walk(definition.statement) if isinstance(n, (ast.Attribute, ast.Name, ast.alias))]
-        names = {_last(n, module) for n in walk} | {n.id for n in walk if isinstance(n, ast.Name)}
-        refers[name] = names & module.definitions.keys() - {name}
+        names: set[str] = set()
+        for n in ast.walk(definition.statement):
+            if isinstance(n, ast.Attribute | ast.Name | ast.alias):
+                names.add(_last(n, module))
+                if isinstance(n, ast.Name):
+                    names.add(n.id)
+            elif isinstance(n, ast.Div | ast.Pow):
+                singular.add(name)
+        refers[name] = {n for n in names if n in module.definitions and n != name}
         if names & _SELECT:
             selects.add(name)
-        if names & _SINGULAR or any(isinstance(n, (ast.Div, ast.Pow)) for n in ast.walk(definition.statement)):
+        if names & _SINGULAR:
             singular.add(name)
+    if not selects:
+        return set()
     found = set()
     for name, definition in module.definitions.items():
-        if isinstance(definition.statement, (ast.FunctionDef, ast.AsyncFunctionDef)) and refers[name]:
+        if isinstance(definition.statement, ast.FunctionDef | ast.AsyncFunctionDef) and refers[name]:
             reached, todo = {name}, [name]
-            while todo:
+            while todo and len(reached) < _MOST_REACHED:
                 fresh = refers[todo.pop()] - reached
                 reached |= fresh
                 todo += fresh
