@@ -30,7 +30,7 @@ from wherelint.source.values import (
 )  # fmt: skip
 
 MAX_NODES = 6000
-MAX_DEPTH = 8
+MAX_DEPTH = 6
 _LABEL = 48
 
 _TO_BOOL = frozenset(
