@@ -1,0 +1,85 @@
+"""Imports that lead to the project's own files are followed; nothing is imported, and nothing outside is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from wherelint.finding import Finding
+from wherelint.source import DetectOptions, detect
+
+HELPER = "import jax.numpy as jnp\n\n\ndef root(x):\n    return jnp.sqrt(x)\n"
+SAFE_HELPER = "import jax.numpy as jnp\n\n\ndef root(x):\n    on = x > 0\n    return jnp.where(on, jnp.sqrt(jnp.where(on, x, 1.0)), 0.0)\n"
+CALLER = "import jax.numpy as jnp\n{imports}\n\n\ndef f(x):\n    return jnp.where(x > 0, {call}, 0.0)\n"
+
+
+def check(tmp_path: Path, files: dict[str, str], name: str) -> list[Finding]:
+    for path, text in files.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    found, problems = detect((tmp_path / name).read_text(), str(tmp_path / name), DetectOptions())
+    assert problems == []
+    return [f for f in found if f.confidence == "high"]
+
+
+@pytest.mark.parametrize(
+    ("imports", "call"),
+    [
+        pytest.param("from pack.helper import root", "root(x)", id="absolute"),
+        pytest.param("from pack import helper", "helper.root(x)", id="module of a package"),
+        pytest.param("from .helper import root", "root(x)", id="relative"),
+        pytest.param("from . import helper as h", "h.root(x)", id="relative module"),
+        pytest.param("from pack import shown", "shown(x)", id="re-exported by the package"),
+        pytest.param("import pack.helper", "pack.helper.root(x)", id="dotted"),
+    ],
+)
+def test_a_helper_in_another_file_is_followed(tmp_path: Path, imports: str, call: str) -> None:
+    files = {"pack/__init__.py": "from pack.helper import root as shown\n", "pack/helper.py": HELPER}
+    main = {"pack/main.py": CALLER.format(imports=imports, call=call)}
+    (finding,) = check(tmp_path, {**files, **main}, "pack/main.py")
+    assert (finding.code, finding.op) == ("WL101", "sqrt")
+    # The operation stands in the other file: what can be shown here is the selection.
+    assert finding.location == finding.select.location
+    assert check(tmp_path, {"pack/helper.py": SAFE_HELPER, **main}, "pack/main.py") == []
+
+
+def test_scripts_side_by_side_are_a_project_too(tmp_path: Path) -> None:
+    files = {"helper.py": HELPER, "main.py": CALLER.format(imports="from helper import root", call="root(x)")}
+    assert [f.code for f in check(tmp_path, files, "main.py")] == ["WL101"]
+
+
+def test_what_a_helper_does_to_itself_is_reported_in_its_own_file(tmp_path: Path) -> None:
+    unsafe = HELPER.replace("jnp.sqrt(x)", "jnp.where(x > 0, jnp.sqrt(x), 0.0)")
+    main = "import jax.numpy as jnp\nfrom helper import root\n\n\ndef f(x):\n    return jnp.maximum(x, 1.0) * root(x)\n"
+    files = {"helper.py": unsafe, "main.py": main}
+    assert check(tmp_path, files, "main.py") == []
+    assert [f.code for f in check(tmp_path, files, "helper.py")] == ["WL101"]
+
+
+def test_files_that_import_each_other_do_not_loop(tmp_path: Path) -> None:
+    files = {
+        "a.py": CALLER.format(imports="from b import g, missing", call="g(x)"),
+        "b.py": "import jax.numpy as jnp\nfrom a import f, missing\n\n\ndef g(x):\n    return f(x) + jnp.log(x)\n",
+    }
+    assert "WL102" in [f.code for f in check(tmp_path, files, "a.py")]
+
+
+@pytest.mark.parametrize(
+    "helper",
+    [
+        pytest.param("def root(x:\n", id="does not parse"),
+        pytest.param("x = '\udcff'\n".encode("utf-8", "surrogateescape").decode("latin-1") + "\0", id="null byte"),
+        pytest.param("raise SystemExit('imported!')\n", id="must not run"),
+    ],
+)
+def test_a_helper_that_cannot_be_read_is_a_call_that_cannot_be_followed(tmp_path: Path, helper: str) -> None:
+    files = {"helper.py": helper, "main.py": CALLER.format(imports="from helper import root", call="root(x)")}
+    assert check(tmp_path, files, "main.py") == []
+
+
+def test_the_private_helper_of_a_function_without_gradient_is_silent(tmp_path: Path) -> None:
+    helper = "import torch\n\n\ndef _ratio(a, b):\n    return torch.where(b > 0, a / b, torch.zeros_like(a))\n\n\n"
+    caller = "def report(a, b):\n    {guard}\n        return _ratio(a, b).sum()\n"
+    assert check(tmp_path, {"a.py": helper + caller.format(guard="with torch.no_grad():")}, "a.py") == []
+    assert [f.code for f in check(tmp_path, {"a.py": helper + caller.format(guard="if True:")}, "a.py")] == ["WL103"]
