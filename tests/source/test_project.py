@@ -10,7 +10,7 @@ from wherelint.finding import Finding
 from wherelint.source import DetectOptions, detect
 
 HELPER = "import jax.numpy as jnp\n\n\ndef root(x):\n    return jnp.sqrt(x)\n"
-SAFE_HELPER = "import jax.numpy as jnp\n\n\ndef root(x):\n    on = x > 0\n    return jnp.where(on, jnp.sqrt(jnp.where(on, x, 1.0)), 0.0)\n"
+SAFE_HELPER = HELPER.replace("jnp.sqrt(x)", "jnp.where(x > 0, jnp.sqrt(jnp.where(x > 0, x, 1.0)), 0.0)")
 CALLER = "import jax.numpy as jnp\n{imports}\n\n\ndef f(x):\n    return jnp.where(x > 0, {call}, 0.0)\n"
 
 
