@@ -20,6 +20,7 @@ from wherelint.ops import Array
 #: Steps of one zoom towards the boundary of a guard, and how many zooms reach float64's resolution.
 _ZOOM, _ZOOMS = 32, 10
 _QUOTIENTS = frozenset({"divide", "mod", "fmod", "xdivy", "solve"})
+_ORDERINGS = frozenset({"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"})
 #: Tests of a result that say outright that it may not be finite.
 _EXPLICIT = frozenset({"isnan", "isfinite", "isinf", "isneginf", "isposinf"})
 
@@ -74,7 +75,9 @@ class Guard:
 
     def means(self, run: Run, culprit: Node, p: int, missing_data: bool, fails: Callable[[Inputs], bool]) -> bool:
         """Whether a hazard is one that the condition was written for; ``fails`` runs other inputs in float64."""
-        if self._incidental(run, culprit, p) or (not missing_data and self._coincidence(run, culprit, p)):
+        if self._incidental(run, culprit, p) or self._normalises(culprit):
+            return False
+        if not missing_data and self._coincidence(run, culprit, p):
             return False
         if culprit not in self._margins:
             self._margins[culprit] = self._margin(run, culprit, p, fails)
@@ -117,6 +120,23 @@ class Guard:
             return False
         numerator, divisor = (self._leaves(i) for i in culprit.inputs[:2])
         return bool(divisor) and not numerator <= divisor
+
+    def _normalises(self, culprit: Node) -> bool:
+        """Whether a quotient measures a variable in units of the very limit that the condition compares it with.
+
+        ``where(r < cutoff, f(r / cutoff), 0)`` is about r; a cutoff of 0 is no case that it has in mind.
+        """
+        if culprit.op not in _QUOTIENTS or not self.condition:
+            return False
+        numerator, divisor = (_plain(i) for i in culprit.inputs[:2])
+        if divisor.op != "leaf":
+            return False
+        for node in self._below(self.condition[0]):
+            if node.op in _ORDERINGS and divisor in (sides := [_plain(i) for i in node.inputs]):
+                other = sides[1 - sides.index(divisor)]
+                if self._leaves(other) & self._leaves(numerator):
+                    return True
+        return False
 
     def _coincidence(self, run: Run, culprit: Node, p: int) -> bool:
         """Whether several inputs had to meet, and the condition is not about their meeting.
@@ -170,3 +190,10 @@ class Guard:
         if self._selected is None:
             return False
         return bool((truth(at(values[self.condition[0]], p)) != self._selected).any())
+
+
+def _plain(node: Node) -> Node:
+    """A value without the reshapes around it."""
+    while node.op == "identity":
+        node = node.inputs[0]
+    return node
