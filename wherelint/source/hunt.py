@@ -12,7 +12,7 @@ from wherelint.graph.differentiate import backward
 from wherelint.graph.evaluate import evaluate
 from wherelint.graph.node import Node, differentiated, topological
 from wherelint.graph.search import CLIPS, Effort, Hazard, Search, singular_operations
-from wherelint.ops import OPERATIONS
+from wherelint.ops import OPERATIONS, Array
 from wherelint.source import gate
 from wherelint.source.module import GiveUp, Module
 from wherelint.source.roots import Program, flowing_back, programs
@@ -159,9 +159,9 @@ def nearest_framework(root: Node) -> str | None:
 class _Judge:
     """Whether a hazard is a bug of the whole program, not just of the selection.
 
-    Something finite has to leave the function at the witness, with a gradient that only the zero breaks: a program that
-    is nan there anyway loses nothing, and one that uses the singular operation outside of the selection too is singular
-    in earnest.
+    Something finite has to leave the function at the witness, and only the zero may break the operation's cotangent: a
+    program that is nan there anyway loses nothing, and one that uses the operation outside of the selection too is
+    singular in earnest.
     """
 
     def __init__(self, program: Program, arithmetic: str, effort: Effort) -> None:
@@ -172,7 +172,8 @@ class _Judge:
 
     def __call__(self, hazard: Hazard) -> bool:
         outlets = self._outlets_of(hazard.select)
-        poisoned = {n: ~np.isfinite(g) for n, g in hazard.gradient.items() if not np.isfinite(g).all()}
+        below_a_clip = hazard.select in set(topological([hazard.op]))
+        poisoned = list(hazard.gradient.items())
         for sink, order, wanted in outlets:
             self._effort.left -= 2 * len(order)
             inputs = dict(hazard.inputs)
@@ -182,8 +183,13 @@ class _Judge:
             values = evaluate(order, inputs)
             if not np.isfinite(values[sink]).all():
                 continue
-            cotangents = backward(order, values, sink, wanted, self._arithmetic, symbolic=True).cotangents
-            if any(n in cotangents and (np.isfinite(cotangents[n]) & bad).any() for n, bad in poisoned.items()):
+            symbolic = backward(order, values, sink, wanted, self._arithmetic, symbolic=True)
+            if hazard.op not in symbolic.broke:
+                return True
+            # Below a clip the operation is singular in earnest; it is the clip that has to hold the gradient back.
+            if below_a_clip and any(
+                n in symbolic.cotangents and _heals(symbolic.cotangents[n], g) for n, g in poisoned
+            ):
                 return True
         return not outlets
 
@@ -198,3 +204,8 @@ class _Judge:
             orders = [topological([s]) for s in sinks]
             self._outlets[select] = [(s, order, differentiated(order)) for s, order in zip(sinks, orders, strict=True)]
         return self._outlets[select]
+
+
+def _heals(symbolic: Array, ieee: Array) -> bool:
+    """Whether some element of a gradient is finite that was not."""
+    return bool((np.isfinite(symbolic) & ~np.isfinite(ieee)).any())

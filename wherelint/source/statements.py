@@ -38,16 +38,15 @@ def _annotated(low: Lowering, node: cst.AnnAssign) -> bool:
     if node.value is not None:
         assign(low, node.target, low.expression(node.value))
     elif isinstance(node.target, cst.Name) and low.frame.owner is not None:
-        # A field without a default: `sigma: float` of a dataclass, a NamedTuple or a module.
+        # A field without a default: `sigma: float` of a dataclass, a NamedTuple or a module. The body of a class runs
+        # once, without gradient; what the field will hold is another matter.
         name = node.target.value
         kind = annotation_kind(node.annotation.annotation)
-        low.frame.scope.names[name] = (
-            low.opaque(
-                f"self.{name}", (id(low.frame.owner), name), kind=kind or "float", differentiable=kind != "static"
-            )
-            if kind != "static"
-            else low.opaque(f"self.{name}", (id(low.frame.owner), name), differentiable=False)
+        made = low.opaque(
+            f"self.{name}", (id(low.frame.owner), name), kind="float" if kind in (None, "static") else kind
         )
+        made.differentiable = kind is None
+        low.frame.scope.names[name] = made
     return False
 
 
