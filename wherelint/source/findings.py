@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import traceback
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -40,7 +42,14 @@ def findings(text: str, filename: str, options: DetectOptions) -> tuple[list[Fin
     problems: list[Problem] = []
 
     def give_up(what: str, error: Exception) -> None:
-        why = str(error) if isinstance(error, GiveUp) else "it is nested too deeply"
+        if isinstance(error, GiveUp):
+            why = str(error)
+        elif isinstance(error, RecursionError):
+            why = "it is nested too deeply"
+        else:  # a defect of ours; the other functions are checked all the same
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            where = f"{frame.filename.replace(os.sep, '/').rpartition('/')[2]}:{frame.lineno}"
+            why = f"internal error, please report it: {type(error).__name__}: {error} ({where})"
         problems.append(Problem(filename, f"gave up on {what}: {why}", error=False))
 
     hunt = Hunt(module, used)
@@ -50,12 +59,12 @@ def findings(text: str, filename: str, options: DetectOptions) -> tuple[list[Fin
                 hunt.search(name, program)
                 for finding in _opt_in(program, used, filename, options.opt_in):
                     found.setdefault((finding.code, finding.location), finding)
-        except (GiveUp, RecursionError) as error:
+        except Exception as error:
             give_up(f"`{'.'.join(name)}`", error)
     for catch, related in _one_per_bug(hunt.caught()):
         try:
             found[catch.key] = _finding(catch, related, filename)
-        except RecursionError as error:
+        except Exception as error:
             give_up(f"a finding in `{catch.hazard.select.origin.function}`", error)
     return list(found.values()), problems
 

@@ -175,6 +175,8 @@ def _reduce(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNod
     if len(args) < 2:
         return NotImplemented
     items = _flat(args[1])
+    if not items:
+        return args[2] if len(args) > 2 else kwargs.get("initializer", NotImplemented)
     result = args[2] if len(args) > 2 else kwargs.get("initializer", items[0])
     for item in items if len(args) > 2 or "initializer" in kwargs else items[1:] or items:
         result = invoke(low, args[0], [result, item], {}, at)

@@ -1,0 +1,49 @@
+"""What goes wrong in one function costs that function only, and is said."""
+
+from __future__ import annotations
+
+import pytest
+
+from wherelint.source import DetectOptions, detect
+from wherelint.source.hunt import Hunt
+from wherelint.source.roots import Program
+
+TWO = """\
+import jax.numpy as jnp
+
+
+def broken(x):
+    return jnp.where(x > 0, jnp.sqrt(x), 0.0)
+
+
+def fine(x):
+    return jnp.where(x > 0, jnp.log(x), 0.0)
+"""
+
+
+def test_a_defect_in_one_function_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    search = Hunt.search
+
+    def failing(self: Hunt, name: tuple[str, ...], program: Program) -> None:
+        if name == ("broken",):
+            raise KeyError("leaf")
+        search(self, name, program)
+
+    monkeypatch.setattr(Hunt, "search", failing)
+    findings, problems = detect(TWO, "a.py", DetectOptions())
+    assert [f.function for f in findings] == ["fine"]
+    (problem,) = problems
+    assert problem.message.startswith("gave up on `broken`: internal error, please report it: KeyError: 'leaf' (test_")
+    assert not problem.error
+
+
+@pytest.mark.parametrize("tree", ["[], 0.0", "()", "{}, 0.0", "[x], 0.0", "[x, x]"])
+def test_a_reduction_over_any_tree_is_followed(tree: str) -> None:
+    text = (
+        "import jax\nimport jax.numpy as jnp\n\n\ndef f(x):\n"
+        f"    s = jax.tree_util.tree_reduce(lambda a, b: a + b, {tree})\n"
+        "    return jnp.where(x > 0, jnp.log(x), s)\n"
+    )
+    findings, problems = detect(text, "a.py", DetectOptions())
+    assert problems == []
+    assert [f.code for f in findings] == ["WL102"]
