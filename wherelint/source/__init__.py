@@ -11,15 +11,22 @@ __all__ = ["DetectOptions", "detect"]
 def detect(text: str, filename: str, options: DetectOptions) -> tuple[list[Finding], list[Problem]]:
     """The findings of one file, and the blocks that were given up.
 
-    Raises SyntaxError where the text is not Python. A file that imports none of the frameworks costs nothing: LibCST
-    and NumPy are not even loaded for it.
+    Raises SyntaxError where the text is not Python. A file in which nothing is selected costs little: LibCST and NumPy
+    are not even loaded for it.
     """
-    from wherelint.source.gate import MARKERS
+    from wherelint.source import gate
 
-    markers = (*MARKERS, *(alias.split(".", 1)[0] for alias in options.aliases))
+    markers = (*gate.MARKERS, *(alias.split(".", 1)[0] for alias in options.aliases))
     if not any(marker in text for marker in markers):
         compile(text, filename, "exec", flags=0x400, dont_inherit=True)  # PyCF_ONLY_AST: parse, run nothing
         return [], []
+    from wherelint.source.module import Module
+
+    module = Module(filename, text, options.aliases)
+    used = module.frameworks()
+    names = gate.roots(module, everything=bool(options.opt_in & gate.CUTS)) if used else []
+    if not names:
+        return [], []
     from wherelint.source.findings import findings
 
-    return findings(text, filename, options)
+    return findings(module, used, names, options.opt_in)

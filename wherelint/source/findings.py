@@ -18,12 +18,10 @@ from wherelint.ops import OPERATIONS, Array
 from wherelint.source import gate, severed
 from wherelint.source.hunt import Catch, Hunt, arithmetic, nearest_framework, place
 from wherelint.source.module import GiveUp, Module
-from wherelint.source.options import DetectOptions
 from wherelint.source.roots import Program, programs
 from wherelint.source.values import Origin
 
 _MOST_INPUTS = 6
-_CUTS = frozenset({"WL401", "WL402"})
 _BY_SELECTION = {
     "index": "WL201", "multiply": "WL202", "nan_to_num": "WL203", "maximum": "WL204", "minimum": "WL204",
     "fmax": "WL204", "fmin": "WL204",
@@ -32,12 +30,11 @@ _BY_SELECTION = {
 _KINDS = {"fmax": "maximum", "fmin": "minimum"}
 
 
-def findings(text: str, filename: str, options: DetectOptions) -> tuple[list[Finding], list[Problem]]:
-    """The findings of one file and the functions that were given up."""
-    module = Module(filename, text, options.aliases)
-    used = module.frameworks()
-    if not used:
-        return [], []
+def findings(
+    module: Module, used: Sequence[str], names: Iterable[tuple[str, ...]], opt_in: frozenset[str]
+) -> tuple[list[Finding], list[Problem]]:
+    """The findings of some functions of a file that uses some frameworks, and the functions that were given up."""
+    filename = module.filename
     found: dict[Any, Finding] = {}
     problems: list[Problem] = []
 
@@ -53,11 +50,11 @@ def findings(text: str, filename: str, options: DetectOptions) -> tuple[list[Fin
         problems.append(Problem(filename, f"gave up on {what}: {why}", error=False))
 
     hunt = Hunt(module, used)
-    for name in gate.roots(module, everything=bool(options.opt_in & _CUTS)):
+    for name in names:
         try:
             for program in programs(module, name, used, "jax.numpy"):
                 hunt.search(name, program)
-                for finding in _opt_in(program, used, filename, options.opt_in):
+                for finding in _opt_in(program, used, filename, opt_in):
                     found.setdefault((finding.code, finding.location), finding)
         except Exception as error:
             give_up(f"`{'.'.join(name)}`", error)
@@ -78,7 +75,7 @@ def _opt_in(program: Program, used: Sequence[str], filename: str, codes: frozens
                 for hazard in Search(root, arithmetic(framework)).admitted():
                     op = hazard.op
                     yield _build("WL302", op, op.op, hazard.select, framework, filename, witness=_witness(hazard))
-    if codes & _CUTS:
+    if codes & gate.CUTS:
         for code, node, what in severed.severed(program):
             if code in codes:
                 framework = nearest_framework(node) or used[0]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+from typing import TYPE_CHECKING
 
-from wherelint.source.module import Module
+if TYPE_CHECKING:
+    from wherelint.source.module import Module
 
-#: One of these byte strings stands in every file that can hold a finding.
+#: One of these strings stands in every file that can hold a finding.
 MARKERS = ("jax", "torch", "tensorflow", "keras", "array_namespace", "flax", ".numpy")
-
+#: Opt-in rules that ask about every function, not just about those with a selection.
+CUTS = frozenset({"WL401", "WL402"})
 #: How far the calls of a function are followed to see whether they bring together anything.
 _MOST_REACHED = 60
 _SELECT = frozenset(

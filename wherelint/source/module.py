@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import libcst as cst
-from libcst.metadata import MetadataWrapper, PositionProvider
-
 from wherelint.finding import Location
 from wherelint.source.names import canonical, framework_of, imported
 
 if TYPE_CHECKING:
+    import libcst as cst
+
     from wherelint.source.project import Project
 
 
@@ -35,6 +34,8 @@ class Block:
     @property
     def tree(self) -> cst.Module:
         """The parsed block. Raises GiveUp where LibCST cannot take it (it recurses where ``ast`` does not)."""
+        import libcst as cst  # half of the start-up time: only for a file that has something to look at
+
         if self._tree is None:
             text = "".join(self.module.lines[self.first - 1 : self.last])
             # An indented block parses under an `if`; its row then counts from the row before it.
@@ -51,6 +52,8 @@ class Block:
 
     def statements(self) -> list[cst.CSTNode]:
         """The statements of the block."""
+        import libcst as cst
+
         body: list[cst.CSTNode] = list(self.tree.body)
         if self.indented and body and isinstance(body[0], cst.If):
             body = list(body[0].body.body)
@@ -59,6 +62,8 @@ class Block:
     def region(self, node: cst.CSTNode) -> tuple[Location, Location]:
         """Where a node of the block begins and ends in the file."""
         if self._positions is None:
+            from libcst.metadata import MetadataWrapper, PositionProvider
+
             wrapper = MetadataWrapper(self.tree, unsafe_skip_copy=True)
             self._positions = wrapper.resolve(PositionProvider)
         span = self._positions[node]
