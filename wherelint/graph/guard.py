@@ -20,6 +20,8 @@ from wherelint.ops import Array
 #: Steps of one zoom towards the boundary of a guard, and how many zooms reach float64's resolution.
 _ZOOM, _ZOOMS = 32, 10
 _QUOTIENTS = frozenset({"divide", "mod", "fmod", "xdivy", "solve"})
+#: How many operations away a selection that judges by the value alone still means an operation.
+_NEARBY = 6
 _ORDERINGS = frozenset({"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"})
 #: Tests of a result that say outright that it may not be finite.
 _EXPLICIT = frozenset({"isnan", "isfinite", "isinf", "isneginf", "isposinf"})
@@ -75,7 +77,7 @@ class Guard:
 
     def means(self, run: Run, culprit: Node, p: int, missing_data: bool, fails: Callable[[Inputs], bool]) -> bool:
         """Whether a hazard is one that the condition was written for; ``fails`` runs other inputs in float64."""
-        if self._incidental(run, culprit, p) or self._normalises(culprit):
+        if self._incidental(run, culprit, p) or self._normalises(culprit) or self._remote(culprit):
             return False
         if not missing_data and self._coincidence(run, culprit, p):
             return False
@@ -120,6 +122,21 @@ class Guard:
             return False
         numerator, divisor = (self._leaves(i) for i in culprit.inputs[:2])
         return bool(divisor) and not numerator <= divisor
+
+    def _remote(self, culprit: Node) -> bool:
+        """Whether a selection that judges by the value alone (a clip, ``nan_to_num``) is far from the operation.
+
+        Such a selection reads everything upstream, so that what it reads says nothing; only nearness does.
+        """
+        if self.condition and self.root.selection != "nan_to_num":
+            return False
+        layer, seen = {self.root}, {self.root}
+        for _ in range(_NEARBY):
+            layer = {i for n in layer for i in n.inputs} - seen
+            if culprit in layer:
+                return False
+            seen |= layer
+        return culprit is not self.root
 
     def _normalises(self, culprit: Node) -> bool:
         """Whether a quotient measures a variable in units of the very limit that the condition compares it with.
