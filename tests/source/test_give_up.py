@@ -47,3 +47,14 @@ def test_a_reduction_over_any_tree_is_followed(tree: str) -> None:
     findings, problems = detect(text, "a.py", DetectOptions())
     assert problems == []
     assert [f.code for f in findings] == ["WL102"]
+
+
+def test_a_literal_passed_through_a_dtype_is_that_literal() -> None:
+    text = (
+        "import tensorflow as tf\nfrom somewhere import numpy_dtype\n\n\ndef f(x):\n    dtype = numpy_dtype(x)\n"
+        "    return tf.where(x > dtype({bound}), tf.math.log(x), dtype({other}))\n"
+    )
+    found, _ = detect(text.format(bound="0.", other="0."), "a.py", DetectOptions())
+    assert [f.code for f in found] == ["WL102"]
+    found, _ = detect(text.format(bound="0.", other="float('nan')"), "a.py", DetectOptions())
+    assert found == []

@@ -84,6 +84,8 @@ def invoke(low: Lowering, function: Value, args: Args, kwargs: Kwargs, at: cst.C
                 return inline(low, method, [function, *args], kwargs, at)
     if isinstance(function, Method):
         return _method(low, function, args, kwargs, at)
+    if isinstance(function, Node) and len(args) == 1 and not kwargs and isinstance(args[0], (int, float)):
+        return args[0]  # `dtype = as_numpy_dtype(x); dtype(0.5)`: a local callable given one literal converts it
     return unknown(low, function, args, kwargs, at)
 
 
