@@ -12,7 +12,7 @@ import numpy as np
 
 from wherelint.graph.blame import CLIPS
 from wherelint.graph.evaluate import Values, evaluate, truth
-from wherelint.graph.node import Node, leaves, topological
+from wherelint.graph.node import FINITE_TESTS, ORDERINGS, Node, leaves, plain, topological
 from wherelint.graph.probe import Inputs
 from wherelint.graph.run import Run, at, row
 from wherelint.ops import Array
@@ -22,9 +22,6 @@ _ZOOM, _ZOOMS = 32, 10
 _QUOTIENTS = frozenset({"divide", "mod", "fmod", "xdivy", "solve"})
 #: How many operations away a selection that judges by the value alone still means an operation.
 _NEARBY = 6
-_ORDERINGS = frozenset({"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"})
-#: Tests of a result that say outright that it may not be finite.
-_EXPLICIT = frozenset({"isnan", "isfinite", "isinf", "isneginf", "isposinf"})
 
 
 class Guard:
@@ -118,7 +115,7 @@ class Guard:
         below = frozenset[Node]().union(*map(self._below, self.condition or self.root.inputs))
         if culprit not in below:
             return False
-        if any(n.op in _EXPLICIT and culprit in self._below(n) for n in below):
+        if any(n.op in FINITE_TESTS and culprit in self._below(n) for n in below):
             return False
         numerator, divisor = (self._leaves(i) for i in culprit.inputs[:2])
         return bool(divisor) and not numerator <= divisor
@@ -145,11 +142,11 @@ class Guard:
         """
         if culprit.op not in _QUOTIENTS or not self.condition:
             return False
-        numerator, divisor = (_plain(i) for i in culprit.inputs[:2])
+        numerator, divisor = (plain(i) for i in culprit.inputs[:2])
         if divisor.op != "leaf":
             return False
         for node in self._below(self.condition[0]):
-            if node.op in _ORDERINGS and divisor in (sides := [_plain(i) for i in node.inputs]):
+            if node.op in ORDERINGS and divisor in (sides := [plain(i) for i in node.inputs]):
                 other = sides[1 - sides.index(divisor)]
                 if self._leaves(other) & self._leaves(numerator):
                     return True
@@ -207,10 +204,3 @@ class Guard:
         if self._selected is None:
             return False
         return bool((truth(at(values[self.condition[0]], p)) != self._selected).any())
-
-
-def _plain(node: Node) -> Node:
-    """A value without the reshapes around it."""
-    while node.op == "identity":
-        node = node.inputs[0]
-    return node

@@ -90,6 +90,18 @@ def _spanning(flat: Array) -> Array:
     return flat[np.resize(sorted(list(dict.fromkeys(wanted))[:LANES]), LANES)]
 
 
+#: Tests of a value that say outright that it may not be finite.
+FINITE_TESTS = frozenset({"isnan", "isfinite", "isinf", "isneginf", "isposinf"})
+ORDERINGS = frozenset({"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"})
+
+
+def plain(node: Node) -> Node:
+    """The array that a chain of reshapes and transposes looks at."""
+    while node.op == "identity":
+        node = node.inputs[0]
+    return node
+
+
 def topological(roots: Iterable[Node]) -> list[Node]:
     """Every node the roots read, operands first."""
     done: set[Node] = set()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from wherelint.graph.node import LANES, Node, topological
+from wherelint.graph.node import FINITE_TESTS, LANES, Node, topological
 from wherelint.ops import OPERATIONS, Array
 
 Inputs = dict[Node, Array]
@@ -39,7 +39,7 @@ class Pool:
                 for value in node.params["value"].reshape(-1)[:LANES].tolist():
                     if 1e-12 < abs(value) < 1e6:
                         constants[float(value)] = None
-            elif node.op in _MISSING_TESTS:
+            elif node.op in FINITE_TESTS:
                 self._missing.update(_data_leaves(node))
         values = dict.fromkeys(_SIMPLE)
         for c in list(constants)[:_MOST_CONSTANTS]:
@@ -62,9 +62,6 @@ class Pool:
             least = leaf.params.get("least")
             return self._integers if least is None else tuple(v for v in self._integers if v >= least)
         return (*self._floats, float("nan"), float("inf"), float("-inf")) if leaf in self._missing else self._floats
-
-
-_MISSING_TESTS = frozenset({"isnan", "isfinite", "isinf", "isneginf", "isposinf"})
 
 
 def _data_leaves(test: Node) -> set[Node]:

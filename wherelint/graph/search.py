@@ -12,7 +12,7 @@ from wherelint.graph.blame import CLIPS, culprit_of, reaches_leaf, root_drops
 from wherelint.graph.differentiate import Backward, backward
 from wherelint.graph.evaluate import Values, evaluate, truth
 from wherelint.graph.guard import Guard
-from wherelint.graph.node import LANES, Node, differentiated, topological
+from wherelint.graph.node import LANES, ORDERINGS, Node, differentiated, topological
 from wherelint.graph.probe import Inputs, Pool, bases, departures
 from wherelint.graph.run import Hazard, Run, any_lane, at, code, keep, row, rows
 from wherelint.ops import OPERATIONS, Array
@@ -27,7 +27,6 @@ _MOST_REFUSALS = 12
 #: How many operations may stand between a clip and the singular operation that it feeds.
 _FAR = 4
 _MOST_FLAGS = 8
-_ORDERINGS = frozenset({"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"})
 
 
 @dataclass
@@ -131,7 +130,7 @@ class Search:
         if not condition or not starts or self.root not in self.wanted:
             return []
         run = self._run(departures(starts[0], self.guard.movable()[:_MOST_MOVABLE], self.pool, thorough=True, joint=2))
-        ties = [n for n in topological(condition) if n.op in _ORDERINGS]
+        ties = [n for n in topological(condition) if n.op in ORDERINGS]
         allowed = self._allowed(run.values) & rows(np.isfinite(run.values[self.root]))
         found: dict[Node, Hazard] = {}
         for node, broke in run.symbolic.broke.items():

@@ -22,7 +22,6 @@ from wherelint.ops.entries import (
     zeros,
 )
 
-INF = float("inf")
 #: Denominators at which a quotient has no finite slope; the numerator of 0 comes second, because 0 / 0 is nan.
 DENOMINATOR = ((1.0, 0.0), (0.0, 0.0), (1.0, -0.0))
 

@@ -27,7 +27,7 @@ erf, erfc, erfinv, ndtr = (scipy_special(name) for name in ("erf", "erfc", "erfi
 xlogy, xlog1py = scipy_special("xlogy"), scipy_special("xlog1py")
 i0e, i1e = scipy_special("i0e"), scipy_special("i1e")
 TINY = 1e-7
-ROOT_PI, ROOT_2PI, ROOT_2 = float(np.sqrt(np.pi)), float(np.sqrt(2 * np.pi)), float(np.sqrt(2))
+ROOT_PI, ROOT_2PI = float(np.sqrt(np.pi)), float(np.sqrt(2 * np.pi))
 
 
 def _trigamma(x: Array) -> Array:

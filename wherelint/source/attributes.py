@@ -52,10 +52,6 @@ def read(low: Lowering, value: Value, name: str, at: cst.CSTNode) -> Value:
             return value
     if isinstance(value, Shape):
         return low.opaque(low.text(at), kind="int")
-    if isinstance(value, tuple) and name in ("mantissa",):
-        return value
-    if isinstance(value, (Function, Bound)):
-        return Method(value, name, low.text(at))
     return Method(value, name, low.text(at))
 
 

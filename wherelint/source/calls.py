@@ -9,6 +9,7 @@ from typing import Any
 import libcst as cst
 
 from wherelint.graph.node import Node
+from wherelint.ops import lookup
 from wherelint.source import attributes
 from wherelint.source.lowering import MAX_DEPTH, Frame, Lowering
 from wherelint.source.module import GiveUp
@@ -120,7 +121,7 @@ def _external(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTN
 
 def operation(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     """A call of the catalogue, with the arguments that change what it computes; None where it is not in the tables."""
-    signature = low.operation(name)
+    signature = lookup(name)
     if signature is None:
         return None
     from wherelint.source.frameworks import adapt

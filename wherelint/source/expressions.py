@@ -10,7 +10,7 @@ from typing import Any
 
 import libcst as cst
 
-from wherelint.graph.node import LANES, ROLLED, Node
+from wherelint.graph.node import LANES, ROLLED, Node, plain
 from wherelint.source import attributes, indexing
 from wherelint.source.calls import call
 from wherelint.source.lowering import EXPRESSIONS, Lowering
@@ -114,19 +114,12 @@ def binary(low: Lowering, kind: type, a: Value, b: Value, at: cst.CSTNode) -> Va
     x, y = low.tensor(a, at), low.tensor(b, at)
     if op in ("logical_and", "logical_or", "logical_xor") and not x.kind == y.kind == "bool":
         return low.opaque(low.text(at), (id(x), id(y)), kind="int")
-    if op == "subtract" and x is not y and x.op != "const" and view_of(x) is view_of(y):
+    if op == "subtract" and x is not y and x.op != "const" and plain(x) is plain(y):
         # `x[:, None] - x[None, :]`, `x - x.T`: the difference of different elements.
         y = low.node("gather", (y,), at, index=ROLLED)
     if op == "multiply":
         return multiply(low, x, y, at)
     return low.node(op, (x, y), at)
-
-
-def view_of(node: Node) -> Node:
-    """The array that a chain of reshapes and transposes looks at."""
-    while node.op == "identity":
-        node = node.inputs[0]
-    return node
 
 
 def _fold(low: Lowering, kind: type, a: Any, b: Any, at: cst.CSTNode) -> Value:
@@ -258,7 +251,7 @@ def _compare(low: Lowering, kind: type, a: Value, b: Value, at: cst.CSTNode) -> 
         return low.negation(truth, at) if kind is cst.IsNot else truth
     if op is not None and all(isinstance(v, (Node, Method, *number)) for v in (a, b)):
         x, y = low.tensor(a, at), low.tensor(b, at)
-        if op == "equal" and x is not y and view_of(x) is view_of(y) and x.op != "const":
+        if op == "equal" and x is not y and plain(x) is plain(y) and x.op != "const":
             y = low.node("gather", (y,), at, index=ROLLED)
         return low.node(op, (x, y), at)
     return low.opaque(low.text(at), (id(a), id(b)), kind="bool")

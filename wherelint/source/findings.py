@@ -47,12 +47,13 @@ def findings(
             frame = traceback.extract_tb(error.__traceback__)[-1]
             where = f"{frame.filename.replace(os.sep, '/').rpartition('/')[2]}:{frame.lineno}"
             why = f"internal error, please report it: {type(error).__name__}: {error} ({where})"
-        problems.append(Problem(filename, f"gave up on {what}: {why}", error=False))
+        defect = not isinstance(error, (GiveUp, RecursionError))
+        problems.append(Problem(filename, f"gave up on {what}: {why}", error=defect))
 
     hunt = Hunt(module, used)
     for name in names:
         try:
-            for program in programs(module, name, used, "jax.numpy"):
+            for program in programs(module, name, used):
                 hunt.search(name, program)
                 for finding in _opt_in(program, used, filename, opt_in):
                     found.setdefault((finding.code, finding.location), finding)

@@ -10,7 +10,7 @@ import numpy as np
 
 from wherelint.graph.differentiate import backward
 from wherelint.graph.evaluate import evaluate
-from wherelint.graph.node import Node, differentiated, topological
+from wherelint.graph.node import FINITE_TESTS, Node, differentiated, topological
 from wherelint.graph.search import CLIPS, Effort, Hazard, Search, singular_operations
 from wherelint.ops import OPERATIONS, Array
 from wherelint.source import gate
@@ -19,7 +19,6 @@ from wherelint.source.roots import Program, flowing_back, programs
 from wherelint.source.values import Origin
 
 _MOST_SINKS = 8
-_TESTS = frozenset({"isnan", "isfinite", "isinf", "isneginf", "isposinf"})
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,7 @@ class Hunt:
         for name in gate.referring(self._module, last):
             if name not in self._lowered:
                 try:
-                    for program in programs(self._module, name, self._used, "jax.numpy"):
+                    for program in programs(self._module, name, self._used):
                         self._note_calls(name, program)
                 except (GiveUp, RecursionError):
                     return False
@@ -112,7 +111,7 @@ class Hunt:
             met = [n for n in flowing_back([root]) if _singular(n) and (n is not root or root.op != "where")]
             pairs = {(place(root), place(n)) for n in met}
             if self._own(root, program):
-                worth = bool(met) or any(n.op in _TESTS for n in topological([root]))
+                worth = bool(met) or any(n.op in FINITE_TESTS for n in topological([root]))
             else:
                 # A helper's own operations are asked about where it is analysed itself; here, only new encounters.
                 worth = not pairs <= self._asked and any(self._at_home(n) for n in (root, *met))

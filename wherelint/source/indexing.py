@@ -7,7 +7,7 @@ from typing import Any
 
 import libcst as cst
 
-from wherelint.graph.node import LANES, ROLLED, Node, const
+from wherelint.graph.node import LANES, ROLLED, Node, const, plain
 from wherelint.source.lowering import Lowering
 from wherelint.source.values import Dotted, Instance, Method, Shape, Value
 
@@ -106,8 +106,7 @@ def _sliced(part: Any) -> tuple[int, ...] | None:
 
 def element(low: Lowering, tensor: Node, position: int, at: cst.CSTNode) -> Node:
     """One element: of an array built from parts it is that part, otherwise it is a lane."""
-    while tensor.op == "identity":
-        tensor = tensor.inputs[0]
+    tensor = plain(tensor)
     if tensor.op == "stack" and -len(tensor.inputs) <= position < len(tensor.inputs):
         return low.node("pick", tensor.inputs, at, selection="index", index=position % len(tensor.inputs))
     return low.node("lane", (tensor,), at, selection="index", index=position)

@@ -13,7 +13,7 @@ from typing import Any
 import libcst as cst
 
 from wherelint.graph.node import LANES, Kind, Node, const, differentiated, leaf, topological
-from wherelint.ops import OPERATIONS, Signature, lookup
+from wherelint.ops import OPERATIONS, Signature
 from wherelint.source.module import Block, GiveUp, Module
 from wherelint.source.values import (
     Class,
@@ -69,10 +69,8 @@ STATEMENTS: dict[type, Statement] = {}
 class Lowering:
     """Lowers one function (and what it calls) to a graph."""
 
-    def __init__(self, module: Module, frameworks: Sequence[str], array_namespace: str = "jax.numpy") -> None:
+    def __init__(self, module: Module, frameworks: Sequence[str]) -> None:
         self.module = module
-        #: What ``array_namespace(x)`` is taken to be.
-        self.array_namespace = array_namespace
         self.frameworks = list(frameworks)
         self.frames: list[Frame] = []
         self.facts: list[Node] = []
@@ -326,9 +324,6 @@ class Lowering:
         """Whether a derivative with respect to anything reaches one of these values."""
         roots = [n for n in nodes if n.kind == "float"]
         return not differentiated(topological(roots)).isdisjoint(roots)
-
-    def operation(self, name: str) -> Signature | None:
-        return lookup(name)
 
 
 def _selects(op: str) -> str | None:

@@ -10,6 +10,7 @@ import libcst as cst
 
 from wherelint.graph.node import Node, differentiable_inputs, topological
 from wherelint.source import constants, expressions, frameworks, methods, python, statements, transforms  # noqa: F401  (they register handlers)
+from wherelint.source.attributes import decorator_names
 from wherelint.source.calls import inline, root_arguments
 from wherelint.source.lowering import Frame, Lowering
 from wherelint.source.module import Module
@@ -35,12 +36,12 @@ class Program:
         return topological(s for s in self.sinks if s.kind == "float")
 
 
-def programs(module: Module, name: tuple[str, ...], used: Sequence[str], namespace: str) -> list[Program]:
+def programs(module: Module, name: tuple[str, ...], used: Sequence[str]) -> list[Program]:
     """Lower a function or method, then every function inside it that nothing in it calls.
 
     Raises GiveUp where it is too much to follow.
     """
-    low = Lowering(module, used, namespace)
+    low = Lowering(module, used)
     block = module.definitions[name[0]].block
     low.frames.append(Frame(global_scope(module), "", block, 0))
     value = global_value(low, module, name[0])
@@ -75,11 +76,12 @@ def _lower(low: Lowering, function: Function) -> Program:
     try:
         arguments = root_arguments(low, function)
         names = list(arguments)
-        if function.owner is not None and names and not _is_static(function):
+        kinds = decorator_names(function.definition) if isinstance(function.definition, cst.FunctionDef) else set()
+        if function.owner is not None and names and "staticmethod" not in kinds:
             receiver = self_of(low, function.owner)
             receiver.attributes = dict(receiver.initial)
             low.facts += receiver.facts
-            arguments[names[0]] = function.owner if _is_classmethod(function) else receiver
+            arguments[names[0]] = function.owner if "classmethod" in kinds else receiver
         if function.jvp_rule:
             # The rule is transposed with respect to the tangents; the primals are constants to it.
             for name in names[:-1]:
@@ -95,27 +97,12 @@ def _lower(low: Lowering, function: Function) -> Program:
     return Program(function.name, tuple(n for n in low.made if n in live), tuple(dict.fromkeys(sinks)), inlined)
 
 
-def _is_static(function: Function) -> bool:
-    return isinstance(function.definition, cst.FunctionDef) and "staticmethod" in _names(function.definition)
-
-
-def _is_classmethod(function: Function) -> bool:
-    return isinstance(function.definition, cst.FunctionDef) and "classmethod" in _names(function.definition)
-
-
-def _names(definition: cst.FunctionDef) -> set[str]:
-    from wherelint.source.attributes import decorator_names
-
-    return decorator_names(definition)
-
-
 def flowing_back(sinks: Sequence[Node]) -> set[Node]:
     """The nodes that receive a cotangent when the sinks do."""
     live = set(sinks)
     todo = list(live)
     while todo:
         node = todo.pop()
-        # An opt-in rule asks about the node that severs the gradient, so a `stop` itself counts as reached.
         for i in differentiable_inputs(node):
             operand = node.inputs[i]
             if operand not in live:
