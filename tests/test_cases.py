@@ -151,6 +151,7 @@ def test_the_printed_witness_is_one(name: str) -> None:
     the case and as four elements.
     """
     case = read(name)
+    require(FRAMEWORKS[case["framework"]])
     f = load(CASES / name / "unsafe.py").f
     for finding in check(name, "unsafe.py").findings:
         shapes = [points(case)[0], arrays(case["witness"]), [np.full(4, 0.6, np.float32) for _ in case["witness"]]]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import time
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 
 import crashing
 import pytest
@@ -52,3 +54,17 @@ def test_an_interruption_does_not_wait_for_the_workers(monkeypatch: pytest.Monke
         pool.run(crashing.sleep, [1, 2, 3], 2, crashed)
     assert time.monotonic() - start < 20
     assert multiprocessing.active_children() == []
+
+
+def test_an_item_that_a_broken_pool_refuses_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    submit = ProcessPoolExecutor.submit
+    refusals = [1]
+
+    def refusing(self: ProcessPoolExecutor, *args: object) -> object:
+        if refusals:
+            refusals.pop()
+            raise BrokenProcessPool
+        return submit(self, *args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(ProcessPoolExecutor, "submit", refusing)
+    assert pool.run(abs, [-1, -2, -3], 2, lambda item: 0) == [1, 2, 3]

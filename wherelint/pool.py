@@ -57,8 +57,9 @@ def _drain(
     try:
         while waiting or running:
             while waiting and len(running) < jobs + 1:
-                index = waiting.pop()
-                running[pool.submit(function, items[index])] = index
+                # A pool that broke meanwhile refuses the item: it leaves the list only once it is under way.
+                running[pool.submit(function, items[waiting[-1]])] = waiting[-1]
+                waiting.pop()
             done, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in done:
                 results[running[future]] = future.result()
