@@ -12,7 +12,7 @@ from wherelint.graph.node import Node
 from wherelint.source.lowering import Lowering
 from wherelint.source.names import canonical
 from wherelint.source.resolve import external, member
-from wherelint.source.values import MISSING, Bound, Class, Dotted, Function, Instance, Method, Shape, Value
+from wherelint.source.values import MISSING, Bound, Class, Dotted, Function, Instance, Method, Shape, Super, Value
 
 _CONSTANTS = {"pi": math.pi, "e": math.e, "inf": math.inf, "Inf": math.inf, "infty": math.inf, "nan": math.nan,
               "NaN": math.nan, "NINF": -math.inf, "tau": math.tau, "newaxis": None}  # fmt: skip
@@ -36,6 +36,9 @@ def read(low: Lowering, value: Value, name: str, at: cst.CSTNode) -> Value:
         return _external(low, value, name, at)
     if isinstance(value, Instance):
         return instance_attribute(low, value, name, at)
+    if isinstance(value, Super):
+        found = member(value.cls, name)
+        return _bound(low, value.receiver, found, at) if found is not MISSING else low.opaque(low.text(at))
     if isinstance(value, Class):
         found = member(value, name)
         return found if found is not MISSING else low.opaque(low.text(at), id(value), differentiable=False)
@@ -71,15 +74,7 @@ def instance_attribute(low: Lowering, value: Instance, name: str, at: cst.CSTNod
         return value.attributes[name]
     found = member(value.cls, name)
     if isinstance(found, Function):
-        assert isinstance(found.definition, cst.FunctionDef)
-        kinds = decorator_names(found.definition)
-        if kinds & {"property", "cached_property", "lazy_property", "functools.cached_property"}:
-            from wherelint.source.calls import invoke
-
-            return invoke(low, found, (value,), {}, at)
-        if "staticmethod" in kinds:
-            return found
-        return Bound(found, value.cls if "classmethod" in kinds else value)
+        return _bound(low, value, found, at)
     if isinstance(found, (bool, str)):  # the default of an option: objects differ in it
         preferred = found if isinstance(found, bool) else None
         kind: Any = "float" if preferred is None else "bool"
@@ -91,6 +86,21 @@ def instance_attribute(low: Lowering, value: Instance, name: str, at: cst.CSTNod
     made = low.opaque(f"{value.name}.{name}", (id(value), name))
     value.attributes[name] = made
     return made
+
+
+def _bound(low: Lowering, receiver: Instance, found: Value, at: cst.CSTNode) -> Value:
+    """A class attribute as an object sees it: a method with its receiver, the value of a property."""
+    if not isinstance(found, Function):
+        return found
+    assert isinstance(found.definition, cst.FunctionDef)
+    kinds = decorator_names(found.definition)
+    if kinds & {"property", "cached_property", "lazy_property", "functools.cached_property"}:
+        from wherelint.source.calls import invoke
+
+        return invoke(low, found, (receiver,), {}, at)
+    if "staticmethod" in kinds:
+        return found
+    return Bound(found, receiver.cls if "classmethod" in kinds else receiver)
 
 
 def decorator_names(node: cst.FunctionDef) -> set[str]:

@@ -142,9 +142,9 @@ def inline(low: Lowering, function: Function, args: Args, kwargs: Kwargs, at: cs
             low.text(at), (id(function), *map(_key, given)), differentiable=low.reads_gradient(nodes_in(*given))
         )
     scope = Scope(function.scope.module, function.scope)
-    frame = Frame(scope, function.name, function.block, len(low.facts), owner=None, receiver=args[0] if args else None)
-    frame.owner = None
     bind(low, function, list(args), dict(kwargs), scope)
+    frame = Frame(scope, function.name, function.block, len(low.facts), method_of=function.owner)
+    frame.receiver = next(iter(scope.names.values()), None)
     low.frames.append(frame)
     low.active.append(function.definition)
     before = len(low.made)

@@ -53,10 +53,10 @@ def findings(
     hunt = Hunt(module, used)
     for name in names:
         try:
-            for program in programs(module, name, used):
-                hunt.search(name, program)
-                for finding in _opt_in(program, used, filename, opt_in):
-                    found.setdefault((finding.code, finding.location), finding)
+            lowered = programs(module, name, used)
+            for finding in (f for program in lowered for f in _opt_in(program, used, filename, opt_in)):
+                found.setdefault((finding.code, finding.location), finding)
+            hunt.search(name, lowered)
         except Exception as error:
             give_up(f"`{'.'.join(name)}`", error)
     for catch, related in _one_per_bug(hunt.caught()):

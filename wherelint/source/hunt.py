@@ -13,9 +13,9 @@ from wherelint.graph.evaluate import evaluate
 from wherelint.graph.node import FINITE_TESTS, Node, differentiated, topological
 from wherelint.graph.search import CLIPS, Effort, Hazard, Search, singular_operations
 from wherelint.ops import OPERATIONS, Array
-from wherelint.source import gate
+from wherelint.source.callers import Callers, place
 from wherelint.source.module import GiveUp, Module
-from wherelint.source.roots import Program, flowing_back, programs
+from wherelint.source.roots import Program, flowing_back
 from wherelint.source.values import Origin
 
 _MOST_SINKS = 8
@@ -35,12 +35,6 @@ class Catch:
         return place(self.hazard.op), place(self.hazard.select)
 
 
-def place(node: Node) -> int:
-    """The expression that a node was written as, whatever call it was lowered for."""
-    origin = node.origin
-    return id(origin.node) if isinstance(origin, Origin) else id(node)
-
-
 def arithmetic(framework: str) -> str:
     """The derivatives to search with: TensorFlow's compiled ones, which fail wherever the eager ones do."""
     return "xla" if framework == "tensorflow" else framework
@@ -55,13 +49,15 @@ class Hunt:
         self._catches: dict[tuple[int, int], Catch] = {}
         #: Pairs of a selection and an operation that some function was searched for already.
         self._asked: set[tuple[int, int]] = set()
-        self._lowered: set[tuple[str, ...]] = set()
-        #: For every function that was inlined somewhere: did a gradient flow through it there?
-        self._flows: dict[str, list[bool]] = {}
+        self._callers = Callers(module, used)
 
-    def search(self, name: tuple[str, ...], program: Program) -> None:
+    def search(self, name: tuple[str, ...], found: Sequence[Program]) -> None:
         """Search the selections of a function. Raises GiveUp where that would take too long."""
-        self._note_calls(name, program)
+        self._callers.note(name, found)
+        for program in found:
+            self._search(program)
+
+    def _search(self, program: Program) -> None:
         effort = Effort()
         judges: dict[str, _Judge] = {}
         for root in self._roots(program):
@@ -79,28 +75,7 @@ class Hunt:
     def caught(self) -> list[Catch]:
         """What was found, without what only happens where nothing is differentiated."""
         mine = [c for c in self._catches.values() if self._at_home(c.hazard.op) or self._at_home(c.hazard.select)]
-        return [catch for catch in mine if not self._only_severed(catch)]
-
-    def _note_calls(self, name: tuple[str, ...], program: Program) -> None:
-        self._lowered.add(name)
-        for function, flows in program.inlined:
-            self._flows.setdefault(function, []).append(flows)
-
-    def _only_severed(self, catch: Catch) -> bool:
-        """Whether a private helper is only ever called where no gradient flows: under ``no_grad``, into a stop."""
-        function = catch.hazard.select.origin.function
-        last = function.rpartition(".")[2]
-        if function != catch.hazard.op.origin.function or not last.startswith("_"):
-            return False
-        for name in gate.referring(self._module, last):
-            if name not in self._lowered:
-                try:
-                    for program in programs(self._module, name, self._used):
-                        self._note_calls(name, program)
-                except (GiveUp, RecursionError):
-                    return False
-        flows = self._flows.get(function, [])
-        return bool(flows) and not any(flows)
+        return [c for c in mine if not self._callers.sever(c.hazard.select.origin.function, place(c.hazard.select))]
 
     def _roots(self, program: Program) -> Iterator[Node]:
         """Selections with something singular among what they drop, and singular operations that a clip feeds."""

@@ -56,7 +56,10 @@ class Frame:
     returns: list[tuple[tuple[Node, ...], Value]] = field(default_factory=list)
     #: Predicates that hold after the call: its unconditional asserts and raises.
     lasting: list[Node] = field(default_factory=list)
+    #: The class whose body is being run.
     owner: Class | None = None
+    #: The class that defines the method being run, and the object it was called on.
+    method_of: Class | None = None
     receiver: Value = None
 
 

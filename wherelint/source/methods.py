@@ -35,6 +35,15 @@ def _detach(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.
     return low.stop(receiver, at) if isinstance(receiver, Node) else NotImplemented
 
 
+@method("assign", "assign_add", "assign_sub", "scatter_update", "scatter_add", "scatter_sub", "scatter_nd_update",
+        "scatter_nd_add", "scatter_nd_sub")  # fmt: skip
+def _write_variable(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    """A TensorFlow variable takes the number; no gradient flows through the write."""
+    if "tensorflow" not in low.frameworks or isinstance(receiver, (list, dict)):
+        return NotImplemented
+    return low.opaque(low.text(at), differentiable=False)
+
+
 @method("masked_fill", "masked_fill_")
 def _fill_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     mask, value = argument(args, kwargs, 0, "mask"), argument(args, kwargs, 1, "value")

@@ -127,6 +127,8 @@ class Module:
                 "custom_gradient": "primal"}.get(last)  # fmt: skip
         if role is not None:
             self.rules.update({a.id: role for a in call.args if isinstance(a, ast.Name)})
+            # A decorator in the image of these takes the parts of the derivative by keyword.
+            self.rules.update({k.value.id: "vjp" for k in call.keywords if isinstance(k.value, ast.Name)})
 
     def _index(self, body: list[ast.stmt], *, indented: bool) -> None:
         for statement in body:
@@ -182,5 +184,5 @@ def _bound_names(statement: ast.stmt) -> list[str]:
         targets = [statement.target]
     names = []
     for target in targets:
-        names += [n.id for n in ast.walk(target) if isinstance(n, ast.Name)]
+        names += [n.id for n in ast.walk(target) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
     return names

@@ -13,7 +13,7 @@ from wherelint.source.expressions import binary, power
 from wherelint.source.frameworks import argument, handles
 from wherelint.source.lowering import Lowering
 from wherelint.source.methods import MethodHandle
-from wherelint.source.values import Dotted, Instance, Value
+from wherelint.source.values import Dotted, Instance, Super, Value
 
 
 @handles("builtins.{abs,max,min,pow,round}", "math.{sqrt,log,exp,pow,fabs,sin,cos,tan,floor,ceil,log2,log10,log1p,"
@@ -171,14 +171,12 @@ def _getattr(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNo
 
 @handles("builtins.super")
 def _super(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
-    receiver = low.frame.receiver
-    if isinstance(receiver, Instance) and receiver.cls.bases:
-        from wherelint.source.values import Class
-
-        base = receiver.cls.bases[0]
-        if isinstance(base, Class):
-            view = Instance(base, receiver.name, receiver.attributes)
-            return view
+    receiver, here = low.frame.receiver, low.frame.method_of
+    if isinstance(receiver, Instance) and here is not None:
+        line = list(receiver.cls.ancestry())
+        following = line[line.index(here) + 1 :] if here in line else []
+        if following:
+            return Super(receiver, following[0])
     return low.opaque(low.text(at), differentiable=False)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import Any
 
 import libcst as cst
@@ -143,6 +144,8 @@ CUSTOM_RULES = frozenset({
     "equinox.filter_custom_jvp", "jax.custom_transpose",
 })  # fmt: skip
 _RULE_SETTERS = frozenset({"defjvp", "defvjp", "defjvps", "def_jvp", "def_vjp", "def_fwd", "def_bwd"})
+#: Parts of the frameworks whose classes only ever compute what nobody differentiates.
+_UNDIFFERENTIATED = re.compile(r"(torch|tensorflow|keras|tf_keras)\b.*\.(metrics|optimizers?|optim|callbacks|data)\.")
 NO_GRAD = frozenset({"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad",
                      "torch.autograd.grad_mode.no_grad", "torch.set_grad_enabled"})  # fmt: skip
 
@@ -188,7 +191,7 @@ def decorated(low: Lowering, function: Function, decorators: Any, scope: Scope, 
     function.opaque, function.jvp_rule, function.custom_value = role is not None, role == "jvp", role == "primal"
     assert isinstance(function.definition, cst.FunctionDef)
     for name, last in decorators_of(low, function.definition, scope, block):
-        if name in CUSTOM_RULES or last in _RULE_SETTERS:
+        if name in CUSTOM_RULES or last in _RULE_SETTERS or last == "custom_gradient":
             function.opaque = True
         function.jvp_rule = function.jvp_rule or last == "defjvp"
         if last in ("custom_jvp", "custom_vjp", "filter_custom_vjp", "filter_custom_jvp"):
@@ -212,11 +215,13 @@ def make_class(low: Lowering, node: cst.ClassDef, scope: Scope, block: Any, pref
     finally:
         low.frames.pop()
     made.members = inner.names
+    outside = [b.name for c in made.ancestry() for b in c.bases if isinstance(b, Dotted)]
+    opaque = "torch.autograd.Function" in outside or any(_UNDIFFERENTIATED.match(name) for name in outside)
     for value in made.members.values():
         if isinstance(value, Function):
             value.owner = made
             value.scope = scope if value.scope is inner else value.scope
-            value.opaque = value.opaque or made.derives_from("torch.autograd.Function")
+            value.opaque = value.opaque or opaque
     return made
 
 

@@ -27,8 +27,8 @@ class Program:
     made: tuple[Node, ...]
     #: What leaves the function.
     sinks: tuple[Node, ...] = ()
-    #: The functions that were lowered inside, and whether a gradient flows through what they computed.
-    inlined: tuple[tuple[str, bool], ...] = ()
+    #: The functions that were lowered inside, and the nodes of theirs that a gradient flows back to.
+    inlined: tuple[tuple[str, tuple[Node, ...]], ...] = ()
 
     @cached_property
     def order(self) -> list[Node]:
@@ -92,7 +92,7 @@ def _lower(low: Lowering, function: Function) -> Program:
     sinks = [*low.sinks, *nodes_in(result)]
     live = flowing_back(sinks)
     inlined = tuple(
-        (f.name, any(n in live for n in low.made[a:b])) for f, a, b in low.inlined if f is not function and b > a
+        (f.name, tuple(n for n in low.made[a:b] if n in live)) for f, a, b in low.inlined if f is not function and b > a
     )
     return Program(function.name, tuple(n for n in low.made if n in live), tuple(dict.fromkeys(sinks)), inlined)
 

@@ -112,10 +112,6 @@ class Class:
             if isinstance(base, Class):
                 yield from base.ancestry()
 
-    def derives_from(self, *names: str) -> bool:
-        """Whether some external base has one of these canonical names."""
-        return any(isinstance(b, Dotted) and b.name in names for c in self.ancestry() for b in c.bases)
-
 
 @dataclass(eq=False)
 class Instance:
@@ -128,6 +124,14 @@ class Instance:
     facts: tuple[Node, ...] = ()
     #: The attributes as the constructor left them.
     initial: dict[str, Value] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Super:
+    """``super()``: the receiver, whose methods are looked up from a base class on."""
+
+    receiver: Instance
+    cls: Class
 
 
 @dataclass(frozen=True, eq=False)
