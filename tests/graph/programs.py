@@ -8,7 +8,7 @@ import numpy as np
 
 from wherelint.graph.differentiate import Backward, backward
 from wherelint.graph.evaluate import Values, evaluate
-from wherelint.graph.node import LANES, Node, const, differentiated, leaf, topological
+from wherelint.graph.node import LANES, Node, const, differentiated, leaf, spread, topological
 from wherelint.graph.search import Hazard, Search
 
 _TESTS = frozenset({"less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "isnan", "isfinite"})
@@ -18,6 +18,8 @@ _LOGICAL = frozenset({"logical_and", "logical_or", "logical_not"})
 def op(name: str, *inputs: Any, selection: str | None = None, facts: tuple[Node, ...] = (), **params: Any) -> Node:
     """An operation; numbers become constants."""
     operands = tuple(i if isinstance(i, Node) else const(i) for i in inputs)
+    if name == "stack":
+        params.setdefault("parts", spread(len(operands)))
     kind = "bool" if name in _TESTS | _LOGICAL else "float"
     return Node(name, operands, params, kind, selection=selection, facts=facts)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from programs import op, positive, row, run, where
 
-from wherelint.graph.node import LANES, Node, const, leaf
+from wherelint.graph.node import LANES, Node, const, leaf, spread
 
 
 def value(root: Node, **inputs: np.ndarray) -> np.ndarray:
@@ -58,8 +58,17 @@ def test_an_element_of_a_scalar_is_the_scalar() -> None:
 
 def test_stack_takes_each_lane_from_its_operand() -> None:
     y = op("multiply", X, 10.0)
-    assert value(op("stack", X, y), x=LINE).tolist() == [[1, 20, 3, 40]]
+    assert value(op("stack", X, y), x=LINE).tolist() == [[1, 2, 30, 40]]
     assert value(op("stack", X, y, X, 0.0), x=LINE).tolist() == [[1, 20, 3, 0]]
+
+
+@pytest.mark.parametrize(
+    ("parts", "single", "shown"),
+    [(1, [], (0, 0, 0, 0)), (2, [], (0, 0, 1, 1)), (3, [], (0, 1, 1, 2)), (4, [], (0, 1, 2, 3)), (6, [], (0, 1, 2, 3)),
+     (2, [0], (0, 1, 1, 1)), (2, [1], (0, 0, 0, 1)), (3, [0, 2], (0, 1, 1, 2)), (3, [1], (0, 0, 1, 2))],
+)  # fmt: skip
+def test_a_concatenation_keeps_the_order_of_its_parts(parts: int, single: list[int], shown: tuple[int, ...]) -> None:
+    assert spread(parts, single) == shown
 
 
 def test_pick_is_one_operand() -> None:

@@ -93,9 +93,8 @@ def _pull_back(
         return [_scatter_kept(truth(operands[0]), ct, dead, symbolic)]
     if op == "stack":
         return [
-            _scatter_lane(i, lane(ct, j), None if dead is None else lane(dead, j), j, operands[i].shape, True)
-            for i in range(len(operands))
-            for j in range(i, LANES, len(operands))
+            _scatter_lane(part, lane(ct, i), None if dead is None else lane(dead, i), i, operands[part].shape, True)
+            for i, part in enumerate(node.params["parts"])
         ]
     if op == "pick":
         return [

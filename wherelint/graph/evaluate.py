@@ -40,7 +40,7 @@ def _forward(node: Node, operands: list[Array], dtype: Any) -> Array:
     if op == "lane":
         return lane(operands[0], node.params["index"])
     if op == "stack":
-        picked = [lane(operands[i % len(operands)], i) for i in range(LANES)]
+        picked = [lane(operands[part], i) for i, part in enumerate(node.params["parts"])]
         return np.concatenate(np.broadcast_arrays(*picked), axis=1)
     if op == "custom":
         return operands[0]

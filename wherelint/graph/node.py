@@ -10,7 +10,7 @@ const      a number or a small array known from the source
 stop       the value without its derivative: ``stop_gradient``, ``detach``, an integer cast, host NumPy
 cond       a lazy choice (Python ``if``, ``lax.cond``): the arm not taken contributes nothing, not even a zero
 lane       one element, ``x[..., k]``
-stack      lane i is taken from operand i: ``array([a, b])``
+stack      each lane is taken from one of the operands, in order: ``array([a, b])``, ``concatenate([a, b])``
 pick       one operand of several: ``array([a, b])[k]``
 gather     some of the elements, in another order: ``x[indices]``, ``x[1:]``; the others receive no cotangent
 custom     the value of a function with a derivative of its own; that derivative is taken to be finite
@@ -21,7 +21,7 @@ where      a selection: both arms are computed and differentiated
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -88,6 +88,18 @@ def _spanning(flat: Array) -> Array:
     wanted = [0, int(np.argmin(flat)), int(np.argmax(flat)), *np.flatnonzero(flat == 0)[:1].tolist()]
     wanted += np.linspace(0, flat.size - 1, LANES).astype(int).tolist()
     return flat[np.resize(sorted(list(dict.fromkeys(wanted))[:LANES]), LANES)]
+
+
+def spread(parts: int, single: Collection[int] = ()) -> tuple[int, ...]:
+    """Which of several parts each lane of their concatenation shows, in order; a single element takes one lane."""
+    if parts >= LANES:
+        return tuple(range(LANES))
+    if not single or len(single) == parts:
+        return tuple(round(i * (parts - 1) / (LANES - 1)) for i in range(LANES))
+    long = [i for i in range(parts) if i not in single]
+    room = LANES - len(single)
+    shown = [*single, *(long[i * len(long) // room] for i in range(room))]
+    return tuple(sorted(shown))
 
 
 #: Tests of a value that say outright that it may not be finite.

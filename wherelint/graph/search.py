@@ -123,6 +123,21 @@ class Search:
         """Whether the hazard's witness is one under this search's framework too."""
         return bool(self._run(hazard.inputs).witness.any())
 
+    def meets(self, nodes: Sequence[Node]) -> bool:
+        """Whether moving what the guard reads brings one of ``nodes`` to its singular point, the value being finite."""
+        starts = self._begin()
+        for i, start in enumerate(starts):
+            batch = departures(start, self.guard.movable()[:_MOST_MOVABLE], self.pool, thorough=i == 0, joint=2)
+            self.effort.left -= len(self.order)
+            values = evaluate(self.order, batch)
+            fit = self._allowed(values) & rows(np.isfinite(values[self.root]))
+            for node in self.wanted.intersection(nodes):
+                broke = backward([node], values, node, {node, *node.inputs}, self.framework, symbolic=False).broke
+                singular = any_lane(broke.get(node, np.zeros((1, 1), np.bool_)) | ~np.isfinite(values[node]))
+                if (singular & fit).any():
+                    return True
+        return not starts
+
     def admitted(self) -> list[Hazard]:
         """Operations that the guard selects exactly at its own boundary, where their true derivative is not finite."""
         condition = self.guard.condition

@@ -103,6 +103,13 @@ def _bound(low: Lowering, receiver: Instance, found: Value, at: cst.CSTNode) -> 
     return Bound(found, receiver.cls if "classmethod" in kinds else receiver)
 
 
+def keep_kind(low: Lowering, receiver: Instance, name: str, value: Value, *, buffer: bool = False) -> None:
+    """An attribute whose later values are only known to have the dtype of its first."""
+    if isinstance(value, Node):
+        made = low.opaque(f"{receiver.name}.{name}", (id(receiver), name), kind=value.kind, differentiable=not buffer)
+        receiver.attributes[name] = made
+
+
 def decorator_names(node: cst.FunctionDef) -> set[str]:
     """The decorators of a function as written, the last attribute of each too."""
     names = set()

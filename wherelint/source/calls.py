@@ -25,6 +25,7 @@ from wherelint.source.values import (
     Method,
     Partial,
     Scope,
+    Super,
     Value,
     nodes_in,
 )  # fmt: skip
@@ -48,10 +49,21 @@ def call(low: Lowering, node: cst.Call) -> Value:
             kwargs[argument.keyword.value] = value
         else:
             args.append(value)
+    if isinstance(function, Node) and isinstance(node.func, cst.Attribute):
+        _register(low, node.func, args, kwargs)
     result = invoke(low, function, args, kwargs, node)
     if isinstance(function, Method) and function.name.endswith("_") and not function.name.startswith("_"):
         _rebind(low, node.func, result)
     return result
+
+
+def _register(low: Lowering, function: cst.Attribute, args: Args, kwargs: Kwargs) -> None:
+    """``self.register_buffer("scale", tensor)`` and its like, inherited from outside: an attribute of some dtype."""
+    receiver = low.expression(function.value)
+    receiver = receiver.receiver if isinstance(receiver, Super) else receiver
+    name, value = args[0] if args else kwargs.get("name"), args[1] if len(args) > 1 else kwargs.get("default")
+    if isinstance(receiver, Instance) and isinstance(name, str) and name.isidentifier():
+        attributes.keep_kind(low, receiver, name, value, buffer=function.attr.value == "register_buffer")
 
 
 def _rebind(low: Lowering, function: cst.BaseExpression, result: Value) -> None:

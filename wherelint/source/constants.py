@@ -26,7 +26,7 @@ def array(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode)
     if isinstance(value, (list, tuple)):
         numbers = static_numbers(value)
         if numbers:
-            return const(numbers, origin=low.origin(at))
+            return low.numbers(numbers, at)
         if not value:
             return low.opaque(low.text(at), differentiable=False)
     tensor = low.tensor(value, at)
@@ -37,20 +37,28 @@ def array(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode)
     return low.node("identity", (tensor,), at) if framework(name) else low.stop(tensor, at, tensor.kind)
 
 
-@handles("{jax.numpy,numpy,torch,tensorflow}.{zeros,empty,zeros_like,empty_like}")
-def _zeros(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
-    return const(0.0, origin=low.origin(at))
-
-
-@handles("{jax.numpy,numpy,torch,tensorflow}.{ones,ones_like}")
-def _ones(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
-    return const(1.0, origin=low.origin(at))
+@handles("{jax.numpy,numpy,torch,tensorflow}.{zeros,empty,zeros_like,empty_like,ones,ones_like}")
+def _filled(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    dtype = kwargs.get("dtype", args[1] if len(args) > 1 else None)
+    like = args[0] if name.endswith("_like") and args else None
+    value: float = float("ones" in name)
+    if _is_bool_dtype(dtype) or (dtype is None and isinstance(like, Node) and like.kind == "bool"):
+        value = bool(value)
+    elif _is_integer_dtype(dtype) or (dtype is None and isinstance(like, Node) and like.kind == "int"):
+        value = int(value)
+    made = const(value, origin=low.origin(at))
+    made.params["single"] = len(args) > 0 and args[0] in (1, (1,), [1])
+    return made
 
 
 @handles("{jax.numpy,numpy,torch}.{full,full_like}", "tensorflow.fill")
 def _full(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     value = argument(args, kwargs, 1, "fill_value", "value")
-    return NotImplemented if value is None else low.tensor(value, at)
+    if isinstance(value, (bool, int)) and (
+        _is_bool_dtype(kwargs.get("dtype")) or _is_integer_dtype(kwargs.get("dtype"))
+    ):
+        return const(value, origin=low.origin(at))
+    return NotImplemented if value is None else low.tensor(float(value) if type(value) is int else value, at)
 
 
 @handles("{jax.numpy,numpy,torch,tensorflow}.{eye,identity}")
@@ -67,7 +75,7 @@ def _is_bool_dtype(value: Value) -> bool:
 
 def _is_integer_dtype(value: Value) -> bool:
     text = value.name.rpartition(".")[2] if isinstance(value, Dotted) else value if isinstance(value, str) else ""
-    return text.startswith(("int", "uint", "long", "short")) or text == "builtins.int"
+    return text.startswith(("int", "uint", "long", "short"))
 
 
 @handles("{jax.numpy,numpy,torch}.arange", "tensorflow.range")

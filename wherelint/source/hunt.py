@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from wherelint.source.roots import Program, flowing_back
 from wherelint.source.values import Origin
 
 _MOST_SINKS = 8
+_MOST_CONTEXTS = 8
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,23 @@ class Hunt:
     def caught(self) -> list[Catch]:
         """What was found, without what only happens where nothing is differentiated."""
         mine = [c for c in self._catches.values() if self._at_home(c.hazard.op) or self._at_home(c.hazard.select)]
-        return [c for c in mine if not self._callers.sever(c.hazard.select.origin.function, place(c.hazard.select))]
+        kept = [c for c in mine if not self._callers.sever(c.hazard.select.origin.function, place(c.hazard.select))]
+        return [self._in_context(c) for c in kept]
+
+    def _in_context(self, catch: Catch) -> Catch:
+        """A hazard of a private helper is one that the arguments of some caller allow; else confidence is low."""
+        hazard = catch.hazard
+        contexts = self._callers.contexts(hazard.select.origin.function, place(hazard.select))[:_MOST_CONTEXTS]
+        if hazard.confidence == "low" or not contexts:
+            return catch
+        effort = Effort()
+        for root in contexts:
+            search = Search(root, arithmetic(catch.framework), effort)
+            if effort.spent or search.meets(
+                [n for n in search.order if n.op == hazard.op.op and place(n) == place(hazard.op)]
+            ):
+                return catch
+        return replace(catch, hazard=replace(hazard, confidence="low"))
 
     def _roots(self, program: Program) -> Iterator[Node]:
         """Selections with something singular among what they drop, and singular operations that a clip feeds."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import libcst as cst
 
-from wherelint.graph.node import LANES, Kind, Node, const, differentiated, leaf, topological
+from wherelint.graph.node import LANES, Kind, Node, const, differentiated, leaf, spread, topological
 from wherelint.ops import OPERATIONS, Signature
 from wherelint.source.module import Block, GiveUp, Module
 from wherelint.source.values import (
@@ -213,11 +213,11 @@ class Lowering:
         if isinstance(value, (list, tuple)) and value:
             numbers = static_numbers(value)
             if numbers is not None:
-                return const(numbers, origin=self.origin(at))
+                return self.numbers(numbers, at)
             if len(value) == 1:
                 return self.tensor(value[0], at)
             if len(value) <= 64:
-                return self.node("stack", value[:LANES] if len(value) > LANES else value, at)
+                return self.concatenated([self.tensor(v, at) for v in value[:LANES]], at)
         if isinstance(value, Method):
             return self.opaque(value.text, id(value.receiver), kind="int" if value.name == "size" else "float")
         if isinstance(value, Shape):
@@ -228,6 +228,17 @@ class Lowering:
             return self.opaque(value.name, differentiable=False, fixed=True)
         static = value is None or isinstance(value, (str, bytes, Function, Class, Handler, list, tuple, dict))
         return self.opaque(self.text(at), id(value), differentiable=not static, fixed=static)
+
+    def numbers(self, values: Sequence[Any], at: cst.CSTNode) -> Node:
+        """A constant array."""
+        made = const(values, origin=self.origin(at))
+        made.params["single"] = len(values) == 1
+        return made
+
+    def concatenated(self, parts: Sequence[Node], at: cst.CSTNode) -> Node:
+        """Arrays one after the other."""
+        single = [i for i, part in enumerate(parts) if _single(part)]
+        return self.node("stack", parts, at, parts=spread(len(parts), single))
 
     def condition(self, value: Value, at: cst.CSTNode) -> Node | bool:
         """The truth of a value: a boolean node, or a Python bool where it is known from the source."""
@@ -327,6 +338,15 @@ class Lowering:
         """Whether a derivative with respect to anything reaches one of these values."""
         roots = [n for n in nodes if n.kind == "float"]
         return not differentiated(topological(roots)).isdisjoint(roots)
+
+
+def _single(node: Node) -> bool:
+    """Whether a value is known to have one element."""
+    if node.op == "gather":
+        return len(set(node.params["index"])) == 1
+    if node.op in ("identity", "stop"):
+        return _single(node.inputs[0])
+    return node.op in ("lane", "pick") or bool(node.params.get("single"))
 
 
 def _selects(op: str) -> str | None:

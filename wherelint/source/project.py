@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 
 from wherelint.source.module import Module
 
 #: A helper worth following lives in a file of this size at most.
 _MOST_BYTES = 400_000
+_MOST_MENTIONS = 8
+_PRIVATE = re.compile(rb"\b_[A-Za-z]\w*")
+
+
+@lru_cache(maxsize=4)
+def _private_names(root: str) -> dict[str, list[str]]:
+    """For every private name in a package, the files that speak of it."""
+    names: dict[str, list[str]] = {}
+    for path in sorted(Path(root).rglob("*.py")):
+        try:
+            text = path.read_bytes() if path.stat().st_size <= _MOST_BYTES else b""
+        except OSError:
+            continue
+        for name in set(_PRIVATE.findall(text)):
+            names.setdefault(name.decode(), []).append(str(path))
+    return names
 
 
 class Project:
@@ -27,6 +45,7 @@ class Project:
         self._modules: dict[str, Module | None] = {}
         dotted = ".".join([*names, *([] if path.stem == "__init__" else [path.stem])])
         self._modules[dotted] = module
+        self._checked = module
         module.project = self
 
     def find(self, name: str) -> tuple[Module, list[str]] | None:
@@ -41,6 +60,18 @@ class Project:
             if module is not None:
                 return module, parts[length:]
         return None
+
+    def mentioning(self, name: str) -> list[Module]:
+        """The other files of the package that speak of a private name; none where they are too many to follow."""
+        if not self.package:
+            return []
+        root = self._top / self.package.split(".", 1)[0]
+        mentions = _private_names(str(root)).get(name, [])
+        if len(mentions) > _MOST_MENTIONS:
+            return []
+        dotted = [".".join(Path(p).relative_to(self._top).with_suffix("").parts) for p in mentions]
+        loaded = [self._load(d.removesuffix(".__init__")) for d in dotted]
+        return [m for m in loaded if m is not None and m is not self._checked]
 
     def _load(self, dotted: str) -> Module | None:
         if dotted not in self._modules:

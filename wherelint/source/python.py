@@ -8,12 +8,13 @@ import libcst as cst
 import numpy as np
 
 from wherelint.graph.node import Node
+from wherelint.source import attributes
 from wherelint.source.calls import Args, Kwargs
 from wherelint.source.expressions import binary, power
 from wherelint.source.frameworks import argument, handles
 from wherelint.source.lowering import Lowering
 from wherelint.source.methods import MethodHandle
-from wherelint.source.values import Dotted, Instance, Super, Value
+from wherelint.source.values import Class, Dotted, Instance, Super, Value
 
 
 @handles("builtins.{abs,max,min,pow,round}", "math.{sqrt,log,exp,pow,fabs,sin,cos,tan,floor,ceil,log2,log10,log1p,"
@@ -95,7 +96,36 @@ def _sum(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) 
     return low.node("sum", (items,), at)
 
 
-@handles("builtins.{len,hasattr,isinstance,callable}")
+#: Classes whose instances the analysis can tell from each other; it knows Python's own values, and no array is one.
+_CLASSES: dict[str, tuple[type, ...]] = {
+    "builtins.bool": (bool,), "builtins.int": (int,), "builtins.float": (float,), "builtins.str": (str,),
+    "builtins.tuple": (tuple,), "builtins.list": (list,), "builtins.dict": (dict,), "builtins.complex": (),
+    "numbers.Number": (int, float), "numbers.Real": (int, float), "numbers.Integral": (int,),
+    "collections.abc.Sequence": (str, tuple, list), "collections.abc.Mapping": (dict,),
+    "collections.abc.Iterable": (str, tuple, list, dict), "collections.abc.Callable": (),
+    "typing.Sequence": (str, tuple, list), "typing.Mapping": (dict,), "typing.Callable": (),
+    "jax.Array": (), "jax.numpy.ndarray": (), "numpy.ndarray": (), "torch.Tensor": (), "tensorflow.Tensor": (),
+    "tensorflow.Variable": (),
+}  # fmt: skip
+
+
+@handles("builtins.isinstance")
+def _isinstance(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    unknown = low.opaque(low.text(at), tuple(map(id, args)), kind="bool")
+    if len(args) != 2 or not isinstance(args[0], (bool, int, float, str, tuple, list, dict, Instance)):
+        return unknown
+    answers: list[bool | None] = []
+    for cls in args[1] if isinstance(args[1], (tuple, list)) else [args[1]]:
+        if isinstance(args[0], Instance):
+            known = isinstance(cls, Class) or (isinstance(cls, Dotted) and cls.name in _CLASSES)
+            answers.append(cls in args[0].cls.ancestry() if known else None)
+        else:
+            types = _CLASSES.get(cls.name) if isinstance(cls, Dotted) else () if isinstance(cls, Class) else None
+            answers.append(None if types is None else isinstance(args[0], types))
+    return True if True in answers else unknown if None in answers or not answers else False
+
+
+@handles("builtins.{len,hasattr,callable}")
 def _python_query(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     if name.endswith("len"):
         if args and isinstance(args[0], (list, tuple, dict, str)):
@@ -167,6 +197,13 @@ def _getattr(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNo
     if len(args) >= 2 and isinstance(args[1], str):
         return read(low, args[0], args[1], at)
     return NotImplemented
+
+
+@handles("builtins.setattr")
+def _setattr(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    if len(args) == 3 and isinstance(args[0], Instance) and isinstance(args[1], str):
+        attributes.keep_kind(low, args[0], args[1], args[2])
+    return None
 
 
 @handles("builtins.super")

@@ -258,24 +258,26 @@ def _any_iteration(low: Lowering, body: cst.BaseSuite) -> None:
     assigned = _Assigned()
     body.visit(assigned)
     scope = low.frame.scope
-    for name in assigned.names:
+    for name, in_place in assigned.names.items():
         if name not in scope.names:
             continue
         initial = scope.names[name]
         if isinstance(initial, bool) or not isinstance(initial, (Node, int, float)):
             continue
         tensor = low.tensor(initial, body)
-        kind = tensor.kind if isinstance(initial, int) or tensor.kind != "int" else "float"
+        # An array written in place keeps its dtype; a name bound anew may come to stand for something else.
+        kept = isinstance(initial, int) or tensor.kind != "int" or in_place or "torch" in low.frameworks
+        kind = tensor.kind if kept else "float"
         later = low.opaque(name, ("loop", id(body), name), kind=kind, differentiable=tensor.kind == "float")
         first = low.opaque("(first iteration)", ("loop", id(body)), kind="bool")
         scope.names[name] = low.node("cond", (first, tensor, later), body)
 
 
 class _Assigned(cst.CSTVisitor):
-    """The names that a loop body assigns."""
+    """The names that a loop body assigns, and whether only elements of what they stand for are written."""
 
     def __init__(self) -> None:
-        self.names: dict[str, None] = {}
+        self.names: dict[str, bool] = {}
 
     def visit_AssignTarget(self, node: cst.AssignTarget) -> None:
         self._targets(node.target)
@@ -286,14 +288,14 @@ class _Assigned(cst.CSTVisitor):
     def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:
         return False
 
-    def _targets(self, target: cst.BaseExpression) -> None:
+    def _targets(self, target: cst.BaseExpression, *, in_place: bool = False) -> None:
         if isinstance(target, cst.Name):
-            self.names[target.value] = None
+            self.names[target.value] = self.names.get(target.value, True) and in_place
         elif isinstance(target, (cst.Tuple, cst.List)):
             for element in target.elements:
                 self._targets(element.value)
         elif isinstance(target, cst.Subscript):
-            self._targets(target.value)
+            self._targets(target.value, in_place=True)
 
 
 def _with(low: Lowering, node: cst.With) -> bool:
