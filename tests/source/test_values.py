@@ -44,12 +44,6 @@ def test_the_nearest_class_comes_first() -> None:
     assert [c.name for c in last.ancestry()] == ["Last", "Middle", "Base", "Mixin"]
 
 
-def test_a_class_derives_from_what_any_ancestor_names() -> None:
-    base = make("Base", Dotted("torch.nn.Module"))
-    assert make("Last", base).derives_from("torch.nn.Module")
-    assert not make("Last", base).derives_from("torch.autograd.Function")
-
-
 @pytest.mark.parametrize(
     ("value", "nodes"),
     [

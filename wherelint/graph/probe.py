@@ -17,7 +17,7 @@ from wherelint.ops import OPERATIONS, Array
 Inputs = dict[Node, Array]
 
 #: Simplest first: the first witness found is the one that is printed.
-_SIMPLE = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 1.5, 100.0, -100.0, 1e-4, -1e-4, 1e4, -1e4, 1e-9)
+_SIMPLE = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 1.5, 100.0, -100.0, 1e-4, -1e-4, 1e4, -1e4, 1e-9, -1e-9)
 _INTEGERS = (0.0, 1.0, 2.0, -1.0, 3.0, 5.0)
 _MOST_CONSTANTS = 10
 _RANDOM_DEPARTURES = 96

@@ -41,7 +41,7 @@ a b: matmul=dot tensordot=dot
 MATH = {
     **names("tensorflow.math", _BOTH),
     **names("tensorflow.math", """
-x: ceil rint=round rsqrt reciprocal log log1p expm1 log_sigmoid erf erfc erfinv ndtri lgamma digamma
+x: ceil rint=round rsqrt reciprocal reciprocal_no_nan log log1p expm1 log_sigmoid erf erfc erfinv ndtri lgamma digamma
 x: bessel_i0=i0 bessel_i0e=i0e bessel_i1=i1 bessel_i1e=i1e is_nan=isnan is_inf=isinf is_finite=isfinite
 x: cumprod cumulative_logsumexp=logcumsumexp conj=identity
 features: softplus softsign

@@ -32,6 +32,8 @@ def array(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode)
     tensor = low.tensor(value, at)
     if tensor.op == "const":
         return tensor
+    if tensor.op == "stack" and name.endswith(".stack"):
+        tensor.params["axis"] = "new"
     if name in ("torch.tensor", "torch.scalar_tensor", "torch.FloatTensor"):  # copies numbers, not history
         return low.stop(tensor, at, tensor.kind)
     return low.node("identity", (tensor,), at) if framework(name) else low.stop(tensor, at, tensor.kind)

@@ -16,7 +16,8 @@ from wherelint.graph.node import Node, leaves, topological
 from wherelint.graph.search import CLIPS, Hazard, Search
 from wherelint.ops import OPERATIONS, Array
 from wherelint.source import gate, severed
-from wherelint.source.hunt import Catch, Hunt, arithmetic, nearest_framework, place
+from wherelint.source.callers import place
+from wherelint.source.hunt import Catch, Hunt, arithmetic, nearest_framework
 from wherelint.source.module import GiveUp, Module
 from wherelint.source.roots import Program, programs
 from wherelint.source.values import Origin

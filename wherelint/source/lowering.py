@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import libcst as cst
@@ -153,6 +153,13 @@ class Lowering:
         if selection is not None or (entry is not None and entry.code is not None):
             self.made.append(made)
         return self.stop(made, at) if self.severed and made.kind == "float" else made
+
+    def copy(self, node: Node, inputs: tuple[Node, ...]) -> Node:
+        """The same operation on other operands."""
+        made = replace(node, inputs=inputs)
+        if node in self.made:
+            self.made.append(made)
+        return made
 
     def stop(self, value: Value, at: cst.CSTNode, kind: Kind = "float", **params: Any) -> Node:
         """The value without its derivative."""

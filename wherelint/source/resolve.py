@@ -14,8 +14,8 @@ from wherelint.source.names import framework_of
 from wherelint.source.values import MISSING, Class, Dotted, Function, Instance, Scope, Value
 
 _BUILTINS = frozenset(
-    """abs max min sum len range float int bool zip enumerate isinstance getattr setattr hasattr map list tuple pow round
-    print super reversed sorted dict set type any all str complex callable filter iter next property staticmethod
+    """abs max min sum len range float int bool zip enumerate isinstance getattr setattr hasattr map list tuple pow
+    round print super reversed sorted dict set type any all str complex callable filter iter next property staticmethod
     classmethod""".split()
 )
 _resolving: set[tuple[int, str]] = set()

@@ -9,7 +9,16 @@ from functools import cached_property
 import libcst as cst
 
 from wherelint.graph.node import Node, differentiable_inputs, topological
-from wherelint.source import constants, expressions, frameworks, methods, python, statements, transforms  # noqa: F401  (they register handlers)
+from wherelint.source import (  # noqa: F401  (they register handlers)
+    arrangement,
+    constants,
+    expressions,
+    frameworks,
+    methods,
+    python,
+    statements,
+    transforms,
+)
 from wherelint.source.attributes import decorator_names
 from wherelint.source.calls import inline, root_arguments
 from wherelint.source.lowering import Frame, Lowering

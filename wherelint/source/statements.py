@@ -162,11 +162,11 @@ def _jump(low: Lowering, node: cst.CSTNode) -> bool:
 
 def _assert(low: Lowering, node: cst.Assert) -> bool:
     test = low.condition(low.expression(node.test), node.test)
-    _hold(low, test)
+    hold(low, test)
     return test is False
 
 
-def _hold(low: Lowering, fact: Node | bool) -> None:
+def hold(low: Lowering, fact: Node | bool) -> None:
     """From here on a predicate holds, for the caller too where nothing else conditions it."""
     if isinstance(fact, Node):
         frame = low.frame
@@ -199,7 +199,7 @@ def _if(low: Lowering, node: cst.If) -> bool:
     if ended:
         # What follows runs only where the test failed. A raise binds the caller as well, a return does not.
         if len(low.frame.returns) == returned:
-            _hold(low, against)
+            hold(low, against)
         elif isinstance(against, Node):
             low.facts.append(against)
         return False
