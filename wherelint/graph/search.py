@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from wherelint.graph.aim import aimed
 from wherelint.graph.blame import CLIPS, culprit_of, reaches_leaf, root_drops
 from wherelint.graph.differentiate import Backward, backward
 from wherelint.graph.evaluate import Values, evaluate, truth
@@ -85,12 +86,25 @@ class Search:
                     start, movable[:_MOST_MOVABLE], self.pool, thorough=i == 0, joint=2 if confidence == "high" else 99
                 )
                 for held in [{}, *self.guard.held_elements()] if i == 0 else [{}]:
-                    run = self._run({**batch, **held})
-                    for hazard in self._read(run, confidence, found):  # type: ignore[arg-type]
-                        known = found.get(hazard.op)
-                        if known is None or hazard.rank < known.rank:
-                            found[hazard.op] = hazard
+                    self._note(self._run({**batch, **held}), confidence, found)  # type: ignore[arg-type]
+                if i == 0 and (points := self._aimed(batch, found)):
+                    self._note(self._run(points), confidence, found)  # type: ignore[arg-type]
         return list(found.values())
+
+    def _note(self, run: Run, confidence: Literal["high", "low"], found: dict[Node, Hazard]) -> None:
+        for hazard in self._read(run, confidence, found):
+            known = found.get(hazard.op)
+            if known is None or hazard.rank < known.rank:
+                found[hazard.op] = hazard
+
+    def _aimed(self, batch: Inputs, found: dict[Node, Hazard]) -> Inputs:
+        """Probes that bring the operations that no hazard was found of exactly to their singular points."""
+        nodes = [n for n in self.order if n in self.wanted and n not in found and code(n)]
+        if not nodes:
+            return {}
+        self.effort.left -= len(self.order) * (1 + len(nodes))
+        points = aimed(nodes, batch, evaluate(self.order, batch))
+        return {n: np.concatenate([v[:1], *(point[n] for point in points)]) for n, v in batch.items()} if points else {}
 
     def _begin(self) -> list[Inputs]:
         """Benign points from which the search departs."""

@@ -1,0 +1,66 @@
+"""Inputs that bring an operation exactly to its singular point, found by closing in on where its operand crosses it.
+
+Telling values of the inputs meet ``x == 0`` or ``a == b``; they do not meet ``(trace - 1) / 2 == 1``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from wherelint.graph.blame import CLIPS
+from wherelint.graph.evaluate import Values, evaluate
+from wherelint.graph.node import Node, plain, topological
+from wherelint.graph.probe import Inputs
+from wherelint.graph.run import row
+from wherelint.ops import OPERATIONS
+
+#: Steps of one zoom, and how many zooms reach float32's resolution.
+_STEPS, _ZOOMS = 16, 7
+_MOST_OPERATIONS = 6
+_MOST_PATHS = 2
+
+
+def aimed(nodes: Sequence[Node], batch: Inputs, values: Values) -> list[Inputs]:
+    """Points between the first probe of a batch and others at which an operation of ``nodes`` is singular."""
+    found: list[Inputs] = []
+    for node in nodes[:_MOST_OPERATIONS]:
+        for operand, target in _targets(node):
+            order = topological([operand])
+            with np.errstate(all="ignore"):
+                offset = values[operand] - target
+                crosses = (np.sign(offset) * np.sign(offset[:1]) < 0).any(axis=1) & np.isfinite(offset).all(axis=1)
+            for p in np.flatnonzero(crosses)[:_MOST_PATHS].tolist():
+                found.append(_close_in(order, batch, p, target))
+    return found
+
+
+def _targets(node: Node) -> Iterator[tuple[Node, float]]:
+    """Operands of an operation and values at which it is singular; of a clipped operand, what the clip is given."""
+    points = OPERATIONS[node.op].singular
+    for i, operand in enumerate(node.inputs):
+        wanted = {point[i] for point in points if i < len(point) and np.isfinite(point[i])}
+        if len(node.inputs) > 1 and len(wanted) > 1:
+            continue  # a numerator, of which no value matters
+        operand = plain(operand)
+        operand = plain(operand.inputs[0]) if operand.selection in CLIPS else operand
+        if operand.kind == "float" and operand.op not in ("leaf", "const"):
+            yield from ((operand, value) for value in sorted(wanted))
+
+
+def _close_in(order: list[Node], batch: Inputs, p: int, target: float) -> Inputs:
+    """The input on the way from the first probe to probe ``p`` at which the last node of ``order`` is at ``target``."""
+    start = {n: v[:1].astype(np.float64) for n, v in batch.items()}
+    end = {n: v[row(v, p)] for n, v in batch.items()}
+    moving = {n for n, v in end.items() if v.dtype.kind == "f" and not np.array_equal(v, batch[n][:1])}
+    low, high = 0.0, 1.0
+    for _ in range(_ZOOMS):
+        steps = np.linspace(low, high, _STEPS + 1)[:, None]
+        path = {n: (start[n] + (v - start[n]) * steps).astype(np.float32) if n in moving else v for n, v in end.items()}
+        offset = evaluate(order, path)[order[-1]] - np.float32(target)
+        crossed = (np.sign(offset) * np.sign(offset[:1]) <= 0).any(axis=1)
+        first = max(int(crossed.argmax()), 1)
+        low, high = float(steps[first - 1, 0]), float(steps[first, 0])
+    nearest = int(np.abs(offset).min(axis=1).argmin())
+    return {n: v[row(v, nearest)] for n, v in path.items()}
