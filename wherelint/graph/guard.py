@@ -20,6 +20,8 @@ from wherelint.ops import Array
 #: Steps of one zoom towards the boundary of a guard, and how many zooms reach float64's resolution.
 _ZOOM, _ZOOMS = 32, 10
 _QUOTIENTS = frozenset({"divide", "mod", "fmod", "xdivy", "solve"})
+#: A bound no larger keeps away from zero, one no smaller from infinity; what is between is a range.
+_TINY, _HUGE = 1e-2, 50.0
 #: How many operations away a selection that judges by the value alone still means an operation.
 _NEARBY = 6
 
@@ -58,11 +60,7 @@ class Guard:
             return []
         if self.root.op == "pick" and len(self.root.inputs) > 2 and not any(i.op == "const" for i in self.root.inputs):
             return []
-        if (
-            self.root.selection == "assignment"
-            and self.condition[0].op == "const"
-            and self.root.inputs[1].op != "const"
-        ):
+        if self.root.selection == "assignment" and self.condition[0].op == "const":
             return []
         read = self._inputs_of(*self.condition) if self.condition else self._inputs_of(self.root)
         return [n for n in read if not n.fixed] or [n for n in self._inputs_of(*self._order) if not n.fixed]
@@ -75,6 +73,8 @@ class Guard:
     def means(self, run: Run, culprit: Node, p: int, missing_data: bool, fails: Callable[[Inputs], bool]) -> bool:
         """Whether a hazard is one that the condition was written for; ``fails`` runs other inputs in float64."""
         if self._incidental(run, culprit, p) or self._normalises(culprit) or self._remote(culprit):
+            return False
+        if self._limits(run, culprit, p):
             return False
         if not missing_data and self._coincidence(run, culprit, p):
             return False
@@ -121,19 +121,36 @@ class Guard:
         return bool(divisor) and not numerator <= divisor
 
     def _remote(self, culprit: Node) -> bool:
-        """Whether a selection that judges by the value alone (a clip, ``nan_to_num``) is far from the operation.
+        """Whether a selection that judges by what the operation made of its operand (a clip, ``nan_to_num``,
+        ``where(y > 0, y, 1)``) is far from the operation.
 
         Such a selection reads everything upstream, so that what it reads says nothing; only nearness does.
         """
-        if self.condition and self.root.selection != "nan_to_num":
+        judges = self.condition or [self.root]
+        if culprit not in frozenset[Node]().union(*map(self._below, judges)):
             return False
-        layer, seen = {self.root}, {self.root}
-        for _ in range(_NEARBY):
+        layer = set(judges)
+        seen = set(layer)
+        for _ in range(_NEARBY + bool(self.condition)):
             layer = {i for n in layer for i in n.inputs} - seen
             if culprit in layer:
                 return False
             seen |= layer
         return culprit is not self.root
+
+    def _limits(self, run: Run, culprit: Node, p: int) -> bool:
+        """Whether an extremum keeps a result within its range, as opposed to away from where the operation fails.
+
+        ``maximum(norm(x), 1e-6)`` and ``clip(log(x), -100)`` guard; ``minimum(exp(x), 1)`` and ``clip(y, 0, 1)`` limit.
+        """
+        if self.root.selection not in CLIPS or self.root is culprit or len(self.root.inputs) < 2:
+            return False
+        bounds = [plain(i) for i in self.root.inputs if culprit not in self._below(i)]
+        if not all(b.op == "const" for b in bounds):
+            return True
+        sizes = [float(np.abs(b.params["value"]).max()) for b in bounds]
+        ordinary = [_TINY < size < _HUGE for size in sizes]
+        return all(ordinary) if len(sizes) < 2 else not any(0 < s <= _TINY or s >= _HUGE for s in sizes)
 
     def _normalises(self, culprit: Node) -> bool:
         """Whether a quotient measures a variable in units of the very limit that the condition compares it with.

@@ -13,7 +13,7 @@ from wherelint.ops import lookup
 from wherelint.source import attributes
 from wherelint.source.lowering import MAX_DEPTH, Frame, Lowering
 from wherelint.source.module import GiveUp
-from wherelint.source.resolve import member
+from wherelint.source.resolve import global_value, member
 from wherelint.source.values import (
     MISSING,
     Bound,
@@ -259,7 +259,7 @@ def bind(low: Lowering, function: Function, args: list[Value], kwargs: Kwargs, s
 def default(low: Lowering, function: Function, parameter: cst.Param) -> Value:
     """The default of a parameter, evaluated where the function was defined; an input where there is none."""
     if parameter.default is None:
-        return parameter_input(low, parameter)
+        return parameter_input(low, function, parameter)
     low.frames.append(Frame(function.scope, function.name, function.block, len(low.facts)))
     try:
         return low.expression(parameter.default)
@@ -267,9 +267,13 @@ def default(low: Lowering, function: Function, parameter: cst.Param) -> Value:
         low.frames.pop()
 
 
-def parameter_input(low: Lowering, parameter: cst.Param) -> Node:
-    """The input that a parameter stands for when nobody gave an argument."""
+def parameter_input(low: Lowering, function: Function, parameter: cst.Param) -> Value:
+    """The input that a parameter stands for when nobody gave an argument: an object where its class is known."""
     from wherelint.source.statements import annotation_kind
+
+    cls = _annotated_class(low, function, parameter)
+    if cls is not None:
+        return Instance(cls, parameter.name.value)
 
     kind = annotation_kind(parameter.annotation.annotation) if parameter.annotation is not None else None
     static = kind == "static"
@@ -284,6 +288,18 @@ def parameter_input(low: Lowering, parameter: cst.Param) -> Node:
     return made
 
 
+def _annotated_class(low: Lowering, function: Function, parameter: cst.Param) -> Class | None:
+    """The class of the project that a parameter is annotated with."""
+    annotation = parameter.annotation.annotation if parameter.annotation is not None else None
+    name = annotation.evaluated_value if isinstance(annotation, cst.SimpleString) else None
+    name = annotation.value if isinstance(annotation, cst.Name) else name
+    if not isinstance(name, str) or not name.isidentifier():
+        return None
+    found = function.scope.find(name)
+    found = global_value(low, function.scope.module, name) if found is MISSING else found
+    return found if isinstance(found, Class) else None
+
+
 def root_arguments(low: Lowering, function: Function) -> Kwargs:
     """Arguments for a function that is analysed on its own: inputs, and the defaults that are numbers."""
     given: Kwargs = {}
@@ -296,10 +312,10 @@ def root_arguments(low: Lowering, function: Function) -> Kwargs:
             if isinstance(value, bool):
                 value = low.opaque(name, ("parameter", id(parameter)), kind="bool", preferred=value)
             elif value is None:
-                value = parameter_input(low, parameter)
+                value = parameter_input(low, function, parameter)
             elif isinstance(value, str):
                 value = low.opaque(name, ("parameter", id(parameter)), differentiable=False)
-        given[name] = parameter_input(low, parameter) if value is MISSING else value
+        given[name] = parameter_input(low, function, parameter) if value is MISSING else value
     return given
 
 

@@ -67,6 +67,8 @@ def _part(low: Lowering, part: cst.BaseSlice) -> Any:
 def _tensor_index(low: Lowering, tensor: Node, parts: list[Any], at: cst.CSTNode) -> Value:
     if len(parts) == 1 and isinstance(parts[0], (tuple, list)) and not _is_unknown_slice(parts[0]):
         parts = list(parts[0])
+    if len(parts) == 1 and isinstance(parts[0], str):  # an entry of a dictionary that is not known
+        return low.opaque(low.text(at), ("entry", id(tensor), parts[0]), differentiable=tensor.differentiable)
     masks = [p for p in parts if isinstance(p, Node) and p.kind == "bool"]
     if masks:
         return low.node("compress", (masks[0], tensor), at, selection="index")
@@ -162,5 +164,6 @@ def where_written(low: Lowering, slices: Sequence[cst.SubscriptElement]) -> Node
         part is ... or part == slice(None) or part is None for part in parts if not isinstance(part, Node)
     ) and not any(isinstance(p, Node) for p in parts):
         return const(True)
-    first = [True] + [False] * (LANES - 1)
-    return const(first)
+    index = next((p for p in parts if (isinstance(p, int) or isinstance(p, slice)) and p != slice(None)), 0)
+    written = range(LANES)[index] if isinstance(index, slice) else [index % LANES]
+    return const([i in written for i in range(LANES)])
