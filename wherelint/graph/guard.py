@@ -20,8 +20,8 @@ from wherelint.ops import Array
 #: Steps of one zoom towards the boundary of a guard, and how many zooms reach float64's resolution.
 _ZOOM, _ZOOMS = 32, 10
 _QUOTIENTS = frozenset({"divide", "mod", "fmod", "xdivy", "solve"})
-#: A bound no larger keeps away from zero, one no smaller from infinity; what is between is a range.
-_TINY, _HUGE = 1e-2, 50.0
+#: A bound no larger keeps away from zero; one no larger than the second is the range of a probability or a cosine.
+_TINY, _UNIT = 1e-2, 2.0
 #: How many operations away a selection that judges by the value alone still means an operation.
 _NEARBY = 6
 
@@ -141,16 +141,18 @@ class Guard:
     def _limits(self, run: Run, culprit: Node, p: int) -> bool:
         """Whether an extremum keeps a result within its range, as opposed to away from where the operation fails.
 
-        ``maximum(norm(x), 1e-6)`` and ``clip(log(x), -100)`` guard; ``minimum(exp(x), 1)`` and ``clip(y, 0, 1)`` limit.
+        ``maximum(norm(x), 1e-6)`` and ``maximum(log(x), -5)`` guard; ``minimum(exp(x), 1)``, ``clip(y, 0, 1)`` and
+        ``maximum(norm(x), radius)`` limit.
         """
         if self.root.selection not in CLIPS or self.root is culprit or len(self.root.inputs) < 2:
             return False
         bounds = [plain(i) for i in self.root.inputs if culprit not in self._below(i)]
         if not all(b.op == "const" for b in bounds):
             return True
+        infinite = not at(np.isfinite(run.values[culprit]), p).all()
         sizes = [float(np.abs(b.params["value"]).max()) for b in bounds]
-        ordinary = [_TINY < size < _HUGE for size in sizes]
-        return all(ordinary) if len(sizes) < 2 else not any(0 < s <= _TINY or s >= _HUGE for s in sizes)
+        ordinary = [_TINY < s <= (_UNIT if infinite else np.inf) or (s == 0 and len(sizes) > 1) for s in sizes]
+        return all(ordinary)
 
     def _normalises(self, culprit: Node) -> bool:
         """Whether a quotient measures a variable in units of the very limit that the condition compares it with.

@@ -164,6 +164,6 @@ def where_written(low: Lowering, slices: Sequence[cst.SubscriptElement]) -> Node
         part is ... or part == slice(None) or part is None for part in parts if not isinstance(part, Node)
     ) and not any(isinstance(p, Node) for p in parts):
         return const(True)
-    index = next((p for p in parts if (isinstance(p, int) or isinstance(p, slice)) and p != slice(None)), 0)
+    index = next((p for p in parts if isinstance(p, (int, slice)) and p != slice(None)), 0)
     written = range(LANES)[index] if isinstance(index, slice) else [index % LANES]
     return const([i in written for i in range(LANES)])
