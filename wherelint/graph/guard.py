@@ -60,8 +60,6 @@ class Guard:
             return []
         if self.root.op == "pick" and len(self.root.inputs) > 2 and not any(i.op == "const" for i in self.root.inputs):
             return []
-        if self.root.selection == "assignment" and self.condition[0].op == "const":
-            return []
         read = self._inputs_of(*self.condition) if self.condition else self._inputs_of(self.root)
         return [n for n in read if not n.fixed] or [n for n in self._inputs_of(*self._order) if not n.fixed]
 
@@ -74,7 +72,7 @@ class Guard:
         """Whether a hazard is one that the condition was written for; ``fails`` runs other inputs in float64."""
         if self._incidental(run, culprit, p) or self._normalises(culprit) or self._remote(culprit):
             return False
-        if self._limits(run, culprit, p):
+        if self._limits(run, culprit, p) or self._overwrites():
             return False
         if not missing_data and self._coincidence(run, culprit, p):
             return False
@@ -106,17 +104,21 @@ class Guard:
         return frozenset(self._inputs_of(node))
 
     def _incidental(self, run: Run, culprit: Node, p: int) -> bool:
-        """Whether the condition tests a quotient whose divisor it was not written to guard.
+        """Whether the condition compares what the operation made of an operand that it was not written to guard.
 
         ``where((x - a) / (b - a) < 1, ...)`` compares a position; that ``b == a`` makes it nan is not its concern.
+        Nor is it the concern of any ordering that a nan, which compares false, takes the other way.
         """
-        if culprit.op not in _QUOTIENTS or at(np.isfinite(run.values[culprit]), p).all():
+        out = at(run.values[culprit], p)
+        if np.isfinite(out).all() or (culprit.op not in _QUOTIENTS and not np.isnan(out).any()):
             return False
         below = frozenset[Node]().union(*map(self._below, self.condition or self.root.inputs))
         if culprit not in below:
             return False
         if any(n.op in FINITE_TESTS and culprit in self._below(n) for n in below):
             return False
+        if culprit.op not in _QUOTIENTS:
+            return True
         numerator, divisor = (self._leaves(i) for i in culprit.inputs[:2])
         return bool(divisor) and not numerator <= divisor
 
@@ -153,6 +155,10 @@ class Guard:
         sizes = [float(np.abs(b.params["value"]).max()) for b in bounds]
         ordinary = [_TINY < s <= (_UNIT if infinite else np.inf) or (s == 0 and len(sizes) > 1) for s in sizes]
         return all(ordinary)
+
+    def _overwrites(self) -> bool:
+        """Whether an assignment is to elements by their place, which says nothing of their values."""
+        return self.root.selection == "assignment" and self.condition[0].op == "const"
 
     def _normalises(self, culprit: Node) -> bool:
         """Whether a quotient measures a variable in units of the very limit that the condition compares it with.

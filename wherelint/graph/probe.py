@@ -18,7 +18,7 @@ Inputs = dict[Node, Array]
 
 #: Simplest first: the first witness found is the one that is printed.
 _SIMPLE = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 1.5, 100.0, -100.0, 1e-4, -1e-4, 1e4, -1e4, 1e-9, -1e-9)
-_INTEGERS = (0.0, 1.0, 2.0, -1.0, 3.0, 5.0)
+_INTEGERS = (0.0, 1.0, 2.0, 3.0, 5.0)
 _MOST_CONSTANTS = 10
 _RANDOM_DEPARTURES = 96
 _EXTREME = 10.0
@@ -164,8 +164,10 @@ def departures(base: Inputs, movable: Sequence[Node], pool: Pool, *, thorough: b
     if len(movable) > 1:
         rows.append({leaf: np.repeat(base[leaf][:, :1], LANES, axis=1) for leaf in floats})
         for value in _SIMPLE[:6]:
-            rows.append({leaf: _full(leaf, value) for leaf in movable})
-        rows += _pair_moves(base, movable[:_MOST_PAIRED])
+            rows.append(
+                {leaf: _full(leaf, value) for leaf in movable if leaf.kind != "int" or value in pool.values(leaf)}
+            )
+        rows += _pair_moves(base, movable[:_MOST_PAIRED], pool)
         for a in floats[:4]:  # two equal arrays, two opposite arrays
             for b in floats[:4]:
                 if a is not b:
@@ -199,12 +201,13 @@ def _single_moves(base: Inputs, movable: Sequence[Node], pool: Pool) -> list[dic
     return rows
 
 
-def _pair_moves(base: Inputs, movable: Sequence[Node]) -> list[dict[Node, Array]]:
+def _pair_moves(base: Inputs, movable: Sequence[Node], pool: Pool) -> list[dict[Node, Array]]:
     rows: list[dict[Node, Array]] = []
+    values = {n: _PAIRED if n.kind != "int" else [v for v in _PAIRED if v in pool.values(n)] for n in movable}
     for i, a in enumerate(movable):
         for b in movable[i + 1 :]:
-            for x in _PAIRED:
-                for y in _PAIRED:
+            for x in values[a]:
+                for y in values[b]:
                     rows.append({a: _full(a, x), b: _full(b, y)})
                     rows.append({a: _first_lane(base[a], a, x), b: _first_lane(base[b], b, y)})
     return rows

@@ -291,6 +291,11 @@ def parameter_input(low: Lowering, function: Function, parameter: cst.Param) -> 
 def _annotated_class(low: Lowering, function: Function, parameter: cst.Param) -> Class | None:
     """The class of the project that a parameter is annotated with."""
     annotation = parameter.annotation.annotation if parameter.annotation is not None else None
+    if isinstance(annotation, cst.BinaryOperation) and getattr(annotation.right, "value", None) == "None":
+        annotation = annotation.left
+    elif isinstance(annotation, cst.Subscript) and getattr(annotation.value, "value", None) == "Optional":
+        element = annotation.slice[0].slice
+        annotation = element.value if isinstance(element, cst.Index) else None
     name = annotation.evaluated_value if isinstance(annotation, cst.SimpleString) else None
     name = annotation.value if isinstance(annotation, cst.Name) else name
     if not isinstance(name, str) or not name.isidentifier():
