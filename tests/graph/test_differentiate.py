@@ -115,6 +115,12 @@ def test_a_dropped_arm_receives_a_zero_that_meets_infinity() -> None:
     np.testing.assert_allclose(symbolic.cotangents[X], row(0, 0.5, 0.25, 0))
 
 
+def test_nothing_kept_is_nothing_differentiated() -> None:
+    root = op("sum", op("divide", 1.0, op("compress", op("greater", X, 9.0), X)))
+    for pass_ in gradients(root, {X: row(0, 0, 0, 0)}):
+        assert pass_.cotangents[X].tolist() == [[0, 0, 0, 0]]
+
+
 def test_a_true_singularity_is_one_under_both() -> None:
     root = op("square", op("sqrt", X))
     for pass_ in gradients(root, {X: row(0, 1, 1, 1)}):

@@ -86,10 +86,6 @@ def test_compress_repeats_what_was_kept() -> None:
     assert value(kept, x=LINE).tolist() == [[3, 3, 3, 4]]
 
 
-def test_compress_of_nothing_has_no_finite_value() -> None:
-    assert np.isnan(value(op("compress", op("greater", X, 9.0), X), x=LINE)).all()
-
-
 def test_the_precision_is_that_of_float32() -> None:
     assert value(op("subtract", 1.0, 1e-9)).item() == 1.0
     assert np.isinf(value(op("exp", X), x=row(100, 0, 0, 0))[0, 0])

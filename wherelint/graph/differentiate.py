@@ -178,8 +178,8 @@ def _scatter_kept(mask: Array, ct: Array, dead: Dead, symbolic: bool) -> tuple[i
     """The cotangent of ``x[mask]``: every lane hands its own to the element it read; dropped elements get a zero."""
     rows, lanes = ct.shape
     index = np.broadcast_to(kept(mask, lanes), ct.shape)
-    if dead is not None:
-        ct = np.where(dead, ct.dtype.type(0), ct)
+    none = ~np.broadcast_to(mask, ct.shape).any(axis=1, keepdims=True)  # no element, no cotangent
+    ct = np.where(none if dead is None else none | dead, ct.dtype.type(0), ct)
     full = np.zeros_like(ct)
     np.add.at(full, (np.arange(rows)[:, None], index), ct)
     return (1, full, np.broadcast_to(~mask, full.shape) if symbolic else None)

@@ -79,14 +79,11 @@ def kept(mask: Array, lanes: int) -> Array:
 
 
 def compress(mask: Array, value: Array) -> Array:
-    """``value[mask]``; nan where nothing is kept."""
+    """``value[mask]``; where nothing is kept any element stands for those that there are none of."""
     lanes = max(value.shape[1], mask.shape[1])
     rows = max(value.shape[0], mask.shape[0])
     value = np.broadcast_to(value, (rows, lanes))
-    taken = np.take_along_axis(value, np.broadcast_to(kept(mask, lanes), (rows, lanes)), axis=1)
-    if value.dtype.kind != "f":
-        return taken
-    return np.where(np.broadcast_to(mask.any(axis=1, keepdims=True), taken.shape), taken, value.dtype.type(np.nan))
+    return np.take_along_axis(value, np.broadcast_to(kept(mask, lanes), (rows, lanes)), axis=1)
 
 
 def _rounded(value: Array, node: Node) -> Array:

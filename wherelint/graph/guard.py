@@ -72,7 +72,7 @@ class Guard:
         """Whether a hazard is one that the condition was written for; ``fails`` runs other inputs in float64."""
         if self._incidental(run, culprit, p) or self._normalises(culprit) or self._remote(culprit):
             return False
-        if self._limits(run, culprit, p) or self._overwrites():
+        if self._limits(run, culprit, p) or self._overwrites() or self._chance() or self._looks_up(culprit):
             return False
         if not missing_data and self._coincidence(run, culprit, p):
             return False
@@ -160,6 +160,17 @@ class Guard:
         """Whether an assignment is to elements by their place, which says nothing of their values."""
         return self.root.selection == "assignment" and self.condition[0].op == "const"
 
+    def _chance(self) -> bool:
+        """Whether the condition compares with a random number: whatever it drops, it does not mean it."""
+        return any(n.params.get("random") for n in leaves(*self.condition))
+
+    def _looks_up(self, culprit: Node) -> bool:
+        """Whether the operation reads elements by an index that was searched for, such as the bins of a spline.
+
+        Which elements meet there depends on their order and on the search, of which the model knows neither.
+        """
+        return any(n.op == "gather" and n.params.get("searched") for n in self._below(culprit))
+
     def _normalises(self, culprit: Node) -> bool:
         """Whether a quotient measures a variable in units of the very limit that the condition compares it with.
 
@@ -185,14 +196,24 @@ class Guard:
         condition = self.condition
         read = self._leaves(culprit)
         moved = {n for n in read if not np.array_equal(run.inputs[n][row(run.inputs[n], p)], run.base[n])}
-        if len(moved) < 2:
+        # An input that was moved onto the value of another meets it, though only one of them moved.
+        meeting = moved | {n for n in read for m in moved if self._meets(run, m, n, p)}
+        if len(meeting) < 2:
             return False
         if not condition:  # a clip is about its operand, not about how two inputs of it stand to each other
             return self.root.selection in CLIPS and self.root is not culprit
-        if self._leaves(condition[0]) <= read:
+        if not self._leaves(condition[0]):
             return False
-        shared = (self._below(culprit) - {culprit}) & self._below(condition[0])
-        return not any(n.inputs and moved <= self._leaves(n) for n in shared)
+        tests = [self._leaves(n) for n in self._below(condition[0]) if n.op in ORDERINGS | FINITE_TESTS]
+        one_by_one = frozenset[Node]().union(*(t for t in tests if t <= meeting))
+        return not (meeting <= one_by_one or any(meeting <= t for t in tests))
+
+    @staticmethod
+    def _meets(run: Run, moved: Node, other: Node, p: int) -> bool:
+        if moved.kind != "float" or other.kind != "float":
+            return False
+        here, there, before = (at(run.inputs[moved], p), at(run.inputs[other], p), run.base[moved][0])
+        return bool(((here == there) & (here != before)).any())
 
     def _margin(self, run: Run, culprit: Node, p: int, fails: Callable[[Inputs], bool]) -> bool:
         """Whether the witness lies outside the operation's domain while the guard's own boundary lies safely inside.

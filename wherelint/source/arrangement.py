@@ -28,7 +28,9 @@ def _size(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode)
 @handles("{jax.numpy,numpy,torch,tensorflow}.{argsort,searchsorted,digitize,bucketize,nonzero,argwhere,flatnonzero}",
          "jax.numpy.argpartition", "torch.{multinomial,randint,randperm}")  # fmt: skip
 def _indices(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
-    return low.opaque(low.text(at), tuple(map(id, args)), kind="int")
+    found = low.opaque(low.text(at), tuple(map(id, args)), kind="int")
+    found.params["searched"] = True
+    return found
 
 
 @handles("{jax.numpy,torch,tensorflow,keras.ops}.einsum")

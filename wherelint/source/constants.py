@@ -147,14 +147,19 @@ def stopped(low: Lowering, value: Value, at: cst.CSTNode) -> Value:
          "torch.{rand,randn,rand_like,randn_like,normal}", "tensorflow.random.{uniform,normal}",
          "numpy.random.{rand,randn,uniform,normal}")  # fmt: skip
 def _random(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
-    return low.opaque(low.text(at), id(at), differentiable=False)
+    return _drawn(low.opaque(low.text(at), id(at), differentiable=False))
 
 
-@handles("jax.random.{bernoulli}")
+def _drawn(made: Node) -> Node:
+    made.params["random"] = True
+    return made
+
+
+@handles("jax.random.bernoulli")
 def _random_mask(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     mask = low.opaque(low.text(at), id(at), kind="bool")
     mask.params["array"] = True
-    return mask
+    return _drawn(mask)
 
 
 @handles("torch.nn.{MSELoss,L1Loss,SmoothL1Loss,HuberLoss,BCELoss,BCEWithLogitsLoss,KLDivLoss}")

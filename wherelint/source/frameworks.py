@@ -7,8 +7,9 @@ from collections.abc import Callable
 import libcst as cst
 import numpy as np
 
-from wherelint.graph.node import ROLLED, Node
+from wherelint.graph.node import Node
 from wherelint.ops import Signature
+from wherelint.source import indexing
 from wherelint.source.calls import Args, Kwargs
 from wherelint.source.expressions import as_mask, multiply, power
 from wherelint.source.lowering import Lowering, static_numbers
@@ -206,4 +207,7 @@ def _masked_fill(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.C
 @handles("{jax.numpy,numpy,jax.lax,torch,tensorflow}.{take,gather,index_select,take_along_axis,take_along_dim,roll,"
          "flip,fliplr,flipud,gather_nd,dynamic_slice,dynamic_index_in_dim,rev}")  # fmt: skip
 def _gather(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
-    return low.node("gather", (args[0],), at, index=ROLLED) if args else NotImplemented
+    if not args:
+        return NotImplemented
+    index = argument(args, kwargs, 2 if name.startswith("torch.") else 1, "index", "indices", "start_indices")
+    return indexing.gathered(low, low.tensor(args[0], at), index, at)

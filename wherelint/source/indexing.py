@@ -75,7 +75,7 @@ def _tensor_index(low: Lowering, tensor: Node, parts: list[Any], at: cst.CSTNode
     numbers = [p for p in parts if isinstance(p, int) and not isinstance(p, bool)]
     others = [p for p in parts if isinstance(p, (Node, list, Shape, Method))]
     if others:
-        return low.node("gather", (tensor,), at, index=ROLLED)
+        return gathered(low, tensor, next((p for p in others if isinstance(p, Node)), None), at)
     if (
         (numbers and tensor.op in ("stack", "where", "cond"))
         or (numbers and tensor.op != "leaf")
@@ -89,6 +89,23 @@ def _tensor_index(low: Lowering, tensor: Node, parts: list[Any], at: cst.CSTNode
     if index is not None:
         return low.node("gather", (tensor,), at, index=index)
     return low.node("identity", (tensor,), at) if None in parts else tensor
+
+
+def gathered(low: Lowering, tensor: Node, index: Value, at: cst.CSTNode) -> Node:
+    """``tensor[index]`` for integers that are not known: other elements for every other index."""
+    if not isinstance(index, Node):
+        return low.node("gather", (tensor,), at, index=ROLLED)
+    turn = low.turns.setdefault(index, 1 + len(low.turns) % (LANES - 1))
+    rolled = tuple((i + turn) % LANES for i in range(LANES))
+    return low.node("gather", (tensor,), at, index=rolled, searched=_searched(index))
+
+
+def _searched(index: Node) -> bool:
+    """Whether an index was computed from values, as ``searchsorted`` and ``argmax`` do."""
+    return any(
+        n.params.get("searched") or (n.op == "leaf" and n.kind == "float" and plain(index) is not n)
+        for n in topological([index])
+    )
 
 
 def _is_unknown_slice(part: Any) -> bool:

@@ -82,6 +82,8 @@ class Lowering:
         #: Every selection and every coded operation, in the order they were written.
         self.made: list[Node] = []
         self.closures: list[Function] = []
+        #: By how many places each index that is not known moves the elements.
+        self.turns: dict[Node, int] = {}
         #: Functions inlined so far, each with the range of ``made`` that its body produced.
         self.inlined: list[tuple[Function, int, int]] = []
         self.severed = 0

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import libcst as cst
 
-from wherelint.graph.node import ROLLED, Node, const
+from wherelint.graph.node import Node, const
 from wherelint.source import indexing
 from wherelint.source.calls import Args, Kwargs
 from wherelint.source.constants import array, cast
@@ -87,7 +87,11 @@ def _masked_select(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, a
 
 @method("gather", "index_select", "take", "roll", "flip", "take_along_dim")
 def _gather_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
-    return low.node("gather", (receiver,), at, index=ROLLED) if isinstance(receiver, Node) else NotImplemented
+    if not isinstance(receiver, Node):
+        return NotImplemented
+    return indexing.gathered(
+        low, receiver, argument(args, kwargs, 1, "index") or argument(args, kwargs, 0, "indices"), at
+    )
 
 
 @method("new_zeros", "new_empty")
