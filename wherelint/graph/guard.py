@@ -15,7 +15,7 @@ from wherelint.graph.evaluate import Values, evaluate, truth
 from wherelint.graph.node import FINITE_TESTS, ORDERINGS, Node, leaves, plain, topological
 from wherelint.graph.probe import Inputs
 from wherelint.graph.run import Run, at, row
-from wherelint.ops import Array
+from wherelint.ops import OPERATIONS, Array
 
 #: Steps of one zoom towards the boundary of a guard, and how many zooms reach float64's resolution.
 _ZOOM, _ZOOMS = 32, 10
@@ -80,12 +80,20 @@ class Guard:
             self._margins[culprit] = self._margin(run, culprit, p, fails)
         return not self._margins[culprit]
 
+    def tests(self, culprit: Node) -> bool:
+        """Whether the condition itself compares what an operation computes with, for what it is."""
+        read = self._leaves(culprit)
+        tests = (n for c in self.condition for n in self._below(c) if n.op in ORDERINGS | FINITE_TESTS)
+        return any(self._leaves(n) <= read for n in tests)
+
     def held_elements(self) -> list[Inputs]:
         """For each constant array that the condition reads, its zero and another element, standing at every place.
 
         Lanes model one axis; a constant mask over pairs can meet any element of what is reduced over another axis.
         """
         held: list[Inputs] = []
+        if any(_spread_out(i) for i in self.root.inputs if i not in self.condition):
+            return held  # one number meets every element of the mask
         for node in topological(self.condition):
             if node.op == "const" and node.params["value"].size > 1:
                 values = node.params["value"].reshape(-1)
@@ -146,8 +154,10 @@ class Guard:
         ``maximum(norm(x), 1e-6)`` and ``maximum(log(x), -5)`` guard; ``minimum(exp(x), 1)``, ``clip(y, 0, 1)`` and
         ``maximum(norm(x), radius)`` limit.
         """
-        if self.root.selection not in CLIPS or self.root is culprit or len(self.root.inputs) < 2:
+        if self.root.selection not in CLIPS or self.root is culprit:
             return False
+        if len(self.root.inputs) < 2:
+            return True  # relu and its like are there for their own sake
         bounds = [plain(i) for i in self.root.inputs if culprit not in self._below(i)]
         if not all(b.op == "const" for b in bounds):
             return True
@@ -169,7 +179,8 @@ class Guard:
 
         Which elements meet there depends on their order and on the search, of which the model knows neither.
         """
-        return any(n.op == "gather" and n.params.get("searched") for n in self._below(culprit))
+        found = [n for n in self._order if n.op == "gather" and n.params.get("searched")]
+        return any(n in self._below(culprit) or culprit in self._below(n) for n in found)
 
     def _normalises(self, culprit: Node) -> bool:
         """Whether a quotient measures a variable in units of the very limit that the condition compares it with.
@@ -194,6 +205,8 @@ class Guard:
         ``where(x < a, 1 / (b - a), 0)`` is no guard against ``a == b``; ``where(x != y, 1 / (x - y), 0)`` is.
         """
         condition = self.condition
+        if culprit.op in _QUOTIENTS and self._between_elements(plain(culprit.inputs[1])):
+            return True
         read = self._leaves(culprit)
         moved = {n for n in read if not np.array_equal(run.inputs[n][row(run.inputs[n], p)], run.base[n])}
         # An input that was moved onto the value of another meets it, though only one of them moved.
@@ -207,6 +220,14 @@ class Guard:
         tests = [self._leaves(n) for n in self._below(condition[0]) if n.op in ORDERINGS | FINITE_TESTS]
         one_by_one = frozenset[Node]().union(*(t for t in tests if t <= meeting))
         return not (meeting <= one_by_one or any(meeting <= t for t in tests))
+
+    def _between_elements(self, divisor: Node) -> bool:
+        """Whether a divisor is the distance of two elements of an array, ``x[1:] - x[:-1]``, that no test reads."""
+        return (
+            divisor.op == "subtract"
+            and all(plain(i).op in ("gather", "lane") for i in divisor.inputs)
+            and not any(divisor in self._below(c) for c in self.condition)
+        )
 
     @staticmethod
     def _meets(run: Run, moved: Node, other: Node, p: int) -> bool:
@@ -250,3 +271,12 @@ class Guard:
         if self._selected is None:
             return False
         return bool((truth(at(values[self.condition[0]], p)) != self._selected).any())
+
+
+def _spread_out(node: Node) -> bool:
+    """Whether a value has one element for many of what it is combined with: ``s[:, None]``, a reduction's result."""
+    while node.op == "identity":
+        if node.params.get("spread"):
+            return True
+        node = node.inputs[0]
+    return node.op in OPERATIONS and OPERATIONS[node.op].mixes

@@ -25,6 +25,12 @@ def _size(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode)
     return low.size(low.text(at))
 
 
+@handles("{jax.numpy,numpy,torch,tensorflow,keras.ops}.meshgrid")
+def _meshgrid(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    axes = args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
+    return [low.node("identity", (axis,), at) for axis in axes]
+
+
 @handles("{jax.numpy,numpy,torch,tensorflow}.{argsort,searchsorted,digitize,bucketize,nonzero,argwhere,flatnonzero}",
          "jax.numpy.argpartition", "torch.{multinomial,randint,randperm}")  # fmt: skip
 def _indices(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:

@@ -39,8 +39,10 @@ def array(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode)
     return low.node("identity", (tensor,), at) if framework(name) else low.stop(tensor, at, tensor.kind)
 
 
-@handles("{jax.numpy,numpy,torch,tensorflow}.{zeros,empty,zeros_like,empty_like,ones,ones_like}")
+@handles("{jax.numpy,numpy,torch,tensorflow,keras.ops}.{zeros,empty,zeros_like,empty_like,ones,ones_like}")
 def _filled(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    if not name.endswith("_like"):
+        low.is_size(*(args if name.startswith("torch.") else args[:1]))
     dtype = kwargs.get("dtype", args[1] if len(args) > 1 else None)
     like = args[0] if name.endswith("_like") and args else None
     value: float = float("ones" in name)
@@ -53,7 +55,7 @@ def _filled(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNod
     return made
 
 
-@handles("{jax.numpy,numpy,torch}.{full,full_like}", "tensorflow.fill")
+@handles("{jax.numpy,numpy,torch,keras.ops}.{full,full_like}", "tensorflow.fill")
 def _full(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     value = argument(args, kwargs, 1, "fill_value", "value")
     if isinstance(value, (bool, int)) and (
@@ -63,10 +65,11 @@ def _full(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode)
     return NotImplemented if value is None else low.tensor(float(value) if type(value) is int else value, at)
 
 
-@handles("{jax.numpy,numpy,torch,tensorflow}.{eye,identity}")
+@handles("{jax.numpy,numpy,torch,tensorflow,keras.ops}.{eye,identity}")
 def _eye(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     if name == "tensorflow.identity":
         return NotImplemented
+    low.is_size(*args[:1])
     pattern = [1.0] + [0.0] * (LANES - 2) + [1.0]
     return const([bool(p) for p in pattern] if _is_bool_dtype(kwargs.get("dtype")) else pattern, origin=low.origin(at))
 
@@ -80,10 +83,12 @@ def _is_integer_dtype(value: Value) -> bool:
     return text.startswith(("int", "uint", "long", "short"))
 
 
-@handles("{jax.numpy,numpy,torch}.arange", "tensorflow.range")
+@handles("{jax.numpy,numpy,torch,keras.ops}.arange", "tensorflow.range")
 def _arange(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     start = args[0] if len(args) > 1 else kwargs.get("start", 0)
     stop = args[1] if len(args) > 1 else args[0] if args else kwargs.get("end")
+    if isinstance(start, int) and len(args) < 3:
+        low.is_size(stop)
     if not isinstance(start, (int, float)):
         return low.opaque(low.text(at), kind="int")
     count = LANES
@@ -93,9 +98,10 @@ def _arange(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNod
     return low.stop(const(values, origin=low.origin(at)), at, "int" if isinstance(start, int) else "float")
 
 
-@handles("{jax.numpy,numpy,torch,tensorflow}.{linspace,logspace,geomspace}")
+@handles("{jax.numpy,numpy,torch,tensorflow,keras.ops}.{linspace,logspace,geomspace}")
 def _linspace(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     start, stop = argument(args, kwargs, 0, "start"), argument(args, kwargs, 1, "stop", "end")
+    low.is_size(argument(args, kwargs, 2, "num", "steps"))
     if name.endswith("linspace") and isinstance(start, (int, float)) and isinstance(stop, (int, float)):
         return const(np.linspace(start, stop, LANES).tolist(), origin=low.origin(at))
     return low.opaque(low.text(at), tuple(map(id, args)), differentiable=any(isinstance(a, Node) for a in args))

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import libcst as cst
+import numpy as np
 
 from wherelint.graph.node import LANES, ROLLED, Node, plain
 from wherelint.source import attributes, indexing
@@ -165,7 +166,7 @@ def is_mask(node: Node) -> bool:
         return True
     if node.op == "const":
         values = node.params["value"]
-        return bool(values.size > 1 and (values == 0).any() and (values != 0).any())
+        return bool((values == 0).any() and len(np.unique(values)) == 2)
     if node.op in ("identity", "stop", "gather", "zeros_like", "ones_like") and node.inputs:
         return node.op in ("identity", "stop", "gather") and is_mask(node.inputs[0])
     if node.op in ("multiply", "subtract") and len(node.inputs) == 2:

@@ -88,7 +88,7 @@ def _tensor_index(low: Lowering, tensor: Node, parts: list[Any], at: cst.CSTNode
     index = next((i for i in map(_sliced, parts) if i is not None), None)
     if index is not None:
         return low.node("gather", (tensor,), at, index=index)
-    return low.node("identity", (tensor,), at) if None in parts else tensor
+    return low.node("identity", (tensor,), at, spread=True) if None in parts else tensor
 
 
 def gathered(low: Lowering, tensor: Node, index: Value, at: cst.CSTNode) -> Node:

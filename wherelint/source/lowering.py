@@ -213,6 +213,16 @@ class Lowering:
         made.params["least"] = 1
         return made
 
+    @staticmethod
+    def is_size(*values: Value) -> None:
+        """Note that inputs count something, since they are used as lengths: integers, at least 1."""
+        for value in values:
+            if isinstance(value, (tuple, list)):
+                Lowering.is_size(*value)
+            elif isinstance(value, Node) and value.op == "leaf" and value.kind != "bool":
+                value.kind, value.differentiable = "int", False
+                value.params.setdefault("least", 1)
+
     def tensor(self, value: Value, at: cst.CSTNode) -> Node:
         """Any value as a node."""
         if isinstance(value, Node):

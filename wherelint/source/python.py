@@ -175,6 +175,7 @@ def _python_dict(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.C
 def _range(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     if args and all(isinstance(a, int) for a in args) and len(r := range(*args)) <= 64:
         return list(r)
+    low.is_size(*args[-1:] if len(args) < 3 else ())
     return low.opaque(low.text(at), tuple(map(id, args)), kind="int")
 
 
