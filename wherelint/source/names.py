@@ -21,6 +21,25 @@ _SAME = {
     "jax.tree": "jax.tree_util",
     "jax.interpreters.ad": "jax",
     "flax.linen.activation": "jax.nn",
+    # The frameworks' own files import each other under these names.
+    "jax._src.numpy": "jax.numpy",
+    **{f"jax._src.numpy.{part}": "jax.numpy" for part in ("lax_numpy", "ufuncs", "reductions", "array_creation")},
+    "jax._src.numpy.linalg": "jax.numpy.linalg",
+    "jax._src.numpy.vectorize.vectorize": "jax.numpy.vectorize",
+    "jax._src.lax": "jax.lax",
+    **{f"jax._src.lax.{part}": "jax.lax" for part in ("lax", "slicing", "control_flow", "convolution", "special")},
+    "jax._src.nn.functions": "jax.nn",
+    "jax._src.scipy": "jax.scipy",
+    "jax._src.random": "jax.random",
+    "jax._src.custom_derivatives": "jax",
+    "jax._src.api": "jax",
+    "tensorflow.python.ops.math_ops": "tensorflow.math",
+    "tensorflow.python.ops.array_ops": "tensorflow",
+    **{f"tensorflow.python.ops.{part}": "tensorflow.nn" for part in ("nn_ops", "nn", "nn_impl")},
+    "tensorflow.python.ops.linalg_ops": "tensorflow.linalg",
+    **{f"tensorflow.python.ops.{part}": "tensorflow" for part in ("clip_ops", "control_flow_ops", "cond")},
+    "tensorflow.python.ops.check_ops": "tensorflow.debugging",
+    "tensorflow.python.ops.custom_gradient": "tensorflow",
 }
 #: Names that these packages re-export from a framework.
 _REEXPORTS = {
@@ -31,10 +50,17 @@ _REEXPORTS = {
 }  # fmt: skip
 
 
+def _longest_first(table: Mapping[str, str]) -> list[tuple[str, str]]:
+    return sorted(table.items(), key=lambda item: -len(item[0]))
+
+
+_SAME_IN_ORDER = _longest_first(_SAME)
+
+
 def canonical(name: str, aliases: Mapping[str, str] | None = None) -> str:
     """The one spelling of a dotted name that the tables use."""
-    for table in (aliases or {}), _SAME:
-        for prefix, target in sorted(table.items(), key=lambda item: -len(item[0])):
+    for table in _longest_first(aliases or {}), _SAME_IN_ORDER:
+        for prefix, target in table:
             if name == prefix or name.startswith(prefix + "."):
                 name = target + name[len(prefix) :]
                 break
