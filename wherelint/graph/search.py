@@ -267,7 +267,7 @@ class Search:
         culprit, data = culprit_of(run, node, p)
         if culprit is None:
             return None
-        if culprit not in self.wanted and not self.guard.tests(culprit):
+        if culprit not in run.ieee.cotangents and not self.guard.tests(culprit):
             confidence = "low"  # arithmetic on settings, which nobody sets to what breaks it
         if confidence == "high" and not self.guard.means(run, culprit, p, data, self._fails):
             confidence = "low"

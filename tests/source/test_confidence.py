@@ -1,0 +1,304 @@
+"""What is certain, what is doubtful and what is silent: for each mechanism the program that it must not mistake."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from wherelint.source import DetectOptions, detect
+
+_HEADER = "import jax\nimport jax.numpy as jnp\nimport tensorflow as tf\nimport torch\nfrom jax import lax\n\n"
+
+#: Why, a program, and what is said of it: "high", "low", or "" for nothing.
+PROGRAMS = {
+    # Nobody differentiates it.
+    "a helper whose caller stops the gradient": ("", """
+        def _step(d):
+            return jnp.where(d > 0, 1.0 / d, 1.0)
+        def init(d):
+            return lax.stop_gradient(_step(d))
+    """),
+    "a helper that one caller differentiates": ("high", """
+        def _step(d):
+            return jnp.where(d > 0, 1.0 / d, 1.0)
+        def init(d):
+            return lax.stop_gradient(_step(d))
+        def scale(d):
+            return _step(d) * d
+    """),
+    "a helper of a helper that is shielded": ("", """
+        def _inverse(d):
+            return jnp.where(d > 0, 1.0 / d, 1.0)
+        def _step(d):
+            return 2.0 * _inverse(d)
+        def init(d):
+            return lax.stop_gradient(_step(d))
+    """),
+    "a helper of a rule of its own": ("", """
+        def _value(x):
+            return jnp.where(x > 0, jnp.sqrt(x), 0.0)
+        @jax.custom_vjp
+        def root(x):
+            return _value(x)
+        def fwd(x):
+            return _value(x), x
+        def bwd(x, g):
+            return (g,)
+        root.defvjp(fwd, bwd)
+    """),
+    "a decorator in the image of custom_gradient": ("", """
+        from pack import grads
+        def _bwd(x, g):
+            return tf.where(x > 0, g / tf.sqrt(x), 0.0)
+        @grads.custom_gradient(vjp_bwd=_bwd)
+        def root(x):
+            return tf.where(x > 0, tf.sqrt(x), 0.0)
+    """),
+    "an optimizer writes its variables": ("", """
+        class Adam(tf.keras.optimizers.Optimizer):
+            def _update(self, gradient, v):
+                v.assign_sub(tf.where(gradient > 0, tf.sqrt(gradient), 0.0))
+    """),
+    "a variable takes the number": ("", """
+        def update(v, gradient):
+            v.assign(tf.where(gradient > 0, tf.sqrt(gradient), 0.0))
+    """),
+    "a metric": ("", """
+        class Ratio(tf.keras.metrics.Metric):
+            def result(self):
+                return tf.where(self.n > 0, self.total / self.n, 0.0)
+    """),
+    "a loss of the same form": ("high", """
+        class Ratio(tf.keras.losses.Loss):
+            def call(self, total, n):
+                return tf.where(n > 0, total / n, 0.0)
+    """),
+    # Facts.
+    "an assertion of the framework": ("", """
+        def f(x):
+            tf.debugging.assert_positive(x)
+            return tf.where(x > 1, tf.math.log(x), 0.0)
+    """),
+    "integers by dtype": ("", """
+        def f(xs):
+            n = torch.zeros(3, dtype=torch.int)
+            for x in xs:
+                n[x] += 1
+            return torch.where(n > 0, n / n, 0.0)
+    """),
+    "a size": ("", """
+        def f(x, n):
+            grid = jnp.arange(n)
+            return jnp.where(n > 1, x / n, grid * x)
+    """),
+    "a parameter of a class of the file": ("", """
+        class Rotation:
+            def log(self):
+                return self.angle
+        def f(r: Rotation, x):
+            return jnp.where(x > 0, r.log(), 0.0)
+    """),
+    "the constructor of a base class": ("", """
+        class Base:
+            def __init__(self, count: int):
+                self.count = count
+        class Search(Base):
+            def __init__(self, count: int):
+                super().__init__(count)
+            def weights(self):
+                w = 1.0 / (jnp.arange(3) - self.count)
+                return jnp.where(w > 0, w, 0.0)
+    """),
+    "isinstance of what is known": ("", """
+        def constants(values, like):
+            if isinstance(values, float):
+                return torch.full_like(like, values)
+            return tuple(torch.full_like(like, v) for v in values)
+        def div(a, b):
+            zero, one = constants((0.0, 1.0), a)
+            bad = b == zero
+            return torch.where(bad, one, a / torch.where(bad, one, b))
+    """),
+    "entries of a dictionary are apart": ("", """
+        def f(x, config):
+            return jnp.where(x > config["low"], x / (config["low"] - config["high"] + 100.0), 0.0)
+    """),
+    "the arguments that every caller gives": ("low", """
+        def _log(x):
+            return jnp.where(x > 1, jnp.log(x), 0.0)
+        def f(x):
+            return _log(jnp.exp(jnp.tanh(x)))
+    """),
+    "the arguments that one caller gives": ("high", """
+        def _log(x):
+            return jnp.where(x > 1, jnp.log(x), 0.0)
+        def f(x):
+            return _log(jnp.exp(jnp.tanh(x)))
+        def g(x):
+            return _log(x)
+    """),
+    # Arrays.
+    "the knots of a spline": ("", """
+        def f(x, sizes):
+            inner = jnp.cumsum(0.1 + 0.6 * jax.nn.softmax(sizes)[:-1])
+            knots = jnp.concatenate([jnp.zeros(1), inner, jnp.full((1,), 1.1)])
+            widths = knots[1:] - knots[:-1]
+            return jnp.where(sizes[:-1] > 0, x / widths, 0.0)
+    """),
+    "sums over elements that share an index": ("", """
+        def f(x, index):
+            n = jax.ops.segment_sum(jnp.ones_like(x), index, 4)
+            total = jax.ops.segment_sum(x, index, 4)
+            return jnp.where(n > 0, total / n, 0.0)
+    """),
+    "an element of a sum along the other axis": ("", """
+        def f(x, a, b):
+            pair = jnp.sum((x > 0)[:, None] * jnp.stack([a, jax.nn.sigmoid(b)], axis=1), axis=0)
+            return jnp.where(x > 0, x / (1.0 + pair[1]), 0.0)
+    """),
+    "an index that was searched for": ("low", """
+        def f(x, knots):
+            k = jnp.searchsorted(knots, x)
+            return jnp.where(x > 0, x / (knots[k] - knots[k - 1]), 0.0)
+    """),
+    "elements of an empty choice": ("", """
+        def f(x, mask):
+            out = x.clone()
+            out[mask] = torch.softmax(x[mask], 0)
+            return out
+    """),
+    # What a condition is about.
+    "two limits that happen to meet": ("low", """
+        def f(x, a, b):
+            return jnp.where(x < a, (x - a) / (b - a), 0.0)
+    """),
+    "two inputs that the condition compares": ("high", """
+        def f(x, a, b):
+            return jnp.where(a != b, x / (b - a), 0.0)
+    """),
+    "two inputs that are tested one by one": ("high", """
+        def f(x, p):
+            return jnp.where((x == 0) & (p == 0), 1.0, x ** p)
+    """),
+    "a draw decides": ("low", """
+        def f(x, key):
+            accept = jax.random.uniform(key) < x
+            return jnp.where(accept, jnp.sqrt(x), 0.0)
+    """),
+    "an ordering that a nan falls through": ("low", """
+        def f(x):
+            y = jnp.arccosh(x) + 1.0
+            return jnp.where(y > 0, y, 0.0)
+    """),
+    "a test for nan": ("high", """
+        def f(x):
+            y = jnp.arccosh(x) + 1.0
+            return jnp.where(jnp.isnan(y), 0.0, y)
+    """),
+    "a range of probabilities": ("low", """
+        def f(x):
+            return jnp.minimum(jnp.exp(x), 1.0)
+    """),
+    "a bound that guards": ("high", """
+        def f(x):
+            return jnp.maximum(jnp.linalg.norm(x), 1e-6)
+    """),
+    "a bound that is a radius": ("low", """
+        def f(x, radius):
+            return jnp.maximum(jnp.linalg.norm(x), radius)
+    """),
+    "an activation": ("low", """
+        def f(x):
+            return jax.nn.relu(jnp.log(x))
+    """),
+    "an element that is overwritten by its place": ("low", """
+        def f(x):
+            y = torch.sqrt(x)
+            z = y + 0.0
+            z[0] = 1.0
+            return z
+    """),
+    "a ramp is no mask": ("", """
+        def f(x):
+            return jnp.linspace(0.0, 1.0, 5) * jnp.sqrt(x)
+    """),
+    "a number on the diagonal": ("", """
+        def f(s):
+            return (1.0 / s)[..., None, None] * jnp.eye(3)
+    """),
+    "arithmetic on settings": ("low", """
+        class Head(torch.nn.Module):
+            def __init__(self, width):
+                self.scale = float(1.0 / width)
+            def forward(self, x):
+                return torch.clamp(x * self.scale, -5.0, 5.0)
+    """),
+    # Aiming.
+    "a singular point between telling values": ("high", """
+        def f(r):
+            return torch.acos(torch.clamp((r.sum() - 1.0) / 2.0, -1.0, 1.0))
+    """),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("why", PROGRAMS)
+def test_what_is_said(why: str) -> None:
+    wanted, text = PROGRAMS[why]
+    found, problems = detect(_HEADER + textwrap.dedent(text), "f.py", DetectOptions())
+    assert problems == []
+    said = {f.confidence for f in found}
+    assert said == ({wanted} if wanted else set()), [(f.code, f.op, f.location.row, f.witness) for f in found]
+
+
+def package(tmp_path: Path, files: dict[str, str]) -> Path:
+    for name, text in {"__init__.py": "", **files}.items():
+        (tmp_path / "pack").mkdir(exist_ok=True)
+        (tmp_path / "pack" / name).write_text(_HEADER + textwrap.dedent(text))
+    return tmp_path / "pack"
+
+
+HELPER = "def _mean(total, n):\n    return torch.where(n > 0, total / n, 0.0)\n"
+
+
+@pytest.mark.parametrize(
+    ("caller", "wanted"),
+    [
+        ("def f(total):\n    return _mean(total.exp(), torch.ones(3))", {"low"}),
+        ("def f(total, n):\n    return _mean(total, n)", {"high"}),
+        ("def f(total, n):\n    return _mean(total, n).detach()", set()),
+        ("f = [_mean]", {"high"}),
+    ],
+    ids=["gives ones", "gives anything", "detaches", "hands it on"],
+)
+def test_callers_in_other_files_of_the_package_count(tmp_path: Path, caller: str, wanted: set[str]) -> None:
+    home = package(tmp_path, {"helper.py": HELPER, "main.py": f"from pack.helper import _mean\n{caller}\n"})
+    path = home / "helper.py"
+    found, _ = detect(path.read_text(), str(path), DetectOptions())
+    assert {f.confidence for f in found} == wanted
+
+
+def test_a_class_whose_docstring_is_assigned_is_still_the_class() -> None:
+    text = """
+        class Step:
+            def scale(self, x):
+                return jnp.where(x > 0, jnp.sqrt(x), 0.0)
+        Step.scale.__doc__ = "The scale."
+    """
+    found, _ = detect(_HEADER + textwrap.dedent(text), "f.py", DetectOptions())
+    assert [f.code for f in found] == ["WL101"]
+
+
+@pytest.mark.parametrize(
+    "imports",
+    [
+        "from jax._src import numpy as jnp",
+        "from jax._src.numpy import lax_numpy as jnp",
+        "from tensorflow.python.ops import array_ops, math_ops",
+    ],
+)
+def test_the_frameworks_own_spelling(imports: str) -> None:
+    where, sqrt = ("array_ops.where", "math_ops.sqrt") if "math_ops" in imports else ("jnp.where", "jnp.sqrt")
+    found, _ = detect(f"{imports}\ndef f(x):\n    return {where}(x > 0, {sqrt}(x), 0.0)\n", "f.py", DetectOptions())
+    assert [f.code for f in found] == ["WL101"]
