@@ -205,7 +205,7 @@ class Guard:
         ``where(x < a, 1 / (b - a), 0)`` is no guard against ``a == b``; ``where(x != y, 1 / (x - y), 0)`` is.
         """
         condition = self.condition
-        if culprit.op in _QUOTIENTS and self._between_elements(plain(culprit.inputs[1])):
+        if self._out_of_order(run, culprit, p):
             return True
         read = self._leaves(culprit)
         moved = {n for n in read if not np.array_equal(run.inputs[n][row(run.inputs[n], p)], run.base[n])}
@@ -221,12 +221,18 @@ class Guard:
         one_by_one = frozenset[Node]().union(*(t for t in tests if t <= meeting))
         return not (meeting <= one_by_one or any(meeting <= t for t in tests))
 
-    def _between_elements(self, divisor: Node) -> bool:
-        """Whether a divisor is the distance of two elements of an array, ``x[1:] - x[:-1]``, that no test reads."""
-        return (
-            divisor.op == "subtract"
-            and all(plain(i).op in ("gather", "lane") for i in divisor.inputs)
-            and not any(divisor in self._below(c) for c in self.condition)
+    def _out_of_order(self, run: Run, culprit: Node, p: int) -> bool:
+        """Whether neighbours of an array, ``x[1:] - x[:-1]``, are equal or falling, and no test asks for that.
+
+        Knots, bins and times ascend; that they do is rarely written down.
+        """
+        tested = frozenset[Node]().union(*map(self._below, self.condition))
+        return any(
+            n.op == "subtract"
+            and all(plain(i).op in ("gather", "lane") for i in n.inputs)
+            and self._leaves(n.inputs[0]) & self._leaves(n.inputs[1])
+            and not (at(run.values[n], p) > 0).all()
+            for n in self._below(culprit) - tested
         )
 
     @staticmethod

@@ -59,8 +59,8 @@ class Pool:
         if leaf.kind == "bool":
             return (0.0, 1.0)
         if leaf.kind == "int":
-            least = leaf.params.get("least")
-            return self._integers if least is None else tuple(v for v in self._integers if v >= least)
+            least, most = leaf.params.get("least", -np.inf), leaf.params.get("most", np.inf)
+            return tuple(v for v in self._integers if least <= v <= most) or (least,)
         return (*self._floats, float("nan"), float("inf"), float("-inf")) if leaf in self._missing else self._floats
 
 
@@ -103,7 +103,8 @@ def bases(
             if preferred is not None:
                 column[:] = preferred
         elif leaf.kind == "int":
-            column = rng.integers(1, 5, (count, 1)).astype(np.float32).repeat(LANES, axis=1)
+            low, high = leaf.params.get("least", 1), leaf.params.get("most", 4)
+            column = rng.integers(low, high + 1, (count, 1)).astype(np.float32).repeat(LANES, axis=1)
         else:
             spread = np.array(ranges, np.float32)
             column = (spread[:, :1] + (spread[:, 1:] - spread[:, :1]) * rng.random((count, LANES))).astype(np.float32)

@@ -74,6 +74,26 @@ def _rearranged(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CS
     return low.node("identity", (value,), at) if isinstance(value, Node) else NotImplemented
 
 
+@handles("{jax.numpy,torch}.diff")
+def _diff(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    if not args or not isinstance(args[0], Node):
+        return NotImplemented
+    lanes = range(LANES - 1)
+    ends = (
+        low.node("gather", (args[0],), at, index=tuple(lanes[i % len(lanes)] + k for i in range(LANES))) for k in (1, 0)
+    )
+    return low.node("subtract", tuple(ends), at, framework=framework(name))
+
+
+@handles("equinox.error_if", "equinox.internal.error_if")
+def _error_if(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    if len(args) < 2:
+        return NotImplemented
+    failing = low.condition(args[1], at)
+    hold(low, low.negation(failing, at))
+    return args[0]
+
+
 @handles("jax.numpy.pad", "torch.nn.functional.pad", "tensorflow.pad")
 def _pad(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     mode = argument(args, kwargs, 2, "mode")

@@ -89,6 +89,8 @@ def _arange(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNod
     stop = args[1] if len(args) > 1 else args[0] if args else kwargs.get("end")
     if isinstance(start, int) and len(args) < 3:
         low.is_size(stop)
+        if start == 0 and isinstance(stop, Node) and stop.op == "leaf":
+            stop.params["least"] = stop.params["most"] = LANES  # as many as the model has elements
     if not isinstance(start, (int, float)):
         return low.opaque(low.text(at), kind="int")
     count = LANES
@@ -104,6 +106,9 @@ def _linspace(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTN
     low.is_size(argument(args, kwargs, 2, "num", "steps"))
     if name.endswith("linspace") and isinstance(start, (int, float)) and isinstance(stop, (int, float)):
         return const(np.linspace(start, stop, LANES).tolist(), origin=low.origin(at))
+    if name.endswith("linspace") and all(isinstance(end, (int, float, Node)) for end in (start, stop)):
+        steps = const(np.linspace(0, 1, LANES).tolist(), origin=low.origin(at))
+        return low.node("add", (start, low.node("multiply", (low.node("subtract", (stop, start), at), steps), at)), at)
     return low.opaque(low.text(at), tuple(map(id, args)), differentiable=any(isinstance(a, Node) for a in args))
 
 

@@ -149,6 +149,9 @@ def power(low: Lowering, a: Value, b: Value, at: cst.CSTNode, framework: str | N
     if exact is not None:
         whole = float(exact).is_integer() and isinstance(b, int)
         return low.node("integer_power" if whole else "power_static", (a, b), at, framework=framework)
+    jax = framework == "jax" or (framework is None and low.frameworks[:1] == ["jax"])
+    if isinstance(b, Node) and b.kind == "int" and jax:  # it differentiates an integer exponent as one
+        return low.node("integer_power", (a, b), at, framework=framework)
     return low.node("power", (a, b), at, framework=framework)
 
 

@@ -63,6 +63,9 @@ class Frame:
     receiver: Value = None
 
 
+#: Operations whose result is an integer only if their operands are.
+_OF_THE_SAME_DTYPE = frozenset({"max", "min", "maximum", "minimum", "identity", "lane", "gather", "pick"})
+
 Expression = Callable[["Lowering", Any], Value]
 Statement = Callable[["Lowering", Any], bool]
 EXPRESSIONS: dict[type, Expression] = {}
@@ -222,6 +225,8 @@ class Lowering:
             elif isinstance(value, Node) and value.op == "leaf" and value.kind != "bool":
                 value.kind, value.differentiable = "int", False
                 value.params.setdefault("least", 1)
+            elif isinstance(value, Node) and value.op in _OF_THE_SAME_DTYPE:
+                Lowering.is_size(*value.inputs)
 
     def tensor(self, value: Value, at: cst.CSTNode) -> Node:
         """Any value as a node."""

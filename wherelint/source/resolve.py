@@ -237,8 +237,10 @@ def self_of(low: Lowering, cls: Class) -> Instance:
     """The receiver that stands for any object of a class: attributes as its constructor leaves them."""
     if cls.instance is None:
         from wherelint.source.calls import construct
+        from wherelint.source.constraints import constrain
 
         cls.instance = Instance(cls, "self")
         construct(low, cls.instance, (), {}, cls.definition)
+        constrain(low, cls.instance)
         cls.instance.initial = dict(cls.instance.attributes)
     return cls.instance
