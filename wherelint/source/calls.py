@@ -11,6 +11,7 @@ import libcst as cst
 from wherelint.graph.node import Node
 from wherelint.ops import lookup
 from wherelint.source import attributes
+from wherelint.source.constraints import constrain
 from wherelint.source.lowering import MAX_DEPTH, Frame, Lowering
 from wherelint.source.module import GiveUp
 from wherelint.source.resolve import global_value, member
@@ -89,6 +90,8 @@ def invoke(low: Lowering, function: Value, args: Args, kwargs: Kwargs, at: cst.C
     if isinstance(function, Class):
         made = Instance(function, low.text(at))
         construct(low, made, args, kwargs, at)
+        constrain(low, made)
+        low.facts += made.facts
         return made
     if isinstance(function, Instance):
         for name in ("__call__", "forward", "call"):

@@ -64,7 +64,7 @@ class Frame:
 
 
 #: Operations whose result is an integer only if their operands are.
-_OF_THE_SAME_DTYPE = frozenset({"max", "min", "maximum", "minimum", "identity", "lane", "gather", "pick"})
+_OF_THE_SAME_DTYPE = frozenset({"max", "min", "maximum", "minimum", "identity", "lane", "gather", "pick", "cond"})
 
 Expression = Callable[["Lowering", Any], Value]
 Statement = Callable[["Lowering", Any], bool]

@@ -8,6 +8,7 @@ from typing import Any
 
 import libcst as cst
 
+from wherelint.source.constraints import constrain
 from wherelint.source.lowering import Frame, Lowering
 from wherelint.source.module import GiveUp, Module
 from wherelint.source.names import framework_of
@@ -237,7 +238,6 @@ def self_of(low: Lowering, cls: Class) -> Instance:
     """The receiver that stands for any object of a class: attributes as its constructor leaves them."""
     if cls.instance is None:
         from wherelint.source.calls import construct
-        from wherelint.source.constraints import constrain
 
         cls.instance = Instance(cls, "self")
         construct(low, cls.instance, (), {}, cls.definition)
