@@ -232,4 +232,8 @@ def _first_lane(column: Array, leaf: Node, value: float) -> Array:
 
 
 def _assemble(base: Inputs, rows: list[dict[Node, Array]]) -> Inputs:
-    return {leaf: np.concatenate([row.get(leaf, column) for row in rows]) for leaf, column in base.items()}
+    batch = {leaf: np.repeat(column, len(rows), axis=0) for leaf, column in base.items()}
+    for i, moves in enumerate(rows):
+        for leaf, value in moves.items():
+            batch[leaf][i] = value[0]
+    return batch

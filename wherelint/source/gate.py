@@ -30,7 +30,7 @@ _SINGULAR = frozenset(
 def roots(module: Module, *, everything: bool = False) -> list[tuple[str, ...]]:
     """Qualified names of the functions and methods worth lowering, in file order (``everything``: of all of them)."""
     found: list[tuple[str, ...]] = []
-    combining = _combining(module)
+    combining = set() if everything else _combining(module)
     for statement, _ in module.blocks:
         if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
             if everything or statement.name in combining or interesting(statement, module):
@@ -83,7 +83,12 @@ def _combining(module: Module) -> set[str]:
 
 def referring(module: Module, name: str) -> list[tuple[str, ...]]:
     """Functions and methods of the file that mention a name."""
-    found: list[tuple[str, ...]] = []
+    return [qualified for qualified in module.mentions.get(name, ()) if qualified[-1] != name]
+
+
+def mentions(module: Module) -> dict[str, list[tuple[str, ...]]]:
+    """For every name in the file, seen through renaming imports, the functions and methods that mention it."""
+    found: dict[str, list[tuple[str, ...]]] = {}
     for qualified in roots(module, everything=True):
         statement: ast.AST = module.definitions[qualified[0]].statement
         if len(qualified) > 1 and isinstance(statement, ast.ClassDef):
@@ -92,11 +97,8 @@ def referring(module: Module, name: str) -> list[tuple[str, ...]]:
                 for i in statement.body
                 if isinstance(i, ast.FunctionDef | ast.AsyncFunctionDef) and i.name == qualified[1]
             )
-        own = qualified[-1] == name
-        if not own and any(
-            _last(n, module) == name for n in ast.walk(statement) if isinstance(n, ast.Attribute | ast.Name)
-        ):
-            found.append(qualified)
+        for name in {_last(n, module) for n in ast.walk(statement) if isinstance(n, ast.Attribute | ast.Name)}:
+            found.setdefault(name, []).append(qualified)
     return found
 
 

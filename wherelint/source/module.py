@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from wherelint.finding import Location
@@ -147,6 +148,13 @@ class Module:
             self.blocks.append((statement, block))
             for name in _bound_names(statement):
                 self.definitions[name] = Definition(statement, block)
+
+    @cached_property
+    def mentions(self) -> dict[str, list[tuple[str, ...]]]:
+        """For every name in the file, the functions and methods that mention it."""
+        from wherelint.source import gate
+
+        return gate.mentions(self)
 
     def resolve(self, names: Mapping[str, str]) -> dict[str, str]:
         """Import targets in their canonical spelling."""

@@ -1,0 +1,53 @@
+"""The figures of the README are computed as they are said to be."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+LABELS = Path(__file__).parent / "labels"
+sys.path.insert(0, str(LABELS))
+
+from score import figures, flags  # noqa: E402  (a script beside its data)
+
+SCORES = ("unsafe-guard", "unsafe-incidental", "safe", "either")
+
+
+def label(score: str, row: int) -> dict[str, object]:
+    return {"path": "a.py", "lines": [row, row + 1], "score": score}
+
+
+def test_the_figures_are_what_they_are_called() -> None:
+    labels = [label("unsafe-guard", 10), label("unsafe-guard", 20), label("unsafe-incidental", 30), label("safe", 40)]
+    labels += [label("safe", 50), label("either", 60)]
+    found = {("a.py", 10): "high", ("a.py", 30): "low", ("a.py", 40): "low", ("a.py", 60): "high"}
+    wanted = {
+        "labels": 6,
+        "precision": 1.0,
+        "guard recall": 0.5,
+        "wide recall": 0.667,
+        "precision of low confidence": 0.5,
+    }
+    assert figures(labels, found) == wanted
+    assert figures(labels, {**found, ("a.py", 50): "high"})["precision"] == 0.5
+
+
+def test_a_statement_is_flagged_by_the_selection_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(LABELS.parent.parent))
+    text = "import jax.numpy as jnp\n\n\ndef f(x):\n    return jnp.where(\n        x > 0, jnp.sqrt(x), 0.0)\n"
+    (tmp_path / "a.py").write_text(text)
+    assert flags([label("unsafe-guard", 5), label("safe", 1)], tmp_path) == {("a.py", 5): "high"}
+
+
+@pytest.mark.parametrize("name", ["given", "own"])
+def test_labels_are_complete(name: str) -> None:
+    for line in (LABELS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines():
+        entry = json.loads(line)
+        first, last = entry["lines"]
+        assert entry["score"] in SCORES
+        assert 0 < first <= last
+        assert entry["path"].endswith(".py")
+        assert entry["why"]
