@@ -107,9 +107,8 @@ def main() -> None:
         for label in labels if options.misses else []:
             level = found.get((label["path"], label["lines"][0]))
             if (level == "high") == (label["score"] == "safe") and label["score"] != "either":
-                print(
-                    f"  {label['id']} {label['score']}, said {level}: {label['path']}:{label['lines'][0]} {label['why']}"
-                )
+                place = f"{label['path']}:{label['lines'][0]}"
+                print(f"  {label['id']} {label['score']}, said {level}: {place} {label['why']}")
 
 
 if __name__ == "__main__":
