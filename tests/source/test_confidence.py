@@ -240,6 +240,18 @@ PROGRAMS = {
         def f(r):
             return torch.acos(torch.clamp((r.sum() - 1.0) / 2.0, -1.0, 1.0))
     """),
+    # What the operands are.
+    "the frequencies of a transform": ("", """
+        def envelope(a, n):
+            f = jnp.fft.rfftfreq(n)
+            return jnp.where(f >= 0, a * jnp.sqrt(f + a**2 + 1e-3), 0.0)
+    """),
+    "the classes are 0 or 1": ("", """
+        def weight(x, labels):
+            classes = torch.nn.functional.one_hot(labels, 3).float()
+            q = classes * torch.sigmoid(x) + (1 - classes)
+            return torch.where(q > 2, torch.log(2 - q), 0.0)
+    """),
 }  # fmt: skip
 
 
@@ -250,6 +262,16 @@ def test_what_is_said(why: str) -> None:
     assert problems == []
     said = {f.confidence for f in found}
     assert said == ({wanted} if wanted else set()), [(f.code, f.op, f.location.row, f.witness) for f in found]
+
+
+def test_softmax_is_not_blamed_for_what_a_later_operation_broke() -> None:
+    text = """
+        def focal(x):
+            p = torch.softmax(x, -1)
+            return torch.where(p < 0.5, 1.0, torch.sqrt(p - 0.5)).sum()
+    """
+    found, _ = detect(_HEADER + textwrap.dedent(text), "f.py", DetectOptions())
+    assert [f.op for f in found] == ["sqrt"]
 
 
 def package(tmp_path: Path, files: dict[str, str]) -> Path:

@@ -54,7 +54,10 @@ def backward(
                     part = np.where(gone, part.dtype.type(0), part)
                 bad = ~np.isfinite(part)
                 if bad.any():
-                    fresh = bad & np.isfinite(ct)
+                    sound = np.isfinite(ct)
+                    if node.op in OPERATIONS and OPERATIONS[node.op].mixes:  # what one element breaks, all receive
+                        sound = sound.all(axis=1, keepdims=True)
+                    fresh = bad & sound
                     broke = fresh if broke is None else _merge_bad(broke, fresh)
                 part, gone = _sum_to(part, gone, values[operand].shape)
                 if operand in pending:

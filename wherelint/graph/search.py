@@ -262,7 +262,7 @@ class Search:
             select = clip
         else:
             select = self.root
-            if not root_drops(run, self.root, node, p):
+            if select.selection is None or not root_drops(run, select, node, p):
                 return None
         culprit, data = culprit_of(run, node, p)
         if culprit is None:

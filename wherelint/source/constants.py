@@ -112,6 +112,21 @@ def _linspace(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTN
     return low.opaque(low.text(at), tuple(map(id, args)), differentiable=any(isinstance(a, Node) for a in args))
 
 
+@handles("{jax.numpy,numpy,torch}.fft.{fftfreq,rfftfreq}", "scipy.fft.{fftfreq,rfftfreq}")
+def _frequencies(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    low.is_size(argument(args, kwargs, 0, "n"))
+    half = LANES // 2
+    turns = np.linspace(0, 0.5, LANES) if "rfft" in name else (np.arange(LANES) + half) % LANES / LANES - 0.5
+    spacing = argument(args, kwargs, 1, "d")
+    return low.node("divide", (const(turns.tolist()), 1.0 if spacing is None else spacing), at)
+
+
+@handles("jax.nn.one_hot", "torch.nn.functional.one_hot", "tensorflow.one_hot", "keras.ops.one_hot")
+def _one_hot(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    values = {"on_value", "off_value"} & set(kwargs)
+    return NotImplemented if values else low.opaque(low.text(at), tuple(map(id, args)), kind="bool")
+
+
 @handles("{jax.numpy,numpy,torch}.{finfo,iinfo}")
 def _finfo(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     return Dotted(f"{name}()")
