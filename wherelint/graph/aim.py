@@ -17,7 +17,7 @@ from wherelint.graph.run import row
 from wherelint.ops import OPERATIONS
 
 #: Steps of one zoom, and how many zooms reach float32's resolution.
-_STEPS, _ZOOMS = 16, 7
+_STEPS, _ZOOMS = 128, 4
 _MOST_OPERATIONS = 6
 _MOST_PATHS = 2
 

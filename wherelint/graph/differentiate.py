@@ -54,10 +54,7 @@ def backward(
                     part = np.where(gone, part.dtype.type(0), part)
                 bad = ~np.isfinite(part)
                 if bad.any():
-                    sound = np.isfinite(ct)
-                    if node.op in OPERATIONS and OPERATIONS[node.op].mixes:  # what one element breaks, all receive
-                        sound = sound.all(axis=1, keepdims=True)
-                    fresh = bad & sound
+                    fresh = bad & _sound(node, ct)
                     broke = fresh if broke is None else _merge_bad(broke, fresh)
                 part, gone = _sum_to(part, gone, values[operand].shape)
                 if operand in pending:
@@ -186,6 +183,13 @@ def _scatter_kept(mask: Array, ct: Array, dead: Dead, symbolic: bool) -> tuple[i
     full = np.zeros_like(ct)
     np.add.at(full, (np.arange(rows)[:, None], index), ct)
     return (1, full, np.broadcast_to(~mask, full.shape) if symbolic else None)
+
+
+def _sound(node: Node, ct: Array) -> Array:
+    """The elements whose own cotangent is finite; where a node mixes elements, what one of them breaks all receive."""
+    finite = np.asarray(np.isfinite(ct))
+    mixes = node.op in OPERATIONS and OPERATIONS[node.op].mixes
+    return np.asarray(finite.all(axis=1, keepdims=True)) if mixes else finite
 
 
 def _either(a: Dead, b: Dead) -> Dead:

@@ -208,7 +208,7 @@ class Guard:
         if self._out_of_order(run, culprit, p):
             return True
         read = self._leaves(culprit)
-        moved = {n for n in read if not np.array_equal(run.inputs[n][row(run.inputs[n], p)], run.base[n])}
+        moved = {n for n in read if not np.array_equal(run.inputs[n][row(run.inputs[n], p)], run.base(p)[n])}
         # An input that was moved onto the value of another meets it, though only one of them moved.
         meeting = moved | {n for n in read for m in moved if self._meets(run, m, n, p)}
         if len(meeting) < 2:
@@ -239,7 +239,7 @@ class Guard:
     def _meets(run: Run, moved: Node, other: Node, p: int) -> bool:
         if moved.kind != "float" or other.kind != "float":
             return False
-        here, there, before = (at(run.inputs[moved], p), at(run.inputs[other], p), run.base[moved][0])
+        here, there, before = (at(run.inputs[moved], p), at(run.inputs[other], p), run.base(p)[moved][0])
         return bool(((here == there) & (here != before)).any())
 
     def _margin(self, run: Run, culprit: Node, p: int, fails: Callable[[Inputs], bool]) -> bool:

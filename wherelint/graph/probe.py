@@ -7,7 +7,9 @@ Everything is deterministic: the same program is asked the same questions in eve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import combinations, product
+from typing import Any
 
 import numpy as np
 
@@ -149,91 +151,79 @@ def _wander(batch: Inputs, facts: Sequence[Node], pool: Pool, rng: np.random.Gen
     return wide
 
 
+#: One probe: which elements of which leaves are moved away from the base, and to what.
+Moves = list[tuple[Node, slice, Any]]
+_ALL = slice(None)
+
+
 def departures(base: Inputs, movable: Sequence[Node], pool: Pool, *, thorough: bool, joint: int) -> Inputs:
     """A batch of probes that move some of ``movable`` away from ``base``; the base itself is the first probe.
 
     Random departures move at most ``joint`` leaves at once.
     """
-    rows: list[dict[Node, Array]] = [{}]
-    if not thorough:
-        rows += _single_moves(base, movable, pool)
-        return _assemble(base, rows)
-    rows += _single_moves(base, movable, pool)
+    moves = [*_common_moves(base, movable, pool), *_random_moves(movable, pool, joint)] if thorough else []
+    singles = {leaf: np.array(pool.values(leaf)) for leaf in movable}
+    first = 1 + 2 * sum(len(values) for values in singles.values())
+    batch = {leaf: np.repeat(column, first + len(moves), axis=0) for leaf, column in base.items()}
+    place = 1
+    for leaf, values in singles.items():  # every telling value, once at all elements and once at the first
+        end = place + 2 * len(values)
+        batch[leaf][place:end:2] = values[:, None]
+        batch[leaf][place + 1 : end : 2, _first(leaf)] = values[:, None]
+        place = end
+    for i, together in enumerate(moves, first):
+        for leaf, elements, value in together:
+            batch[leaf][i, elements] = value
+    return batch
+
+
+def _common_moves(base: Inputs, movable: Sequence[Node], pool: Pool) -> Iterator[Moves]:
+    """Constant arrays, unit vectors, all leaves at once, pairs of leaves, equal and opposite arrays."""
     floats = [leaf for leaf in movable if leaf.kind == "float"]
-    rows += [{leaf: np.repeat(base[leaf][:, :1], LANES, axis=1)} for leaf in floats]  # one constant array
-    rows += [{leaf: np.eye(1, LANES, k, np.float32)} for leaf in floats for k in (0, LANES - 1)]  # a unit quaternion
-    if len(movable) > 1:
-        rows.append({leaf: np.repeat(base[leaf][:, :1], LANES, axis=1) for leaf in floats})
-        for value in _SIMPLE[:6]:
-            rows.append(
-                {leaf: _full(leaf, value) for leaf in movable if leaf.kind != "int" or value in pool.values(leaf)}
-            )
-        rows += _pair_moves(base, movable[:_MOST_PAIRED], pool)
-        for a in floats[:4]:  # two equal arrays, two opposite arrays
-            for b in floats[:4]:
-                if a is not b:
-                    rows.append({a: base[b]})
-            rows.append({b: base[a] for b in floats if b is not a})
-    if len(movable) > 1:
-        rng = np.random.default_rng(len(movable))
-        for _ in range(_RANDOM_DEPARTURES):
-            row: dict[Node, Array] = {}
-            extreme = False
-            for i in rng.permutation(len(movable))[:joint].tolist():
-                leaf = movable[i]
-                if rng.random() < 0.7:
-                    values = pool.values(leaf)
-                    value = values[int(rng.integers(0, len(values)))]
-                    if abs(value) > _EXTREME:  # two extreme values at once are nobody's input
-                        if extreme:
-                            continue
-                        extreme = True
-                    row[leaf] = _full(leaf, value) if rng.random() < 0.7 else _first_lane(base[leaf], leaf, value)
-            rows.append(row)
-    return _assemble(base, rows)
+    flat: Moves = [(leaf, _ALL, base[leaf][0, 0]) for leaf in floats]
+    yield from ([move] for move in flat)
+    yield from ([(leaf, _ALL, np.eye(1, LANES, k)[0])] for leaf in floats for k in (0, LANES - 1))  # a unit quaternion
+    if len(movable) < 2:
+        return
+    yield flat
+    for value in _SIMPLE[:6]:
+        yield [(leaf, _ALL, value) for leaf in movable if leaf.kind != "int" or value in pool.values(leaf)]
+    paired = movable[:_MOST_PAIRED]
+    telling = {n: _PAIRED if n.kind != "int" else [v for v in _PAIRED if v in pool.values(n)] for n in paired}
+    for a, b in combinations(paired, 2):
+        for x, y in product(telling[a], telling[b]):
+            yield [(a, _ALL, x), (b, _ALL, y)]
+            yield [(a, _first(a), x), (b, _first(b), y)]
+    for a in floats[:4]:
+        yield from ([(a, _ALL, base[b][0])] for b in floats[:4] if a is not b)
+        yield [(b, _ALL, base[a][0]) for b in floats if b is not a]
 
 
-def _single_moves(base: Inputs, movable: Sequence[Node], pool: Pool) -> list[dict[Node, Array]]:
-    rows: list[dict[Node, Array]] = []
-    for leaf in movable:
-        for value in pool.values(leaf):
-            rows.append({leaf: _full(leaf, value)})
-            rows.append({leaf: _first_lane(base[leaf], leaf, value)})
-    return rows
+def _random_moves(movable: Sequence[Node], pool: Pool, joint: int) -> Iterator[Moves]:
+    if len(movable) < 2:
+        return
+    rng = np.random.default_rng(len(movable))
+    joint = min(joint, len(movable))
+    drawn = rng.random((_RANDOM_DEPARTURES, len(movable))).argsort(axis=1)[:, :joint].tolist()
+    for chosen, chances in zip(drawn, rng.random((_RANDOM_DEPARTURES, joint, 3)).tolist(), strict=True):
+        together: Moves = []
+        extreme = False
+        for i, (moved, which, whole) in zip(chosen, chances, strict=True):
+            leaf = movable[i]
+            values = pool.values(leaf)
+            value = values[int(which * len(values))]
+            if moved > 0.7 or (extreme and abs(value) > _EXTREME):  # two extreme values at once are nobody's input
+                continue
+            extreme = extreme or abs(value) > _EXTREME
+            together.append((leaf, _ALL if whole < 0.7 else _first(leaf), value))
+        yield together
 
 
-def _pair_moves(base: Inputs, movable: Sequence[Node], pool: Pool) -> list[dict[Node, Array]]:
-    rows: list[dict[Node, Array]] = []
-    values = {n: _PAIRED if n.kind != "int" else [v for v in _PAIRED if v in pool.values(n)] for n in movable}
-    for i, a in enumerate(movable):
-        for b in movable[i + 1 :]:
-            for x in values[a]:
-                for y in values[b]:
-                    rows.append({a: _full(a, x), b: _full(b, y)})
-                    rows.append({a: _first_lane(base[a], a, x), b: _first_lane(base[b], b, y)})
-    return rows
-
-
-def _full(leaf: Node, value: float) -> Array:
-    return np.full((1, LANES), bool(value) if leaf.kind == "bool" else np.float32(value))
+def _first(leaf: Node) -> slice:
+    """The first element; a flag of the Python program has one for all."""
+    return _ALL if _is_flag(leaf) else slice(1)
 
 
 def _is_flag(leaf: Node) -> bool:
     """A truth of the Python program, one for all elements, as opposed to a mask."""
     return leaf.kind == "bool" and not leaf.params.get("array", False)
-
-
-def _first_lane(column: Array, leaf: Node, value: float) -> Array:
-    if _is_flag(leaf):
-        return _full(leaf, value)
-    out = column.copy()
-    out[:, 0] = bool(value) if leaf.kind == "bool" else np.float32(value)
-    return out
-
-
-def _assemble(base: Inputs, rows: list[dict[Node, Array]]) -> Inputs:
-    batch = {leaf: np.repeat(column, len(rows), axis=0) for leaf, column in base.items()}
-    for i, moves in enumerate(rows):
-        for leaf, value in moves.items():
-            batch[leaf][i] = value[0]
-    return batch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -43,8 +44,14 @@ class Run:
     symbolic: Backward
     #: Probes that are witnesses.
     witness: Array
-    #: The point that the probes depart from.
-    base: Inputs
+    #: For each batch the point that its probes depart from.
+    bases: Sequence[Inputs]
+    #: Which batch each probe belongs to.
+    batch: Array
+
+    def base(self, p: int) -> Inputs:
+        """The point that a probe departs from."""
+        return self.bases[int(self.batch[p])]
 
     def poisoned(self, leaf: Node) -> Array:
         """Elements of a leaf whose gradient only the dropped arm breaks. Missing data has no gradient to lose."""
@@ -58,15 +65,30 @@ def code(node: Node) -> str | None:
     return None if entry is None else entry.code
 
 
-def keep(wanted: Array, inputs: Inputs, values: Values) -> tuple[Inputs, Values]:
+def joined(batches: Sequence[Inputs]) -> tuple[Inputs, Array]:
+    """Several batches as one, and which of them each probe belongs to; what does not vary within one is repeated."""
+    counts = [max((v.shape[0] for v in inputs.values()), default=1) for inputs in batches]
+    which = np.repeat(np.arange(len(batches)), counts)
+    if len(batches) == 1:
+        return batches[0], which
+    whole = {}
+    for node in dict.fromkeys(n for inputs in batches for n in inputs):
+        # A constant of which a batch tries every element is itself in the others.
+        parts = [inputs[node] if node in inputs else node.params["value"] for inputs in batches]
+        lanes = max(part.shape[1] for part in parts)
+        whole[node] = np.concatenate(
+            [np.broadcast_to(part, (count, lanes)) for part, count in zip(parts, counts, strict=True)]
+        ).astype(parts[0].dtype)
+    return whole, which
+
+
+def keep(wanted: Array, arrays: dict[Node, Array]) -> dict[Node, Array]:
     """Some probes of a batch; what is the same for every probe stays as it is."""
     if wanted.all():
-        return inputs, values
-    count = len(wanted)
-    return (
-        {n: v[wanted] if v.shape[0] == count else v for n, v in inputs.items()},
-        {n: v[wanted] if v.shape[0] == count else v for n, v in values.items()},
-    )
+        return arrays
+    if not wanted.any():
+        return {}
+    return {n: v[wanted] if v.shape[0] == len(wanted) else v for n, v in arrays.items()}
 
 
 def rows(mask: Array) -> Array:

@@ -15,7 +15,7 @@ from wherelint.graph.evaluate import Values, evaluate, truth
 from wherelint.graph.guard import Guard
 from wherelint.graph.node import LANES, ORDERINGS, Node, differentiated, topological
 from wherelint.graph.probe import Inputs, Pool, bases, departures
-from wherelint.graph.run import Hazard, Run, any_lane, at, code, keep, row, rows
+from wherelint.graph.run import Hazard, Run, any_lane, at, code, joined, keep, row, rows
 from wherelint.ops import OPERATIONS, Array
 
 __all__ = ["CLIPS", "Effort", "Hazard", "Search", "singular_operations"]
@@ -76,26 +76,33 @@ class Search:
         starts = self._begin()
         found: dict[Node, Hazard] = {}
         guard = self.guard.movable()
-        for confidence, movable in (("high", guard), ("low", [n for n in self.leaves if not n.fixed])):
+        levels: list[tuple[Literal["high", "low"], list[Node]]] = [("high", guard)]
+        levels.append(("low", [n for n in self.leaves if not n.fixed]))
+        for confidence, movable in levels:
             if confidence == "low" and (not low or set(guard) == set(self.leaves)):
                 continue
-            for i, start in enumerate(starts):
-                if self.effort.spent:
-                    break
-                batch = departures(
+            if self.effort.spent:
+                break
+            batches = [
+                departures(
                     start, movable[:_MOST_MOVABLE], self.pool, thorough=i == 0, joint=2 if confidence == "high" else 99
                 )
-                for held in [{}, *self.guard.held_elements()] if i == 0 else [{}]:
-                    self._note(self._run({**batch, **held}), confidence, found)  # type: ignore[arg-type]
-                if i == 0 and (points := self._aimed(batch, found)):
-                    self._note(self._run(points), confidence, found)  # type: ignore[arg-type]
+                for i, start in enumerate(starts)
+            ]
+            if not batches:
+                continue
+            held: list[Inputs] = [{**batches[0], **h} for h in self.guard.held_elements()]
+            self._note(self._run(*batches[:1], *held, *batches[1:]), confidence, found)
+            if points := self._aimed(batches[0], found):
+                self._note(self._run(points), confidence, found)
         return list(found.values())
 
     def _note(self, run: Run, confidence: Literal["high", "low"], found: dict[Node, Hazard]) -> None:
-        for hazard in self._read(run, confidence, found):
-            known = found.get(hazard.op)
-            if known is None or hazard.rank < known.rank:
-                found[hazard.op] = hazard
+        for batch in range(len(run.bases)):
+            for hazard in self._read(run, batch, confidence, found):
+                known = found.get(hazard.op)
+                if known is None or hazard.rank < known.rank:
+                    found[hazard.op] = hazard
 
     def _aimed(self, batch: Inputs, found: dict[Node, Hazard]) -> Inputs:
         """Probes that bring the operations that no hazard was found of exactly to their singular points."""
@@ -201,34 +208,37 @@ class Search:
     def _probes(self, values: Values) -> int:
         return max((values[n].shape[0] for n in self.leaves), default=1)
 
-    def _run(self, inputs: Inputs, dtype: Any = np.float32) -> Run:
-        """Evaluate a batch. Each step keeps only the probes that can still be witnesses, in their order."""
-        base = {n: v[:1] for n, v in inputs.items()}
-        self.effort.left -= 3 * len(self.order)
+    def _run(self, *batches: Inputs, dtype: Any = np.float32) -> Run:
+        """Evaluate batches as one, and keep only the probes whose value is finite and whose gradient is not."""
+        bases = [{n: v[:1] for n, v in inputs.items()} for inputs in batches]
+        inputs, batch = joined(batches)
+        self.effort.left -= 3 * len(self.order) * len(batches)
         values = evaluate(self.order, inputs, dtype)
-        inputs, values = keep(self._allowed(values) & rows(np.isfinite(values[self.root])), inputs, values)
+        fit = self._allowed(values) & rows(np.isfinite(values[self.root]))
         ieee = self._backward(values, symbolic=False)
-        broken = np.zeros(self._probes(values), np.bool_)
+        broken = np.zeros(len(batch), np.bool_)
         for node in self._sources:
             if node in ieee.cotangents:
                 broken = broken | any_lane(~np.isfinite(ieee.cotangents[node]))
-        inputs, values = keep(broken, inputs, values)
-        ieee = Backward(*({n: v if v.shape[0] == 1 < len(broken) else v[broken] for n, v in part.items()}
-                          for part in (ieee.cotangents, ieee.broke)))  # fmt: skip
+        broken = broken & fit
+        inputs, values = keep(broken, inputs), keep(broken, values)
+        ieee = Backward(keep(broken, ieee.cotangents), keep(broken, ieee.broke))
         symbolic = self._backward(values, symbolic=True) if broken.any() else ieee
-        witness = np.zeros(self._probes(values), np.bool_)
-        run = Run(inputs, values, ieee, symbolic, witness, base)
-        for node in self._sources:
-            if node in ieee.cotangents and node in symbolic.cotangents and broken.any():
-                witness = witness | any_lane(run.poisoned(node))
-        return replace(run, witness=witness)
+        run = Run(inputs, values, ieee, symbolic, np.zeros(int(broken.sum()), np.bool_), bases, batch[broken])
+        for node in self._sources if broken.any() else []:
+            if node in ieee.cotangents and node in symbolic.cotangents:
+                run.witness |= any_lane(run.poisoned(node))
+        return run
 
     def _fails(self, inputs: Inputs) -> bool:
         """Whether inputs are a witness in float64 too."""
-        return bool(self._run(inputs, np.float64).witness.any())
+        return bool(self._run(inputs, dtype=np.float64).witness.any())
 
-    def _read(self, run: Run, confidence: Literal["high", "low"], found: dict[Node, Hazard]) -> Iterator[Hazard]:
-        if not run.witness.any():
+    def _read(
+        self, run: Run, batch: int, confidence: Literal["high", "low"], found: dict[Node, Hazard]
+    ) -> Iterator[Hazard]:
+        witness = run.witness & (run.batch == batch)
+        if not witness.any():
             return
         for node, broke in run.ieee.broke.items():
             known = found.get(node)
@@ -236,7 +246,7 @@ class Search:
                 continue
             healed = run.symbolic.broke.get(node)
             fresh = broke if healed is None or self._feeds_clip(node) else broke & ~healed
-            probes = np.flatnonzero(any_lane(fresh) & run.witness)
+            probes = np.flatnonzero(any_lane(fresh) & witness)
             tried: set[Node] = set()
             for p in probes[:_TRIES].tolist():
                 if self._refused.get(node, 0) > _MOST_REFUSALS:
