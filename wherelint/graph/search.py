@@ -66,6 +66,8 @@ class Search:
         self._sources = sources
         self.pool = Pool(self.order)
         self.guard = Guard(root, self.order)
+        #: Benign points from which the search departed.
+        self.starts: list[Inputs] = []
         #: How often a node was asked about without being a hazard.
         self._refused: dict[Node, int] = {}
 
@@ -124,6 +126,7 @@ class Search:
         starts += self._other_arms(starts[:1])
         if starts:
             self.guard.start_at(starts[0])
+        self.starts = starts
         return starts
 
     def _other_arms(self, starts: list[Inputs]) -> list[Inputs]:

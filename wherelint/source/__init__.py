@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from wherelint.finding import Finding, Problem
 from wherelint.source.options import DetectOptions
 
-__all__ = ["DetectOptions", "detect"]
+if TYPE_CHECKING:
+    from wherelint.source.findings import Analysis
+
+__all__ = ["DetectOptions", "analysis", "detect"]
 
 
 def detect(text: str, filename: str, options: DetectOptions) -> tuple[list[Finding], list[Problem]]:
-    """The findings of one file, and the blocks that were given up.
+    """The findings of one file, and the blocks that were given up. Raises SyntaxError where the text is not Python."""
+    made = analysis(text, filename, options)
+    return ([], []) if made is None else (made.findings, list(made.problems))
+
+
+def analysis(text: str, filename: str, options: DetectOptions) -> Analysis | None:
+    """What is known of one file; None where nothing in it can be a finding.
 
     Raises SyntaxError where the text is not Python. A file in which nothing is selected costs little: LibCST and NumPy
     are not even loaded for it.
@@ -19,14 +30,14 @@ def detect(text: str, filename: str, options: DetectOptions) -> tuple[list[Findi
     markers = (*gate.MARKERS, *(alias.split(".", 1)[0] for alias in options.aliases))
     if not any(marker in text for marker in markers):
         compile(text, filename, "exec", flags=0x400, dont_inherit=True)  # PyCF_ONLY_AST: parse, run nothing
-        return [], []
+        return None
     from wherelint.source.module import Module
 
     module = Module(filename, text, options.aliases)
     used = module.frameworks()
     names = gate.roots(module, everything=bool(options.opt_in & gate.CUTS)) if used else []
     if not names:
-        return [], []
-    from wherelint.source.findings import findings
+        return None
+    from wherelint.source.findings import analyse
 
-    return findings(module, used, names, options.opt_in)
+    return analyse(module, used, names, options.opt_in)

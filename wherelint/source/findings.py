@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import traceback
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,12 +32,25 @@ _BY_SELECTION = {
 _KINDS = {"fmax": "maximum", "fmin": "minimum"}
 
 
-def findings(
-    module: Module, used: Sequence[str], names: Iterable[tuple[str, ...]], opt_in: frozenset[str]
-) -> tuple[list[Finding], list[Problem]]:
-    """The findings of some functions of a file that uses some frameworks, and the functions that were given up."""
+@dataclass(frozen=True)
+class Analysis:
+    """What is known of a file: its findings, each with the hazard behind it (None for a rule that searches none)."""
+
+    module: Module
+    used: Sequence[str]
+    found: Sequence[tuple[Finding, Catch | None]]
+    problems: Sequence[Problem]
+
+    @property
+    def findings(self) -> list[Finding]:
+        """The findings, in the order they were made."""
+        return [finding for finding, _ in self.found]
+
+
+def analyse(module: Module, used: Sequence[str], names: Iterable[tuple[str, ...]], opt_in: frozenset[str]) -> Analysis:
+    """Search some functions of a file that uses some frameworks; functions that are too much are given up."""
     filename = module.filename
-    found: dict[Any, Finding] = {}
+    found: dict[Any, tuple[Finding, Catch | None]] = {}
     problems: list[Problem] = []
 
     def give_up(what: str, error: Exception) -> None:
@@ -56,16 +70,16 @@ def findings(
         try:
             lowered = programs(module, name, used)
             for finding in (f for program in lowered for f in _opt_in(program, used, filename, opt_in)):
-                found.setdefault((finding.code, finding.location), finding)
+                found.setdefault((finding.code, finding.location), (finding, None))
             hunt.search(name, lowered)
         except Exception as error:
             give_up(f"`{'.'.join(name)}`", error)
     for catch, related in _one_per_bug(hunt.caught()):
         try:
-            found[catch.key] = _finding(catch, related, filename)
+            found[catch.key] = (_finding(catch, related, filename), catch)
         except Exception as error:
             give_up(f"a finding in `{catch.hazard.select.origin.function}`", error)
-    return list(found.values()), problems
+    return Analysis(module, used, list(found.values()), problems)
 
 
 def _opt_in(program: Program, used: Sequence[str], filename: str, codes: frozenset[str]) -> Iterable[Finding]:

@@ -29,6 +29,9 @@ class Catch:
     hazard: Hazard
     framework: str
     search: Search
+    #: The function that was searched, and its graph.
+    name: tuple[str, ...]
+    program: Program
 
     @property
     def key(self) -> tuple[int, int]:
@@ -56,9 +59,9 @@ class Hunt:
         """Search the selections of a function. Raises GiveUp where that would take too long."""
         self._callers.note(name, found)
         for program in found:
-            self._search(program)
+            self._search(name, program)
 
-    def _search(self, program: Program) -> None:
+    def _search(self, name: tuple[str, ...], program: Program) -> None:
         effort = Effort()
         judges: dict[str, _Judge] = {}
         for root in self._roots(program):
@@ -68,7 +71,7 @@ class Hunt:
             judge = judges.setdefault(framework, _Judge(program, arithmetic(framework), effort))
             search = Search(root, arithmetic(framework), effort, judge)
             for hazard in search.hazards():
-                catch = Catch(hazard, framework, search)
+                catch = Catch(hazard, framework, search, name, program)
                 known = self._catches.get(catch.key)
                 if known is None or (known.hazard.confidence == "low" and hazard.confidence == "high"):
                     self._catches[catch.key] = catch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from copy import copy
 from functools import lru_cache
 from pathlib import Path
 
@@ -60,6 +61,16 @@ class Project:
             if module is not None:
                 return module, parts[length:]
         return None
+
+    def revised(self, text: str) -> Module:
+        """The checked file with another text, among the same other files. Raises SyntaxError."""
+        twin = copy(self)
+        twin._modules = {name: module for name, module in self._modules.items() if module is not self._checked}
+        old = self._checked
+        made = Module(old.filename, text, old.aliases, old.package, twin)
+        twin._modules.update({name: made for name, module in self._modules.items() if module is old})
+        twin._checked = made
+        return made
 
     def mentioning(self, name: str) -> list[Module]:
         """The other files of the package that speak of a private name; none where they are too many to follow."""

@@ -1,0 +1,54 @@
+"""Text edits: where they lie in a file, whether they get in each other's way, and the text after them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+
+from wherelint.finding import Edit, Location
+
+
+class Source:
+    """A text and its lines, for places given as rows and columns."""
+
+    def __init__(self, text: str, lines: Sequence[str]) -> None:
+        self.text = text
+        self.lines = lines
+        self._starts = [0, *accumulate(map(len, lines))]
+
+    def offset(self, place: Location) -> int:
+        """The offset of a place in the text."""
+        return self._starts[place.row - 1] + place.column - 1
+
+    def place(self, offset: int) -> Location:
+        """The place of an offset."""
+        row = next(i for i, start in enumerate(self._starts) if start > offset or i == len(self.lines))
+        return Location(row, offset - self._starts[row - 1] + 1)
+
+    def between(self, start: Location, end: Location) -> str:
+        """The text from one place to another."""
+        return self.text[self.offset(start) : self.offset(end)]
+
+    def edited(self, edits: Iterable[Edit]) -> str:
+        """The text after some edits that do not touch each other."""
+        text = self.text
+        for edit in sorted(edits, key=lambda e: (e.location, e.end_location), reverse=True):
+            text = text[: self.offset(edit.location)] + edit.content + text[self.offset(edit.end_location) :]
+        return text
+
+
+def touching(a: Edit, b: Edit) -> bool:
+    """Whether two edits overlap or meet, so that only one of them can be made at a time."""
+    return a.location <= b.end_location and b.location <= a.end_location
+
+
+def compatible(edits: Sequence[Edit], others: Sequence[Edit]) -> bool:
+    """Whether some edits can be made together with others."""
+    return not any(touching(a, b) for a in edits for b in others)
+
+
+def diff(before: str, after: str, filename: str, context: int = 3) -> list[str]:
+    """A unified diff, as ``patch`` and ``git apply`` take it: lines without their ends."""
+    a, b = before.splitlines(), after.splitlines()
+    return list(difflib.unified_diff(a, b, f"a/{filename}", f"b/{filename}", lineterm="", n=context))

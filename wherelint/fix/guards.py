@@ -1,0 +1,85 @@
+"""Where an operation is regular, in the words of its own operand, and what its value is elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import libcst as cst
+
+from wherelint.fix.syntax import Place
+
+#: Axis arguments of a reduction, by framework: of ``any`` and the name of its "keep the axis" flag.
+_ANY = {"jax": ("any", "keepdims"), "torch": ("any", "keepdim"), "tensorflow": ("reduce_any", "keepdims")}
+_AXES = frozenset({"axis", "dim", "keepdims", "keepdim"})
+
+
+class Regular(NamedTuple):
+    """Conditions in the shape of the operand, and in the shape of the result."""
+
+    inner: str
+    outer: str
+
+
+@dataclass(frozen=True)
+class Guard:
+    """One way to guard an operation by its operand ``{x}``; ``{y}`` is the other operand."""
+
+    condition: str
+    safe: str
+    #: What the operation's value is where the condition does not hold, the likelier first.
+    outside: tuple[str, ...] = ("0.0",)
+    operand: int = 0
+    #: What the operand is called if it needs a name.
+    name: str = "operand"
+    #: Whether the operation reduces, so that the condition has to as well.
+    reduces: bool = False
+
+    def regular(self, framework: str, place: Place, terms: Mapping[str, str]) -> Regular | None:
+        """The condition in the author's terms; None where it cannot be written for this call."""
+        holds = self.condition.format(**terms)
+        if not self.reduces:
+            return Regular(holds, holds)
+        if not isinstance(place.node, cst.Call) or not terms["namespace"]:
+            return None
+        named = {a.keyword.value: place.block.text(a.value) for a in place.node.args if a.keyword is not None}
+        if len([a for a in place.node.args if a.keyword is None]) > 1 or not set(named) <= _AXES:
+            return None
+        function, keep = _ANY[framework]
+        axis = [f"{k}={v}" for k, v in named.items() if k in ("axis", "dim")]
+        kept = [f"{k}={v}" for k, v in named.items() if k not in ("axis", "dim")]
+        call = f"{terms['namespace']}.{function}"
+        inner = ", ".join([holds, *axis, *([f"{keep}=True"] if axis else [])])
+        outer = ", ".join([holds, *axis, *kept])
+        return Regular(f"{call}({inner})", f"{call}({outer})")
+
+
+def _all(names: str, *guards: Guard) -> dict[str, tuple[Guard, ...]]:
+    return dict.fromkeys(names.split(), guards)
+
+
+GUARDS: dict[str, tuple[Guard, ...]] = {
+    **_all("sqrt clipped_sqrt", Guard("{x} > 0", "1.0", ("0.0", "-{inf}"), name="radicand")),
+    **_all("rsqrt", Guard("{x} > 0", "1.0", ("0.0", "{inf}"), name="radicand")),
+    **_all("cbrt", Guard("{x} != 0", "1.0", name="radicand")),
+    **_all("log log2 log10", Guard("{x} > 0", "1.0", ("-{inf}", "0.0"), name="argument")),
+    **_all("log1p", Guard("{x} > -1", "0.0", ("-{inf}",), name="argument")),
+    **_all("log1mexp logit entr lgamma gamma digamma", Guard("{x} > 0", "1.0", ("0.0", "{inf}", "-{inf}"))),
+    **_all("arccos", Guard("abs({x}) < 1", "0.0", ("0.0", "{namespace}.where({x} > 0, 0.0, 3.141592653589793)"),
+                           name="cosine")),
+    **_all("arcsin", Guard("abs({x}) < 1", "0.0", ("{namespace}.where({x} > 0, 1.5707963267948966, -1.5707963267948966)",),
+                           name="sine")),
+    **_all("arctanh erfinv", Guard("abs({x}) < 1", "0.0", ("{inf}",))),
+    **_all("arccosh", Guard("{x} > 1", "2.0")),
+    **_all("reciprocal", Guard("{x} != 0", "1.0", ("0.0", "{inf}"), name="divisor")),
+    **_all("divide mod fmod", Guard("{x} != 0", "1.0", ("0.0", 'float("nan")', "{inf}"), 1, "divisor")),
+    **_all("xlogy xdivy", Guard("{x} > 0", "1.0", ("0.0", "-{inf}"), 1)),
+    **_all("arctan2", Guard("({x} != 0) | ({y} != 0)", "1.0", ("0.0",), 1)),
+    **_all("hypot", Guard("({x} != 0) | ({y} != 0)", "1.0", ("0.0",))),
+    **_all("power power_static integer_power", Guard("{x} > 0", "1.0", ("0.0", "1.0"), name="base"),
+           Guard("{x} != 0", "1.0", ("0.0", "1.0"), name="base"),
+           Guard("({x} != 0) | ({y} != 0)", "1.0", (), name="base")),
+    **_all("exp exp2 expm1 sinh cosh", Guard("{x} < 80", "0.0", ("{inf}",), name="exponent")),
+    **_all("norm euclidean_norm", Guard("{x} != 0", "1.0", ("0.0",), name="vector", reduces=True)),
+}  # fmt: skip

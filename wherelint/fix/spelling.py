@@ -1,0 +1,71 @@
+"""How a selection is spelled in a file: with the names that the file has, in the way of its framework."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from wherelint.fix.syntax import Place, root_name
+from wherelint.source.module import Module
+
+_FLIPPED = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
+_COMPARISONS = {cst.LessThan: "<", cst.GreaterThanEqual: ">=", cst.GreaterThan: ">", cst.LessThanEqual: "<=",
+                cst.Equal: "==", cst.NotEqual: "!="}  # fmt: skip
+_NAMESPACES = {"jax": "jax.numpy", "torch": "torch", "tensorflow": "tensorflow"}
+
+
+def namespaces(module: Module, framework: str, *nearby: Place | None) -> Iterator[str]:
+    """Names in the file through which ``where``, ``any`` and the like are reached, the author's own first."""
+    found: list[str] = []
+    wanted = _NAMESPACES[framework]
+    for place in nearby:
+        if place is not None and isinstance(place.node, cst.Call) and isinstance(place.node.func, cst.Attribute):
+            text = place.block.text(place.node.func.value)
+            base = root_name(place.node.func)
+            if text == base and (module.imports.get(base) == wanted or (base not in module.imports and base == "xp")):
+                found.append(text)
+    found += [local for local, name in module.imports.items() if name == wanted]
+    if framework == "jax":
+        found += [f"{local}.numpy" for local, name in module.imports.items() if name == "jax"]
+    yield from dict.fromkeys(found)
+
+
+def wheres(module: Module, framework: str, *nearby: Place | None) -> Iterator[str]:
+    """Spellings of ``where``, the author's own first."""
+    found = [f"{namespace}.where" for namespace in namespaces(module, framework, *nearby)]
+    bare = [local for local, name in module.imports.items() if name == f"{_NAMESPACES[framework]}.where"]
+    yield from dict.fromkeys([*bare, *found] if _calls_bare(nearby, bare) else [*found, *bare])
+
+
+def _calls_bare(nearby: tuple[Place | None, ...], bare: list[str]) -> bool:
+    return any(
+        p is not None
+        and isinstance(p.node, cst.Call)
+        and isinstance(p.node.func, cst.Name)
+        and p.node.func.value in bare
+        for p in nearby
+    )
+
+
+def negated(mask: Place) -> str:
+    """The opposite of a mask: of a simple comparison the opposite comparison, of ``~m`` the mask itself."""
+    node = mask.node
+    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.BitInvert):
+        return mask.block.text(node.expression)
+    if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:
+        target = node.comparisons[0]
+        operator = _COMPARISONS.get(type(target.operator))
+        if operator is not None:
+            return f"{mask.block.text(node.left)} {_FLIPPED[operator]} {mask.block.text(target.comparator)}"
+    return f"~{mask.one_line if mask.is_atom else f'({mask.one_line})'}"
+
+
+def free_name(wanted: str, module: Module) -> str:
+    """A variable name that stands nowhere in the file."""
+    name, number = wanted, 1
+    while re.search(rf"\b{name}\b", module.text):
+        number += 1
+        name = f"{wanted}_{number}"
+    return name

@@ -1,0 +1,221 @@
+"""What a rewrite has to know of the source: operands of an operation, the condition of a selection, a place for a line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import libcst as cst
+
+from wherelint.finding import Edit, Location
+from wherelint.fix.edits import Source
+from wherelint.graph.node import Node
+from wherelint.source.module import Block, Module
+from wherelint.source.values import Origin
+
+#: Calls of a selection whose mask is not the first argument.
+_MASK_SECOND = frozenset({"masked_fill", "masked_fill_", "masked_select", "boolean_mask"})
+_MASK_KEYWORDS = frozenset({"condition", "cond", "pred", "predicate", "mask", "where", "which"})
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """An expression of the file."""
+
+    block: Block
+    node: cst.CSTNode
+
+    @cached_property
+    def source(self) -> Source:
+        """The text of the file."""
+        return Source(self.block.module.text, self.block.module.lines)
+
+    @cached_property
+    def text(self) -> str:
+        """The expression as it is written, without parentheses around it."""
+        return self.source.between(*self.block.region(self.node))
+
+    @cached_property
+    def region(self) -> tuple[Location, Location]:
+        """Where it stands, parentheses included."""
+        start, end = (self.source.offset(place) for place in self.block.region(self.node))
+        for paren in getattr(self.node, "lpar", ()):
+            start -= len(self.block.tree.code_for_node(paren))
+        for paren in getattr(self.node, "rpar", ()):
+            end += len(self.block.tree.code_for_node(paren))
+        return self.source.place(start), self.source.place(end)
+
+    @property
+    def is_atom(self) -> bool:
+        """Whether it needs no parentheses before a ``.`` or beside an operator."""
+        return isinstance(self.node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.BaseNumber))
+
+    @property
+    def atom(self) -> str:
+        """The text, in parentheses if it needs them beside an operator."""
+        return self.text if self.is_atom else f"({self.text})"
+
+    @property
+    def one_line(self) -> str:
+        """The text on one line."""
+        return self.block.text(self.node)
+
+    def replaced(self, content: str) -> Edit:
+        """An edit that puts something else in its place."""
+        return Edit(content, *self.region)
+
+    def path(self) -> list[cst.CSTNode]:
+        """The nodes around it, from the block inwards, itself last."""
+        return _path(self.block.tree, self.node)
+
+    def within(self, other: Place) -> bool:
+        """Whether it is a part of another expression."""
+        return self.block is other.block and any(n is other.node for n in self.path())
+
+
+def place_of(node: Node) -> Place | None:
+    """Where a node of the graph was written."""
+    origin = node.origin
+    return Place(origin.block, origin.node) if isinstance(origin, Origin) else None
+
+
+def operands(place: Place, module: Module) -> list[Place]:
+    """The operand expressions of an operation, in the order of the catalogue; keyword arguments come last."""
+    node = place.node
+    found: list[cst.CSTNode] = []
+    if isinstance(node, cst.BinaryOperation):
+        found = [node.left, node.right]
+    elif isinstance(node, cst.AugAssign):
+        found = [node.target, node.value]
+    elif isinstance(node, cst.Call):
+        if isinstance(node.func, cst.Attribute) and not is_qualified(node.func, module):
+            found.append(node.func.value)
+        found += [a.value for a in node.args if a.keyword is None and not a.star]
+        found += [a.value for a in node.args if a.keyword is not None]
+    literal = (cst.SimpleString, cst.FormattedString, cst.Lambda, cst.GeneratorExp, cst.List, cst.Tuple, cst.Dict)
+    return [Place(place.block, n) for n in found if not isinstance(n, literal) and not _is_keyword_constant(n)]
+
+
+def is_qualified(function: cst.Attribute, module: Module) -> bool:
+    """Whether ``a.b.f`` is a function of a module rather than a method of a value."""
+    base = root_name(function)
+    return base in module.imports or base in ("xp", "np", "K", "F", "self", "cls") or base in module.definitions
+
+
+def root_name(node: cst.BaseExpression) -> str:
+    """The first name of a dotted one."""
+    while isinstance(node, cst.Attribute):
+        node = node.value
+    return node.value if isinstance(node, cst.Name) else ""
+
+
+def condition(select: Node) -> Place | None:
+    """The mask that a selection was given, as the author wrote it; None where it has none."""
+    place = place_of(select)
+    if place is None:
+        return None
+    node = place.node
+    found: cst.CSTNode | None = None
+    if select.selection == "multiply" and isinstance(node, cst.BinaryOperation):
+        found = node.left if select.params["operand"] == 1 else node.right
+    elif select.selection == "multiply" and isinstance(node, cst.AugAssign):
+        found = node.value if select.params["operand"] == 0 else None
+    elif isinstance(node, cst.Subscript):
+        found = _index(node)
+    elif isinstance(node, cst.Call):
+        found = _mask_argument(node, select)
+    return None if found is None else Place(place.block, found)
+
+
+def _index(node: cst.Subscript) -> cst.CSTNode | None:
+    whole = node.slice[0].slice if len(node.slice) == 1 else None
+    literal = (cst.Integer, cst.UnaryOperation, cst.Tuple, cst.List)
+    return whole.value if isinstance(whole, cst.Index) and not _is(whole.value, literal) else None
+
+
+def _is(node: cst.CSTNode, kinds: tuple[type, ...]) -> bool:
+    # `~mask` is a mask; `-1` is a position.
+    return isinstance(node, kinds) and not (
+        isinstance(node, cst.UnaryOperation) and isinstance(node.operator, (cst.BitInvert, cst.Not))
+    )
+
+
+def _mask_argument(call: cst.Call, select: Node) -> cst.CSTNode | None:
+    if (
+        isinstance(call.func, cst.Attribute)
+        and isinstance(call.func.value, cst.Subscript)
+        and select.selection == "assignment"
+    ):
+        return _index(call.func.value)  # x.at[mask].set(value)
+    keyword = next((a.value for a in call.args if a.keyword is not None and a.keyword.value in _MASK_KEYWORDS), None)
+    if keyword is not None or select.selection == "reduction":
+        return keyword
+    given = [a.value for a in call.args if a.keyword is None and not a.star]
+    function = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
+    last = function.value if isinstance(function, cst.Name) else ""
+    if last in _MASK_SECOND:
+        # As a method of the masked array, or as a function of both.
+        whole = {"masked_fill": 2, "masked_fill_": 2, "masked_select": 1, "boolean_mask": 1}[last]
+        return given[len(given) - whole] if len(given) >= whole else None
+    if select.selection in ("where", "select") or last.startswith("where"):
+        return given[0] if given else None
+    return None
+
+
+def calls_within(place: Place) -> Iterator[Place]:
+    """The calls inside an expression, the innermost last."""
+    todo: list[cst.CSTNode] = [place.node]
+    while todo:
+        node = todo.pop(0)
+        if isinstance(node, cst.Call):
+            yield Place(place.block, node)
+        if not isinstance(node, cst.Lambda):
+            todo += node.children
+
+
+@dataclass(frozen=True)
+class Spot:
+    """A place for a line of its own before the statement that an expression belongs to."""
+
+    location: Location
+    indent: str
+    newline: str
+
+    def line(self, name: str, value: str) -> Edit:
+        """An assignment there."""
+        return Edit(f"{self.indent}{name} = {value}{self.newline}", self.location, self.location)
+
+
+def spot_before(place: Place) -> Spot | None:
+    """Where a variable can be bound that an expression reads; None where it is not evaluated by its statement alone."""
+    lazy = (cst.Lambda, cst.GeneratorExp, cst.ListComp, cst.SetComp, cst.DictComp, cst.IfExp, cst.BooleanOperation)
+    path = place.path()
+    at = next((i for i in range(len(path) - 1, -1, -1) if isinstance(path[i], cst.SimpleStatementLine)), None)
+    if at is None or any(isinstance(n, lazy) for n in path[at:]):
+        return None
+    start, _ = place.block.region(path[at])
+    line = place.block.module.lines[start.row - 1]
+    indent = line[: start.column - 1]
+    if indent.strip():
+        return None  # `if x: return ...` on one line
+    ending = line[len(line.rstrip("\r\n")) :]
+    return Spot(Location(start.row, 1), indent, ending or "\n")
+
+
+def _is_keyword_constant(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.Name) and node.value in ("True", "False", "None")
+
+
+def _path(tree: cst.CSTNode, target: cst.CSTNode) -> list[cst.CSTNode]:
+    stack = [(tree, iter(tree.children))]
+    while stack:
+        node, children = stack[-1]
+        if node is target:
+            return [n for n, _ in stack]
+        child = next(children, None)
+        if child is None:
+            stack.pop()
+        else:
+            stack.append((child, iter(child.children)))
+    return [target]
