@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from wherelint.finding import Finding, Fix
+from collections.abc import Iterator
+from difflib import SequenceMatcher
+
+from wherelint.finding import Edit, Finding, Fix, Location
 from wherelint.fix.candidates import Candidate, Site
-from wherelint.fix.edits import Source
-from wherelint.fix.proof import Record, gone, record, same
+from wherelint.fix.edits import Source, consistent
+from wherelint.fix.proof import Record, come, gone, record, same
+from wherelint.graph.node import Node, topological
 from wherelint.source import gate
+from wherelint.source.callers import place
 from wherelint.source.findings import Analysis, analyse
 from wherelint.source.hunt import Catch
 from wherelint.source.module import GiveUp, Module
@@ -14,25 +19,86 @@ from wherelint.source.roots import Program, programs
 
 __all__ = ["propose"]
 
-_MOST_TRIED = 40
+_MOST_TRIED = 48
 _MOST_CALLERS = 6
+#: How many rewrites one after the other may be needed: masking a divisor can lay bare the root that it was computed by.
+_MOST_STEPS = 3
+_MOST_DETOURS = 3
 
 
-def propose(analysis: Analysis, finding: Finding) -> Fix | None:
-    """The rewrite that removes a finding, proven; ``display`` with the reason where none is."""
-    catch = next((c for f, c in analysis.found if f is finding), None)
-    if catch is None or analysis.module.project is None:
+def propose(analysis: Analysis, finding: Finding) -> Fix:
+    """The rewrite that removes a finding, proven; one without edits that says why where there is none."""
+    steps = _steps(analysis, finding, _MOST_STEPS)
+    if steps is None:
+        return Fix("display", _why_not(analysis, finding), ())
+    text, first, elementwise = steps
+    edits = first.edits
+    old = Source(analysis.module.text, analysis.module.lines)
+    if old.edited(edits) != text:
+        edits = _line_edits(old, text)
+    return Fix("safe" if elementwise else "unsafe", first.message, edits)
+
+
+def _steps(analysis: Analysis, finding: Finding, most: int) -> tuple[str, Candidate, bool] | None:
+    """The text after the rewrites that remove a finding and whatever they lay bare; the first one; all elementwise."""
+    catch = _catch(analysis, finding)
+    if catch is None:
         return None
     proof = _Proof(analysis, finding, catch)
-    tried = 0
-    for candidate in Site(analysis.module, catch.framework, catch.hazard).candidates():
-        tried += 1
-        if tried > _MOST_TRIED:
+    detours: list[tuple[Candidate, Analysis, Finding]] = []
+    site = Site(analysis.module, catch.framework, catch.hazard, list(_around(catch)))
+    start, end = site.arm.region if site.arm is not None else (finding.location, finding.location)
+    arm = [f for f in analysis.findings if start <= f.location <= end]
+    for tried, candidate in enumerate(site.candidates(several=len(arm) > 1)):
+        if tried >= _MOST_TRIED:
             break
-        if proof.holds(candidate):
-            sure = candidate.elementwise
-            return Fix("safe" if sure else "unsafe", candidate.message, candidate.edits)
+        after = proof.of(candidate)
+        if after is None:
+            continue
+        wanted = arm if candidate.whole_arm else [finding]
+        if gone(analysis.findings, after.findings, wanted):
+            return after.module.text, candidate, candidate.elementwise
+        fresh = come(analysis.findings, after.findings)
+        if len(fresh) == 1 and gone(analysis.findings, [f for f in after.findings if f not in fresh], wanted):
+            detours.append((candidate, after, fresh[0]))
+    for candidate, after, fresh_one in detours[:_MOST_DETOURS] if most > 1 else ():
+        rest = _steps(after, fresh_one, most - 1)
+        if rest is not None:
+            return rest[0], candidate, candidate.elementwise and rest[2]
     return None
+
+
+def _catch(analysis: Analysis, finding: Finding) -> Catch | None:
+    return next((c for f, c in analysis.found if f is finding), None)
+
+
+def _around(catch: Catch) -> Iterator[Node]:
+    """The selections that the hazard's own flows through on its way out of the function, the nearest first."""
+    select = catch.hazard.select
+    reading = {select}
+    for node in catch.program.order:
+        if node not in reading and not reading.isdisjoint(node.inputs):
+            reading.add(node)
+            outer = node.op == "where" and node.selection is not None and place(node) != place(select)
+            if outer and any(select in topological([i]) for i in node.inputs[1:]):
+                yield node
+
+
+def _why_not(analysis: Analysis, finding: Finding) -> str:
+    catch = _catch(analysis, finding)
+    if catch is not None and catch.hazard.op.origin.block.module is not analysis.module:
+        return f"no fix is offered: the operation is in {catch.hazard.op.origin.block.module.filename}"
+    return "no fix is offered: no rewrite that was tried could be proven to keep the value and mend the gradient"
+
+
+def _line_edits(old: Source, text: str) -> tuple[Edit, ...]:
+    """Whole lines to replace, where several rewrites were made one after the other."""
+    a, b = list(old.lines), text.splitlines(keepends=True)
+    edits = []
+    for kind, a0, a1, b0, b1 in SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
+        if kind != "equal":
+            edits.append(Edit("".join(b[b0:b1]), Location(a0 + 1, 1), Location(a1 + 1, 1)))
+    return tuple(edits)
 
 
 class _Proof:
@@ -49,24 +115,30 @@ class _Proof:
     def _concerned(self) -> list[tuple[str, ...]]:
         """The functions whose values a rewrite may change: those that hold the two places, and their callers."""
         module, hazard = self._analysis.module, self._catch.hazard
+        known = set(gate.roots(module, everything=True))
         names = [self._catch.name]
         for node in (hazard.op, hazard.select):
-            if node.origin.block.module is module:
-                name = _root(module, node.origin.function)
-                names += [name, *gate.referring(module, name[-1])[:_MOST_CALLERS]] if name else []
+            parts = tuple(node.origin.function.split(".")) if node.origin.block.module is module else ()
+            for name in (parts[:2], parts[:1]):
+                if name in known:
+                    names += [name, *gate.referring(module, name[-1])[:_MOST_CALLERS]]
+                    break
         return list(dict.fromkeys(names))
 
-    def holds(self, candidate: Candidate) -> bool:
+    def of(self, candidate: Candidate) -> Analysis | None:
+        """What is found in the file after a rewrite; None where the rewrite computes something else."""
         project = self._analysis.module.project
         assert project is not None
+        if not consistent(candidate.edits):
+            return None
         try:
             module = project.revised(self._source.edited(candidate.edits))
             if not all(self._same(module, name) for name in self._names):
-                return False
+                return None
         except (SyntaxError, GiveUp, RecursionError, ValueError):
-            return False
+            return None
         after = analyse(module, self._analysis.used, self._names, frozenset())
-        return not after.problems and gone(self._analysis.findings, after.findings, self._finding)
+        return None if after.problems else after
 
     def _same(self, module: Module, name: tuple[str, ...]) -> bool:
         if name not in self._records:
@@ -74,23 +146,9 @@ class _Proof:
             own = self._catch.program if name == self._catch.name else None
             old = [own if own is not None and p.name == own.name else p for p in old]
             self._records[name] = [(p, record(p, self._catch)) for p in old]
+        known = self._records[name]
         new = programs(module, name, self._analysis.used)
-        old_programs = self._records[name]
-        return len(new) == len(old_programs) and all(
-            p.name == q.name and same(known, q, self._catch.framework)
-            for (p, known), q in zip(old_programs, new, strict=True)
+        return len(new) == len(known) and all(
+            p.name == q.name and same(before, q, self._catch.framework)
+            for (p, before), q in zip(known, new, strict=True)
         )
-
-
-def _root(module: Module, function: str) -> tuple[str, ...] | None:
-    """The function or method of the file's top level that a qualified name lies in."""
-    parts = function.split(".")
-    for length in (2, 1):
-        name = tuple(parts[:length])
-        if name in _roots(module):
-            return name
-    return None
-
-
-def _roots(module: Module) -> set[tuple[str, ...]]:
-    return set(gate.roots(module, everything=True))

@@ -1,30 +1,47 @@
 """Rewrites that may remove a hazard, the best first. Whether one does is for ``proof`` to say.
 
-*The double where*: an operand of the operation, or an argument of the helper that holds it, is masked with the
-selection's own condition. *The local guard*: where that condition cannot be had at the operation, or reads its result,
-the operation is guarded by a condition on its own operand.
+*The double where*: an operand of the operation, a variable of the arm, or an argument of the helper that holds the
+operation, is masked with the condition under which the arm is selected. *The local guard*: where that condition cannot
+be had at the operation, or reads its result, the operation is guarded by a condition on its own operand.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import libcst as cst
 
 from wherelint.finding import Edit
 from wherelint.fix import spelling
 from wherelint.fix.guards import GUARDS, Guard
-from wherelint.fix.syntax import Place, Spot, calls_within, condition, operands, place_of, spot_before
+from wherelint.fix.syntax import (
+    Place,
+    calls_within,
+    condition,
+    has_effects,
+    names_within,
+    operands,
+    part_holding,
+    place_of,
+    root_name,
+    spot_before,
+)
 from wherelint.graph.node import Node, differentiable_inputs
 from wherelint.graph.search import Hazard
 from wherelint.ops import OPERATIONS
 from wherelint.source.module import Module
+from wherelint.source.names import framework_of
 
 _SAFE = (1.0, 0.0, 0.5, 2.0)
-_MOST_ARGUMENTS = 6
-#: An expression no longer than this is repeated rather than given a name.
-_SHORT = 16
+_MOST_PLACES = 6
+#: An operand, or a condition, no longer than this is repeated rather than given a name, if the line fits.
+_SHORT, _LONG, _WIDE = 16, 24, 100
+_NAMES = {"multiply": "product", "index": "index", "reduction": "reduction", "assignment": "assignment"}
+_EXPRESSIONS = (cst.Comparison, cst.UnaryOperation, cst.BinaryOperation, cst.Call)
+#: Nodes that neither combine elements nor move them.
+_PLAIN = frozenset({"where", "cond", "identity", "stop"})
 
 
 @dataclass(frozen=True)
@@ -35,160 +52,248 @@ class Candidate:
     message: str
     #: Whether everything between the masked operand and the selection is elementwise.
     elementwise: bool
+    #: Whether it is meant to remove every finding of the arm.
+    whole_arm: bool = False
 
 
 @dataclass(frozen=True)
 class Mask:
-    """A condition of the file, and whether what it holds for is kept or dropped."""
+    """A condition of the file, and whether the operation is selected where it holds or where it does not."""
 
     text: str
     keeps: bool
-    place: Place
+    #: Its opposite.
+    opposite: str
+    #: Where it is written, if it can be replaced by a name.
+    written: Place | None = None
 
 
 class Site:
     """A hazard in the file it is to be mended in."""
 
-    def __init__(self, module: Module, framework: str, hazard: Hazard) -> None:
+    def __init__(self, module: Module, framework: str, hazard: Hazard, around: Sequence[Node] = ()) -> None:
         self.module = module
         self.framework = framework
         self.hazard = hazard
-        self.op = place_of(hazard.op)
-        self.select = place_of(hazard.select)
+        #: Selections further out over the same operation.
+        self.around = around
+        self.op = self._here(hazard.op)
+        self.select = self._here(hazard.select)
+        #: The argument of the selection in which the operation is written, if it is.
+        self.arm = part_holding(self.select, self.op) if self.select is not None and self.op is not None else None
         self.between = list(_between(hazard.select, hazard.op))
 
-    def here(self, place: Place | None) -> bool:
-        """Whether a place lies in the file."""
-        return place is not None and place.block.module is self.module
+    def _here(self, node: Node) -> Place | None:
+        place = place_of(node)
+        return place if place is not None and place.block.module is self.module else None
 
-    def candidates(self) -> Iterator[Candidate]:
-        """Rewrites, the best first."""
+    def candidates(self, *, several: bool) -> Iterator[Candidate]:
+        """Rewrites, the best first. ``several``: the arm holds other hazards too."""
         masks = list(self._masks())
-        if self.op is not None and self.here(self.op):
+        together = [c for mask in masks for c in self._variables(mask)]
+        yield from together if several else ()
+        if self.op is not None and self._same_function:
             for mask in masks:
                 yield from self._masked(self.op, mask, self._operands(self.op))
-        for mask in masks:
+        for mask in masks[:2]:
             for call in self._helpers():
-                yield from self._masked(call, mask, [(p, _SAFE) for p in operands(call, self.module)[:_MOST_ARGUMENTS]])
-        if self.op is not None and self.here(self.op):
+                yield from self._masked(call, mask, [(p, _SAFE) for p in operands(call, self.module)[:_MOST_PLACES]])
+        yield from () if several else together
+        if self.op is not None:
             yield from self._guarded(self.op)
+
+    @property
+    def _same_function(self) -> bool:
+        return bool(self.hazard.op.origin.function == self.hazard.select.origin.function)
+
+    @cached_property
+    def _wheres(self) -> list[str]:
+        return [*spelling.wheres(self.module, self.framework, self.select, self.op)][:2]
 
     # -- the double where -----------------------------------------------------------------------------------------
 
     def _masks(self) -> Iterator[Mask]:
-        """The selection's condition as it is written there, and as it was computed."""
-        written = condition(self.hazard.select)
-        if written is None or not self.here(written) or _has_effects(written.node):
+        """The condition as it is written at the selection, as it was computed, and with those of selections around."""
+        select = self.hazard.select
+        inner = self._mask_of(select, {self.hazard.op, *self.between})
+        if inner is None:
             return
-        keeps = self._keeps()
-        text = written.one_line
-        select = self.hazard.select
-        if select.selection == "multiply":
-            mask = select.inputs[1 - select.params["operand"]]
-            text = text if mask.kind == "bool" else f"{written.one_line if written.is_atom else f'({text})'} != 0"
-        yield Mask(text, keeps, written)
-        computed = place_of(select.inputs[0]) if select.op in ("where", "compress") else None
-        if computed is not None and self.here(computed) and isinstance(written.node, cst.Name):
-            if isinstance(computed.node, (cst.Comparison, cst.UnaryOperation, cst.BinaryOperation, cst.Call)):
-                yield Mask(computed.one_line, keeps, computed)
+        yield inner
+        computed = self._here(select.inputs[0]) if select.op in ("where", "compress") else None
+        named = inner.written is not None and isinstance(inner.written.node, cst.Name)
+        if computed is not None and named and isinstance(computed.node, _EXPRESSIONS):
+            yield Mask(computed.one_line, inner.keeps, spelling.negated(computed))
+        path = [inner]
+        for outer in self.around:
+            if (mask := self._mask_of(outer, {select, *_between(outer, select)})) is not None:
+                path.append(mask)
+        if len(path) > 1:
+            terms = [_atom(m.text if m.keeps else m.opposite) for m in reversed(path)]
+            yield Mask(" & ".join(terms), True, f"~({' & '.join(terms)})")
 
-    def _keeps(self) -> bool:
-        """Whether what the condition holds for is what the selection takes of the operation's arm."""
-        select = self.hazard.select
-        if select.op == "where":
-            return not any(n is select.inputs[2] for n in (*self.between, self.hazard.op))
-        return True
+    def _mask_of(self, select: Node, below: set[Node]) -> Mask | None:
+        place = condition(select)
+        if place is None or place.block.module is not self.module or has_effects(place.node):
+            return None
+        text = place.one_line
+        if select.selection == "multiply" and select.inputs[1 - select.params["operand"]].kind != "bool":
+            return Mask(f"{place.atom} != 0", True, f"{place.atom} == 0")
+        keeps = select.op != "where" or select.inputs[2] not in below
+        return Mask(text, keeps, spelling.negated(place), place)
 
     def _operands(self, place: Place) -> list[tuple[Place, tuple[float, ...]]]:
         """The operands worth masking, with the values that are safe for them."""
         entry = OPERATIONS[self.hazard.op.op]
         found = operands(place, self.module)
-        wanted = [i for i, safe in enumerate(entry.safe) if safe is not None]
-        if len(found) < len(entry.safe):  # written as something else, such as a loss
-            return [(p, _SAFE) for p in found]
-        chosen = [(found[i], tuple(dict.fromkeys([entry.safe[i], *_SAFE]))) for i in wanted]
-        return chosen or [(p, _SAFE) for p in found]  # type: ignore[return-value]
+        chosen = [
+            (found[i], tuple(dict.fromkeys([safe, *_SAFE])))
+            for i, safe in enumerate(entry.safe)
+            if safe is not None and len(found) >= len(entry.safe)
+        ]
+        return chosen or [(p, _SAFE) for p in found]  # written as something else, such as a loss
 
     def _masked(self, around: Place, mask: Mask, places: list[tuple[Place, tuple[float, ...]]]) -> Iterator[Candidate]:
-        what = f"mask the operand with the condition of the `{self._select_name()}`"
-        for where in [*spelling.wheres(self.module, self.framework, self.select, self.op)][:2]:
+        for where in self._wheres:
             for operand, values in places:
-                if isinstance(operand.node, cst.BaseNumber) or _has_walrus(operand.node):
-                    continue
-                for value in values:
-                    edit = operand.replaced(self._where(where, mask, operand, f"{value!r}"))
-                    yield Candidate((edit,), what, self._elementwise(around))
+                if not isinstance(operand.node, cst.BaseNumber) and not has_effects(operand.node, calls=False):
+                    for value in values:
+                        yield self._double_where(where, mask, operand, value, self._elementwise(around is self.op))
 
-    def _select_name(self) -> str:
+    def _double_where(self, where: str, mask: Mask, operand: Place, value: float, elementwise: bool) -> Candidate:
+        what = f"mask the operand with the condition of the {self._selection}"
+        edit = operand.replaced(self._where(where, mask, operand.text, value))
+        written, spot = mask.written, spot_before(operand)
+        row = operand.source.lines[operand.region[0].row - 1]
+        long = len(mask.text) > _LONG or len(row) + len(edit.content) > _WIDE
+        if written is not None and spot is not None and long and not written.is_atom:
+            before = spot_before(written)
+            if before is not None and before.indent == spot.indent and spot.location <= before.location:
+                name = spelling.free_name("mask", self.module)
+                named = Mask(name, mask.keeps, f"~{name}")
+                edit = operand.replaced(self._where(where, named, operand.text, value))
+                return Candidate((spot.line(name, mask.text), written.replaced(name), edit), what, elementwise)
+        return Candidate((edit,), what, elementwise)
+
+    def _variables(self, mask: Mask) -> Iterator[Candidate]:
+        """One mask for a variable wherever the arm reads it."""
+        arm = self.arm
+        if arm is None or not self._wheres:
+            return
+        for name, places in names_within(arm).items():
+            if name in self.module.imports or name in self.module.definitions:
+                continue
+            what = f"mask `{name}` with the condition of the {self._selection}"
+            for value in _SAFE:
+                masked = self._where(self._wheres[0], mask, name, value)
+                spot = spot_before(arm) if len(places) > 1 else None
+                safe = spelling.free_name(f"safe_{name}", self.module)
+                line = () if spot is None else (spot.line(safe, masked),)
+                edits = (*line, *(p.replaced(masked if spot is None else safe) for p in places))
+                yield Candidate(edits, what, self._elementwise(True), whole_arm=True)
+
+    @property
+    def _selection(self) -> str:
         kind = self.hazard.select.selection or "selection"
-        return {"multiply": "product", "index": "index", "reduction": "reduction"}.get(kind, kind)
+        return _NAMES.get(kind, f"`{kind}`")
 
-    def _where(self, where: str, mask: Mask, operand: Place, safe: str) -> str:
+    def _where(self, where: str, mask: Mask, operand: str, value: float) -> str:
         if mask.keeps:
-            return f"{where}({mask.text}, {operand.text}, {safe})"
-        if self.framework == "tensorflow":  # it takes the dtype of the second argument
-            return f"{where}({spelling.negated(mask.place)}, {operand.text}, {safe})"
-        return f"{where}({mask.text}, {safe}, {operand.text})"
+            return f"{where}({mask.text}, {operand}, {value!r})"
+        if self.framework == "tensorflow":  # the number takes the dtype of the tensor before it
+            return f"{where}({mask.opposite}, {operand}, {value!r})"
+        return f"{where}({mask.text}, {value!r}, {operand})"
 
     def _helpers(self) -> list[Place]:
         """Calls in the dropped arm, or in what it was computed from, in which the operation may lie."""
         found: list[Place] = []
+        known = [p.node for p in (self.op, self.select) if p is not None]
         for node in (self.hazard.select, *self.between):
-            place = place_of(node)
-            if place is not None and self.here(place):
-                for call in calls_within(place):
-                    if self.op is None or not any(call.node is p.node for p in [self.op, self.select, *found] if p):
-                        found.append(call)
-        return found[:_MOST_ARGUMENTS]
+            place = self._here(node)
+            for call in calls_within(place) if place is not None else ():
+                function = call.node.func if isinstance(call.node, cst.Call) else None
+                base = root_name(function) if isinstance(function, (cst.Name, cst.Attribute)) else ""
+                ours = framework_of(self.module.imports.get(base, "")) is None
+                if ours and not any(call.node is n for n in known):
+                    known.append(call.node)
+                    found.append(call)
+        return found[:_MOST_PLACES]
 
-    def _elementwise(self, around: Place) -> bool:
+    def _elementwise(self, with_op: bool) -> bool:
         """Whether the mask meets the selection with nothing between that changes the shape."""
-        nodes = [self.hazard.op, *self.between] if around is self.op else self.between
-        return all(
-            n.op in ("where", "cond", "identity", "stop") or (n.op in OPERATIONS and not OPERATIONS[n.op].mixes)
-            for n in nodes
-        ) and not any(n.params.get("spread") for n in nodes)
+        nodes = [self.hazard.op, *self.between] if with_op else self.between
+        plain = (n.op in _PLAIN or (n.op in OPERATIONS and not OPERATIONS[n.op].mixes) for n in nodes)
+        return all(plain) and not any(n.params.get("spread") for n in nodes)
 
     # -- the local guard ------------------------------------------------------------------------------------------
 
     def _guarded(self, place: Place) -> Iterator[Candidate]:
         found = operands(place, self.module)
-        select = self.select if self.here(self.select) else None
-        for where in [*spelling.wheres(self.module, self.framework, select, self.op)][:1]:
-            namespace = where.rpartition(".")[0]
-            for guard in GUARDS.get(self.hazard.op.op, ()):
-                if guard.operand < len(found) and isinstance(place.node, (cst.Call, cst.BinaryOperation)):
-                    yield from self._guard(place, found, guard, where, namespace)
+        if not self._wheres or not isinstance(place.node, (cst.Call, cst.BinaryOperation)):
+            return
+        if self.hazard.op.op in ("std", "std_unbiased"):
+            yield from self._guarded_deviation(place)
+        for guard in GUARDS.get(self.hazard.op.op, ()):
+            if guard.operand < len(found):
+                yield from self._guard(place, found, guard)
 
-    def _guard(self, place: Place, found: list[Place], guard: Guard, where: str, namespace: str) -> Iterator[Candidate]:
+    def _guard(self, place: Place, found: list[Place], guard: Guard) -> Iterator[Candidate]:
+        where, namespace = self._wheres[0], self._wheres[0].rpartition(".")[0]
         operand = found[guard.operand]
-        others = [p.one_line if p.is_atom else f"({p.one_line})" for p in found]
-        spot = spot_before(place)
-        named = len(operand.one_line) > _SHORT and spot is not None
-        name = spelling.free_name(guard.name, self.module) if named else operand.one_line
-        atom = name if named or operand.is_atom else f"({name})"
-        terms = dict(x=atom, y=others[1 - guard.operand] if len(others) > 1 else "", namespace=namespace)
+        spot = spot_before(place) if len(operand.one_line) > _SHORT else None
+        name = operand.one_line if spot is None else spelling.free_name(guard.name, self.module)
+        lines = [] if spot is None else [spot.line(name, operand.one_line)]
+        atom = name if spot is not None else operand.atom
+        terms = {"x": atom, "y": found[1 - guard.operand].atom if len(found) > 1 else "", "namespace": namespace,
+                 "inf": _infinity(namespace, self.framework)}  # fmt: skip
         regular = guard.regular(self.framework, place, terms)
         if regular is None:
             return
-        lines = self._line(spot, name, operand) if named and spot is not None else ()
-        inner = f"{where}({regular.inner}, {name}, {guard.safe})"
-        start = self.select.source.offset(place.region[0]) if self.select else 0
-        source = place.source
-        a, b = (source.offset(p) - source.offset(place.region[0]) for p in operand.region)
-        whole = source.between(*place.region)
-        del start
-        operation = f"{whole[:a]}{inner}{whole[b:]}"
-        stripped = operation[1:-1] if getattr(place.node, "lpar", ()) else operation
         what = "guard the operation where it is singular"
-        yield Candidate((*lines, place.replaced(operation)), what, self._elementwise(place))
-        for outside in guard.outside:
-            value = outside.format(inf=_infinity(namespace, self.framework), **terms)
-            guarded = f"{where}({regular.outer}, {stripped}, {value})"
-            yield Candidate((*lines, place.replaced(guarded)), what, self._elementwise(place))
+        inner = f"{where}({regular.inner}, {name}, {guard.safe})"
+        yield Candidate((*lines, operand.replaced(inner)), what, not guard.reduces)
+        outsides = [outside.format(**terms) for outside in guard.outside]
+        stopped = spelling.without_gradient(name, self.framework, self.module, namespace)
+        outsides += [_within(place, operand, stopped)] if stopped else []
+        for outside in outsides:
+            guarded = f"{where}({regular.outer}, {_within(place, operand, inner)}, {outside})"
+            if len(guarded) > _WIDE and regular.outer == regular.inner and (before := spot or spot_before(place)):
+                mask = spelling.free_name("regular", self.module)
+                inside = _within(place, operand, f"{where}({mask}, {name}, {guard.safe})")
+                whole = place.replaced(f"{where}({mask}, {inside}, {outside})")
+                line = before.line(mask, regular.outer)
+                first = [Edit(lines[0].content + line.content, line.location, line.end_location)] if lines else [line]
+                yield Candidate((*first, whole), what, not guard.reduces)
+            else:
+                yield Candidate((*lines, place.replaced(guarded)), what, not guard.reduces)
 
-    def _line(self, spot: Spot, name: str, operand: Place) -> tuple[Edit, ...]:
-        return (spot.line(name, operand.one_line),)
+    def _guarded_deviation(self, place: Place) -> Iterator[Candidate]:
+        """A deviation as the square root of a variance that is not 0."""
+        namespace = self._wheres[0].rpartition(".")[0]
+        root = "torch.sqrt" if self.framework == "torch" else f"{namespace}.sqrt"
+        function = place.node.func if isinstance(place.node, cst.Call) else None
+        spot = spot_before(place)
+        if spot is None or not isinstance(function, cst.Attribute) or function.attr.value not in _VARIANCE:
+            return
+        variance = _within(place, Place(place.block, function.attr), _VARIANCE[function.attr.value])
+        name = spelling.free_name("variance", self.module)
+        inner = f"{root}({self._wheres[0]}({name} > 0, {name}, 1.0))"
+        what = "guard the square root where the variance is 0"
+        for content in (inner, f"{self._wheres[0]}({name} > 0, {inner}, 0.0)"):
+            yield Candidate((spot.line(name, variance), place.replaced(content)), what, True)
+
+
+_VARIANCE = {"std": "var", "reduce_std": "reduce_variance"}
+
+
+def _within(whole: Place, part: Place, content: str) -> str:
+    """The text of an expression with something else for one part of it."""
+    start, _ = whole.block.region(whole.node)
+    a, b = (whole.source.offset(p) - whole.source.offset(start) for p in part.region)
+    return f"{whole.text[:a]}{content}{whole.text[b:]}"
+
+
+def _atom(text: str) -> str:
+    return text if text.isidentifier() or (text.startswith("~") and text[1:].isidentifier()) else f"({text})"
 
 
 def _infinity(namespace: str, framework: str) -> str:
@@ -196,55 +301,16 @@ def _infinity(namespace: str, framework: str) -> str:
 
 
 def _between(select: Node, op: Node) -> Iterator[Node]:
-    """The nodes on the ways from an operation to the selection that drops it."""
+    """The nodes on the ways from an operation to the selection that drops it, without these two."""
     reads: dict[Node, bool] = {op: True}
-
-    def reach(node: Node) -> bool:
-        stack = [(node, False)]
-        while stack:
-            current, done = stack.pop()
-            if done:
-                reads[current] = any(reads.get(current.inputs[i], False) for i in differentiable_inputs(current))
-            elif current not in reads:
-                reads[current] = False
-                stack.append((current, True))
-                stack += [(current.inputs[i], False) for i in differentiable_inputs(current)]
-        return reads[node]
-
-    reach(select)
-    for node, reading in reads.items():
-        if reading and node is not op and node is not select:
-            yield node
-
-
-_PURE = frozenset(
-    """where isnan isfinite isinf isneginf isposinf logical_and logical_or logical_not abs fabs absolute any all sum
-    eq ne lt le gt ge less greater equal not_equal less_equal greater_equal isclose allclose squeeze expand_dims
-    unsqueeze broadcast_to reshape astype bool view to detach stop_gradient norm sqrt square max min amax amin size
-    shape dim is_nan is_finite reduce_any reduce_all reduce_sum cast""".split()
-)
-
-
-def _has_effects(node: cst.CSTNode) -> bool:
-    """Whether evaluating a condition twice may do something twice, or give something else the second time."""
-    todo = [node]
-    while todo:
-        current = todo.pop()
-        if isinstance(current, (cst.NamedExpr, cst.Await, cst.Yield)):
-            return True
-        if isinstance(current, cst.Call):
-            function = current.func.attr if isinstance(current.func, cst.Attribute) else current.func
-            if not isinstance(function, cst.Name) or function.value not in _PURE:
-                return True
-        todo += current.children
-    return False
-
-
-def _has_walrus(node: cst.CSTNode) -> bool:
-    todo = [node]
-    while todo:
-        current = todo.pop()
-        if isinstance(current, (cst.NamedExpr, cst.Await, cst.Yield)):
-            return True
-        todo += current.children
-    return False
+    stack = [(select, False)]
+    while stack:
+        node, done = stack.pop()
+        operands = [node.inputs[i] for i in differentiable_inputs(node)]
+        if done:
+            reads[node] = any(reads.get(o, False) for o in operands)
+        elif node not in reads:
+            reads[node] = False
+            stack.append((node, True))
+            stack += [(o, False) for o in operands]
+    return (node for node, reading in reads.items() if reading and node is not op and node is not select)

@@ -48,6 +48,11 @@ def compatible(edits: Sequence[Edit], others: Sequence[Edit]) -> bool:
     return not any(touching(a, b) for a in edits for b in others)
 
 
+def consistent(edits: Sequence[Edit]) -> bool:
+    """Whether the edits of one rewrite leave each other alone."""
+    return not any(touching(a, b) for i, a in enumerate(edits) for b in edits[:i])
+
+
 def diff(before: str, after: str, filename: str, context: int = 3) -> list[str]:
     """A unified diff, as ``patch`` and ``git apply`` take it: lines without their ends."""
     a, b = before.splitlines(), after.splitlines()

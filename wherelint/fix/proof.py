@@ -1,15 +1,14 @@
 """The proof of a rewrite: the new text is read again, and computes the same with the gradient that was meant.
 
-At every probe each value that leaves the function is the same where it was finite, and its gradient is the one that
+At every probe each value that leaves the function is the same where it was not nan, and its gradient is the one that
 symbolic-zero arithmetic gave the old text, where that is finite. The finding is gone and no other has come.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -28,6 +27,8 @@ _MOST_SINKS = 6
 _TOLERANCE = 2e-5
 
 Key = tuple[str, str, str, str]
+#: A leaf as both texts call it: its name, its kind, and which of several of that name it is.
+Name = tuple[str, str, int]
 
 
 def key(finding: Finding) -> Key:
@@ -35,20 +36,34 @@ def key(finding: Finding) -> Key:
     return (finding.code, finding.op, finding.select.kind, finding.function)
 
 
-def gone(before: Iterable[Finding], after: Iterable[Finding], fixed: Finding) -> bool:
-    """Whether a finding has gone and no other has come."""
-    old, new = Counter(map(key, before)), Counter(map(key, after))
-    return new[key(fixed)] < old[key(fixed)] and all(old[k] >= count for k, count in new.items())
+def gone(before: Sequence[Finding], after: Sequence[Finding], fixed: Sequence[Finding]) -> bool:
+    """Whether some findings have gone and no other has come."""
+    rest = Counter(map(key, before))
+    rest.subtract(map(key, fixed))
+    return all(rest[k] >= count for k, count in Counter(map(key, after)).items())
+
+
+def come(before: Sequence[Finding], after: Sequence[Finding]) -> list[Finding]:
+    """The findings that have come."""
+    old = Counter(map(key, before))
+    fresh = []
+    for finding in after:
+        old[key(finding)] -= 1
+        if old[key(finding)] < 0:
+            fresh.append(finding)
+    return fresh
 
 
 @dataclass
 class Record:
     """What a program computes at the probes, leaf by leaf and outlet by outlet."""
 
-    inputs: dict[Any, Array]
+    inputs: dict[Name, Array]
     values: list[Array]
+    #: How many values on the way are not finite at the first probe, the witness.
+    broken: int
     #: For each outlet the gradient of every leaf.
-    gradients: list[dict[Any, Array]] = field(default_factory=list)
+    gradients: list[dict[Name, Array]] = field(default_factory=list)
 
 
 def record(program: Program, catch: Catch) -> Record:
@@ -70,62 +85,62 @@ def record(program: Program, catch: Catch) -> Record:
 
 
 def same(before: Record, program: Program, framework: str) -> bool:
-    """Whether another program computes what was recorded, wherever that was finite."""
+    """Whether another program computes what was recorded, wherever that was a number."""
     now = _run(program, before.inputs, arithmetic(framework))
-    if len(now.values) != len(before.values):
+    if len(now.values) != len(before.values) or now.broken > before.broken:
         return False
     pairs = zip(before.values, now.values, strict=True)
-    if not all(_agree(old, new) for old, new in pairs):
+    if not all(_agree(old, new, ~np.isnan(old)) for old, new in pairs):
         return False
     for old_gradient, new_gradient in zip(before.gradients, now.gradients, strict=True):
         for name, old in old_gradient.items():
             new = new_gradient.get(name)
             if new is None and np.any(np.isfinite(old) & (old != 0)):
                 return False
-            if new is not None and not _agree(old, new):
+            if new is not None and not _agree(old, new, np.isfinite(old)):
                 return False
     return True
 
 
-def _agree(old: Array, new: Array) -> bool:
-    """Whether two arrays agree in every element where the first is finite."""
+def _agree(old: Array, new: Array, known: Array) -> bool:
+    """Whether two arrays agree in every element that is known."""
     lanes = max(old.shape[1], new.shape[1])
     rows = max(old.shape[0], new.shape[0])
-    old, new = np.broadcast_to(old, (rows, lanes)), np.broadcast_to(new, (rows, lanes))
-    known = np.isfinite(old)
+    old, new, known = (np.broadcast_to(a, (rows, lanes)) for a in (old, new, known))
     with np.errstate(all="ignore"):
         return bool(np.allclose(new[known], old[known], rtol=_TOLERANCE, atol=1e-6))
 
 
-def _run(program: Program, inputs: dict[Any, Array], framework: str) -> Record:
+def _run(program: Program, inputs: dict[Name, Array], framework: str) -> Record:
     order = program.order
     probes = next((len(v) for v in inputs.values()), 1)
     found: Inputs = {}
-    for i, (node, name) in enumerate(_names(order).items()):
+    names = _names(order)
+    for i, (node, name) in enumerate(names.items()):
         known = inputs.get(name)
         found[node] = np.repeat(_benign(node, i), probes, axis=0) if known is None else known
     values = evaluate(order, found)
     outlets = [s for s in program.sinks if s.kind == "float"][:_MOST_SINKS]
-    result = Record(inputs, [values[s] for s in outlets])
+    broken = sum(not np.isfinite(v[0]).all() for n, v in values.items() if n.kind == "float" and n.op != "const")
+    result = Record(inputs, [values[s] for s in outlets], broken)
     for outlet in outlets:
-        result.gradients.append(_gradients(outlet, values, found, framework))
+        result.gradients.append(_gradients(outlet, values, names, framework))
     return result
 
 
-def _gradients(outlet: Node, values: Values, leaves: Inputs, framework: str) -> dict[Any, Array]:
+def _gradients(outlet: Node, values: Values, names: dict[Node, Name], framework: str) -> dict[Name, Array]:
     order = topological([outlet])
     wanted = differentiated(order)
     if outlet not in wanted:
         return {}
     cotangents = backward(order, values, outlet, wanted, framework, symbolic=True).cotangents
-    names = _names(order)
-    return {names[n]: cotangents[n] for n in names if n in cotangents and n in leaves}
+    return {name: cotangents[n] for n, name in names.items() if n in cotangents}
 
 
-def _names(order: Sequence[Node]) -> dict[Node, tuple[str, str, int]]:
+def _names(order: Sequence[Node]) -> dict[Node, Name]:
     """The leaves by what they are called; of several with one name each has a number."""
     seen: Counter[tuple[str, str]] = Counter()
-    names = {}
+    names: dict[Node, Name] = {}
     known = set(order)
     for node in order:
         if node.op == "leaf" and node.params.get("of", (None,))[0] not in known:

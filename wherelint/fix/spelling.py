@@ -59,7 +59,7 @@ def negated(mask: Place) -> str:
         operator = _COMPARISONS.get(type(target.operator))
         if operator is not None:
             return f"{mask.block.text(node.left)} {_FLIPPED[operator]} {mask.block.text(target.comparator)}"
-    return f"~{mask.one_line if mask.is_atom else f'({mask.one_line})'}"
+    return f"~{mask.atom}"
 
 
 def free_name(wanted: str, module: Module) -> str:
@@ -69,3 +69,15 @@ def free_name(wanted: str, module: Module) -> str:
         number += 1
         name = f"{wanted}_{number}"
     return name
+
+
+def without_gradient(text: str, framework: str, module: Module, namespace: str) -> str | None:
+    """A value as a constant of reverse mode, as the framework spells it; None where the file has no name for that."""
+    if framework == "torch":
+        return f"{text}.detach()" if text.isidentifier() else f"({text}).detach()"
+    if framework == "tensorflow":
+        return f"{namespace}.stop_gradient({text})"
+    for local, name in module.imports.items():
+        if name in ("jax", "jax.lax", "jax.lax.stop_gradient"):
+            return f"{local}{'jax.lax.stop_gradient'[len(name) :]}({text})"
+    return None

@@ -1,4 +1,4 @@
-"""What a rewrite has to know of the source: operands of an operation, the condition of a selection, a place for a line."""
+"""What a rewrite has to know of the source: operands, conditions, and where a line of its own can stand."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ class Place:
 
     @property
     def atom(self) -> str:
-        """The text, in parentheses if it needs them beside an operator."""
-        return self.text if self.is_atom else f"({self.text})"
+        """The text on one line, in parentheses if it needs them beside an operator."""
+        return self.one_line if self.is_atom else f"({self.one_line})"
 
     @property
     def one_line(self) -> str:
-        """The text on one line."""
-        return self.block.text(self.node)
+        """The text on one line, without parentheses around it."""
+        return " ".join(self.text.split())
 
     def replaced(self, content: str) -> Edit:
         """An edit that puts something else in its place."""
@@ -142,12 +142,9 @@ def _is(node: cst.CSTNode, kinds: tuple[type, ...]) -> bool:
 
 
 def _mask_argument(call: cst.Call, select: Node) -> cst.CSTNode | None:
-    if (
-        isinstance(call.func, cst.Attribute)
-        and isinstance(call.func.value, cst.Subscript)
-        and select.selection == "assignment"
-    ):
-        return _index(call.func.value)  # x.at[mask].set(value)
+    at = call.func.value if isinstance(call.func, cst.Attribute) else None
+    if isinstance(at, cst.Subscript) and select.selection == "assignment":
+        return _index(at)  # x.at[mask].set(value)
     keyword = next((a.value for a in call.args if a.keyword is not None and a.keyword.value in _MASK_KEYWORDS), None)
     if keyword is not None or select.selection == "reduction":
         return keyword
@@ -172,6 +169,38 @@ def calls_within(place: Place) -> Iterator[Place]:
             yield Place(place.block, node)
         if not isinstance(node, cst.Lambda):
             todo += node.children
+
+
+def names_within(place: Place) -> dict[str, list[Place]]:
+    """The variables that an expression reads, each with its occurrences; not those bound inside it."""
+    found: dict[str, list[Place]] = {}
+    bound: set[str] = set()
+    todo: list[cst.CSTNode] = [place.node]
+    while todo:
+        node = todo.pop(0)
+        if isinstance(node, cst.Name):
+            found.setdefault(node.value, []).append(Place(place.block, node))
+        elif isinstance(node, cst.Param):
+            bound.add(node.name.value)
+        elif isinstance(node, cst.CompFor):
+            bound.update(n.value for n in (node.target, *node.target.children) if isinstance(n, cst.Name))
+            todo += node.children
+        elif isinstance(node, (cst.Attribute, cst.Arg)):
+            todo.append(node.value)
+        elif isinstance(node, cst.Call):
+            todo += [node.func, *node.args] if isinstance(node.func, cst.Attribute) else node.args
+        else:
+            todo += node.children
+    return {name: places for name, places in found.items() if name not in bound}
+
+
+def part_holding(whole: Place, inner: Place) -> Place | None:
+    """The argument of a call, or the operand, that holds another expression."""
+    path = inner.path() if whole.block is inner.block else []
+    at = next((i for i, node in enumerate(path) if node is whole.node), None)
+    below = path[at + 1 :] if at is not None else []
+    part = next((n.value if isinstance(n, cst.Arg) else n for n in below), None)
+    return None if part is None else Place(whole.block, part)
 
 
 @dataclass(frozen=True)
@@ -201,6 +230,32 @@ def spot_before(place: Place) -> Spot | None:
         return None  # `if x: return ...` on one line
     ending = line[len(line.rstrip("\r\n")) :]
     return Spot(Location(start.row, 1), indent, ending or "\n")
+
+
+_PURE = frozenset(
+    """where isnan isfinite isinf isneginf isposinf logical_and logical_or logical_not abs fabs absolute any all sum
+    eq ne lt le gt ge less greater equal not_equal less_equal greater_equal isclose allclose squeeze expand_dims
+    unsqueeze broadcast_to reshape astype bool view to detach stop_gradient norm sqrt square max min amax amin size
+    shape dim is_nan is_finite reduce_any reduce_all reduce_sum cast""".split()
+)
+
+
+def has_effects(node: cst.CSTNode, *, calls: bool = True) -> bool:
+    """Whether evaluating an expression twice, or elsewhere, may do or give something else.
+
+    ``calls``: a call of a function that is not known to be pure counts.
+    """
+    todo = [node]
+    while todo:
+        current = todo.pop()
+        if isinstance(current, (cst.NamedExpr, cst.Await, cst.Yield)):
+            return True
+        if calls and isinstance(current, cst.Call):
+            function = current.func.attr if isinstance(current.func, cst.Attribute) else current.func
+            if not isinstance(function, cst.Name) or function.value not in _PURE:
+                return True
+        todo += current.children
+    return False
 
 
 def _is_keyword_constant(node: cst.CSTNode) -> bool:
