@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 from wherelint.finding import Edit, Finding, Fix, Location
 from wherelint.fix.candidates import Candidate, Site
 from wherelint.fix.edits import Source, consistent
-from wherelint.fix.proof import Record, come, gone, record, same
+from wherelint.fix.proof import Record, come, gone, record, renamed, same
 from wherelint.graph.node import Node, topological
 from wherelint.source import gate
 from wherelint.source.callers import place
@@ -45,26 +45,27 @@ def _steps(analysis: Analysis, finding: Finding, most: int) -> tuple[str, Candid
     if catch is None:
         return None
     proof = _Proof(analysis, finding, catch)
-    detours: list[tuple[Candidate, Analysis, Finding]] = []
+    detours: list[tuple[Candidate, Analysis, Finding, bool]] = []
     site = Site(analysis.module, catch.framework, catch.hazard, list(_around(catch)))
     start, end = site.arm.region if site.arm is not None else (finding.location, finding.location)
     arm = [f for f in analysis.findings if start <= f.location <= end]
     for tried, candidate in enumerate(site.candidates(several=len(arm) > 1)):
         if tried >= _MOST_TRIED:
             break
-        after = proof.of(candidate)
-        if after is None:
+        if (found := proof.of(candidate)) is None:
             continue
+        after, crossed = found
         wanted = arm if candidate.whole_arm else [finding]
+        sure = candidate.elementwise and not crossed
         if gone(analysis.findings, after.findings, wanted):
-            return after.module.text, candidate, candidate.elementwise
+            return after.module.text, candidate, sure
         fresh = come(analysis.findings, after.findings)
         if len(fresh) == 1 and gone(analysis.findings, [f for f in after.findings if f not in fresh], wanted):
-            detours.append((candidate, after, fresh[0]))
-    for candidate, after, fresh_one in detours[:_MOST_DETOURS] if most > 1 else ():
+            detours.append((candidate, after, fresh[0], sure))
+    for candidate, after, fresh_one, sure in detours[:_MOST_DETOURS] if most > 1 else ():
         rest = _steps(after, fresh_one, most - 1)
         if rest is not None:
-            return rest[0], candidate, candidate.elementwise and rest[2]
+            return rest[0], candidate, sure and rest[2]
     return None
 
 
@@ -125,22 +126,25 @@ class _Proof:
                     break
         return list(dict.fromkeys(names))
 
-    def of(self, candidate: Candidate) -> Analysis | None:
-        """What is found in the file after a rewrite; None where the rewrite computes something else."""
+    def of(self, candidate: Candidate) -> tuple[Analysis, bool] | None:
+        """What is found in the file after a rewrite, and whether calls that are not known had their arguments changed.
+
+        None where the rewrite computes something else.
+        """
         project = self._analysis.module.project
         assert project is not None
         if not consistent(candidate.edits):
             return None
         try:
             module = project.revised(self._source.edited(candidate.edits))
-            if not all(self._same(module, name) for name in self._names):
-                return None
-        except (SyntaxError, GiveUp, RecursionError, ValueError):
+            crossed = [self._crosses(module, name) for name in self._names]
+        except (SyntaxError, GiveUp, RecursionError, ValueError, _OtherwiseError):
             return None
         after = analyse(module, self._analysis.used, self._names, frozenset())
-        return None if after.problems else after
+        return None if after.problems else (after, any(crossed))
 
-    def _same(self, module: Module, name: tuple[str, ...]) -> bool:
+    def _crosses(self, module: Module, name: tuple[str, ...]) -> bool:
+        """Whether a function computes the same only if calls that are not known do. Raises where it does not."""
         if name not in self._records:
             old = programs(self._analysis.module, name, self._analysis.used)
             own = self._catch.program if name == self._catch.name else None
@@ -148,7 +152,16 @@ class _Proof:
             self._records[name] = [(p, record(p, self._catch)) for p in old]
         known = self._records[name]
         new = programs(module, name, self._analysis.used)
-        return len(new) == len(known) and all(
-            p.name == q.name and same(before, q, self._catch.framework)
-            for (p, before), q in zip(known, new, strict=True)
-        )
+        if [p.name for p, _ in known] != [p.name for p in new]:
+            raise _OtherwiseError
+        crossed = False
+        for (_, before), program in zip(known, new, strict=True):
+            renames = renamed(before, program)
+            if not same(before, program, self._catch.framework, renames):
+                raise _OtherwiseError
+            crossed = crossed or bool(renames)
+        return crossed
+
+
+class _OtherwiseError(Exception):
+    """The rewritten program computes something else."""
