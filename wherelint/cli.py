@@ -17,6 +17,7 @@ from wherelint.finding import Confidence
 if TYPE_CHECKING:
     from wherelint.config import Configuration, Overrides
     from wherelint.engine import Result
+    from wherelint.files import Mend
 
 CLEAN, FINDINGS, FAILED, INTERRUPTED = 0, 1, 2, 130
 
@@ -64,6 +65,11 @@ def cli() -> None:
     "--confidence", type=click.Choice(get_args(Confidence)), help="The least confidence to show (default: high)."
 )
 @click.option("--output-format", type=click.Choice(["full", "concise", "json"]), default="full", show_default=True)
+@click.option("--fix", is_flag=True, help="Rewrite what has a safe fix; what is left is reported.")
+@click.option("--unsafe-fixes", is_flag=True, help="Apply (with --fix or --diff) the fixes that need a look as well.")
+@click.option("--diff", "show_diff", is_flag=True, help="Print what --fix would change, and change nothing.")
+@click.option("--fix-only", is_flag=True, help="Fix, and neither report nor fail for what is left.")
+@click.option("--show-fixes", is_flag=True, help="List the findings that were fixed.")
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True)
 @click.option("-q", "--quiet", is_flag=True, help="Print findings and errors only.")
 @click.option("-v", "--verbose", is_flag=True, help="Say how long it took.")
@@ -171,8 +177,9 @@ def _check(options: dict[str, Any], configuration: Configuration) -> int:
         if options["show_files"]:
             click.echo(options["stdin_filename"] or "-")
             return CLEAN
-        return _report(_check_stdin(options["stdin_filename"], configuration), options)
-    targets, problems = files.discover(paths, configuration, force_exclude=options["force_exclude"])
+        return _check_stdin(options, configuration)
+    mend = _mend(options)
+    targets, problems = files.discover(paths, configuration, mend, force_exclude=options["force_exclude"])
     if options["show_files"]:
         click.echo("".join(f"{target.name}\n" for target in targets), nl=False)
         return FAILED if problems else CLEAN
@@ -180,47 +187,91 @@ def _check(options: dict[str, Any], configuration: Configuration) -> int:
 
     with _Progress(len(targets), options["quiet"]) as progress:
         result = engine.check_targets(targets, options["jobs"], progress)
-    return _report(engine.add_problems(result, problems), options)
+    result = engine.add_problems(result, problems)
+    if options["show_diff"]:
+        return _diff(result, options)
+    written = [problem for r in result.reports if r.fixed and (problem := files.rewrite(r.filename, r.before, r.after))]
+    return _report(engine.unwritten(result, written), options, sys.stdout)
 
 
-def _check_stdin(filename: str | None, configuration: Configuration) -> Result:
+def _mend(options: dict[str, Any]) -> Mend:
+    if options["fix"] or options["fix_only"] or options["show_diff"]:
+        return "unsafe" if options["unsafe_fixes"] else "safe"
+    return "offer" if options["output_format"] in ("full", "json") and not options["statistics"] else "no"
+
+
+def _check_stdin(options: dict[str, Any], configuration: Configuration) -> int:
+    """Check standard input; with ``--fix`` the fixed text goes to standard output and the report to standard error."""
     from wherelint import engine
 
-    name = filename or "-"
+    name = options["stdin_filename"] or "-"
     settings = configuration.settings(Path(os.path.abspath(name)).parent)
-    report = engine.check_source(sys.stdin.buffer.read(), name, settings)
-    return engine.Result((report,), 1, 0.0)
+    content = sys.stdin.buffer.read()
+    mend = _mend(options)
+    report = engine.check_source(content, name, settings, mend)
+    result = engine.Result((report,), 1, 0.0)
+    if options["show_diff"]:
+        return _diff(result, options)
+    if mend not in ("safe", "unsafe"):
+        return _report(result, options, sys.stdout)
+    sys.stdout.buffer.write(report.after if report.fixed else content)
+    sys.stdout.buffer.flush()
+    return _report(result, options, sys.stderr)
 
 
-def _report(result: Result, options: dict[str, Any]) -> int:
+def _diff(result: Result, options: dict[str, Any]) -> int:
+    """What the fixes would change, on standard output; how much that is, on standard error."""
+    from wherelint.report import text
+
+    color = _color(options["color"], sys.stdout)
+    for report in result.reports:
+        if report.fixed:
+            text.write(text.patch(report), sys.stdout, color=color)
+    sys.stdout.flush()
+    if result.fixed and not options["quiet"]:
+        click.echo(text.fixes(result.fixed, "Would fix"), err=True)
+    return _problems(result, options) or (FINDINGS if result.fixed else CLEAN)
+
+
+def _report(result: Result, options: dict[str, Any], stream: TextIO) -> int:
     from wherelint import rules
     from wherelint.report import json, text
 
-    color = _color(options["color"])
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 80
+    color = _color(options["color"], stream)
+    width = shutil.get_terminal_size().columns if stream.isatty() else 80
     quiet, style = options["quiet"], options["output_format"]
-    findings, problems = result.findings, result.problems
+    findings = () if options["fix_only"] else result.findings
     if style == "json":
-        click.echo(json.render(findings))
+        click.echo(json.render(findings), file=stream)
     elif options["statistics"]:
-        click.echo("".join(f"{line}\n" for line in text.statistics(findings)), nl=False)
+        click.echo("".join(f"{line}\n" for line in text.statistics(findings)), nl=False, file=stream)
     elif style == "concise":
-        text.write(map(text.concise, findings), sys.stdout, color=color)
+        text.write(map(text.concise, findings), stream, color=color)
     else:
         helps = {rule.code: rule.help for rule in rules.RULES}
-        for report in result.reports:
-            text.write(text.full(report, helps, width), sys.stdout, color=color)
+        for report in () if options["fix_only"] else result.reports:
+            text.write(text.full(report, helps, width), stream, color=color)
+    if options["show_fixes"] and style != "json":
+        text.write(map(text.fixed_line, result.fixed), stream, color=color)
     if style != "json" and not quiet:
-        click.echo(text.summary(findings, result.hidden, result.files, result.failed))
-    sys.stdout.flush()
-    for problem in problems:
-        if problem.error or not quiet:
-            click.echo(text.problem_line(problem), err=True)
+        if result.fixed:
+            click.echo(text.fixes(result.fixed, "Fixed"), file=stream)
+        click.echo(text.summary(findings, result.hidden, result.files, result.failed), file=stream)
+    stream.flush()
+    failed = _problems(result, options)
     if options["verbose"]:
         click.echo(f"{text.count(result.files, 'file')} in {result.seconds:.2f} s", err=True)
-    if any(problem.error for problem in problems):
-        return FAILED
-    return FINDINGS if findings and not options["exit_zero"] else CLEAN
+    return failed or (FINDINGS if findings and not options["exit_zero"] else CLEAN)
+
+
+def _problems(result: Result, options: dict[str, Any]) -> int:
+    """Say what could not be checked or written; the exit status for that."""
+    from wherelint.report import text
+
+    for problem in result.problems:
+        if problem.error or not options["quiet"]:
+            click.echo(text.problem_line(problem), err=True)
+    return FAILED if any(problem.error for problem in result.problems) else CLEAN
 
 
 class _Progress:
@@ -278,7 +329,7 @@ def _commas(items: Iterable[str]) -> tuple[str, ...]:
     return tuple(part.strip() for item in items for part in item.split(",") if part.strip())
 
 
-def _color(choice: str) -> bool:
+def _color(choice: str, stream: TextIO) -> bool:
     if choice != "auto":
         return choice == "always"
-    return sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+    return stream.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"

@@ -3,26 +3,39 @@
 from __future__ import annotations
 
 import ast
-import io
 import os
 import sys
 import time
-import tokenize
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from wherelint import pool, rules, source
 from wherelint.config import Settings
-from wherelint.files import Target
+from wherelint.encoding import UndecodableError, decode, encode
+from wherelint.files import Mend, Target
 from wherelint.finding import FileReport, Finding, Location, Problem
 from wherelint.noqa import find_suppressions
 from wherelint.source.options import DetectOptions
 
+if TYPE_CHECKING:
+    from wherelint.source.findings import Analysis
+
 #: Below this many files a second process costs more than it saves.
 _FILES_PER_PROCESS = 16
+
+
+@dataclass(frozen=True)
+class Look:
+    """What is seen in a text."""
+
+    analysis: Analysis | None
+    #: The findings that are neither switched off nor suppressed nor of too low a confidence, in order.
+    shown: tuple[Finding, ...]
+    hidden: int
 
 
 @dataclass(frozen=True)
@@ -55,19 +68,30 @@ class Result:
         return tuple(problem for report in self.reports for problem in report.problems)
 
     @property
+    def fixed(self) -> tuple[Finding, ...]:
+        """The findings that were fixed."""
+        return tuple(finding for report in self.reports for finding in report.fixed)
+
+    @property
     def hidden(self) -> int:
         """How many findings of low confidence were left out."""
         return sum(report.hidden for report in self.reports)
 
 
-def check_source(content: bytes, filename: str, settings: Settings) -> FileReport:
-    """Check the bytes of one file. Nothing of it is imported or executed, and nothing is raised."""
+def check_source(content: bytes, filename: str, settings: Settings, mend: Mend = "no") -> FileReport:
+    """Check, and perhaps mend, the bytes of one file. Nothing of it is imported or executed, and nothing is raised."""
     try:
-        text = _decode(content)
-    except _UndecodableError as error:
+        text, encoding = decode(content)
+    except UndecodableError as error:
         return _failed(filename, str(error), error.location)
     try:
-        return _check_text(text, filename, settings)
+        report = _check_text(text, filename, settings, mend)
+        if not report.fixed:
+            return report
+        mended = encode(report.text, encoding, content)
+        if mended is None:
+            return _failed(filename, f"cannot be rewritten in its encoding ({encoding})")
+        return replace(report, before=content, after=mended)
     except (RecursionError, MemoryError):
         return _failed(filename, "too deeply nested to analyse")
     except Exception as error:
@@ -81,7 +105,7 @@ def check_file(target: Target) -> FileReport:
         content = Path(target.name).read_bytes()
     except OSError as error:
         return _failed(target.name, f"cannot read the file: {error.strerror}")
-    return check_source(content, target.name, target.settings)
+    return check_source(content, target.name, target.settings, target.mend)
 
 
 def check_targets(
@@ -92,31 +116,41 @@ def check_targets(
     if jobs is None:
         jobs = min(_cpus(), len(targets) // _FILES_PER_PROCESS)
     reports = pool.run(check_file, targets, min(jobs, len(targets)), _crashed, progress)
-    said = tuple(report for report in reports if report.findings or report.problems or report.hidden)
+    said = tuple(r for r in reports if r.findings or r.problems or r.hidden or r.fixed)
     return Result(said, len(targets), time.perf_counter() - start)
 
 
-def _check_text(text: str, filename: str, settings: Settings) -> FileReport:
+def _check_text(text: str, filename: str, settings: Settings, mend: Mend) -> FileReport:
     codes = settings.codes_for(Path(os.path.abspath(filename)))
     if not codes:
         return FileReport(filename)
     options = DetectOptions(settings.aliases, frozenset(code for code in codes if rules.get(code).opt_in))
-    with warnings.catch_warnings():
-        # Python warns about invalid escapes while it parses; that is another tool's business.
-        warnings.simplefilter("ignore")
-        findings, problems = source.detect(text, filename, options)
-    findings = [finding for finding in findings if finding.code in codes]
-    if findings:
-        suppressions = find_suppressions(text)
-        findings = [finding for finding in findings if not suppressions.cover(finding)]
-    shown = [finding for finding in findings if finding.confidence == "high" or settings.confidence == "low"]
-    return FileReport(
-        filename,
-        tuple(sorted(shown, key=Finding.sort_key)),
-        tuple(problems),
-        hidden=len(findings) - len(shown),
-        text=text if shown else "",
-    )
+
+    def look(text: str) -> Look:
+        with warnings.catch_warnings():
+            # Python warns about invalid escapes while it parses; that is another tool's business.
+            warnings.simplefilter("ignore")
+            analysis = source.analysis(text, filename, options)
+        findings = [f for f in (analysis.findings if analysis else []) if f.code in codes]
+        if findings:
+            suppressions = find_suppressions(text)
+            findings = [finding for finding in findings if not suppressions.cover(finding)]
+        shown = [finding for finding in findings if finding.confidence == "high" or settings.confidence == "low"]
+        return Look(analysis, tuple(sorted(shown, key=Finding.sort_key)), len(findings) - len(shown))
+
+    seen = look(text)
+    fixed: tuple[Finding, ...] = ()
+    if seen.shown and mend in ("safe", "unsafe"):
+        from wherelint.fix.rounds import fixpoint
+
+        text, seen, fixed = fixpoint(text, seen, look, unsafe=mend == "unsafe")
+    shown = seen.shown
+    if shown and mend != "no" and seen.analysis is not None:
+        from wherelint.fix import propose
+
+        shown = tuple(replace(finding, fix=propose(seen.analysis, finding)) for finding in shown)
+    problems = tuple(seen.analysis.problems) if seen.analysis else ()
+    return FileReport(filename, shown, problems, seen.hidden, text if shown or fixed else "", fixed)
 
 
 def _syntax_error(text: str, filename: str) -> FileReport | None:
@@ -140,52 +174,6 @@ def _internal_error(error: Exception, filename: str) -> FileReport:
     return _failed(filename, f"internal error, please report it: {what} ({place})")
 
 
-class _UndecodableError(Exception):
-    def __init__(self, message: str, location: Location | None = None) -> None:
-        super().__init__(message)
-        self.location = location
-
-
-def _decode(content: bytes) -> str:
-    """The text as Python reads it: by the byte order mark or the coding comment, UTF-8 otherwise (PEP 263)."""
-    try:
-        try:
-            encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
-        except SyntaxError:
-            # Either the coding comment is wrong, or the first lines are not UTF-8: then this says where.
-            content.decode()
-            raise
-        text = _decode_as(encoding, content)
-    except SyntaxError as error:
-        raise _UndecodableError(f"cannot decode the file: {error.msg}") from None
-    except UnicodeDecodeError as error:
-        message = f"cannot decode the file as {error.encoding}: {error.reason}"
-        raise _UndecodableError(message, _place(content.decode("latin-1"), error.start)) from None
-    if "\0" in text:
-        raise _UndecodableError("the file contains a null byte", _place(text, text.index("\0")))
-    return text
-
-
-def _decode_as(encoding: str, content: bytes) -> str:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return content.decode(encoding)
-    except UnicodeDecodeError:
-        raise
-    except LookupError:
-        # A codec from bytes to bytes, or from text to text: hex, rot13.
-        raise _UndecodableError(f"cannot decode the file: {encoding!r} is not a text encoding") from None
-    except Exception as error:
-        # A codec may raise anything; idna, punycode and undefined do.
-        raise _UndecodableError(f"cannot decode the file as {encoding}: {error}") from None
-
-
-def _place(text: str, offset: int) -> Location:
-    before = text[:offset].replace("\r\n", "\n").replace("\r", "\n")
-    return Location(before.count("\n") + 1, offset - max(text.rfind("\n", 0, offset), text.rfind("\r", 0, offset)))
-
-
 def _failed(filename: str, message: str, location: Location | None = None) -> FileReport:
     return FileReport(filename, problems=(Problem(filename, message, location),))
 
@@ -206,3 +194,13 @@ def add_problems(result: Result, problems: Sequence[Problem]) -> Result:
     early = tuple(FileReport(problem.filename, problems=(problem,)) for problem in problems)
     missing = len({problem.filename for problem in problems if problem.error})
     return replace(result, reports=(*early, *result.reports), total=result.total + missing)
+
+
+def unwritten(result: Result, problems: Sequence[Problem]) -> Result:
+    """The result where some fixed files could not be written: their fixes do not count."""
+    failed = {problem.filename: problem for problem in problems}
+    reports = tuple(
+        replace(r, fixed=(), problems=(*r.problems, failed[r.filename])) if r.filename in failed else r
+        for r in result.reports
+    )
+    return replace(result, reports=reports)

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from pathspec import GitIgnoreSpec
 
 from wherelint.config import Configuration, Settings, relative_to
 from wherelint.finding import Problem
+
+#: What is done about findings: nothing, fixes are offered, or applied: the safe ones only, or all of them.
+Mend = Literal["no", "offer", "safe", "unsafe"]
 
 
 @dataclass(frozen=True)
@@ -19,16 +25,17 @@ class Target:
 
     name: str
     settings: Settings
+    mend: Mend = "no"
 
 
 def discover(
-    paths: Iterable[str], configuration: Configuration, *, force_exclude: bool = False
+    paths: Iterable[str], configuration: Configuration, mend: Mend = "no", *, force_exclude: bool = False
 ) -> tuple[list[Target], list[Problem]]:
     """The files to check in a stable order, each once, and what could not be read.
 
     A file that is named is checked whatever its name and the excludes say, unless ``force_exclude``.
     """
-    walk = _Walk(configuration)
+    walk = _Walk(configuration, mend)
     for name in paths:
         path = Path(os.path.abspath(name))
         if path.is_dir():
@@ -47,16 +54,46 @@ def display_name(path: Path) -> str:
     return (path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path).as_posix()
 
 
+def rewrite(name: str, before: bytes, after: bytes) -> Problem | None:
+    """Replace the contents of a file in one step, or not at all; what kept it from that.
+
+    A symbolic link stays one, and permissions are kept. A file that is not ``before`` any more is left alone.
+    """
+    path = Path(os.path.realpath(name))
+    temporary = None
+    try:
+        if not os.access(path, os.W_OK):
+            return Problem(name, "cannot write the file: it is read-only; it was not changed")
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with os.fdopen(handle, "wb") as file:
+            file.write(after)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, path.stat().st_mode & 0o7777)
+        if path.read_bytes() != before:
+            return Problem(name, "the file was changed by something else meanwhile; it was left as it is, run again")
+        os.replace(temporary, path)
+        temporary = None
+    except OSError as error:
+        return Problem(name, f"cannot write the file: {error.strerror}; it was not changed")
+    finally:
+        if temporary is not None:
+            with suppress(OSError):
+                os.unlink(temporary)
+    return None
+
+
 class _Walk:
     """Collects files; ``ignores`` on the way down are (directory, its .gitignore)."""
 
-    def __init__(self, configuration: Configuration) -> None:
+    def __init__(self, configuration: Configuration, mend: Mend) -> None:
         self.configuration = configuration
+        self.mend = mend
         self.targets: dict[Path, Target] = {}
         self.problems: list[Problem] = []
 
     def add(self, path: Path) -> None:
-        self.targets.setdefault(path, Target(display_name(path), self.configuration.settings(path.parent)))
+        self.targets.setdefault(path, Target(display_name(path), self.configuration.settings(path.parent), self.mend))
 
     def directory(self, top: Path) -> None:
         """Walk a directory that was named: the patterns that exclude it as a whole do not count below it."""

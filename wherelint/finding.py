@@ -115,5 +115,9 @@ class FileReport:
     problems: tuple[Problem, ...] = field(default=())
     #: How many findings were left out because their confidence is low.
     hidden: int = 0
-    #: The decoded text, kept where there is a finding to show in a code frame.
+    #: The decoded text, kept where there is a finding to show in a code frame; after the fixes, if there are any.
     text: str = ""
+    #: The findings that were fixed, and the bytes of the file before and after.
+    fixed: tuple[Finding, ...] = ()
+    before: bytes = b""
+    after: bytes = b""

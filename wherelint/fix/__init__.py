@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from difflib import SequenceMatcher
 
+from wherelint.edits import Source, consistent
 from wherelint.finding import Edit, Finding, Fix, Location
 from wherelint.fix.candidates import Candidate, Site
-from wherelint.fix.edits import Source, consistent
 from wherelint.fix.proof import Record, come, gone, record, renamed, same
 from wherelint.graph.node import Node, topological
 from wherelint.source import gate
@@ -33,7 +33,7 @@ def propose(analysis: Analysis, finding: Finding) -> Fix:
         return Fix("display", _why_not(analysis, finding), ())
     text, first, elementwise = steps
     edits = first.edits
-    old = Source(analysis.module.text, analysis.module.lines)
+    old = Source(analysis.module.text)
     if old.edited(edits) != text:
         edits = _line_edits(old, text)
     return Fix("safe" if elementwise else "unsafe", first.message, edits)
@@ -109,7 +109,7 @@ class _Proof:
         self._analysis = analysis
         self._finding = finding
         self._catch = catch
-        self._source = Source(analysis.module.text, analysis.module.lines)
+        self._source = Source(analysis.module.text)
         self._names = self._concerned()
         self._records: dict[tuple[str, ...], list[tuple[Program, Record]]] = {}
 

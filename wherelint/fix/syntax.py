@@ -8,8 +8,8 @@ from functools import cached_property
 
 import libcst as cst
 
+from wherelint.edits import Source
 from wherelint.finding import Edit, Location
-from wherelint.fix.edits import Source
 from wherelint.graph.node import Node
 from wherelint.source.module import Block, Module
 from wherelint.source.values import Origin
@@ -29,7 +29,7 @@ class Place:
     @cached_property
     def source(self) -> Source:
         """The text of the file."""
-        return Source(self.block.module.text, self.block.module.lines)
+        return Source(self.block.module.text)
 
     @cached_property
     def text(self) -> str:

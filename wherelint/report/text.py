@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TextIO
 
+from wherelint.edits import Source, diff
+from wherelint.encoding import decode
 from wherelint.finding import FileReport, Finding, Number, Problem, Witness
 from wherelint.report.frame import Line, frame
 
@@ -20,6 +22,9 @@ _STYLES = {
     "selection": "bold yellow",
     "label": "bold cyan",
     "dim": "dim",
+    "added": "green",
+    "removed": "red",
+    "hunk": "cyan",
 }
 
 
@@ -37,8 +42,27 @@ def full(report: FileReport, helps: Mapping[str, str], width: int) -> list[Line]
         lines += frame(report.text, finding, width)
         for label, sentence in _notes(finding, helps):
             lines += _wrapped(label, sentence, min(width, _SENTENCE))
+        lines += _change(report.text, finding)
         lines.append([])
     return lines
+
+
+def _change(text: str, finding: Finding) -> Iterable[Line]:
+    """The lines that a fix takes away and puts in their place."""
+    if finding.fix is None or not finding.fix.edits:
+        return
+    source = Source(text)
+    for line in diff(text, source.edited(finding.fix.edits), finding.filename, context=0)[2:]:
+        if not line.startswith("@@"):
+            yield [("    ", ""), (line, "added" if line.startswith("+") else "removed")]
+
+
+def patch(report: FileReport) -> Iterable[Line]:
+    """What the fixes of a file change, as a unified diff."""
+    before, after = (decode(content)[0] for content in (report.before, report.after))
+    styles = {"+": "added", "-": "removed", "@": "hunk"}
+    for line in diff(before, after, report.filename):
+        yield [(line, styles.get(line[:1], ""))]
 
 
 def concise(finding: Finding) -> Line:
@@ -47,10 +71,30 @@ def concise(finding: Finding) -> Line:
     return [(_place(finding), "path"), (": ", ""), (finding.code, "code_name"), (f" {finding.message}{confidence}", "")]
 
 
+def fixed_line(finding: Finding) -> Line:
+    """``fixed path:row:column: CODE name``, as it stood before."""
+    return [("fixed ", "dim"), (_place(finding), "path"), (f": {finding.code} {finding.name}", "")]
+
+
 def problem_line(problem: Problem) -> str:
     """One line for what could not be checked."""
     place = f":{problem.location.row}:{problem.location.column}" if problem.location else ""
     return f"{'error' if problem.error else 'warning'}: {problem.filename}{place}: {problem.message}"
+
+
+def fixes(fixed: Sequence[Finding], verb: str) -> str:
+    """``Fixed 3 findings in 2 files.``"""
+    files = len({finding.filename for finding in fixed})
+    return f"{verb} {count(len(fixed), 'finding')} in {count(files, 'file')}."
+
+
+def fixable(findings: Iterable[Finding]) -> str:
+    """How many of the findings shown a fix is offered for; empty for none."""
+    offered = Counter(f.fix.applicability for f in findings if f.fix is not None and f.fix.edits)
+    parts = [f"{offered['safe']} fixable with --fix"] if offered["safe"] else []
+    if offered["unsafe"]:
+        parts.append(f"{offered['unsafe']}{' more' if parts else ' fixable'} with --fix --unsafe-fixes")
+    return f"{', '.join(parts)}." if parts else ""
 
 
 def summary(findings: Sequence[Finding], hidden: int, files: int, failed: int = 0) -> str:
@@ -60,6 +104,8 @@ def summary(findings: Sequence[Finding], hidden: int, files: int, failed: int = 
     where = len({finding.filename for finding in findings})
     spread = f" in {count(where, 'file')}" if where > 1 else ""
     lines = [f"{found.capitalize()}{spread}, {count(files, 'file')} checked{unchecked}."]
+    if offer := fixable(findings):
+        lines.append(offer)
     if hidden:
         verb = "is" if hidden == 1 else "are"
         lines.append(f"{count(hidden, 'finding')} of low confidence {verb} hidden; see with --confidence low.")
@@ -107,10 +153,16 @@ def _notes(finding: Finding, helps: Mapping[str, str]) -> Iterable[tuple[str, st
         yield "witness", witness_sentence(finding.witness)
     if finding.framework == "tensorflow" and finding.modes:
         yield "mode", _mode_sentence(finding.modes)
-    if finding.fix is not None:
-        yield "help", finding.fix.message
-    elif finding.code in helps:
+    if finding.fix is not None and finding.fix.edits:
+        doubt = (
+            "" if finding.fix.applicability == "safe" else " (unsafe: shapes, or a call that is not known, may object)"
+        )
+        yield "fix", finding.fix.message + doubt
+        return
+    if finding.code in helps:
         yield "help", helps[finding.code]
+    if finding.fix is not None:
+        yield "note", finding.fix.message
 
 
 def _mode_sentence(modes: Sequence[str]) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from wherelint.edits import physical_lines
 from wherelint.finding import Location
 from wherelint.source.names import canonical, framework_of, imported
 
@@ -104,7 +105,7 @@ class Module:
             from wherelint.source.project import Project
 
             self.package = Project(self).package
-        self.lines = _physical_lines(self.text)
+        self.lines = physical_lines(self.text)
         self.imports: dict[str, str] = {}
         self.definitions: dict[str, Definition] = {}
         self.blocks: list[tuple[ast.stmt, Block]] = []
@@ -168,18 +169,6 @@ class Module:
                 names += self.resolve(imported(node, self.package)).values()
         found = [framework_of(name) for name in names]
         return list(dict.fromkeys(f for f in found if f))
-
-
-def _physical_lines(text: str) -> list[str]:
-    r"""Lines as Python counts them: \n, \r\n and \r end a line, a form feed does not."""
-    lines: list[str] = []
-    for line in text.split("\n"):
-        parts = line.split("\r")
-        for i, part in enumerate(parts[:-1]):
-            lines.append(part + ("\r\n" if i == len(parts) - 2 and parts[-1] == "" else "\r"))
-        if parts[-1] or len(parts) == 1:
-            lines.append(parts[-1] + "\n")
-    return lines
 
 
 def _bound_names(statement: ast.stmt) -> list[str]:

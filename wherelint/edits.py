@@ -9,13 +9,25 @@ from itertools import accumulate
 from wherelint.finding import Edit, Location
 
 
+def physical_lines(text: str) -> list[str]:
+    r"""Lines as Python counts them: \n, \r\n and \r end a line, a form feed does not."""
+    lines: list[str] = []
+    for line in text.split("\n"):
+        parts = line.split("\r")
+        for i, part in enumerate(parts[:-1]):
+            lines.append(part + ("\r\n" if i == len(parts) - 2 and parts[-1] == "" else "\r"))
+        if parts[-1] or len(parts) == 1:
+            lines.append(parts[-1] + "\n")
+    return lines
+
+
 class Source:
     """A text and its lines, for places given as rows and columns."""
 
-    def __init__(self, text: str, lines: Sequence[str]) -> None:
+    def __init__(self, text: str) -> None:
         self.text = text
-        self.lines = lines
-        self._starts = [0, *accumulate(map(len, lines))]
+        self.lines = physical_lines(text)
+        self._starts = [0, *accumulate(map(len, self.lines))]
 
     def offset(self, place: Location) -> int:
         """The offset of a place in the text."""
