@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from difflib import SequenceMatcher
+from typing import NamedTuple
 
 from wherelint.edits import Source, consistent
 from wherelint.finding import Edit, Finding, Fix, Location
@@ -20,6 +21,8 @@ from wherelint.source.roots import Program, programs
 __all__ = ["propose"]
 
 _MOST_TRIED = 48
+#: How many more are tried, once one is proven that leaves the gradient nan at other probes.
+_MOST_COMPARED = 16
 _MOST_CALLERS = 6
 #: How many rewrites one after the other may be needed: masking a divisor can lay bare the root that it was computed by.
 _MOST_STEPS = 3
@@ -49,19 +52,25 @@ def _steps(analysis: Analysis, finding: Finding, most: int) -> tuple[str, Candid
     site = Site(analysis.module, catch.framework, catch.hazard, list(_around(catch)))
     start, end = site.arm.region if site.arm is not None else (finding.location, finding.location)
     arm = [f for f in analysis.findings if start <= f.location <= end]
+    proven: list[tuple[int, int, str, Candidate, bool]] = []
     for tried, candidate in enumerate(site.candidates(several=len(arm) > 1)):
-        if tried >= _MOST_TRIED:
+        if tried >= (min(_MOST_TRIED, proven[0][0] + _MOST_COMPARED) if proven else _MOST_TRIED):
             break
         if (found := proof.of(candidate)) is None:
             continue
-        after, crossed = found
         wanted = arm if candidate.whole_arm else [finding]
-        sure = candidate.elementwise and not crossed
-        if gone(analysis.findings, after.findings, wanted):
-            return after.module.text, candidate, sure
-        fresh = come(analysis.findings, after.findings)
-        if len(fresh) == 1 and gone(analysis.findings, [f for f in after.findings if f not in fresh], wanted):
-            detours.append((candidate, after, fresh[0], sure))
+        sure = candidate.elementwise and not found.crossed
+        if gone(analysis.findings, found.after.findings, wanted):
+            proven.append((tried, found.lost, found.after.module.text, candidate, sure))
+            if found.lost == 0 or finding.select.kind != "multiply":
+                break  # a product drops nothing where the mask is 1; there a local guard can do better
+        elif not proven:
+            fresh = come(analysis.findings, found.after.findings)
+            others = [f for f in found.after.findings if f not in fresh]
+            if len(fresh) == 1 and gone(analysis.findings, others, wanted):
+                detours.append((candidate, found.after, fresh[0], sure))
+    if proven:  # of those that are finite at most probes, the first
+        return min(proven, key=lambda each: each[1])[2:]
     for candidate, after, fresh_one, sure in detours[:_MOST_DETOURS] if most > 1 else ():
         rest = _steps(after, fresh_one, most - 1)
         if rest is not None:
@@ -102,6 +111,16 @@ def _line_edits(old: Source, text: str) -> tuple[Edit, ...]:
     return tuple(edits)
 
 
+class _Found(NamedTuple):
+    """What a rewrite leads to."""
+
+    after: Analysis
+    #: Whether calls that are not known had their arguments changed.
+    crossed: bool
+    #: At how many probes the gradient is still lost.
+    lost: int
+
+
 class _Proof:
     """What a candidate has to keep."""
 
@@ -126,25 +145,26 @@ class _Proof:
                     break
         return list(dict.fromkeys(names))
 
-    def of(self, candidate: Candidate) -> tuple[Analysis, bool] | None:
-        """What is found in the file after a rewrite, and whether calls that are not known had their arguments changed.
-
-        None where the rewrite computes something else.
-        """
+    def of(self, candidate: Candidate) -> _Found | None:
+        """What is found in the file after a rewrite; None where the rewrite computes something else."""
         project = self._analysis.module.project
         assert project is not None
         if not consistent(candidate.edits):
             return None
         try:
             module = project.revised(self._source.edited(candidate.edits))
-            crossed = [self._crosses(module, name) for name in self._names]
+            passed = [self._pass(module, name) for name in self._names]
         except (SyntaxError, GiveUp, RecursionError, ValueError, _OtherwiseError):
             return None
         after = analyse(module, self._analysis.used, self._names, frozenset())
-        return None if after.problems else (after, any(crossed))
+        crossed = any(crossed for crossed, _ in passed)
+        return None if after.problems else _Found(after, crossed, sum(lost for _, lost in passed))
 
-    def _crosses(self, module: Module, name: tuple[str, ...]) -> bool:
-        """Whether a function computes the same only if calls that are not known do. Raises where it does not."""
+    def _pass(self, module: Module, name: tuple[str, ...]) -> tuple[bool, int]:
+        """Whether calls that are not known have to be trusted, and how many probes still lose their gradient.
+
+        Raises where a function computes something else.
+        """
         if name not in self._records:
             old = programs(self._analysis.module, name, self._analysis.used)
             own = self._catch.program if name == self._catch.name else None
@@ -154,13 +174,14 @@ class _Proof:
         new = programs(module, name, self._analysis.used)
         if [p.name for p, _ in known] != [p.name for p in new]:
             raise _OtherwiseError
-        crossed = False
+        crossed, lost = False, 0
         for (_, before), program in zip(known, new, strict=True):
             renames = renamed(before, program)
-            if not same(before, program, self._catch.framework, renames):
+            now = same(before, program, self._catch.framework, renames)
+            if now is None:
                 raise _OtherwiseError
-            crossed = crossed or bool(renames)
-        return crossed
+            crossed, lost = crossed or bool(renames), lost + now.lost
+        return crossed, lost
 
 
 class _OtherwiseError(Exception):

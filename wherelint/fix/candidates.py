@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import libcst as cst
+import numpy as np
 
 from wherelint.finding import Edit
 from wherelint.fix import spelling
@@ -93,6 +94,8 @@ class Site:
         together = [c for mask in masks for c in self._variables(mask)]
         yield from together if several else ()
         if self.op is not None and self._same_function:
+            if self._mapped(self.op):  # the mask has the shape of the result, which an operand under vmap need not have
+                yield from self._guarded(self.op)
             for mask in masks:
                 yield from self._masked(self.op, mask, self._operands(self.op))
         for mask in masks[:2]:
@@ -101,6 +104,11 @@ class Site:
         yield from () if several else together
         if self.op is not None:
             yield from self._guarded(self.op)
+
+    @staticmethod
+    def _mapped(place: Place) -> bool:
+        """Whether a call is one of a function that another made: ``jax.vmap(f)(x)``."""
+        return isinstance(place.node, cst.Call) and isinstance(place.node.func, cst.Call)
 
     @property
     def _same_function(self) -> bool:
@@ -150,14 +158,17 @@ class Site:
             for i, safe in enumerate(entry.safe)
             if safe is not None and len(found) >= len(entry.safe)
         ]
-        return chosen or [(p, _SAFE) for p in found]  # written as something else, such as a loss
+        chosen = chosen or [(p, _SAFE) for p in found]  # written as something else, such as a loss
+        missing = {str(n.params.get("name")) for n, v in self.hazard.inputs.items() if not np.isfinite(v).all()}
+        return sorted(chosen, key=lambda pair: pair[0].one_line not in missing)
 
     def _masked(self, around: Place, mask: Mask, places: list[tuple[Place, tuple[float, ...]]]) -> Iterator[Candidate]:
         for where in self._wheres:
             for operand, values in places:
                 if not isinstance(operand.node, cst.BaseNumber) and not has_effects(operand.node, calls=False):
                     for value in values:
-                        yield self._double_where(where, mask, operand, value, self._elementwise(around is self.op))
+                        sure = self._elementwise(around is self.op) and not self._mapped(around)
+                        yield self._double_where(where, mask, operand, value, sure)
 
     def _double_where(self, where: str, mask: Mask, operand: Place, value: float, elementwise: bool) -> Candidate:
         what = f"mask the operand with the condition of the {self._selection}"
@@ -250,7 +261,9 @@ class Site:
             return
         what = "guard the operation where it is singular"
         inner = f"{where}({regular.inner}, {name}, {guard.safe})"
-        yield Candidate((*lines, operand.replaced(inner)), what, not guard.reduces)
+        alone = Candidate((*lines, operand.replaced(inner)), what, not guard.reduces)
+        if not guard.finite or not guard.outside:
+            yield alone
         outsides = [outside.format(**terms) for outside in guard.outside]
         stopped = spelling.without_gradient(name, self.framework, self.module, namespace)
         outsides += [_within(place, operand, stopped)] if stopped else []
@@ -265,6 +278,8 @@ class Site:
                 yield Candidate((*first, whole), what, not guard.reduces)
             else:
                 yield Candidate((*lines, place.replaced(guarded)), what, not guard.reduces)
+        if guard.finite and guard.outside:
+            yield alone
 
     def _guarded_deviation(self, place: Place) -> Iterator[Candidate]:
         """A deviation as the square root of a variance that is not 0."""
@@ -278,7 +293,7 @@ class Site:
         name = spelling.free_name("variance", self.module)
         inner = f"{root}({self._wheres[0]}({name} > 0, {name}, 1.0))"
         what = "guard the square root where the variance is 0"
-        for content in (inner, f"{self._wheres[0]}({name} > 0, {inner}, 0.0)"):
+        for content in (f"{self._wheres[0]}({name} > 0, {inner}, 0.0)", inner):
             yield Candidate((spot.line(name, variance), place.replaced(content)), what, True)
 
 

@@ -35,6 +35,8 @@ class Guard:
     name: str = "operand"
     #: Whether the operation reduces, so that the condition has to as well.
     reduces: bool = False
+    #: Whether the value is finite where the derivative is not: then it is kept, even if nothing seems to read it.
+    finite: bool = True
 
     def regular(self, framework: str, place: Place, terms: Mapping[str, str]) -> Regular | None:
         """The condition in the author's terms; None where it cannot be written for this call."""
@@ -61,23 +63,23 @@ def _all(names: str, *guards: Guard) -> dict[str, tuple[Guard, ...]]:
 
 GUARDS: dict[str, tuple[Guard, ...]] = {
     **_all("sqrt clipped_sqrt", Guard("{x} > 0", "1.0", name="radicand")),
-    **_all("rsqrt", Guard("{x} > 0", "1.0", ("0.0", "{inf}"), name="radicand")),
+    **_all("rsqrt", Guard("{x} > 0", "1.0", ("0.0", "{inf}"), name="radicand", finite=False)),
     **_all("cbrt", Guard("{x} != 0", "1.0", name="radicand")),
-    **_all("log log2 log10", Guard("{x} > 0", "1.0", ("-{inf}", "0.0"), name="argument")),
-    **_all("log1p", Guard("{x} > -1", "0.0", ("-{inf}",), name="argument")),
-    **_all("log1mexp entr lgamma gamma digamma", Guard("{x} > 0", "1.0", ("0.0", "{inf}", "-{inf}"))),
-    **_all("logit ndtri", Guard("({x} > 0) & ({x} < 1)", "0.5", (), name="probability")),
+    **_all("log log2 log10", Guard("{x} > 0", "1.0", ("-{inf}", "0.0"), name="argument", finite=False)),
+    **_all("log1p", Guard("{x} > -1", "0.0", ("-{inf}",), name="argument", finite=False)),
+    **_all("log1mexp entr lgamma gamma digamma", Guard("{x} > 0", "1.0", ("0.0", "{inf}", "-{inf}"), finite=False)),
+    **_all("logit ndtri", Guard("({x} > 0) & ({x} < 1)", "0.5", (), name="probability", finite=False)),
     **_all("arccos", Guard("abs({x}) < 1", "0.0", (), name="cosine")),
     **_all("arcsin", Guard("abs({x}) < 1", "0.0", (), name="sine")),
-    **_all("arctanh erfinv", Guard("abs({x}) < 1", "0.0", ())),
+    **_all("arctanh erfinv", Guard("abs({x}) < 1", "0.0", (), finite=False)),
     **_all("arccosh", Guard("{x} > 1", "2.0")),
-    **_all("reciprocal", Guard("{x} != 0", "1.0", ("0.0", "{inf}"), name="divisor")),
-    **_all("divide mod fmod", Guard("{x} != 0", "1.0", ("0.0", 'float("nan")', "{inf}"), 1, "divisor")),
+    **_all("reciprocal", Guard("{x} != 0", "1.0", ("0.0", "{inf}"), name="divisor", finite=False)),
+    **_all("divide mod fmod", Guard("{x} != 0", "1.0", ("0.0", 'float("nan")', "{inf}"), 1, "divisor", finite=False)),
     **_all("xlogy xdivy", Guard("{x} > 0", "1.0", ("0.0", "-{inf}"), 1)),
     **_all("arctan2", Guard("({x} != 0) | ({y} != 0)", "1.0", ("0.0",), 1)),
     **_all("hypot", Guard("({x} != 0) | ({y} != 0)", "1.0")),
     **_all("power power_static integer_power", Guard("({x} != 0) | ({y} != 0)", "1.0", (), name="base"),
            Guard("{x} > 0", "1.0", name="base"), Guard("{x} != 0", "1.0", name="base")),
-    **_all("exp exp2 expm1 sinh cosh", Guard("{x} < 80", "0.0", ("{inf}",), name="exponent")),
+    **_all("exp exp2 expm1 sinh cosh", Guard("{x} < 80", "0.0", ("{inf}",), name="exponent", finite=False)),
     **_all("norm euclidean_norm", Guard("{x} != 0", "1.0", name="vector", reduces=True)),
 }  # fmt: skip

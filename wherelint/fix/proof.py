@@ -14,7 +14,7 @@ import numpy as np
 
 from wherelint.finding import Finding
 from wherelint.graph.differentiate import backward
-from wherelint.graph.evaluate import Values, evaluate
+from wherelint.graph.evaluate import evaluate
 from wherelint.graph.node import LANES, Node, differentiated, topological
 from wherelint.graph.probe import Inputs, Pool, departures
 from wherelint.ops import Array
@@ -64,6 +64,8 @@ class Record:
     broken: int
     #: For each outlet the gradient of every leaf.
     gradients: list[dict[Name, Array]] = field(default_factory=list)
+    #: At how many probes an outlet is finite and IEEE arithmetic loses its gradient.
+    lost: int = 0
 
 
 def record(program: Program, catch: Catch) -> Record:
@@ -95,16 +97,17 @@ def renamed(before: Record, program: Program) -> dict[Name, Name]:
     return dict(zip(new, old, strict=True)) if len(old) == len(new) else {}
 
 
-def same(before: Record, program: Program, framework: str, renames: Mapping[Name, Name]) -> bool:
-    """Whether another program computes what was recorded, wherever that was a number."""
+def same(before: Record, program: Program, framework: str, renames: Mapping[Name, Name]) -> Record | None:
+    """The record of another program if it computes what was recorded, wherever that was a number; None otherwise."""
     now = _run(program, before.inputs, arithmetic(framework), renames)
     if len(now.values) != len(before.values) or now.broken > before.broken:
-        return False
+        return None
     differ = 0
     for i, (old, new) in enumerate(zip(before.values, now.values, strict=True)):
         agree = _agree(old, new, ~np.isnan(old)) and _same_gradient(before.gradients[i], now.gradients[i])
         differ += not agree
-    return differ <= len(renames)  # a call whose argument was masked receives something else, and that is all
+    # A call whose argument was masked receives something else, and that is all.
+    return now if differ <= len(renames) else None
 
 
 def _same_gradient(before: Mapping[Name, Array], now: Mapping[Name, Array]) -> bool:
@@ -137,17 +140,15 @@ def _run(program: Program, inputs: dict[Name, Array], framework: str, renames: M
     broken = sum(not np.isfinite(v[0]).all() for n, v in values.items() if n.kind == "float" and n.op != "const")
     result = Record(inputs, [values[s] for s in outlets], broken)
     for outlet in outlets:
-        result.gradients.append(_gradients(outlet, values, names, framework))
+        part = topological([outlet])
+        wanted = differentiated(part)
+        exact = backward(part, values, outlet, wanted, framework, symbolic=True).cotangents if outlet in wanted else {}
+        ieee = backward(part, values, outlet, wanted, framework, symbolic=False).cotangents if outlet in wanted else {}
+        result.gradients.append({name: exact[n] for n, name in names.items() if n in exact})
+        nan = [(~np.isfinite(ieee[n])).any(axis=1) for n in names if n in ieee]
+        finite = np.isfinite(values[outlet]).all(axis=1)
+        result.lost += int((np.logical_or.reduce(np.broadcast_arrays(*nan)) & finite).sum()) if nan else 0
     return result
-
-
-def _gradients(outlet: Node, values: Values, names: dict[Node, Name], framework: str) -> dict[Name, Array]:
-    order = topological([outlet])
-    wanted = differentiated(order)
-    if outlet not in wanted:
-        return {}
-    cotangents = backward(order, values, outlet, wanted, framework, symbolic=True).cotangents
-    return {name: cotangents[n] for n, name in names.items() if n in cotangents}
 
 
 def _names(order: Sequence[Node]) -> dict[Node, Name]:

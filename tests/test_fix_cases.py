@@ -1,0 +1,65 @@
+"""Every fix of a published bug is executed: the same value, and a finite gradient, under the real framework."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from executing import load, outcomes
+from real_gradients import require
+from test_cases import CASES, FRAMEWORKS, POSITIVE, arrays, points, read
+
+from wherelint.config import Settings
+from wherelint.engine import check_source
+from wherelint.finding import FileReport
+
+#: Findings that no fix is offered for, and why.
+NOT_FIXED = {
+    "keras-2960-std": "it is not found",
+    "pytorch-23156-fill-loss": "the mask is computed from the result, and the data that has to be masked is nan",
+}
+
+
+@cache
+def mended(name: str) -> FileReport:
+    content = (CASES / name / "unsafe.py").read_bytes()
+    return check_source(content, "unsafe.py", Settings(root=Path("/")), "unsafe")
+
+
+@pytest.mark.parametrize("name", [name for name in POSITIVE if name not in NOT_FIXED])
+def test_the_fix_keeps_the_value_and_mends_the_gradient(name: str, tmp_path: Path) -> None:
+    report = mended(name)
+    assert report.fixed
+    assert report.findings == ()
+    case = read(name)
+    framework = FRAMEWORKS[case["framework"]]
+    require(framework)
+    path = tmp_path / "fixed.py"
+    path.write_bytes(report.after)
+    before, after = load(CASES / name / "unsafe.py").f, load(path).f
+    for at in [witness := arrays(case["witness"]), *points(case)]:
+        bad = outcomes(framework, before, at, case.get("argnums"))
+        good = outcomes(framework, after, at, case.get("argnums"))
+        np.testing.assert_allclose(good[0].value, bad[0].value, rtol=1e-5, atol=1e-6)
+        assert all(outcome.regular for outcome in good), [o.gradients for o in good]
+        if at is not witness:
+            for old, new in zip(bad[0].gradients, good[0].gradients, strict=True):
+                known = np.isfinite(old)
+                np.testing.assert_allclose(new[known], old[known], rtol=2e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", sorted(NOT_FIXED))
+def test_what_cannot_be_fixed_is_left_alone(name: str) -> None:
+    assert mended(name).fixed == ()
+
+
+def test_a_fix_is_offered_for_nine_of_ten() -> None:
+    assert len(NOT_FIXED) <= len(POSITIVE) / 10
+
+
+@pytest.mark.parametrize("name", [name for name in POSITIVE if name not in NOT_FIXED])
+def test_a_second_run_changes_nothing(name: str) -> None:
+    again = check_source(mended(name).after, "unsafe.py", Settings(root=Path("/")), "unsafe")
+    assert again.fixed == ()
