@@ -21,8 +21,6 @@ from wherelint.source.roots import Program, programs
 __all__ = ["propose"]
 
 _MOST_TRIED = 48
-#: How many more are tried, once one is proven that leaves the gradient nan at other probes.
-_MOST_COMPARED = 16
 _MOST_CALLERS = 6
 #: How many rewrites one after the other may be needed: masking a divisor can lay bare the root that it was computed by.
 _MOST_STEPS = 3
@@ -52,16 +50,18 @@ def _steps(analysis: Analysis, finding: Finding, most: int) -> tuple[str, Candid
     site = Site(analysis.module, catch.framework, catch.hazard, list(_around(catch)))
     start, end = site.arm.region if site.arm is not None else (finding.location, finding.location)
     arm = [f for f in analysis.findings if start <= f.location <= end]
-    proven: list[tuple[int, int, str, Candidate, bool]] = []
+    proven: list[tuple[int, str, Candidate, bool]] = []
     for tried, candidate in enumerate(site.candidates(several=len(arm) > 1)):
-        if tried >= (min(_MOST_TRIED, proven[0][0] + _MOST_COMPARED) if proven else _MOST_TRIED):
+        if tried >= _MOST_TRIED:
             break
+        if proven and not candidate.guard:
+            continue
         if (found := proof.of(candidate)) is None:
             continue
         wanted = arm if candidate.whole_arm else [finding]
         sure = candidate.elementwise and not found.crossed
         if gone(analysis.findings, found.after.findings, wanted):
-            proven.append((tried, found.lost, found.after.module.text, candidate, sure))
+            proven.append((found.lost, found.after.module.text, candidate, sure))
             if found.lost == 0 or finding.select.kind != "multiply":
                 break  # a product drops nothing where the mask is 1; there a local guard can do better
         elif not proven:
@@ -70,7 +70,7 @@ def _steps(analysis: Analysis, finding: Finding, most: int) -> tuple[str, Candid
             if len(fresh) == 1 and gone(analysis.findings, others, wanted):
                 detours.append((candidate, found.after, fresh[0], sure))
     if proven:  # of those that are finite at most probes, the first
-        return min(proven, key=lambda each: each[1])[2:]
+        return min(proven, key=lambda each: each[0])[1:]
     for candidate, after, fresh_one, sure in detours[:_MOST_DETOURS] if most > 1 else ():
         rest = _steps(after, fresh_one, most - 1)
         if rest is not None:

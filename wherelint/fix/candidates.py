@@ -55,6 +55,8 @@ class Candidate:
     elementwise: bool
     #: Whether it is meant to remove every finding of the arm.
     whole_arm: bool = False
+    #: Whether it is a local guard.
+    guard: bool = False
 
 
 @dataclass(frozen=True)
@@ -261,7 +263,7 @@ class Site:
             return
         what = "guard the operation where it is singular"
         inner = f"{where}({regular.inner}, {name}, {guard.safe})"
-        alone = Candidate((*lines, operand.replaced(inner)), what, not guard.reduces)
+        alone = Candidate((*lines, operand.replaced(inner)), what, not guard.reduces, guard=True)
         if not guard.finite or not guard.outside:
             yield alone
         outsides = [outside.format(**terms) for outside in guard.outside]
@@ -275,9 +277,9 @@ class Site:
                 whole = place.replaced(f"{where}({mask}, {inside}, {outside})")
                 line = before.line(mask, regular.outer)
                 first = [Edit(lines[0].content + line.content, line.location, line.end_location)] if lines else [line]
-                yield Candidate((*first, whole), what, not guard.reduces)
+                yield Candidate((*first, whole), what, not guard.reduces, guard=True)
             else:
-                yield Candidate((*lines, place.replaced(guarded)), what, not guard.reduces)
+                yield Candidate((*lines, place.replaced(guarded)), what, not guard.reduces, guard=True)
         if guard.finite and guard.outside:
             yield alone
 
@@ -294,7 +296,7 @@ class Site:
         inner = f"{root}({self._wheres[0]}({name} > 0, {name}, 1.0))"
         what = "guard the square root where the variance is 0"
         for content in (f"{self._wheres[0]}({name} > 0, {inner}, 0.0)", inner):
-            yield Candidate((spot.line(name, variance), place.replaced(content)), what, True)
+            yield Candidate((spot.line(name, variance), place.replaced(content)), what, True, guard=True)
 
 
 _VARIANCE = {"std": "var", "reduce_std": "reduce_variance"}
