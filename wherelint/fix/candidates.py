@@ -7,6 +7,7 @@ be had at the operation, or reads its result, the operation is guarded by a cond
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,6 +23,7 @@ from wherelint.fix.syntax import (
     calls_within,
     condition,
     has_effects,
+    may_be_none,
     names_within,
     operands,
     part_holding,
@@ -118,7 +120,8 @@ class Site:
 
     @cached_property
     def _wheres(self) -> list[str]:
-        return [*spelling.wheres(self.module, self.framework, self.select, self.op)][:2]
+        """How ``where`` is spelled; empty where the file has no name for it."""
+        return [*spelling.wheres(self.module, self.framework, self.select, self.op)][:1]
 
     # -- the double where -----------------------------------------------------------------------------------------
 
@@ -143,7 +146,9 @@ class Site:
 
     def _mask_of(self, select: Node, below: set[Node]) -> Mask | None:
         place = condition(select)
-        if place is None or place.block.module is not self.module or has_effects(place.node):
+        if place is None or place.block.module is not self.module or has_effects(place.node, self.module):
+            return None
+        if may_be_none(place):
             return None
         text = place.one_line
         if select.selection == "multiply" and select.inputs[1 - select.params["operand"]].kind != "bool":
@@ -167,7 +172,7 @@ class Site:
     def _masked(self, around: Place, mask: Mask, places: list[tuple[Place, tuple[float, ...]]]) -> Iterator[Candidate]:
         for where in self._wheres:
             for operand, values in places:
-                if not isinstance(operand.node, cst.BaseNumber) and not has_effects(operand.node, calls=False):
+                if not isinstance(operand.node, cst.BaseNumber) and not has_effects(operand.node):
                     for value in values:
                         sure = self._elementwise(around is self.op) and not self._mapped(around)
                         yield self._double_where(where, mask, operand, value, sure)
@@ -252,7 +257,8 @@ class Site:
     def _guard(self, place: Place, found: list[Place], guard: Guard) -> Iterator[Candidate]:
         where, namespace = self._wheres[0], self._wheres[0].rpartition(".")[0]
         operand = found[guard.operand]
-        spot = spot_before(place) if len(operand.one_line) > _SHORT else None
+        short = isinstance(operand.node, cst.Name) or len(operand.one_line) <= _SHORT
+        spot = None if short else spot_before(place)
         name = operand.one_line if spot is None else spelling.free_name(guard.name, self.module)
         lines = [] if spot is None else [spot.line(name, operand.one_line)]
         atom = name if spot is not None else operand.atom
@@ -306,7 +312,10 @@ def _within(whole: Place, part: Place, content: str) -> str:
     """The text of an expression with something else for one part of it."""
     start, _ = whole.block.region(whole.node)
     a, b = (whole.source.offset(p) - whole.source.offset(start) for p in part.region)
-    return f"{whole.text[:a]}{content}{whole.text[b:]}"
+    left, right = whole.text[:a], whole.text[b:]
+    if "\n" not in content and "#" not in left + right:  # what was broken to fit may fit now
+        left, right = re.sub(r"\(\s*\n\s*$", "(", left), re.sub(r"^,?\s*\n\s*\)", ")", right)
+    return f"{left}{content}{right}"
 
 
 def _atom(text: str) -> str:

@@ -12,6 +12,7 @@ from wherelint.edits import Source
 from wherelint.finding import Edit, Location
 from wherelint.graph.node import Node
 from wherelint.source.module import Block, Module
+from wherelint.source.names import framework_of
 from wherelint.source.values import Origin
 
 #: Calls of a selection whose mask is not the first argument.
@@ -232,30 +233,61 @@ def spot_before(place: Place) -> Spot | None:
     return Spot(Location(start.row, 1), indent, ending or "\n")
 
 
+#: Methods and builtins that give the same for the same, and do nothing else.
 _PURE = frozenset(
-    """where isnan isfinite isinf isneginf isposinf logical_and logical_or logical_not abs fabs absolute any all sum
-    eq ne lt le gt ge less greater equal not_equal less_equal greater_equal isclose allclose squeeze expand_dims
-    unsqueeze broadcast_to reshape astype bool view to detach stop_gradient norm sqrt square max min amax amin size
-    shape dim is_nan is_finite reduce_any reduce_all reduce_sum cast""".split()
+    """isnan isfinite isinf isneginf isposinf logical_and logical_or logical_not abs absolute any all sum eq ne lt le gt
+    ge less greater equal not_equal less_equal greater_equal isclose allclose squeeze expand_dims unsqueeze expand
+    broadcast_to expand_as reshape astype bool view to type detach norm sqrt square max min amax amin size shape dim
+    float int len unsqueeze_ item numel""".split()
 )
 
 
-def has_effects(node: cst.CSTNode, *, calls: bool = True) -> bool:
-    """Whether evaluating an expression twice, or elsewhere, may do or give something else.
+def has_effects(node: cst.CSTNode, module: Module | None = None) -> bool:
+    """Whether evaluating an expression twice, or elsewhere, may do something, or give something else.
 
-    ``calls``: a call of a function that is not known to be pure counts.
+    With a module, so may a call of anything but the file's frameworks (their random numbers apart) and pure methods.
     """
     todo = [node]
     while todo:
         current = todo.pop()
         if isinstance(current, (cst.NamedExpr, cst.Await, cst.Yield)):
             return True
-        if calls and isinstance(current, cst.Call):
-            function = current.func.attr if isinstance(current.func, cst.Attribute) else current.func
-            if not isinstance(function, cst.Name) or function.value not in _PURE:
-                return True
+        if module is not None and isinstance(current, cst.Call) and not _is_pure(current.func, module):
+            return True
         todo += current.children
     return False
+
+
+def _is_pure(function: cst.BaseExpression, module: Module) -> bool:
+    base = module.imports.get(root_name(function), "") if isinstance(function, (cst.Name, cst.Attribute)) else ""
+    if framework_of(base) is not None or base == "numpy":
+        return not any("rand" in n.value for n in _names_of(function))
+    last = function.attr.value if isinstance(function, cst.Attribute) else ""
+    return (function.value if isinstance(function, cst.Name) else last) in _PURE
+
+
+def _names_of(node: cst.BaseExpression) -> Iterator[cst.Name]:
+    while isinstance(node, cst.Attribute):
+        yield node.attr
+        node = node.value
+    if isinstance(node, cst.Name):
+        yield node
+
+
+def may_be_none(place: Place) -> bool:
+    """Whether a mask is a parameter that is None unless it is given."""
+    if not isinstance(place.node, cst.Name):
+        return False
+    parameters = [
+        p
+        for f in place.path()
+        if isinstance(f, cst.FunctionDef)
+        for p in (*f.params.params, *f.params.kwonly_params, *f.params.posonly_params)
+    ]
+    return any(
+        p.name.value == place.node.value and isinstance(p.default, cst.Name) and p.default.value == "None"
+        for p in parameters
+    )
 
 
 def _is_keyword_constant(node: cst.CSTNode) -> bool:
