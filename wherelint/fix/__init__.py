@@ -11,6 +11,7 @@ from wherelint.finding import Edit, Finding, Fix, Location
 from wherelint.fix.candidates import Candidate, Site
 from wherelint.fix.proof import Record, come, gone, record, renamed, same
 from wherelint.graph.node import Node, topological
+from wherelint.graph.search import Effort
 from wherelint.source import gate
 from wherelint.source.callers import place
 from wherelint.source.findings import Analysis, analyse
@@ -20,16 +21,21 @@ from wherelint.source.roots import Program, programs
 
 __all__ = ["propose"]
 
-_MOST_TRIED = 48
+_MOST_TRIED = 32
+#: Nodes of the graph that may be computed to prove one fix; searching a graph for findings costs as much as many.
+_MOST_WORK, _OFFERED_WORK, _SEARCHING = 50_000, 15_000, 10
 _MOST_CALLERS = 6
 #: How many rewrites one after the other may be needed: masking a divisor can lay bare the root that it was computed by.
 _MOST_STEPS = 3
-_MOST_DETOURS = 3
+_MOST_DETOURS = 2
 
 
-def propose(analysis: Analysis, finding: Finding) -> Fix:
-    """The rewrite that removes a finding, proven; one without edits that says why where there is none."""
-    steps = _steps(analysis, finding, _MOST_STEPS)
+def propose(analysis: Analysis, finding: Finding, *, thorough: bool = True) -> Fix:
+    """The rewrite that removes a finding, proven; one without edits that says why where there is none.
+
+    Not ``thorough``: little time is spent on it, for a report that somebody waits for.
+    """
+    steps = _steps(analysis, finding, _MOST_STEPS, Effort(_MOST_WORK if thorough else _OFFERED_WORK))
     if steps is None:
         return Fix("display", _why_not(analysis, finding), ())
     text, first, elementwise = steps
@@ -40,19 +46,19 @@ def propose(analysis: Analysis, finding: Finding) -> Fix:
     return Fix("safe" if elementwise else "unsafe", first.message, edits)
 
 
-def _steps(analysis: Analysis, finding: Finding, most: int) -> tuple[str, Candidate, bool] | None:
+def _steps(analysis: Analysis, finding: Finding, most: int, effort: Effort) -> tuple[str, Candidate, bool] | None:
     """The text after the rewrites that remove a finding and whatever they lay bare; the first one; all elementwise."""
     catch = _catch(analysis, finding)
     if catch is None:
         return None
-    proof = _Proof(analysis, finding, catch)
+    proof = _Proof(analysis, finding, catch, effort)
     detours: list[tuple[Candidate, Analysis, Finding, bool]] = []
     site = Site(analysis.module, catch.framework, catch.hazard, list(_around(catch)))
     start, end = site.arm.region if site.arm is not None else (finding.location, finding.location)
     arm = [f for f in analysis.findings if start <= f.location <= end]
     proven: list[tuple[int, str, Candidate, bool]] = []
     for tried, candidate in enumerate(site.candidates(several=len(arm) > 1)):
-        if tried >= _MOST_TRIED:
+        if tried >= _MOST_TRIED or effort.spent:
             break
         if proven and not candidate.guard:
             continue
@@ -61,6 +67,8 @@ def _steps(analysis: Analysis, finding: Finding, most: int) -> tuple[str, Candid
         wanted = arm if candidate.whole_arm else [finding]
         sure = candidate.elementwise and not found.crossed
         if gone(analysis.findings, found.after.findings, wanted):
+            if not gone(analysis.findings, proof.searched(found.after), wanted):
+                continue  # what is left is of low confidence
             proven.append((found.lost, found.after.module.text, candidate, sure))
             if found.lost == 0 or finding.select.kind != "multiply":
                 break  # a product drops nothing where the mask is 1; there a local guard can do better
@@ -72,7 +80,7 @@ def _steps(analysis: Analysis, finding: Finding, most: int) -> tuple[str, Candid
     if proven:  # of those that are finite at most probes, the first
         return min(proven, key=lambda each: each[0])[1:]
     for candidate, after, fresh_one, sure in detours[:_MOST_DETOURS] if most > 1 else ():
-        rest = _steps(after, fresh_one, most - 1)
+        rest = _steps(after, fresh_one, most - 1, effort)
         if rest is not None:
             return rest[0], candidate, sure and rest[2]
     return None
@@ -121,29 +129,39 @@ class _Found(NamedTuple):
     lost: int
 
 
+class _Passed(NamedTuple):
+    """How a function passed the proof."""
+
+    crossed: bool
+    lost: int
+
+
 class _Proof:
     """What a candidate has to keep."""
 
-    def __init__(self, analysis: Analysis, finding: Finding, catch: Catch) -> None:
+    def __init__(self, analysis: Analysis, finding: Finding, catch: Catch, effort: Effort) -> None:
+        self._effort = effort
         self._analysis = analysis
         self._finding = finding
         self._catch = catch
         self._source = Source(analysis.module.text)
-        self._names = self._concerned()
+        self._names, self._callers = self._concerned()
         self._records: dict[tuple[str, ...], list[tuple[Program, Record]]] = {}
 
-    def _concerned(self) -> list[tuple[str, ...]]:
-        """The functions whose values a rewrite may change: those that hold the two places, and their callers."""
+    def _concerned(self) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
+        """The functions that hold the two places, and those that call them."""
         module, hazard = self._analysis.module, self._catch.hazard
         known = set(gate.roots(module, everything=True))
         names = [self._catch.name]
+        callers: list[tuple[str, ...]] = []
         for node in (hazard.op, hazard.select):
             parts = tuple(node.origin.function.split(".")) if node.origin.block.module is module else ()
             for name in (parts[:2], parts[:1]):
                 if name in known:
-                    names += [name, *gate.referring(module, name[-1])[:_MOST_CALLERS]]
+                    names.append(name)
+                    callers += gate.referring(module, name[-1])[:_MOST_CALLERS]
                     break
-        return list(dict.fromkeys(names))
+        return list(dict.fromkeys(names)), list(dict.fromkeys(callers))
 
     def of(self, candidate: Candidate) -> _Found | None:
         """What is found in the file after a rewrite; None where the rewrite computes something else."""
@@ -153,18 +171,22 @@ class _Proof:
             return None
         try:
             module = project.revised(self._source.edited(candidate.edits))
-            passed = [self._pass(module, name) for name in self._names]
+            passed = [self._pass(module, name) for name in dict.fromkeys((*self._names, *self._callers))]
         except (SyntaxError, GiveUp, RecursionError, ValueError, _OtherwiseError):
             return None
-        after = analyse(module, self._analysis.used, self._names, frozenset())
-        crossed = any(crossed for crossed, _ in passed)
-        return None if after.problems else _Found(after, crossed, sum(lost for _, lost in passed))
+        nodes = sum(len(p.order) for known in self._records.values() for p, _ in known)
+        self._effort.left -= nodes * _SEARCHING
+        after = analyse(module, self._analysis.used, self._names, frozenset(), quick=True)
+        if after.problems:
+            return None
+        return _Found(after, any(p.crossed for p in passed), sum(p.lost for p in passed))
 
-    def _pass(self, module: Module, name: tuple[str, ...]) -> tuple[bool, int]:
-        """Whether calls that are not known have to be trusted, and how many probes still lose their gradient.
+    def searched(self, after: Analysis) -> list[Finding]:
+        """The findings of any confidence after a rewrite."""
+        return analyse(after.module, after.used, self._names, frozenset()).findings
 
-        Raises where a function computes something else.
-        """
+    def _pass(self, module: Module, name: tuple[str, ...]) -> _Passed:
+        """How a function passes the proof. Raises where it computes something else."""
         if name not in self._records:
             old = programs(self._analysis.module, name, self._analysis.used)
             own = self._catch.program if name == self._catch.name else None
@@ -176,12 +198,13 @@ class _Proof:
             raise _OtherwiseError
         crossed, lost = False, 0
         for (_, before), program in zip(known, new, strict=True):
+            self._effort.left -= len(program.order)
             renames = renamed(before, program)
             now = same(before, program, self._catch.framework, renames)
             if now is None:
                 raise _OtherwiseError
             crossed, lost = crossed or bool(renames), lost + now.lost
-        return crossed, lost
+        return _Passed(crossed, lost)
 
 
 class _OtherwiseError(Exception):

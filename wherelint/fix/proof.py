@@ -142,8 +142,11 @@ def _run(program: Program, inputs: dict[Name, Array], framework: str, renames: M
     for outlet in outlets:
         part = topological([outlet])
         wanted = differentiated(part)
-        exact = backward(part, values, outlet, wanted, framework, symbolic=True).cotangents if outlet in wanted else {}
-        ieee = backward(part, values, outlet, wanted, framework, symbolic=False).cotangents if outlet in wanted else {}
+        if outlet not in wanted:
+            result.gradients.append({})
+            continue
+        exact = backward(part, values, outlet, wanted, framework, symbolic=True).cotangents
+        ieee = backward(part, values, outlet, wanted, framework, symbolic=False).cotangents
         result.gradients.append({name: exact[n] for n, name in names.items() if n in exact})
         nan = [(~np.isfinite(ieee[n])).any(axis=1) for n in names if n in ieee]
         finite = np.isfinite(values[outlet]).all(axis=1)

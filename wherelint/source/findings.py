@@ -47,8 +47,18 @@ class Analysis:
         return [finding for finding, _ in self.found]
 
 
-def analyse(module: Module, used: Sequence[str], names: Iterable[tuple[str, ...]], opt_in: frozenset[str]) -> Analysis:
-    """Search some functions of a file that uses some frameworks; functions that are too much are given up."""
+def analyse(
+    module: Module,
+    used: Sequence[str],
+    names: Iterable[tuple[str, ...]],
+    opt_in: frozenset[str],
+    *,
+    quick: bool = False,
+) -> Analysis:
+    """Search some functions of a file that uses some frameworks; functions that are too much are given up.
+
+    ``quick``: only for what is of high confidence, with a witness as it was found rather than a simple one.
+    """
     filename = module.filename
     found: dict[Any, tuple[Finding, Catch | None]] = {}
     problems: list[Problem] = []
@@ -65,7 +75,7 @@ def analyse(module: Module, used: Sequence[str], names: Iterable[tuple[str, ...]
         defect = not isinstance(error, (GiveUp, RecursionError))
         problems.append(Problem(filename, f"gave up on {what}: {why}", error=defect))
 
-    hunt = Hunt(module, used)
+    hunt = Hunt(module, used, low=not quick)
     for name in names:
         try:
             lowered = programs(module, name, used)
@@ -76,7 +86,7 @@ def analyse(module: Module, used: Sequence[str], names: Iterable[tuple[str, ...]
             give_up(f"`{'.'.join(name)}`", error)
     for catch, related in _one_per_bug(hunt.caught()):
         try:
-            found[catch.key] = (_finding(catch, related, filename), catch)
+            found[catch.key] = (_finding(catch, related, filename, simple=not quick), catch)
         except Exception as error:
             give_up(f"a finding in `{catch.hazard.select.origin.function}`", error)
     return Analysis(module, used, list(found.values()), problems)
@@ -165,8 +175,8 @@ def _epsilon_lost(hazard: Hazard) -> bool:
     return all(bool(np.isfinite(p).all()) for p in parts if p is not None)
 
 
-def _finding(catch: Catch, related: Sequence[Node], filename: str) -> Finding:
-    hazard = catch.search.simplest(catch.hazard)
+def _finding(catch: Catch, related: Sequence[Node], filename: str, *, simple: bool) -> Finding:
+    hazard = catch.search.simplest(catch.hazard) if simple else catch.hazard
     modes: tuple[str, ...] = ()
     if catch.framework == "tensorflow":
         modes = ("eager", "xla") if Search(hazard.select, "tensorflow").shows(hazard) else ("xla",)

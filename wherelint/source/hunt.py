@@ -47,9 +47,10 @@ def arithmetic(framework: str) -> str:
 class Hunt:
     """The searches of one file."""
 
-    def __init__(self, module: Module, used: Sequence[str]) -> None:
+    def __init__(self, module: Module, used: Sequence[str], *, low: bool = True) -> None:
         self._module = module
         self._used = used
+        self._low = low
         self._catches: dict[tuple[int, int], Catch] = {}
         #: Pairs of a selection and an operation that some function was searched for already.
         self._asked: set[tuple[int, int]] = set()
@@ -70,7 +71,7 @@ class Hunt:
             framework = nearest_framework(root) or self._used[0]
             judge = judges.setdefault(framework, _Judge(program, arithmetic(framework), effort))
             search = Search(root, arithmetic(framework), effort, judge)
-            for hazard in search.hazards():
+            for hazard in search.hazards(low=self._low):
                 catch = Catch(hazard, framework, search, name, program)
                 known = self._catches.get(catch.key)
                 if known is None or (known.hazard.confidence == "low" and hazard.confidence == "high"):
