@@ -200,7 +200,7 @@ class _Proof:
         for (_, before), program in zip(known, new, strict=True):
             self._effort.left -= len(program.order)
             renames = renamed(before, program)
-            now = same(before, program, self._catch.framework, renames)
+            now = None if renames is None else same(before, program, self._catch.framework, renames)
             if now is None:
                 raise _OtherwiseError
             crossed, lost = crossed or bool(renames), lost + now.lost

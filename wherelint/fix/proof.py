@@ -86,15 +86,18 @@ def record(program: Program, catch: Catch) -> Record:
     return _run(program, {names[n]: v for n, v in inputs.items()}, arithmetic(catch.framework), {})
 
 
-def renamed(before: Record, program: Program) -> dict[Name, Name]:
+def renamed(before: Record, program: Program) -> dict[Name, Name] | None:
     """Opaque inputs of a rewritten program that stand for ones of the recorded program: calls whose arguments changed.
 
-    What is not known of a call is taken to be the same after its argument was masked.
+    What is not known of a call is taken to be the same after its argument was masked. None where the program reads
+    something that the recorded one did not have: a name that is not bound there.
     """
-    now = set(_names(program.order).values())
-    old = [name for name in before.inputs if name not in now]
-    new = [name for name in _names(program.order).values() if name not in before.inputs]
-    return dict(zip(new, old, strict=True)) if len(old) == len(new) else {}
+    names = list(_names(program.order).values())
+    new = [name for name in names if name not in before.inputs]
+    old = [name for name in before.inputs if name not in names]
+    if any(a[0].isidentifier() or a[1] != b[1] for a, b in zip(new, old, strict=False)) or len(new) > len(old):
+        return None
+    return dict(zip(new, old, strict=False))
 
 
 def same(before: Record, program: Program, framework: str, renames: Mapping[Name, Name]) -> Record | None:
