@@ -13,6 +13,7 @@ import pytest
 from wherelint import rules, source
 from wherelint.cli import main
 from wherelint.finding import Finding, Location, Problem, Selection, Witness
+from wherelint.source.findings import Analysis
 from wherelint.source.options import DetectOptions
 
 Run = Callable[..., tuple[int, str, str]]
@@ -73,7 +74,11 @@ def _opt_in(finding: Finding, code: str) -> Finding:
 
 @pytest.fixture
 def fake_detect(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "detect", detect, raising=False)
+    def analysis(text: str, filename: str, options: DetectOptions) -> Analysis:
+        findings, problems = detect(text, filename, options)
+        return Analysis(None, (), [(finding, None) for finding in findings], problems)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(source, "analysis", analysis)
 
 
 @pytest.fixture

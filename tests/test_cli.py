@@ -291,7 +291,7 @@ def test_interrupted(run: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -
         raise KeyboardInterrupt
 
     write(project, {"a.py": SAFE})
-    monkeypatch.setattr(source, "detect", interrupt)
+    monkeypatch.setattr(source, "analysis", interrupt)
     assert run("check") == (130, "", "wherelint: interrupted\n")
 
 

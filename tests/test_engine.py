@@ -127,7 +127,7 @@ class TestErrors:
 
     @pytest.mark.parametrize("error", [RecursionError, MemoryError])
     def test_too_deep(self, monkeypatch: pytest.MonkeyPatch, error: type[Exception]) -> None:
-        monkeypatch.setattr(source, "detect", raiser(error("maximum recursion depth")), raising=False)
+        monkeypatch.setattr(source, "analysis", raiser(error("maximum recursion depth")))
         assert problem(check_source(UNSAFE.encode(), "a.py", Settings())).message == "too deeply nested to analyse"
 
     @pytest.mark.parametrize(
@@ -135,17 +135,17 @@ class TestErrors:
         [(ValueError("two\nlines"), "ValueError: two"), (KeyError(), "KeyError"), (AssertionError(), "AssertionError")],
     )
     def test_internal_error(self, monkeypatch: pytest.MonkeyPatch, error: Exception, words: str) -> None:
-        monkeypatch.setattr(source, "detect", raiser(error), raising=False)
+        monkeypatch.setattr(source, "analysis", raiser(error))
         message = problem(check_source(UNSAFE.encode(), "a.py", Settings())).message
         assert message.startswith(f"internal error, please report it: {words} (test_engine.py:")
 
     def test_a_syntax_error_of_something_else_is_an_internal_error(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(source, "detect", raiser(SyntaxError("'(' was never closed")), raising=False)
+        monkeypatch.setattr(source, "analysis", raiser(SyntaxError("'(' was never closed")))
         message = problem(check_source(UNSAFE.encode(), "a.py", Settings())).message
         assert message.startswith("internal error, please report it: SyntaxError: '(' was never closed")
 
     def test_interruption_is_not_an_internal_error(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(source, "detect", raiser(KeyboardInterrupt()), raising=False)
+        monkeypatch.setattr(source, "analysis", raiser(KeyboardInterrupt()))
         with pytest.raises(KeyboardInterrupt):
             check_source(UNSAFE.encode(), "a.py", Settings())
 

@@ -9,6 +9,7 @@ import re
 import unicodedata
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -207,8 +208,35 @@ def test_without_a_witness_or_a_help_there_is_no_such_line() -> None:
     assert "help:" not in bare
 
 
-def test_a_fix_says_the_help_itself() -> None:
-    assert "  help: mask `x`\n" in full(replace(FINDING, fix=Fix("safe", "mask `x`", ())))
+def test_a_fix_is_shown_instead_of_the_help() -> None:
+    edit = Edit("jnp.where(x > 0, x, 1.0)", Location(5, 38), Location(5, 39))
+    shown = full(replace(FINDING, fix=Fix("safe", "mask `x`", (edit,))))
+    assert "help:" not in shown
+    assert shown.endswith(
+        "  fix: mask `x`\n    -    return jnp.where(x > 0, jnp.sqrt(x), 0.0)\n"
+        "    +    return jnp.where(x > 0, jnp.sqrt(jnp.where(x > 0, x, 1.0)), 0.0)\n\n"
+    )
+    assert "  fix: mask `x` (unsafe: " in full(replace(FINDING, fix=Fix("unsafe", "mask `x`", (edit,))))
+
+
+def test_why_there_is_no_fix_is_said_after_the_help() -> None:
+    shown = full(replace(FINDING, fix=Fix("display", "no fix is offered: too hard", ())))
+    assert shown.index("help:") < shown.index("  note: no fix is offered: too hard\n")
+
+
+@pytest.mark.parametrize(
+    ("kinds", "said"),
+    [
+        ([], ""),
+        (["safe", "safe"], "2 fixable with --fix."),
+        (["safe", "unsafe"], "1 fixable with --fix, 1 more with --fix --unsafe-fixes."),
+        (["unsafe"], "1 fixable with --fix --unsafe-fixes."),
+    ],
+)
+def test_what_can_be_fixed_is_counted(kinds: list[Literal["safe", "unsafe"]], said: str) -> None:
+    edit = Edit("y", Location(5, 38), Location(5, 39))
+    findings = [FINDING, *(replace(FINDING, fix=Fix(kind, "", (edit,))) for kind in kinds)]
+    assert text.fixable(findings) == said
 
 
 def test_colours_change_no_character() -> None:

@@ -66,7 +66,7 @@ def test_methods_are_roots_of_their_own_in_file_order() -> None:
 def test_a_file_without_a_framework_costs_nothing(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     import wherelint.source.findings as module
 
-    monkeypatch.setattr(module, "findings", lambda *_: pytest.fail("the file was analysed"))
+    monkeypatch.setattr(module, "analyse", lambda *_: pytest.fail("the file was analysed"))
     assert detect(text, "a.py", DetectOptions()) == ([], [])
 
 

@@ -30,11 +30,14 @@ _MOST_STEPS = 3
 _MOST_DETOURS = 2
 
 
-def propose(analysis: Analysis, finding: Finding, *, thorough: bool = True) -> Fix:
+def propose(analysis: Analysis, finding: Finding, *, thorough: bool = True) -> Fix | None:
     """The rewrite that removes a finding, proven; one without edits that says why where there is none.
 
-    Not ``thorough``: little time is spent on it, for a report that somebody waits for.
+    None for a finding that no search made. Not ``thorough``: little time is spent, for a report that somebody waits
+    for.
     """
+    if _catch(analysis, finding) is None:
+        return None
     steps = _steps(analysis, finding, _MOST_STEPS, Effort(_MOST_WORK if thorough else _OFFERED_WORK))
     if steps is None:
         return Fix("display", _why_not(analysis, finding), ())
@@ -56,29 +59,35 @@ def _steps(analysis: Analysis, finding: Finding, most: int, effort: Effort) -> t
     site = Site(analysis.module, catch.framework, catch.hazard, list(_around(catch)))
     start, end = site.arm.region if site.arm is not None else (finding.location, finding.location)
     arm = [f for f in analysis.findings if start <= f.location <= end]
-    proven: list[tuple[int, str, Candidate, bool]] = []
+    proven: list[_Proven] = []
+    rival = ""
     for tried, candidate in enumerate(site.candidates(several=len(arm) > 1)):
         if tried >= _MOST_TRIED or effort.spent:
             break
-        if proven and not candidate.guard:
+        if proven and candidate.kind != rival:
             continue
         if (found := proof.of(candidate)) is None:
             continue
-        wanted = arm if candidate.whole_arm else [finding]
+        wanted = arm if candidate.kind == "arm" else [finding]
         sure = candidate.elementwise and not found.crossed
         if gone(analysis.findings, found.after.findings, wanted):
             if not gone(analysis.findings, proof.searched(found.after), wanted):
                 continue  # what is left is of low confidence
-            proven.append((found.lost, found.after.module.text, candidate, sure))
-            if found.lost == 0 or finding.select.kind != "multiply":
-                break  # a product drops nothing where the mask is 1; there a local guard can do better
+            proven.append(_Proven((found.lost, not found.clean), found.after.module.text, candidate, sure))
+            if candidate.kind == "arm" and not found.clean:
+                rival = "arm"  # another number may be one that every operation of the arm likes
+            elif found.lost and finding.select.kind == "multiply":
+                rival = "guard"  # a product drops nothing where the mask is 1
+            else:
+                break
         elif not proven:
             fresh = come(analysis.findings, found.after.findings)
             others = [f for f in found.after.findings if f not in fresh]
             if len(fresh) == 1 and gone(analysis.findings, others, wanted):
                 detours.append((candidate, found.after, fresh[0], sure))
-    if proven:  # of those that are finite at most probes, the first
-        return min(proven, key=lambda each: each[0])[1:]
+    if proven:
+        best = min(proven, key=lambda each: each.rank)  # the first of the best
+        return best.text, best.candidate, best.sure
     for candidate, after, fresh_one, sure in detours[:_MOST_DETOURS] if most > 1 else ():
         rest = _steps(after, fresh_one, most - 1, effort)
         if rest is not None:
@@ -119,6 +128,15 @@ def _line_edits(old: Source, text: str) -> tuple[Edit, ...]:
     return tuple(edits)
 
 
+class _Proven(NamedTuple):
+    """A rewrite that may be offered."""
+
+    rank: tuple[int, bool]
+    text: str
+    candidate: Candidate
+    sure: bool
+
+
 class _Found(NamedTuple):
     """What a rewrite leads to."""
 
@@ -127,6 +145,8 @@ class _Found(NamedTuple):
     crossed: bool
     #: At how many probes the gradient is still lost.
     lost: int
+    #: Whether everything is finite at the witness.
+    clean: bool
 
 
 class _Passed(NamedTuple):
@@ -134,6 +154,7 @@ class _Passed(NamedTuple):
 
     crossed: bool
     lost: int
+    clean: bool
 
 
 class _Proof:
@@ -179,7 +200,8 @@ class _Proof:
         after = analyse(module, self._analysis.used, self._names, frozenset(), quick=True)
         if after.problems:
             return None
-        return _Found(after, any(p.crossed for p in passed), sum(p.lost for p in passed))
+        crossed, clean = any(p.crossed for p in passed), all(p.clean for p in passed)
+        return _Found(after, crossed, sum(p.lost for p in passed), clean)
 
     def searched(self, after: Analysis) -> list[Finding]:
         """The findings of any confidence after a rewrite."""
@@ -196,15 +218,15 @@ class _Proof:
         new = programs(module, name, self._analysis.used)
         if [p.name for p, _ in known] != [p.name for p in new]:
             raise _OtherwiseError
-        crossed, lost = False, 0
+        crossed, lost, clean = False, 0, True
         for (_, before), program in zip(known, new, strict=True):
             self._effort.left -= len(program.order)
             renames = renamed(before, program)
             now = None if renames is None else same(before, program, self._catch.framework, renames)
             if now is None:
                 raise _OtherwiseError
-            crossed, lost = crossed or bool(renames), lost + now.lost
-        return _Passed(crossed, lost)
+            crossed, lost, clean = crossed or bool(renames), lost + now.lost, clean and now.clean
+        return _Passed(crossed, lost, clean)
 
 
 class _OtherwiseError(Exception):

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import libcst as cst
 import numpy as np
@@ -55,10 +56,8 @@ class Candidate:
     message: str
     #: Whether everything between the masked operand and the selection is elementwise.
     elementwise: bool
-    #: Whether it is meant to remove every finding of the arm.
-    whole_arm: bool = False
-    #: Whether it is a local guard.
-    guard: bool = False
+    #: A mask of one operand, one of a variable that is meant to remove every finding of the "arm", or a local "guard".
+    kind: Literal["mask", "arm", "guard"] = "mask"
 
 
 @dataclass(frozen=True)
@@ -207,7 +206,7 @@ class Site:
                 safe = spelling.free_name(f"safe_{name}", self.module)
                 line = () if spot is None else (spot.line(safe, masked),)
                 edits = (*line, *(p.replaced(masked if spot is None else safe) for p in places))
-                yield Candidate(edits, what, self._elementwise(True), whole_arm=True)
+                yield Candidate(edits, what, self._elementwise(True), kind="arm")
 
     @property
     def _selection(self) -> str:
@@ -269,7 +268,7 @@ class Site:
             return
         what = "guard the operation where it is singular"
         inner = f"{where}({regular.inner}, {name}, {guard.safe})"
-        alone = Candidate((*lines, operand.replaced(inner)), what, not guard.reduces, guard=True)
+        alone = Candidate((*lines, operand.replaced(inner)), what, not guard.reduces, kind="guard")
         if not guard.finite or not guard.outside:
             yield alone
         outsides = [outside.format(**terms) for outside in guard.outside]
@@ -283,9 +282,9 @@ class Site:
                 whole = place.replaced(f"{where}({mask}, {inside}, {outside})")
                 line = before.line(mask, regular.outer)
                 first = [Edit(lines[0].content + line.content, line.location, line.end_location)] if lines else [line]
-                yield Candidate((*first, whole), what, not guard.reduces, guard=True)
+                yield Candidate((*first, whole), what, not guard.reduces, kind="guard")
             else:
-                yield Candidate((*lines, place.replaced(guarded)), what, not guard.reduces, guard=True)
+                yield Candidate((*lines, place.replaced(guarded)), what, not guard.reduces, kind="guard")
         if guard.finite and guard.outside:
             yield alone
 
@@ -302,7 +301,7 @@ class Site:
         inner = f"{root}({self._wheres[0]}({name} > 0, {name}, 1.0))"
         what = "guard the square root where the variance is 0"
         for content in (f"{self._wheres[0]}({name} > 0, {inner}, 0.0)", inner):
-            yield Candidate((spot.line(name, variance), place.replaced(content)), what, True, guard=True)
+            yield Candidate((spot.line(name, variance), place.replaced(content)), what, True, kind="guard")
 
 
 _VARIANCE = {"std": "var", "reduce_std": "reduce_variance"}

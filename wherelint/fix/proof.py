@@ -64,6 +64,8 @@ class Record:
     broken: int
     #: For each outlet the gradient of every leaf.
     gradients: list[dict[Name, Array]] = field(default_factory=list)
+    #: Whether nothing on the way, forward or back, is not finite at the witness.
+    clean: bool = True
     #: At how many probes an outlet is finite and IEEE arithmetic loses its gradient.
     lost: int = 0
 
@@ -141,7 +143,7 @@ def _run(program: Program, inputs: dict[Name, Array], framework: str, renames: M
     values = evaluate(order, found)
     outlets = [s for s in program.sinks if s.kind == "float"][:_MOST_SINKS]
     broken = sum(not np.isfinite(v[0]).all() for n, v in values.items() if n.kind == "float" and n.op != "const")
-    result = Record(inputs, [values[s] for s in outlets], broken)
+    result = Record(inputs, [values[s] for s in outlets], broken, clean=broken == 0)
     for outlet in outlets:
         part = topological([outlet])
         wanted = differentiated(part)
@@ -151,6 +153,7 @@ def _run(program: Program, inputs: dict[Name, Array], framework: str, renames: M
         exact = backward(part, values, outlet, wanted, framework, symbolic=True).cotangents
         ieee = backward(part, values, outlet, wanted, framework, symbolic=False).cotangents
         result.gradients.append({name: exact[n] for n, name in names.items() if n in exact})
+        result.clean = result.clean and all(np.isfinite(ct[0]).all() for ct in ieee.values())
         nan = [(~np.isfinite(ieee[n])).any(axis=1) for n in names if n in ieee]
         finite = np.isfinite(values[outlet]).all(axis=1)
         result.lost += int((np.logical_or.reduce(np.broadcast_arrays(*nan)) & finite).sum()) if nan else 0

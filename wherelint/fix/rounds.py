@@ -52,7 +52,7 @@ def _applicable(seen: Look, finding: Finding, *, unsafe: bool) -> Fix | None:
     assert seen.analysis is not None
     fix = propose(seen.analysis, finding)
     allowed = ("safe", "unsafe") if unsafe else ("safe",)
-    return fix if fix.edits and fix.applicability in allowed else None
+    return fix if fix is not None and fix.edits and fix.applicability in allowed else None
 
 
 def _fits(fix: Fix, chosen: list[Fix]) -> bool:

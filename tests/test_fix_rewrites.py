@@ -1,0 +1,261 @@
+"""What a fix writes, for each thing it has to get right: the lines that change, before and after."""
+
+from __future__ import annotations
+
+import difflib
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from wherelint.config import Settings
+from wherelint.engine import check_source
+from wherelint.finding import FileReport
+
+_HEADER = "import jax\nimport jax.numpy as jnp\nimport tensorflow as tf\nimport torch\n\n\n"
+
+#: What is shown, a program, and the lines of it that a fix takes away (-) and adds (+).
+REWRITES = {
+    "the operand in the arm that is selected": ("""
+        def f(x):
+            return jnp.where(x > 0, jnp.sqrt(x), 0.0)
+    """, """
+        -    return jnp.where(x > 0, jnp.sqrt(x), 0.0)
+        +    return jnp.where(x > 0, jnp.sqrt(jnp.where(x > 0, x, 1.0)), 0.0)
+    """),
+    "the other arm": ("""
+        def f(x):
+            return jnp.where(x <= 0, 0.0, jnp.log(x))
+    """, """
+        -    return jnp.where(x <= 0, 0.0, jnp.log(x))
+        +    return jnp.where(x <= 0, 0.0, jnp.log(jnp.where(x <= 0, 1.0, x)))
+    """),
+    "TensorFlow takes the dtype of the tensor, so that it comes first": ("""
+        def f(x):
+            return tf.where(x <= 0, 0.0, tf.math.log(x))
+    """, """
+        -    return tf.where(x <= 0, 0.0, tf.math.log(x))
+        +    return tf.where(x <= 0, 0.0, tf.math.log(tf.where(x > 0, x, 1.0)))
+    """),
+    "a where that was imported by name": ("""
+        from jax.numpy import where
+        def f(x):
+            return where(x > 0, x ** 0.5, 0.0)
+    """, """
+        -    return where(x > 0, x ** 0.5, 0.0)
+        +    return where(x > 0, where(x > 0, x, 1.0) ** 0.5, 0.0)
+    """),
+    "a method of the tensor": ("""
+        def f(x):
+            return x.sqrt().masked_fill(x <= 0, 0.0)
+    """, """
+        -    return x.sqrt().masked_fill(x <= 0, 0.0)
+        +    return torch.where(x <= 0, 1.0, x).sqrt().masked_fill(x <= 0, 0.0)
+    """),
+    "an operand in parentheses": ("""
+        def f(x, y):
+            return torch.where(x != y, 1.0 / (x - y), 0.0)
+    """, """
+        -    return torch.where(x != y, 1.0 / (x - y), 0.0)
+        +    return torch.where(x != y, 1.0 / torch.where(x != y, x - y, 1.0), 0.0)
+    """),
+    "selections inside each other": ("""
+        def f(x, on):
+            safe = x > 0
+            return jnp.where(on > 0, jnp.where(safe, jnp.sqrt(x), 0.0), 1.0)
+    """, """
+        -    return jnp.where(on > 0, jnp.where(safe, jnp.sqrt(x), 0.0), 1.0)
+        +    return jnp.where(on > 0, jnp.where(safe, jnp.sqrt(jnp.where(safe, x, 1.0)), 0.0), 1.0)
+    """),
+    "several operations on one variable": ("""
+        def f(x):
+            return jnp.where(x > 1, jnp.arccosh(x) / jnp.log(x), 0.0)
+    """, """
+        -    return jnp.where(x > 1, jnp.arccosh(x) / jnp.log(x), 0.0)
+        +    safe_x = jnp.where(x > 1, x, 2.0)
+        +    return jnp.where(x > 1, jnp.arccosh(safe_x) / jnp.log(safe_x), 0.0)
+    """),
+    "a name that is taken": ("""
+        def f(x, safe_x=0.0):
+            return jnp.where(x > 1, jnp.arccosh(x) / jnp.log(x), safe_x)
+    """, """
+        -    return jnp.where(x > 1, jnp.arccosh(x) / jnp.log(x), safe_x)
+        +    safe_x_2 = jnp.where(x > 1, x, 2.0)
+        +    return jnp.where(x > 1, jnp.arccosh(safe_x_2) / jnp.log(safe_x_2), safe_x)
+    """),
+    "a condition that is only known later is repeated": ("""
+        def f(x):
+            root = torch.sqrt(x)
+            positive = x > 0
+            return torch.where(positive, root, 0.0)
+    """, """
+        -    root = torch.sqrt(x)
+        +    root = torch.sqrt(torch.where(x > 0, x, 1.0))
+    """),
+    "a long condition gets a name": ("""
+        def f(x, low, high):
+            return jnp.where((x > low + 0.5) & (x < high - 0.5) & (x > 0), jnp.log(x), 0.0)
+    """, """
+        -    return jnp.where((x > low + 0.5) & (x < high - 0.5) & (x > 0), jnp.log(x), 0.0)
+        +    mask = (x > low + 0.5) & (x < high - 0.5) & (x > 0)
+        +    return jnp.where(mask, jnp.log(jnp.where(mask, x, 1.0)), 0.0)
+    """),
+    "a lambda": ("""
+        f = lambda x: jnp.where(x > 0, jnp.sqrt(x), 0.0)
+    """, """
+        -f = lambda x: jnp.where(x > 0, jnp.sqrt(x), 0.0)
+        +f = lambda x: jnp.where(x > 0, jnp.sqrt(jnp.where(x > 0, x, 1.0)), 0.0)
+    """),
+    "the argument of a helper": ("""
+        def _root(v):
+            return jnp.sqrt(v)
+        def f(x):
+            return jnp.where(x > 0, _root(x), 0.0)
+    """, """
+        -    return jnp.where(x > 0, _root(x), 0.0)
+        +    return jnp.where(x > 0, _root(jnp.where(x > 0, x, 1.0)), 0.0)
+    """),
+    "a clip onto the singular point": ("""
+        def f(x):
+            return jnp.sqrt(jnp.maximum(x, 0.0))
+    """, """
+        -    return jnp.sqrt(jnp.maximum(x, 0.0))
+        +    radicand = jnp.maximum(x, 0.0)
+        +    return jnp.where(radicand > 0, jnp.sqrt(jnp.where(radicand > 0, radicand, 1.0)), 0.0)
+    """),
+    "both ends of a domain": ("""
+        def f(c):
+            return torch.arccos(c.clamp(-1.0, 1.0))
+    """, """
+        -    return torch.arccos(c.clamp(-1.0, 1.0))
+        +    cosine = c.clamp(-1.0, 1.0)
+        +    regular = abs(cosine) < 1
+        +    return torch.where(regular, torch.arccos(torch.where(regular, cosine, 0.0)), torch.arccos(cosine.detach()))
+    """),
+    "a mask that multiplies": ("""
+        def f(x, y):
+            return (x > 0) * torch.log(x.abs() + y * 0)
+    """, None),
+    "an assignment": ("""
+        def f(x):
+            y = torch.reciprocal(x)
+            y[x == 0] = 0.0
+            return y
+    """, """
+        -    y = torch.reciprocal(x)
+        +    y = torch.reciprocal(torch.where(x == 0, 1.0, x))
+    """),
+    "a norm": ("""
+        def f(x):
+            n = jnp.linalg.norm(x, axis=-1, keepdims=True)
+            return jnp.where(n > 0, n, 1.0)
+    """, """
+        -    n = jnp.linalg.norm(x, axis=-1, keepdims=True)
+        +    regular = jnp.any(x != 0, axis=-1, keepdims=True)
+        +    n = jnp.where(regular, jnp.linalg.norm(jnp.where(regular, x, 1.0), axis=-1, keepdims=True), 0.0)
+    """),
+    "a divisor and the root that it is": ("""
+        def f(x):
+            n = jnp.sqrt(jnp.sum(x ** 2))
+            return jnp.where(n > 0, x / n, 0.0)
+    """, None),
+    "a multi-line call keeps its comments": ("""
+        def f(x):
+            return jnp.where(
+                x > 0,  # inside
+                jnp.log(x),  # the entropy
+                0.0,
+            )
+    """, """
+        -        jnp.log(x),  # the entropy
+        +        jnp.log(jnp.where(x > 0, x, 1.0)),  # the entropy
+    """),
+}  # fmt: skip
+
+
+def mended(text: str) -> FileReport:
+    return check_source(text.encode(), "f.py", Settings(root=Path("/")), "unsafe")
+
+
+def program(body: str) -> str:
+    return _HEADER + textwrap.dedent(body).strip("\n") + "\n"
+
+
+@pytest.mark.parametrize("why", [why for why, (_, lines) in REWRITES.items() if lines is not None])
+def test_what_is_written(why: str) -> None:
+    body, lines = REWRITES[why]
+    text = program(body)
+    report = mended(text)
+    changed = [
+        line
+        for line in difflib.unified_diff(text.splitlines(), report.after.decode().splitlines(), lineterm="", n=0)
+        if line[0] in "+-" and not line.startswith(("+++", "---"))
+    ]
+    assert changed == textwrap.dedent(lines or "").strip("\n").splitlines()
+    assert report.findings == ()
+
+
+#: Programs in which something stands against the obvious rewrite, and that rewrite.
+REFUSED = {
+    "a condition that is drawn anew": ("""
+        def f(x, generator):
+            return jnp.where(x > generator.normal(), jnp.sqrt(x), 0.0)
+    """, "jnp.where(x > generator.normal(), x"),
+    "a mask that may be None": ("""
+        def f(x, where=None):
+            return jnp.sum(jnp.sqrt(x), where=where)
+    """, "jnp.where(where"),
+    "a condition that is bound later and reads the result": ("""
+        def f(x):
+            y = jnp.log(x)
+            low = y < -100.0
+            return jnp.where(low, 0.0, y)
+    """, "jnp.where(low, 1.0, x)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("why", REFUSED)
+def test_what_is_not_written(why: str) -> None:
+    body, obvious = REFUSED[why]
+    assert obvious not in mended(program(body)).after.decode()
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
+def test_every_other_byte_survives(ending: str) -> None:
+    lines = ["import jax.numpy as jnp\t# tab ", "", "def f(x):", '    """a"""   ', "    y = 'b' ;z=1"]
+    lines.append("    return jnp.where(x > 0, jnp.log(x), 0.0) # no newline")
+    content = ending.join(lines).encode()
+    report = check_source(content, "f.py", Settings(root=Path("/")), "safe")
+    assert report.after == content.replace(b"jnp.log(x)", b"jnp.log(jnp.where(x > 0, x, 1.0))")
+
+
+def test_the_encoding_stays() -> None:
+    text = "# coding: latin-1\n" + program("def f(x):\n    'é'\n    return jnp.where(x > 0, jnp.log(x), 0.0)\n")
+    content = text.encode("latin-1")
+    report = check_source(content, "f.py", Settings(root=Path("/")), "safe")
+    assert report.after == content.replace(b"jnp.log(x)", b"jnp.log(jnp.where(x > 0, x, 1.0))")
+
+
+def test_a_line_that_is_added_ends_as_the_others_do() -> None:
+    text = program(REWRITES["several operations on one variable"][0]).replace("\n", "\r\n")
+    after = mended(text).after
+    assert after.count(b"\r\n") == text.count("\r\n") + 1
+    assert after.count(b"\n") == after.count(b"\r\n")
+
+
+def test_a_byte_order_mark_stays() -> None:
+    content = b"\xef\xbb\xbf" + program("def f(x):\n    return jnp.where(x > 0, jnp.log(x), 0.0)\n").encode()
+    report = check_source(content, "f.py", Settings(root=Path("/")), "safe")
+    assert report.after == content.replace(b"jnp.log(x)", b"jnp.log(jnp.where(x > 0, x, 1.0))")
+
+
+def test_what_is_silenced_is_not_fixed() -> None:
+    text = program("def f(x):\n    return jnp.where(x > 0, jnp.log(x), 0.0)  # noqa: WL102\n")
+    assert mended(text).fixed == ()
+
+
+def test_an_unsafe_fix_is_not_applied_unless_asked_for() -> None:
+    text = program(REWRITES["a norm"][0])
+    report = check_source(text.encode(), "f.py", Settings(root=Path("/")), "safe")
+    assert report.fixed == ()
+    assert [f.fix.applicability for f in report.findings if f.fix] == ["unsafe"]
