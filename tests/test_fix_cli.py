@@ -1,0 +1,141 @@
+"""``--fix`` and its relatives: what is written, what is printed, and the exit status."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import environment, write
+
+from wherelint.files import rewrite
+
+UNSAFE = "import jax.numpy as jnp\n\n\ndef f(x):\n    return jnp.where(x > 0, jnp.sqrt(x), 0.0)\n"
+FIXED = UNSAFE.replace("jnp.sqrt(x)", "jnp.sqrt(jnp.where(x > 0, x, 1.0))")
+#: Fixed by masking below a reduction: unsafe.
+NORM = "import jax.numpy as jnp\n\n\ndef g(x):\n    n = jnp.linalg.norm(x)\n    return jnp.where(n > 0, n, 1.0)\n"
+CLEAN, FINDINGS, FAILED = 0, 1, 2
+
+
+def wherelint(project: Path, *arguments: str, text: str | None = None) -> tuple[int, str, str]:
+    process = subprocess.run(
+        [sys.executable, "-m", "wherelint", "check", *arguments],
+        cwd=project, env=environment(), input=text, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return process.returncode, process.stdout, process.stderr
+
+
+def test_a_fix_is_written_and_counted(project: Path) -> None:
+    write(project, {"a.py": UNSAFE, "b.py": UNSAFE})
+    status, output, errors = wherelint(project, "--fix")
+    assert (status, output, errors) == (CLEAN, "Fixed 2 findings in 2 files.\nNo findings, 2 files checked.\n", "")
+    assert (project / "a.py").read_text() == FIXED
+    assert sorted(os.listdir(project)) == [".git", "a.py", "b.py"]  # no temporary file is left
+    assert wherelint(project, "--fix")[:2] == (CLEAN, "No findings, 2 files checked.\n")
+
+
+def test_what_is_left_is_reported(project: Path) -> None:
+    write(project, {"a.py": UNSAFE, "b.py": NORM})
+    status, output, _ = wherelint(project, "--fix")
+    assert status == FINDINGS
+    assert "b.py:5:9: WL108" in output
+    assert output.endswith(
+        "Fixed 1 finding in 1 file.\n1 finding, 2 files checked.\n1 fixable with --fix --unsafe-fixes.\n"
+    )
+    assert (project / "b.py").read_text() == NORM
+    assert wherelint(project, "--fix", "--unsafe-fixes")[0] == CLEAN
+    assert (project / "b.py").read_text() != NORM
+
+
+def test_fix_only_neither_reports_nor_fails_for_what_is_left(project: Path) -> None:
+    write(project, {"a.py": UNSAFE, "b.py": NORM})
+    status, output, _ = wherelint(project, "--fix-only")
+    assert status == CLEAN
+    assert "WL108" not in output
+    assert (project / "a.py").read_text() == FIXED
+
+
+def test_a_diff_writes_nothing(project: Path) -> None:
+    write(project, {"a.py": UNSAFE, "b.py": NORM})
+    status, output, errors = wherelint(project, "--diff")
+    assert (status, errors) == (FINDINGS, "Would fix 1 finding in 1 file.\n")
+    assert output.startswith("--- a/a.py\n+++ b/a.py\n@@ -2,4 +2,4 @@\n")
+    assert (project / "a.py").read_text() == UNSAFE
+    subprocess.run(["git", "apply", "-"], cwd=project, input=output, text=True, check=True)
+    assert (project / "a.py").read_text() == FIXED
+    assert wherelint(project, "--diff")[:2] == (CLEAN, "")
+
+
+def test_the_fixed_findings_are_listed(project: Path) -> None:
+    write(project, {"a.py": UNSAFE})
+    output = wherelint(project, "--fix", "--show-fixes")[1]
+    assert output.startswith("fixed a.py:5:29: WL101 unmasked-sqrt\n")
+
+
+@pytest.mark.parametrize("text", [UNSAFE, FIXED, "x = 1"])
+def test_standard_input_is_fixed_to_standard_output(project: Path, text: str) -> None:
+    status, output, errors = wherelint(project, "--fix", "-", text=text)
+    assert (status, output) == (CLEAN, text.replace("jnp.sqrt(x)", "jnp.sqrt(jnp.where(x > 0, x, 1.0))"))
+    assert errors.endswith("No findings, 1 file checked.\n")
+
+
+def test_a_fix_is_offered_in_json(project: Path) -> None:
+    import json
+
+    write(project, {"a.py": UNSAFE})
+    (finding,) = json.loads(wherelint(project, "--output-format", "json")[1])
+    edit = {"location": {"row": 5, "column": 38}, "end_location": {"row": 5, "column": 39}}
+    assert finding["fix"] == {
+        "applicability": "safe",
+        "message": "mask the operand with the condition of the `where`",
+        "edits": [{"content": "jnp.where(x > 0, x, 1.0)", **edit}],
+    }
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="everything may be written")
+def test_a_read_only_file_is_an_error(project: Path) -> None:
+    write(project, {"a.py": UNSAFE})
+    (project / "a.py").chmod(0o444)
+    status, output, errors = wherelint(project, "--fix")
+    assert status == FAILED
+    assert errors == "error: a.py: cannot write the file: it is read-only; it was not changed\n"
+    assert "Fixed" not in output
+    assert (project / "a.py").read_text() == UNSAFE
+
+
+def test_permissions_and_links_stay(project: Path) -> None:
+    write(project, {"real/a.py": UNSAFE})
+    (project / "real/a.py").chmod(0o750)
+    (project / "a.py").symlink_to("real/a.py")
+    assert wherelint(project, "--fix", "a.py")[0] == CLEAN
+    assert (project / "a.py").is_symlink()
+    assert (project / "real/a.py").read_text() == FIXED
+    assert stat.S_IMODE((project / "real/a.py").stat().st_mode) == 0o750
+
+
+def test_a_file_that_was_changed_meanwhile_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "a.py"
+    path.write_bytes(b"newer")
+    problem = rewrite(str(path), b"old", b"fixed")
+    assert problem is not None
+    assert "changed by something else" in problem.message
+    assert path.read_bytes() == b"newer"
+    assert os.listdir(tmp_path) == ["a.py"]
+
+
+def test_a_write_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.py"
+    path.write_bytes(b"old")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    problem = rewrite(str(path), b"old", b"fixed")
+    assert problem is not None
+    assert problem.message == "cannot write the file: No space left on device; it was not changed"
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["a.py"]
