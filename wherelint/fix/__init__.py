@@ -71,8 +71,8 @@ def _steps(analysis: Analysis, finding: Finding, most: int, effort: Effort) -> t
         wanted = arm if candidate.kind == "arm" else [finding]
         sure = candidate.elementwise and not found.crossed
         if gone(analysis.findings, found.after.findings, wanted):
-            if not gone(analysis.findings, proof.searched(found.after), wanted):
-                continue  # what is left is of low confidence
+            if not proof.confirms(found.after, wanted):
+                continue
             proven.append(_Proven((found.lost, not found.clean), found.after.module.text, candidate, sure))
             if candidate.kind == "arm" and not found.clean:
                 rival = "arm"  # another number may be one that every operation of the arm likes
@@ -182,7 +182,7 @@ class _Proof:
                     names.append(name)
                     callers += gate.referring(module, name[-1])[:_MOST_CALLERS]
                     break
-        return list(dict.fromkeys(names)), list(dict.fromkeys(callers))
+        return list(dict.fromkeys(names)), [name for name in dict.fromkeys(callers) if name not in names]
 
     def of(self, candidate: Candidate) -> _Found | None:
         """What is found in the file after a rewrite; None where the rewrite computes something else."""
@@ -192,7 +192,7 @@ class _Proof:
             return None
         try:
             module = project.revised(self._source.edited(candidate.edits))
-            passed = [self._pass(module, name) for name in dict.fromkeys((*self._names, *self._callers))]
+            passed = [self._pass(module, name) for name in self._names]
         except (SyntaxError, GiveUp, RecursionError, ValueError, _OtherwiseError):
             return None
         nodes = sum(len(p.order) for known in self._records.values() for p, _ in known)
@@ -203,9 +203,15 @@ class _Proof:
         crossed, clean = any(p.crossed for p in passed), all(p.clean for p in passed)
         return _Found(after, crossed, sum(p.lost for p in passed), clean)
 
-    def searched(self, after: Analysis) -> list[Finding]:
-        """The findings of any confidence after a rewrite."""
-        return analyse(after.module, after.used, self._names, frozenset()).findings
+    def confirms(self, after: Analysis, wanted: list[Finding]) -> bool:
+        """Whether a rewrite leaves nothing of low confidence behind either, and keeps what the callers compute."""
+        findings = analyse(after.module, after.used, self._names, frozenset()).findings
+        try:
+            for name in self._callers:
+                self._pass(after.module, name)
+        except (GiveUp, RecursionError, _OtherwiseError):
+            return False
+        return gone(self._analysis.findings, findings, wanted)
 
     def _pass(self, module: Module, name: tuple[str, ...]) -> _Passed:
         """How a function passes the proof. Raises where it computes something else."""

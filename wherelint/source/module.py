@@ -32,6 +32,8 @@ class Block:
     indented: bool
     _tree: cst.Module | None = None
     _positions: Mapping[cst.CSTNode, Any] | None = None
+    #: By the identity of nodes, which live as long as the tree.
+    _texts: dict[int, str] = field(default_factory=dict)
 
     @property
     def tree(self) -> cst.Module:
@@ -77,7 +79,9 @@ class Block:
 
     def text(self, node: cst.CSTNode) -> str:
         """The source of a node on one line."""
-        return " ".join(self.tree.code_for_node(node).split())
+        if id(node) not in self._texts:
+            self._texts[id(node)] = " ".join(self.tree.code_for_node(node).split())
+        return self._texts[id(node)]
 
 
 @dataclass(eq=False)
