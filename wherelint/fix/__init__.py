@@ -56,7 +56,10 @@ def _steps(analysis: Analysis, finding: Finding, most: int, effort: Effort) -> t
         return None
     proof = _Proof(analysis, finding, catch, effort)
     detours: list[tuple[Candidate, Analysis, Finding, bool]] = []
-    site = Site(analysis.module, catch.framework, catch.hazard, list(_around(catch)))
+    siblings = [
+        c.hazard.op for f, c in analysis.found if c is not None and f.select.location == finding.select.location
+    ]
+    site = Site(analysis.module, catch.framework, catch.hazard, list(_around(catch)), siblings)
     start, end = site.arm.region if site.arm is not None else (finding.location, finding.location)
     arm = [f for f in analysis.findings if start <= f.location <= end]
     proven: list[_Proven] = []

@@ -21,6 +21,7 @@ from wherelint.fix import spelling
 from wherelint.fix.guards import GUARDS, Guard
 from wherelint.fix.syntax import (
     Place,
+    Spot,
     calls_within,
     condition,
     has_effects,
@@ -71,16 +72,24 @@ class Mask:
     #: Where it is written, if it can be replaced by a name.
     written: Place | None = None
 
+    def named(self, name: str) -> Mask:
+        """The mask by the name that it was given."""
+        return Mask(name, self.keeps, f"~{name}")
+
 
 class Site:
     """A hazard in the file it is to be mended in."""
 
-    def __init__(self, module: Module, framework: str, hazard: Hazard, around: Sequence[Node] = ()) -> None:
+    def __init__(
+        self, module: Module, framework: str, hazard: Hazard, around: Sequence[Node], siblings: Sequence[Node]
+    ) -> None:
         self.module = module
         self.framework = framework
         self.hazard = hazard
         #: Selections further out over the same operation.
         self.around = around
+        #: The operations that the selection drops, this one among them.
+        self.siblings = [place for node in siblings if (place := self._here(node)) is not None]
         self.op = self._here(hazard.op)
         self.select = self._here(hazard.select)
         #: The argument of the selection in which the operation is written, if it is.
@@ -94,6 +103,8 @@ class Site:
     def candidates(self, *, several: bool) -> Iterator[Candidate]:
         """Rewrites, the best first. ``several``: the arm holds other hazards too."""
         masks = list(self._masks())
+        if len(self.siblings) > 1:
+            masks.sort(key=lambda mask: mask.written is not None)  # one mask for all of them: the whole path
         together = [c for mask in masks for c in self._variables(mask)]
         yield from together if several else ()
         if self.op is not None and self._same_function:
@@ -179,17 +190,28 @@ class Site:
     def _double_where(self, where: str, mask: Mask, operand: Place, value: float, elementwise: bool) -> Candidate:
         what = f"mask the operand with the condition of the {self._selection}"
         edit = operand.replaced(self._where(where, mask, operand.text, value))
-        written, spot = mask.written, spot_before(operand)
+        spot = self._spot_for(operand)
         row = operand.source.lines[operand.region[0].row - 1]
-        long = len(mask.text) > _LONG or len(row) + len(edit.content) > _WIDE
-        if written is not None and spot is not None and long and not written.is_atom:
-            before = spot_before(written)
-            if before is not None and before.indent == spot.indent and spot.location <= before.location:
-                name = spelling.free_name("mask", self.module)
-                named = Mask(name, mask.keeps, f"~{name}")
-                edit = operand.replaced(self._where(where, named, operand.text, value))
-                return Candidate((spot.line(name, mask.text), written.replaced(name), edit), what, elementwise)
-        return Candidate((edit,), what, elementwise)
+        several = len(self.siblings) > 1 and len({p.region[0].row for p in self.siblings}) > 1
+        long = several or len(mask.text) > _LONG or len(row) + len(edit.content) > _WIDE
+        written = mask.written
+        if spot is None or not long or re.fullmatch(r"[\w.]+", mask.text):
+            return Candidate((edit,), what, elementwise)
+        name = spelling.free_name("mask", self.module)
+        edits = [
+            spot.line(name, mask.text),
+            operand.replaced(self._where(where, mask.named(name), operand.text, value)),
+        ]
+        if written is not None and (before := spot_before(written)) is not None and spot.indent == before.indent:
+            edits.append(written.replaced(name))
+        return Candidate(tuple(edits), what, elementwise)
+
+    def _spot_for(self, operand: Place) -> Spot | None:
+        """Where a mask can be bound for every operation that the selection drops, or else for this one."""
+        own = spot_before(operand)
+        spots = [spot_before(place) for place in self.siblings if place.block is operand.block]
+        first = min((s for s in spots if s is not None), key=lambda s: s.location, default=own)
+        return first if own and first and first.indent == own.indent and first.location < own.location else own
 
     def _variables(self, mask: Mask) -> Iterator[Candidate]:
         """One mask for a variable wherever the arm reads it."""
