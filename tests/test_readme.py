@@ -13,7 +13,7 @@ from wherelint.cli import main
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 #: Console blocks that show a command and its output.
-SHOWN = re.compile(r"(?<=```console\n)\$ wherelint (check examples/\S+)\n(.+?)(?=```)", re.DOTALL)
+SHOWN = re.compile(r"(?<=```console\n)\$ wherelint (check (?:--diff )?examples/\S+)\n(.+?)(?=```)", re.DOTALL)
 
 
 def test_shown_output_is_the_output(
@@ -28,7 +28,7 @@ def test_shown_output_is_the_output(
         main([*shlex.split(command), "--isolated"])
         output = capsys.readouterr().out
         if request.config.getoption("--regenerate"):
-            text = text.replace(shown, output)
+            text = text.replace(f"{command}\n{shown}", f"{command}\n{output}")
             README.write_text(text, encoding="utf-8")
         assert output == shown or request.config.getoption("--regenerate")
 
