@@ -69,6 +69,18 @@ def test_a_diff_writes_nothing(project: Path) -> None:
     assert wherelint(project, "--diff")[:2] == (CLEAN, "")
 
 
+@pytest.mark.parametrize(
+    "text", [UNSAFE.replace("\n\n\n", "\n  \n\n"), UNSAFE.rstrip("\n"), UNSAFE.replace("\n", "\r\n")]
+)
+def test_a_diff_is_a_patch_to_the_byte(project: Path, text: str) -> None:
+    (project / "a.py").write_bytes(text.encode())
+    ran = subprocess.run(
+        [sys.executable, "-m", "wherelint", "check", "--diff"], cwd=project, env=environment(), capture_output=True
+    )
+    subprocess.run(["git", "apply", "--whitespace=nowarn", "-"], cwd=project, input=ran.stdout, check=True)
+    assert (project / "a.py").read_bytes() == text.replace("jnp.sqrt(x)", "jnp.sqrt(jnp.where(x > 0, x, 1.0))").encode()
+
+
 def test_the_fixed_findings_are_listed(project: Path) -> None:
     write(project, {"a.py": UNSAFE})
     output = wherelint(project, "--fix", "--show-fixes")[1]

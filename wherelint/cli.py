@@ -226,7 +226,7 @@ def _diff(result: Result, options: dict[str, Any]) -> int:
     color = _color(options["color"], sys.stdout)
     for report in result.reports:
         if report.fixed:
-            text.write(text.patch(report), sys.stdout, color=color)
+            text.write(text.patch(report), sys.stdout, color=color, exact=True)
     sys.stdout.flush()
     if result.fixed and not options["quiet"]:
         click.echo(text.fixes(result.fixed, "Would fix"), err=True)

@@ -66,6 +66,9 @@ def consistent(edits: Sequence[Edit]) -> bool:
 
 
 def diff(before: str, after: str, filename: str, context: int = 3) -> list[str]:
-    """A unified diff, as ``patch`` and ``git apply`` take it: lines without their ends."""
-    a, b = before.splitlines(), after.splitlines()
+    """A unified diff, as ``patch`` and ``git apply`` take it: lines without their final newline."""
+    a, b = before.split("\n"), after.split("\n")
+    last = [lines.pop() for lines in (a, b)]  # what follows the last newline
+    for lines, rest in zip((a, b), last, strict=True):
+        lines += [f"{rest}\n\\ No newline at end of file"] if rest else []
     return list(difflib.unified_diff(a, b, f"a/{filename}", f"b/{filename}", lineterm="", n=context))

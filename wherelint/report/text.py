@@ -54,7 +54,8 @@ def _change(text: str, finding: Finding) -> Iterable[Line]:
     source = Source(text)
     for line in diff(text, source.edited(finding.fix.edits), finding.filename, context=0)[2:]:
         if not line.startswith("@@"):
-            yield [("    ", ""), (line, "added" if line.startswith("+") else "removed")]
+            shown = line.partition("\n")[0]
+            yield [("    ", ""), (shown, "added" if line.startswith("+") else "removed")]
 
 
 def patch(report: FileReport) -> Iterable[Line]:
@@ -133,10 +134,14 @@ def witness_sentence(witness: Witness) -> str:
     )
 
 
-def write(lines: Iterable[Line], stream: TextIO, *, color: bool) -> None:
-    """Print lines, with colours if asked; the text is the same either way."""
+def write(lines: Iterable[Line], stream: TextIO, *, color: bool, exact: bool = False) -> None:
+    """Print lines, with colours if asked; the text is the same either way.
+
+    ``exact``: with the blanks at their ends, which a patch needs.
+    """
     if not color:
-        stream.writelines("".join(text for text, _ in line).rstrip() + "\n" for line in lines)
+        texts = ("".join(text for text, _ in line) for line in lines)
+        stream.writelines((text if exact else text.rstrip()) + "\n" for text in texts)
         return
     from rich.console import Console
     from rich.text import Text
