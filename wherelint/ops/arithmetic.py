@@ -230,7 +230,7 @@ ARITHMETIC = table(
     entry("divide_no_nan", lambda x, y: np.where(y == 0, 0, x / y),
           pullback(lambda ct, z, x, y: np.where(y == 0, 0, ct / y),
                    times(lambda z, x, y: np.where(y == 0, 0, -z / y)))),
-    entry("reciprocal_no_nan", _reciprocal_or_zero, pullback(lambda ct, z, x: -ct * z * z)),
+    entry("reciprocal_no_nan", _reciprocal_or_zero, slopes(lambda z, x: -z * z)),
     entry("multiply_no_nan", lambda x, y: np.where(y == 0, 0, x * y),
           pullback(drop(lambda z, x, y: y), lambda ct, z, x, y: np.where(ct == 0, 0, ct * x))),
     entry("hypot", np.hypot, slopes(lambda z, x, y: x / z, lambda z, x, y: y / z),
