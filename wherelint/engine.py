@@ -145,12 +145,10 @@ def _check_text(text: str, filename: str, settings: Settings, mend: Mend) -> Fil
 
         text, seen, fixed = fixpoint(text, seen, look, unsafe=mend == "unsafe")
     shown = seen.shown
-    if shown and mend != "no" and seen.analysis is not None:
+    if shown and mend == "offer" and seen.analysis is not None:
         from wherelint.fix import propose
 
-        shown = tuple(
-            replace(finding, fix=propose(seen.analysis, finding, thorough=mend != "offer")) for finding in shown
-        )
+        shown = tuple(replace(finding, fix=propose(seen.analysis, finding, thorough=False)) for finding in shown)
     problems = tuple(seen.analysis.problems) if seen.analysis else ()
     return FileReport(filename, shown, problems, seen.hidden, text if shown or fixed else "", fixed)
 

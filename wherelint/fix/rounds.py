@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from wherelint.edits import Source, compatible
@@ -21,19 +22,24 @@ _BINDS = re.compile(r"^\s*(\w+) = ")
 def fixpoint(
     text: str, seen: Look, look: Callable[[str], Look], *, unsafe: bool
 ) -> tuple[str, Look, tuple[Finding, ...]]:
-    """The text after every fix that may be applied, what is seen in it, and the findings that were fixed."""
+    """The text after every fix that may be applied, what is seen in it, and the findings that were fixed.
+
+    What is left is seen with the fix that is offered for it.
+    """
     fixed: list[Finding] = []
-    hopeless: set[object] = set()
+    refused: dict[object, Fix | None] = {}
+    allowed = ("safe", "unsafe") if unsafe else ("safe",)
     for _ in range(_MOST_ROUNDS):
         chosen: list[tuple[Finding, Fix]] = []
         for finding in seen.shown:
-            where = (key(finding), _surroundings(seen, finding))
-            if where not in hopeless:
-                fix = _applicable(seen, finding, unsafe=unsafe)
-                if fix is None:
-                    hopeless.add(where)
-                elif _fits(fix, [f for _, f in chosen]):
-                    chosen.append((finding, fix))
+            where = _where(seen, finding)
+            if where in refused:
+                continue
+            fix = propose(seen.analysis, finding) if seen.analysis else None
+            if fix is None or not fix.edits or fix.applicability not in allowed:
+                refused[where] = fix
+            elif _fits(fix, [f for _, f in chosen]):
+                chosen.append((finding, fix))
         while chosen:
             after = _edited(seen, [fix for _, fix in chosen])
             now = look(after)
@@ -45,14 +51,24 @@ def fixpoint(
             chosen.pop()  # together they do what none of them does alone: one of them waits
         else:
             break
-    return text, seen, tuple(fixed)
+    left = []
+    for finding in seen.shown:
+        offered = refused.get(_where(seen, finding))
+        if offered is not None and offered.edits and fixed and seen.analysis is not None:
+            offered = propose(seen.analysis, finding)  # its rows may have moved
+        left.append(replace(finding, fix=offered))
+    return text, replace(seen, shown=tuple(left)), tuple(fixed)
 
 
-def _applicable(seen: Look, finding: Finding, *, unsafe: bool) -> Fix | None:
+def _where(seen: Look, finding: Finding) -> object:
+    """A finding, and the text of the function or class that it is in: while that is the same, so is the fix."""
     assert seen.analysis is not None
-    fix = propose(seen.analysis, finding)
-    allowed = ("safe", "unsafe") if unsafe else ("safe",)
-    return fix if fix is not None and fix.edits and fix.applicability in allowed else None
+    module = seen.analysis.module
+    block = next((b for _, b in module.blocks if b.first <= finding.location.row <= b.last), None)
+    if block is None:
+        return finding.location
+    text = "".join(module.lines[block.first - 1 : block.last])
+    return key(finding), finding.location.row - block.first, finding.location.column, text
 
 
 def _fits(fix: Fix, chosen: list[Fix]) -> bool:
@@ -76,11 +92,3 @@ def _better(seen: Look, now: Look, done: list[Finding]) -> bool:
     before = seen.analysis.findings if seen.analysis else []
     after = now.analysis.findings if now.analysis else []
     return gone(before, after, done)
-
-
-def _surroundings(seen: Look, finding: Finding) -> str:
-    """The text of the function or class that a finding is in."""
-    assert seen.analysis is not None
-    module = seen.analysis.module
-    block = next((b for _, b in module.blocks if b.first <= finding.location.row <= b.last), None)
-    return "" if block is None else "".join(module.lines[block.first - 1 : block.last])
