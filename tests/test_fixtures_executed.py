@@ -32,7 +32,7 @@ _LOW = "low confidence: something has to move that the condition does not read"
 _HELPER = "its marked row is in the helper that it calls"
 EXEMPT = {
     **dict.fromkeys(("no_selection", "cubic_root", "cutoff_masked", "used_bare_as_well", "early_and_late"), _TRUE),
-    **dict.fromkeys(("masked_with_another_variable", "tempered", "interpolation"), _LOW),
+    **dict.fromkeys(("masked_with_another_variable", "tempered", "interpolation", "first_element_set"), _LOW),
     **dict.fromkeys(
         ("calls_a_helper", "helper_with_another_floor", "positional_and_keyword", "bound_arguments", "mapped",
          "keyword_splat", "several_results", "careless"), _HELPER),

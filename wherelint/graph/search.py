@@ -169,6 +169,8 @@ class Search:
         if not condition or not starts or self.root not in self.wanted:
             return []
         run = self._run(departures(starts[0], self.guard.movable()[:_MOST_MOVABLE], self.pool, thorough=True, joint=2))
+        if not len(run.witness):
+            return []
         ties = [n for n in topological(condition) if n.op in ORDERINGS]
         allowed = self._allowed(run.values) & rows(np.isfinite(run.values[self.root]))
         found: dict[Node, Hazard] = {}
