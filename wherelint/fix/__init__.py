@@ -9,7 +9,7 @@ from typing import NamedTuple
 from wherelint.edits import Source, consistent
 from wherelint.finding import Edit, Finding, Fix, Location
 from wherelint.fix.candidates import Candidate, Site
-from wherelint.fix.proof import Record, come, gone, record, renamed, same
+from wherelint.fix.proof import Record, come, gone, key, record, renamed, same
 from wherelint.graph.node import Node, topological
 from wherelint.graph.search import Effort
 from wherelint.source import gate
@@ -207,8 +207,10 @@ class _Proof:
         return _Found(after, crossed, sum(p.lost for p in passed), clean)
 
     def confirms(self, after: Analysis, wanted: list[Finding]) -> bool:
-        """Whether a rewrite leaves nothing of low confidence behind either, and keeps what the callers compute."""
+        """Whether a rewrite leaves no doubt about what it mends, and keeps what the callers compute."""
+        mended = set(map(key, wanted))
         findings = analyse(after.module, after.used, self._names, frozenset()).findings
+        findings = [finding for finding in findings if key(finding) in mended]
         try:
             for name in self._callers:
                 self._pass(after.module, name)

@@ -40,7 +40,7 @@ from wherelint.source.module import Module
 from wherelint.source.names import framework_of
 
 _SAFE = (1.0, 0.0, 0.5, 2.0)
-_MOST_PLACES = 6
+_MOST_PLACES, _MOST_TOGETHER = 6, 3
 #: An operand, or a condition, no longer than this is repeated rather than given a name, if the line fits.
 _SHORT, _LONG, _WIDE = 16, 24, 100
 _NAMES = {"multiply": "product", "index": "index", "reduction": "reduction", "assignment": "assignment"}
@@ -118,6 +118,8 @@ class Site:
         yield from () if several else together
         if self.op is not None:
             yield from self._guarded(self.op)
+        for mask in masks:
+            yield from self._variables(mask, together=True)
 
     @staticmethod
     def _mapped(place: Place) -> bool:
@@ -197,7 +199,7 @@ class Site:
         written = mask.written
         if spot is None or not long or re.fullmatch(r"[\w.]+", mask.text):
             return Candidate((edit,), what, elementwise)
-        name = spelling.free_name("mask", self.module)
+        name = spelling.free_name("mask", operand)
         edits = [
             spot.line(name, mask.text),
             operand.replaced(self._where(where, mask.named(name), operand.text, value)),
@@ -213,22 +215,31 @@ class Site:
         first = min((s for s in spots if s is not None), key=lambda s: s.location, default=own)
         return first if own and first and first.indent == own.indent and first.location < own.location else own
 
-    def _variables(self, mask: Mask) -> Iterator[Candidate]:
-        """One mask for a variable wherever the arm reads it."""
+    def _variables(self, mask: Mask, *, together: bool = False) -> Iterator[Candidate]:
+        """One mask for a variable wherever the arm reads it; ``together``: for every variable that the arm reads."""
         arm = self.arm
         if arm is None or not self._wheres:
             return
-        for name, places in names_within(arm).items():
-            if name in self.module.imports or name in self.module.definitions:
-                continue
-            what = f"mask `{name}` with the condition of the {self._selection}"
+        known = (*self.module.imports, *self.module.definitions)
+        read = {name: places for name, places in names_within(arm).items() if name not in known}
+        spot = spot_before(arm)
+        groups = [[name] for name in read]
+        if together:
+            groups = [list(read)] if spot is not None and 1 < len(read) <= _MOST_TOGETHER else []
+        for names in groups:
+            what = f"mask `{'`, `'.join(names)}` with the condition of the {self._selection}"
             for value in _SAFE:
-                masked = self._where(self._wheres[0], mask, name, value)
-                spot = spot_before(arm) if len(places) > 1 else None
-                safe = spelling.free_name(f"safe_{name}", self.module)
-                line = () if spot is None else (spot.line(safe, masked),)
-                edits = (*line, *(p.replaced(masked if spot is None else safe) for p in places))
-                yield Candidate(edits, what, self._elementwise(True), kind="arm")
+                edits: list[Edit] = []
+                lines = ""
+                for name in names:
+                    masked = self._where(self._wheres[0], mask, name, value)
+                    named = spot is not None and (len(names) > 1 or len(read[name]) > 1)
+                    safe = spelling.free_name(f"safe_{name}", arm) if named else masked
+                    lines += spot.line(safe, masked).content if named and spot is not None else ""
+                    edits += [p.replaced(safe) for p in read[name]]
+                if lines and spot is not None:
+                    edits.insert(0, Edit(lines, spot.location, spot.location))
+                yield Candidate(tuple(edits), what, self._elementwise(True), kind="arm")
 
     @property
     def _selection(self) -> str:
@@ -280,7 +291,7 @@ class Site:
         operand = found[guard.operand]
         short = isinstance(operand.node, cst.Name) or len(operand.one_line) <= _SHORT
         spot = None if short else spot_before(place)
-        name = operand.one_line if spot is None else spelling.free_name(guard.name, self.module)
+        name = operand.one_line if spot is None else spelling.free_name(guard.name, place)
         lines = [] if spot is None else [spot.line(name, operand.one_line)]
         atom = name if spot is not None else operand.atom
         terms = {"x": atom, "y": found[1 - guard.operand].atom if len(found) > 1 else "", "namespace": namespace,
@@ -299,7 +310,7 @@ class Site:
         for outside in outsides:
             guarded = f"{where}({regular.outer}, {_within(place, operand, inner)}, {outside})"
             if len(guarded) > _WIDE and regular.outer == regular.inner and (before := spot or spot_before(place)):
-                mask = spelling.free_name("regular", self.module)
+                mask = spelling.free_name("regular", place)
                 inside = _within(place, operand, f"{where}({mask}, {name}, {guard.safe})")
                 whole = place.replaced(f"{where}({mask}, {inside}, {outside})")
                 line = before.line(mask, regular.outer)
@@ -319,7 +330,7 @@ class Site:
         if spot is None or not isinstance(function, cst.Attribute) or function.attr.value not in _VARIANCE:
             return
         variance = _within(place, Place(place.block, function.attr), _VARIANCE[function.attr.value])
-        name = spelling.free_name("variance", self.module)
+        name = spelling.free_name("variance", place)
         inner = f"{root}({self._wheres[0]}({name} > 0, {name}, 1.0))"
         what = "guard the square root where the variance is 0"
         for content in (f"{self._wheres[0]}({name} > 0, {inner}, 0.0)", inner):

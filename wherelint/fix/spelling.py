@@ -62,10 +62,13 @@ def negated(mask: Place) -> str:
     return f"~{mask.atom}"
 
 
-def free_name(wanted: str, module: Module) -> str:
-    """A variable name that stands nowhere in the file."""
+def free_name(wanted: str, place: Place) -> str:
+    """A variable name that means nothing in the function around a place, nor in its file."""
+    module = place.block.module
+    around = next((n for n in place.path() if isinstance(n, cst.FunctionDef)), None)
+    text = place.block.text(around) if around is not None else module.text
     name, number = wanted, 1
-    while re.search(rf"\b{name}\b", module.text):
+    while name in module.imports or name in module.definitions or re.search(rf"\b{name}\b", text):
         number += 1
         name = f"{wanted}_{number}"
     return name
