@@ -240,3 +240,16 @@ def test_a_clip_inside_the_domain_is_none() -> None:
 def test_a_clip_that_float32_rounds_onto_the_boundary_is_one() -> None:
     clip = op("clip", X, -1.0 + 1e-9, 1.0 - 1e-9, selection="clip")
     assert [h.select for h in hazards(op("arccos", clip))] == [clip]
+
+
+def test_an_element_of_an_element_of_an_input() -> None:
+    vector = leaf("v")
+    row, element = leaf("v[0]"), leaf("v[0][1]")
+    row.params["of"], element.params["of"] = (vector, 0), (row, 1)
+    length = op("sqrt", op("multiply", element, element))
+    root = where(
+        op("greater", element, 0.0), op("divide", length, element), op("add", op("multiply", row, row), vector)
+    )
+    (hazard,) = [h for h in Search(root, "jax").hazards() if h.op.op == "divide"]
+    assert vector in hazard.inputs
+    assert row not in hazard.inputs

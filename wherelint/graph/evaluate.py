@@ -19,13 +19,18 @@ def evaluate(order: list[Node], inputs: Mapping[Node, Array], dtype: Any = np.fl
     with np.errstate(all="ignore"):
         for node in order:
             if node.op == "leaf" and node not in inputs:
-                whole, index = node.params["of"]  # `x[0]`, where x itself is an input too
-                values[node] = lane(inputs[whole], index)
+                values[node] = _element(node, inputs)
             elif node in inputs:  # a leaf, or a constant array of which every element is tried at every place
                 values[node] = inputs[node]
             else:
                 values[node] = _forward(node, [values[i] for i in node.inputs], dtype)
     return values
+
+
+def _element(node: Node, inputs: Mapping[Node, Array]) -> Array:
+    """``x[0]``, where x itself is an input too, or an element of one."""
+    whole, index = node.params["of"]
+    return lane(inputs[whole] if whole in inputs else _element(whole, inputs), index)
 
 
 def _forward(node: Node, operands: list[Array], dtype: Any) -> Array:

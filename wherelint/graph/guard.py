@@ -12,7 +12,7 @@ import numpy as np
 
 from wherelint.graph.blame import CLIPS
 from wherelint.graph.evaluate import Values, evaluate, truth
-from wherelint.graph.node import FINITE_TESTS, ORDERINGS, Node, leaves, plain, topological
+from wherelint.graph.node import FINITE_TESTS, ORDERINGS, Node, leaves, plain, topological, whole
 from wherelint.graph.probe import Inputs
 from wherelint.graph.run import Run, at, row
 from wherelint.ops import OPERATIONS, Array
@@ -65,8 +65,7 @@ class Guard:
 
     def _inputs_of(self, *nodes: Node) -> list[Node]:
         """The inputs that nodes read; an element of an input that is there itself stands for the whole."""
-        whole = ((n, n.params.get("of", (n,))[0]) for n in leaves(*nodes))
-        return list(dict.fromkeys(w if w in self._known else n for n, w in whole))
+        return list(dict.fromkeys(whole(n, self._known) for n in leaves(*nodes)))
 
     def means(self, run: Run, culprit: Node, p: int, missing_data: bool, fails: Callable[[Inputs], bool]) -> bool:
         """Whether a hazard is one that the condition was written for; ``fails`` runs other inputs in float64."""

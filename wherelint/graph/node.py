@@ -142,6 +142,13 @@ def leaves(*roots: Node) -> list[Node]:
     return [n for n in topological(roots) if n.op == "leaf"]
 
 
+def whole(leaf: Node, known: Collection[Node]) -> Node:
+    """The input that a leaf is an element of (of an element of ...), as far as that is known; else the leaf itself."""
+    while leaf.params.get("of", (None,))[0] in known:
+        leaf = leaf.params["of"][0]
+    return leaf
+
+
 #: Operands through which no derivative flows, by operation.
 _SEVERED: dict[str, tuple[int, ...]] = {"stop": (0,), "where": (0,), "cond": (0,), "compress": (0,), "custom": (0,)}
 
