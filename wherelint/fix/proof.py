@@ -13,11 +13,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from wherelint.finding import Finding
+from wherelint.graph.aim import aimed
 from wherelint.graph.differentiate import backward
 from wherelint.graph.evaluate import evaluate
 from wherelint.graph.node import LANES, Node, differentiated, topological
 from wherelint.graph.probe import Inputs, Pool, departures
 from wherelint.ops import Array
+from wherelint.source.callers import place
 from wherelint.source.hunt import Catch, arithmetic
 from wherelint.source.roots import Program
 
@@ -82,6 +84,9 @@ def record(program: Program, catch: Catch) -> Record:
     read = [n for n in (*topological([hazard.select]), *names) if n in names and not n.fixed]
     moved = list(dict.fromkeys(read))[:_MOST_MOVED]
     batch = departures(start, moved, Pool(order), thorough=True, joint=2)
+    singular = [n for n in order if n.op == hazard.op.op and place(n) == place(hazard.op)]
+    aims = aimed(singular, batch, evaluate(order, batch)) if singular else []
+    batch = {n: np.concatenate([v, *(point[n] for point in aims)]) for n, v in batch.items()}
     inputs = {
         n: np.concatenate([base[n], np.broadcast_to(v, (v.shape[0], base[n].shape[1]))]) for n, v in batch.items()
     }
