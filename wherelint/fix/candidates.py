@@ -114,7 +114,7 @@ class Site:
                 yield from self._masked(self.op, mask, self._operands(self.op))
         for mask in masks[:2]:
             for call in self._helpers():
-                yield from self._masked(call, mask, [(p, _SAFE) for p in operands(call, self.module)[:_MOST_PLACES]])
+                yield from self._masked(call, mask, [(p, _SAFE) for p in operands(call)[:_MOST_PLACES]])
         yield from () if several else together
         if self.op is not None:
             yield from self._guarded(self.op)
@@ -171,7 +171,7 @@ class Site:
     def _operands(self, place: Place) -> list[tuple[Place, tuple[float, ...]]]:
         """The operands worth masking, with the values that are safe for them."""
         entry = OPERATIONS[self.hazard.op.op]
-        found = operands(place, self.module)
+        found = operands(place, len(self.hazard.op.inputs))
         chosen = [
             (found[i], tuple(dict.fromkeys([safe, *_SAFE])))
             for i, safe in enumerate(entry.safe)
@@ -277,7 +277,7 @@ class Site:
     # -- the local guard ------------------------------------------------------------------------------------------
 
     def _guarded(self, place: Place) -> Iterator[Candidate]:
-        found = operands(place, self.module)
+        found = operands(place, len(self.hazard.op.inputs))
         if not self._wheres or not isinstance(place.node, (cst.Call, cst.BinaryOperation)):
             return
         if self.hazard.op.op in ("std", "std_unbiased"):

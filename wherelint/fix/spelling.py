@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from wherelint.fix.syntax import Place, root_name
+from wherelint.fix.syntax import Place, default_of, root_name
 from wherelint.source.module import Module
 
 _FLIPPED = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
@@ -24,7 +24,9 @@ def namespaces(module: Module, framework: str, *nearby: Place | None) -> Iterato
         if place is not None and isinstance(place.node, cst.Call) and isinstance(place.node.func, cst.Attribute):
             text = place.block.text(place.node.func.value)
             base = root_name(place.node.func)
-            if text == base and (module.imports.get(base) == wanted or (base not in module.imports and base == "xp")):
+            given = default_of(place, base)  # a namespace may be a parameter: `def f(x, xp=jnp)`
+            named = given.value if isinstance(given, cst.Name) else base
+            if text == base and module.imports.get(named) == wanted:
                 found.append(text)
     found += [local for local, name in module.imports.items() if name == wanted]
     if framework == "jax":

@@ -81,8 +81,11 @@ def place_of(node: Node) -> Place | None:
     return Place(origin.block, origin.node) if isinstance(origin, Origin) else None
 
 
-def operands(place: Place, module: Module) -> list[Place]:
-    """The operand expressions of an operation, in the order of the catalogue; keyword arguments come last."""
+def operands(place: Place, count: int = 0) -> list[Place]:
+    """The operand expressions of an operation, in the order of the catalogue; keyword arguments come last.
+
+    ``count``: how many the operation has, where that is known; it tells a method from a function of a namespace.
+    """
     node = place.node
     found: list[cst.CSTNode] = []
     if isinstance(node, cst.BinaryOperation):
@@ -90,7 +93,7 @@ def operands(place: Place, module: Module) -> list[Place]:
     elif isinstance(node, cst.AugAssign):
         found = [node.target, node.value]
     elif isinstance(node, cst.Call):
-        if isinstance(node.func, cst.Attribute) and not is_qualified(node.func, module):
+        if isinstance(node.func, cst.Attribute) and not _is_function(node, place.block.module, count):
             found.append(node.func.value)
         found += [a.value for a in node.args if a.keyword is None and not a.star]
         found += [a.value for a in node.args if a.keyword is not None]
@@ -98,10 +101,15 @@ def operands(place: Place, module: Module) -> list[Place]:
     return [Place(place.block, n) for n in found if not isinstance(n, literal) and not _is_keyword_constant(n)]
 
 
-def is_qualified(function: cst.Attribute, module: Module) -> bool:
-    """Whether ``a.b.f`` is a function of a module rather than a method of a value."""
-    base = root_name(function)
-    return base in module.imports or base in ("xp", "np", "K", "F", "self", "cls") or base in module.definitions
+def _is_function(call: cst.Call, module: Module, count: int) -> bool:
+    """Whether ``a.b.f(...)`` calls a function of a module or an object rather than a method of an operand."""
+    base = root_name(call.func)
+    if base in module.imports or base in module.definitions:
+        return True
+    if base in ("self", "cls") and isinstance(call.func, cst.Attribute) and isinstance(call.func.value, cst.Name):
+        return True
+    given = [a.value for a in call.args if a.keyword is None]  # `xp.sqrt(x)`, where xp is a parameter
+    return 0 < count <= len(given) and not any(isinstance(v, (cst.BaseNumber, cst.UnaryOperation)) for v in given)
 
 
 def root_name(node: cst.BaseExpression) -> str:
@@ -274,20 +282,21 @@ def _names_of(node: cst.BaseExpression) -> Iterator[cst.Name]:
         yield node
 
 
+def default_of(place: Place, name: str) -> cst.BaseExpression | None:
+    """The default of a parameter of the functions around a place."""
+    for function in place.path():
+        if isinstance(function, cst.FunctionDef):
+            parameters = function.params
+            for p in (*parameters.params, *parameters.kwonly_params, *parameters.posonly_params):
+                if p.name.value == name and p.default is not None:
+                    return p.default
+    return None
+
+
 def may_be_none(place: Place) -> bool:
     """Whether a mask is a parameter that is None unless it is given."""
-    if not isinstance(place.node, cst.Name):
-        return False
-    parameters = [
-        p
-        for f in place.path()
-        if isinstance(f, cst.FunctionDef)
-        for p in (*f.params.params, *f.params.kwonly_params, *f.params.posonly_params)
-    ]
-    return any(
-        p.name.value == place.node.value and isinstance(p.default, cst.Name) and p.default.value == "None"
-        for p in parameters
-    )
+    default = default_of(place, place.node.value) if isinstance(place.node, cst.Name) else None
+    return isinstance(default, cst.Name) and default.value == "None"
 
 
 def _is_keyword_constant(node: cst.CSTNode) -> bool:
