@@ -33,7 +33,7 @@ from wherelint.fix.syntax import (
     root_name,
     spot_before,
 )
-from wherelint.graph.node import Node, differentiable_inputs
+from wherelint.graph.node import FINITE_TESTS, Node, differentiable_inputs, topological
 from wherelint.graph.search import Hazard
 from wherelint.ops import OPERATIONS
 from wherelint.source.module import Module
@@ -304,7 +304,9 @@ class Site:
         alone = Candidate((*lines, operand.replaced(inner)), what, not guard.reduces, kind="guard")
         if not guard.finite or not guard.outside:
             yield alone
-        outsides = [outside.format(**terms) for outside in guard.outside]
+        # That an operation is nan is worth keeping only where something asks for it.
+        asked = any(n.op in FINITE_TESTS for n in topological(self.hazard.select.inputs[:1]))
+        outsides = [outside.format(**terms) for outside in guard.outside if asked or "nan" not in outside]
         stopped = spelling.without_gradient(name, self.framework, self.module, namespace)
         outsides += [_within(place, operand, stopped)] if stopped else []
         for outside in outsides:
