@@ -259,3 +259,15 @@ def test_an_unsafe_fix_is_not_applied_unless_asked_for() -> None:
     report = check_source(text.encode(), "f.py", Settings(root=Path("/")), "safe")
     assert report.fixed == ()
     assert [f.fix.applicability for f in report.findings if f.fix] == ["unsafe"]
+
+
+def test_a_defect_in_the_search_for_a_fix_costs_the_fix_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise KeyError("x")
+
+    monkeypatch.setattr("wherelint.fix.Site", fail)
+    text = program(REWRITES["a norm"][0])
+    (finding,) = check_source(text.encode(), "f.py", Settings(root=Path("/")), "offer").findings
+    assert finding.fix is not None
+    assert finding.fix.edits == ()
+    assert "KeyError while looking for one" in finding.fix.message

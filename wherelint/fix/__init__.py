@@ -38,7 +38,10 @@ def propose(analysis: Analysis, finding: Finding, *, thorough: bool = True) -> F
     """
     if _catch(analysis, finding) is None:
         return None
-    steps = _steps(analysis, finding, _MOST_STEPS, Effort(_MOST_WORK if thorough else _OFFERED_WORK))
+    try:
+        steps = _steps(analysis, finding, _MOST_STEPS, Effort(_MOST_WORK if thorough else _OFFERED_WORK))
+    except Exception as error:  # a defect of ours, or too deep a nesting: the finding stands all the same
+        return Fix("display", f"no fix is offered: {type(error).__name__} while looking for one, please report it", ())
     if steps is None:
         return Fix("display", _why_not(analysis, finding), ())
     text, first, elementwise = steps
