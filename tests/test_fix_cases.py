@@ -63,3 +63,39 @@ def test_a_fix_is_offered_for_nine_of_ten() -> None:
 def test_a_second_run_changes_nothing(name: str) -> None:
     again = check_source(mended(name).after, "unsafe.py", Settings(root=Path("/")), "unsafe")
     assert again.fixed == ()
+
+
+FLOAT64 = {
+    "torch": "import torch\n\n\ndef f(x):\n"
+    "    return torch.where(x <= 0, 0.0, x.log()) + torch.sqrt(x.clamp(min=0.0))\n",
+    "tensorflow": "import tensorflow as tf\n\n\ndef f(x):\n"
+    "    return tf.where(x <= 0, tf.zeros_like(x), tf.math.log(x)) + tf.sqrt(tf.maximum(x, tf.zeros_like(x)))\n",
+}
+
+
+@pytest.mark.parametrize("framework", FLOAT64)
+def test_a_fix_keeps_the_dtype(framework: str, tmp_path: Path) -> None:
+    require(framework)
+    report = check_source(FLOAT64[framework].encode(), "f.py", Settings(root=Path("/")), "safe")
+    assert len(report.fixed) == 2
+    path = tmp_path / "fixed.py"
+    path.write_bytes(report.after)
+    f = load(path).f
+    values = np.array([0.0, 0.3, -1.0], np.float64)
+    if framework == "torch":
+        import torch
+
+        x = torch.tensor(values, requires_grad=True)
+        y = f(x)
+        y.sum().backward()
+        assert y.dtype == torch.float64
+        assert torch.isfinite(x.grad).all()
+    else:
+        import tensorflow as tf
+
+        for run in (f, tf.function(f)):
+            x = tf.Variable(values)
+            with tf.GradientTape() as tape:
+                y = run(x)
+            assert y.dtype == tf.float64
+            assert np.isfinite(tape.gradient(y, x)).all()
