@@ -57,7 +57,7 @@ def _steps(analysis: Analysis, finding: Finding, most: int, effort: Effort) -> t
     catch = _catch(analysis, finding)
     if catch is None:
         return None
-    proof = _Proof(analysis, finding, catch, effort)
+    proof = _Proof(analysis, catch, effort)
     detours: list[tuple[Candidate, Analysis, Finding, bool]] = []
     siblings = [
         c.hazard.op for f, c in analysis.found if c is not None and f.select.location == finding.select.location
@@ -166,10 +166,9 @@ class _Passed(NamedTuple):
 class _Proof:
     """What a candidate has to keep."""
 
-    def __init__(self, analysis: Analysis, finding: Finding, catch: Catch, effort: Effort) -> None:
+    def __init__(self, analysis: Analysis, catch: Catch, effort: Effort) -> None:
         self._effort = effort
         self._analysis = analysis
-        self._finding = finding
         self._catch = catch
         self._source = Source(analysis.module.text)
         self._names, self._callers = self._concerned()

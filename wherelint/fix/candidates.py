@@ -326,14 +326,13 @@ class Site:
     def _guarded_deviation(self, place: Place) -> Iterator[Candidate]:
         """A deviation as the square root of a variance that is not 0."""
         namespace = self._wheres[0].rpartition(".")[0]
-        root = "torch.sqrt" if self.framework == "torch" else f"{namespace}.sqrt"
         function = place.node.func if isinstance(place.node, cst.Call) else None
         spot = spot_before(place)
         if spot is None or not isinstance(function, cst.Attribute) or function.attr.value not in _VARIANCE:
             return
         variance = _within(place, Place(place.block, function.attr), _VARIANCE[function.attr.value])
         name = spelling.free_name("variance", place)
-        inner = f"{root}({self._wheres[0]}({name} > 0, {name}, 1.0))"
+        inner = f"{namespace}.sqrt({self._wheres[0]}({name} > 0, {name}, 1.0))"
         what = "guard the square root where the variance is 0"
         for content in (f"{self._wheres[0]}({name} > 0, {inner}, 0.0)", inner):
             yield Candidate((spot.line(name, variance), place.replaced(content)), what, True, kind="guard")

@@ -16,7 +16,7 @@ from wherelint.finding import Finding
 from wherelint.graph.aim import aimed
 from wherelint.graph.differentiate import backward
 from wherelint.graph.evaluate import evaluate
-from wherelint.graph.node import LANES, Node, differentiated, topological
+from wherelint.graph.node import LANES, Node, differentiated, topological, whole
 from wherelint.graph.probe import Inputs, Pool, departures
 from wherelint.ops import Array
 from wherelint.source.callers import place
@@ -171,7 +171,7 @@ def _names(order: Sequence[Node]) -> dict[Node, Name]:
     names: dict[Node, Name] = {}
     known = set(order)
     for node in order:
-        if node.op == "leaf" and node.params.get("of", (None,))[0] not in known:
+        if node.op == "leaf" and whole(node, known) is node:
             called = (str(node.params["name"]), node.kind)
             names[node] = (*called, seen[called])
             seen[called] += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from wherelint.engine import Look
 
 _MOST_ROUNDS = 20
-_BINDS = re.compile(r"^\s*(\w+) = ")
+_BINDS = re.compile(r"^[ \t]*(\w+) = ", re.MULTILINE)
 
 
 def fixpoint(
@@ -75,9 +75,12 @@ def _fits(fix: Fix, chosen: list[Fix]) -> bool:
     """Whether a fix can be applied with others: apart from edits that they share it touches none, nor their names."""
     shared = {edit for other in chosen for edit in other.edits}
     own = [edit for edit in fix.edits if edit not in shared]
-    names = {m[1] for edit in shared for m in [_BINDS.match(edit.content)] if m}
-    bound = {m[1] for edit in own for m in [_BINDS.match(edit.content)] if m}
-    return compatible(own, list(shared)) and not names & bound
+    return compatible(own, list(shared)) and not _bound(shared) & _bound(own)
+
+
+def _bound(edits: Iterable[Edit]) -> set[str]:
+    """The names that are bound by lines that some edits add."""
+    return {name for edit in edits for name in _BINDS.findall(edit.content)}
 
 
 def _edited(seen: Look, fixes: list[Fix]) -> str:

@@ -70,10 +70,6 @@ class Place:
         """The nodes around it, from the block inwards, itself last."""
         return _path(self.block.tree, self.node)
 
-    def within(self, other: Place) -> bool:
-        """Whether it is a part of another expression."""
-        return self.block is other.block and any(n is other.node for n in self.path())
-
 
 def place_of(node: Node) -> Place | None:
     """Where a node of the graph was written."""
@@ -158,8 +154,7 @@ def _mask_argument(call: cst.Call, select: Node) -> cst.CSTNode | None:
     if keyword is not None or select.selection == "reduction":
         return keyword
     given = [a.value for a in call.args if a.keyword is None and not a.star]
-    function = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
-    last = function.value if isinstance(function, cst.Name) else ""
+    last = _last_name(call.func)
     if last in _MASK_SECOND:
         # As a method of the masked array, or as a function of both.
         whole = {"masked_fill": 2, "masked_fill_": 2, "masked_select": 1, "boolean_mask": 1}[last]
@@ -270,8 +265,11 @@ def _is_pure(function: cst.BaseExpression, module: Module) -> bool:
     base = module.imports.get(root_name(function), "") if isinstance(function, (cst.Name, cst.Attribute)) else ""
     if framework_of(base) is not None or base == "numpy":
         return not any("rand" in n.value for n in _names_of(function))
-    last = function.attr.value if isinstance(function, cst.Attribute) else ""
-    return (function.value if isinstance(function, cst.Name) else last) in _PURE
+    return _last_name(function) in _PURE
+
+
+def _last_name(node: cst.BaseExpression) -> str:
+    return next((name.value for name in _names_of(node)), "")
 
 
 def _names_of(node: cst.BaseExpression) -> Iterator[cst.Name]:

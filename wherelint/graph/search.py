@@ -13,7 +13,7 @@ from wherelint.graph.blame import CLIPS, culprit_of, reaches_leaf, root_drops
 from wherelint.graph.differentiate import Backward, backward
 from wherelint.graph.evaluate import Values, evaluate, truth
 from wherelint.graph.guard import Guard
-from wherelint.graph.node import LANES, ORDERINGS, Node, differentiated, topological
+from wherelint.graph.node import LANES, ORDERINGS, Node, differentiated, topological, whole
 from wherelint.graph.probe import Inputs, Pool, bases, departures
 from wherelint.graph.run import Hazard, Run, any_lane, at, code, joined, keep, row, rows
 from wherelint.ops import OPERATIONS, Array
@@ -62,7 +62,7 @@ class Search:
         known = set(self.order)
         sources = [n for n in self.order if n.op == "leaf"]
         #: The inputs; an element of another input moves with it.
-        self.leaves = [n for n in sources if n.params.get("of", (None,))[0] not in known]
+        self.leaves = [n for n in sources if whole(n, known) is n]
         self._sources = sources
         self.pool = Pool(self.order)
         self.guard = Guard(root, self.order)

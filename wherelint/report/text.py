@@ -159,10 +159,8 @@ def _notes(finding: Finding, helps: Mapping[str, str]) -> Iterable[tuple[str, st
     if finding.framework == "tensorflow" and finding.modes:
         yield "mode", _mode_sentence(finding.modes)
     if finding.fix is not None and finding.fix.edits:
-        doubt = (
-            "" if finding.fix.applicability == "safe" else " (unsafe: shapes, or a call that is not known, may object)"
-        )
-        yield "fix", finding.fix.message + doubt
+        unsafe = finding.fix.applicability == "unsafe"
+        yield "fix", finding.fix.message + " (unsafe: shapes, or a call that is not known, may object)" * unsafe
         return
     if finding.code in helps:
         yield "help", helps[finding.code]
