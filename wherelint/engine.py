@@ -6,7 +6,6 @@ import ast
 import os
 import sys
 import time
-import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from wherelint import pool, rules, source
 from wherelint.config import Settings
+from wherelint.defects import describe
 from wherelint.encoding import UndecodableError, decode, encode
 from wherelint.files import Mend, Target
 from wherelint.finding import FileReport, Finding, Location, Problem
@@ -168,10 +168,7 @@ def _syntax_error(text: str, filename: str) -> FileReport | None:
 
 
 def _internal_error(error: Exception, filename: str) -> FileReport:
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    what = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(": ")
-    place = f"{Path(frame.filename).name}:{frame.lineno}"
-    return _failed(filename, f"internal error, please report it: {what} ({place})")
+    return _failed(filename, describe(error))
 
 
 def _failed(filename: str, message: str, location: Location | None = None) -> FileReport:

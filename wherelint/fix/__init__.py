@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
+from wherelint.defects import describe
 from wherelint.edits import Source, consistent
 from wherelint.finding import Edit, Finding, Fix, Location
 from wherelint.fix.candidates import Candidate, Site
@@ -40,8 +41,10 @@ def propose(analysis: Analysis, finding: Finding, *, thorough: bool = True) -> F
         return None
     try:
         steps = _steps(analysis, finding, _MOST_STEPS, Effort(_MOST_WORK if thorough else _OFFERED_WORK))
-    except Exception as error:  # a defect of ours, or too deep a nesting: the finding stands all the same
-        return Fix("display", f"no fix is offered: {type(error).__name__} while looking for one, please report it", ())
+    except (GiveUp, RecursionError):
+        return Fix("display", "no fix is offered: it is too much to follow", ())
+    except Exception as error:  # a defect of ours: it is said where, and the finding stands all the same
+        return Fix("display", f"no fix is offered: {describe(error)}", ())
     if steps is None:
         return Fix("display", _why_not(analysis, finding), ())
     text, first, elementwise = steps

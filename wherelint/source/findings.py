@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import traceback
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from wherelint import rules
+from wherelint.defects import describe
 from wherelint.finding import Finding, Number, Problem, Selection, Witness
 from wherelint.graph.evaluate import evaluate
 from wherelint.graph.node import Node, leaves, topological
@@ -69,9 +68,7 @@ def analyse(
         elif isinstance(error, RecursionError):
             why = "it is nested too deeply"
         else:  # a defect of ours; the other functions are checked all the same
-            frame = traceback.extract_tb(error.__traceback__)[-1]
-            where = f"{frame.filename.replace(os.sep, '/').rpartition('/')[2]}:{frame.lineno}"
-            why = f"internal error, please report it: {type(error).__name__}: {error} ({where})"
+            why = describe(error)
         defect = not isinstance(error, (GiveUp, RecursionError))
         problems.append(Problem(filename, f"gave up on {what}: {why}", error=defect))
 
