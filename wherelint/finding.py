@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from wherelint.confirm.routine import Snippet
 
 #: A float of the witness: one number where every lane agrees, a list where the lanes differ.
 Number = float | list[float]
@@ -64,6 +67,39 @@ class Fix:
 
 
 @dataclass(frozen=True)
+class Outcome:
+    """What a framework computed at one input: the value, and the gradient of its sum by the author's names."""
+
+    value: Number
+    gradient: Mapping[str, Number]
+
+
+@dataclass(frozen=True)
+class AfterFix:
+    """What became of the snippet when it was fixed, at every probe."""
+
+    value_unchanged: bool
+    gradient_finite: bool
+
+
+@dataclass(frozen=True)
+class Confirmation:
+    """What a framework made of the snippet of a finding, on a device.
+
+    ``modes`` has an outcome for each way of running the framework ("jit", "eager", "xla"), at the input ``at``: the
+    witness, unless only another probe shows the gradient. ``reason`` says why a finding is not confirmed.
+    """
+
+    verdict: Literal["confirmed", "not-reproduced", "not-runnable"]
+    reason: str | None = None
+    device: str | None = None
+    framework_version: str | None = None
+    at: Mapping[str, Number] = field(default_factory=dict)
+    modes: Mapping[str, Outcome] = field(default_factory=dict)
+    after_fix: AfterFix | None = None
+
+
+@dataclass(frozen=True)
 class Finding:
     """One singular operation whose cotangent is a selection's zero.
 
@@ -88,7 +124,9 @@ class Finding:
     modes: tuple[str, ...] = ()
     related: tuple[Selection, ...] = ()
     fix: Fix | None = None
-    confirmation: None = None
+    confirmation: Confirmation | None = None
+    #: The program that shows the finding, where it was asked for; why there is none, as a sentence.
+    snippet: Snippet | str | None = field(default=None, compare=False, repr=False)
 
     def sort_key(self) -> tuple[str, Location, str, Location]:
         """Order of the output: by file, then place, then code."""

@@ -75,9 +75,9 @@ class Record:
 def record(program: Program, catch: Catch) -> Record:
     """Probe a program around the witness of a hazard."""
     order = program.order
-    names = _names(order)
+    names = names_of(order)
     hazard = catch.hazard
-    base: Inputs = {n: _benign(n, i) for i, n in enumerate(names)}
+    base: Inputs = {n: benign(n, i) for i, n in enumerate(names)}
     base.update({n: v for n, v in hazard.inputs.items() if n in names})
     starts = catch.search.starts
     start = {**base, **{n: v for n, v in (starts[0] if starts else {}).items() if n in names}}
@@ -99,7 +99,7 @@ def renamed(before: Record, program: Program) -> dict[Name, Name] | None:
     What is not known of a call is taken to be the same after its argument was masked. None where the program reads
     something that the recorded one did not have: a name that is not bound there.
     """
-    names = list(_names(program.order).values())
+    names = list(names_of(program.order).values())
     new = [name for name in names if name not in before.inputs]
     old = [name for name in before.inputs if name not in names]
     if any(a[0].isidentifier() or a[1] != b[1] for a, b in zip(new, old, strict=False)) or len(new) > len(old):
@@ -141,10 +141,10 @@ def _run(program: Program, inputs: dict[Name, Array], framework: str, renames: M
     order = program.order
     probes = next((len(v) for v in inputs.values()), 1)
     found: Inputs = {}
-    names = {node: renames.get(name, name) for node, name in _names(order).items()}
+    names = {node: renames.get(name, name) for node, name in names_of(order).items()}
     for i, (node, name) in enumerate(names.items()):
         known = inputs.get(name)
-        found[node] = np.repeat(_benign(node, i), probes, axis=0) if known is None else known
+        found[node] = np.repeat(benign(node, i), probes, axis=0) if known is None else known
     values = evaluate(order, found)
     outlets = [s for s in program.sinks if s.kind == "float"][:_MOST_SINKS]
     broken = sum(not np.isfinite(v[0]).all() for n, v in values.items() if n.kind == "float" and n.op != "const")
@@ -165,7 +165,7 @@ def _run(program: Program, inputs: dict[Name, Array], framework: str, renames: M
     return result
 
 
-def _names(order: Sequence[Node]) -> dict[Node, Name]:
+def names_of(order: Sequence[Node]) -> dict[Node, Name]:
     """The leaves by what they are called; of several with one name each has a number."""
     seen: Counter[tuple[str, str]] = Counter()
     names: dict[Node, Name] = {}
@@ -178,7 +178,8 @@ def _names(order: Sequence[Node]) -> dict[Node, Name]:
     return names
 
 
-def _benign(leaf: Node, number: int) -> Array:
+def benign(leaf: Node, number: int) -> Array:
+    """An ordinary value for an input; ``number`` tells inputs apart."""
     if leaf.kind == "bool":
         return np.full((1, LANES), leaf.params.get("value", True), np.bool_)
     if leaf.kind == "int":

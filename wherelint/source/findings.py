@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -83,7 +83,8 @@ def analyse(
             give_up(f"`{'.'.join(name)}`", error)
     for catch, related in _one_per_bug(hunt.caught()):
         try:
-            found[catch.key] = (_finding(catch, related, filename, simple=not quick), catch)
+            shown = catch if quick else replace(catch, hazard=catch.search.simplest(catch.hazard))
+            found[catch.key] = (_finding(shown, related, filename), shown)
         except Exception as error:
             give_up(f"a finding in `{catch.hazard.select.origin.function}`", error)
     return Analysis(module, used, list(found.values()), problems)
@@ -172,8 +173,8 @@ def _epsilon_lost(hazard: Hazard) -> bool:
     return all(bool(np.isfinite(p).all()) for p in parts if p is not None)
 
 
-def _finding(catch: Catch, related: Sequence[Node], filename: str, *, simple: bool) -> Finding:
-    hazard = catch.search.simplest(catch.hazard) if simple else catch.hazard
+def _finding(catch: Catch, related: Sequence[Node], filename: str) -> Finding:
+    hazard = catch.hazard
     modes: tuple[str, ...] = ()
     if catch.framework == "tensorflow":
         modes = ("eager", "xla") if Search(hazard.select, "tensorflow").shows(hazard) else ("xla",)

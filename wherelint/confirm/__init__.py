@@ -1,0 +1,150 @@
+"""Confirm findings: run their snippets under the framework, on the accelerator that is there.
+
+Nothing of the linted project is imported, called or read: a snippet is made of the graph, and runs in a child process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from wherelint.confirm.cache import Cache
+from wherelint.confirm.harness import Harness, HarnessError, Limits, LostError
+from wherelint.confirm.routine import PROBES, Routine, Snippet
+from wherelint.finding import AfterFix, Confirmation, Finding, Number, Outcome
+from wherelint.ops import Array
+
+__all__ = ["confirm"]
+
+_TOLERANCE = 1e-4
+_MOST_NAMES = 6
+
+
+def confirm(
+    findings: Sequence[Finding],
+    device: str = "auto",
+    cache: Cache | None = None,
+    limits: Limits | None = None,
+    progress: Callable[[int], None] = lambda done: None,
+) -> tuple[list[Finding], list[str]]:
+    """The findings with their confirmations, in the same order, and why a framework could not be run.
+
+    Their snippets have to be there. What cannot be run is reported as not runnable.
+    """
+    found: dict[int, Confirmation] = {}
+    problems: list[str] = []
+    by_framework: dict[Any, list[int]] = {}
+    for index, finding in enumerate(findings):
+        by_framework.setdefault(finding.framework, []).append(index)
+    for framework, indices in by_framework.items():
+        with Harness(framework, device, limits) as harness:
+            unusable = ""
+            for index in indices:
+                snippet = findings[index].snippet
+                if not isinstance(snippet, Snippet):
+                    found[index] = Confirmation("not-runnable", snippet or "it has no program")
+                elif unusable:
+                    found[index] = Confirmation("not-runnable", unusable)
+                else:
+                    try:
+                        found[index] = _confirmed(snippet, harness, device, cache)
+                    except HarnessError as error:
+                        unusable = str(error)
+                        problems.append(unusable)
+                        found[index] = Confirmation("not-runnable", unusable)
+                progress(len(found))
+    return [replace(finding, confirmation=found[index]) for index, finding in enumerate(findings)], problems
+
+
+def _confirmed(snippet: Snippet, harness: Harness, device: str, cache: Cache | None) -> Confirmation:
+    known = cache.find(snippet, device) if cache else None
+    if known is not None:
+        return known
+    try:
+        made = verdict(snippet, harness.run(snippet), harness.version, harness.device)
+    except LostError as error:
+        return Confirmation("not-runnable", str(error), harness.device or None, harness.version or None)
+    if cache:
+        cache.keep(snippet, device, made)
+    return made
+
+
+def verdict(snippet: Snippet, results: Mapping[str, Any], version: str, device: str) -> Confirmation:
+    """What the results of a snippet say: the first probe, the witness, decides; or another that should fail like it."""
+    before = {mode: _Result(result) for mode, result in results["before"].items()}
+    shown = np.logical_or.reduce([result.shows for result in before.values()])
+    probe = next((p for p in range(PROBES) if shown[p] and (p == 0 or snippet.poisoned[p])), 0)
+    modes = {mode: _outcome(snippet.before, result, probe) for mode, result in before.items()}
+    after = None
+    if "after" in results and snippet.after is not None:
+        after = _after(snippet, before, {mode: _Result(result) for mode, result in results["after"].items()})
+    at = _named(snippet.before, (probes[probe] for probes in snippet.before.probes), list(modes.values()))
+    if shown[probe]:
+        return Confirmation("confirmed", None, device, version, at, modes, after)
+    return Confirmation("not-reproduced", _why_not(before), device, version, at, modes, after)
+
+
+class _Result:
+    """Values and gradients of one mode, (probes, elements) each."""
+
+    def __init__(self, sent: Mapping[str, Any]) -> None:
+        self.value = np.asarray(sent["value"], np.float32)
+        self.gradients = [np.asarray(g, np.float32) for g in sent["gradients"]]
+        #: The probes at which the value is finite.
+        self.finite = np.isfinite(self.value).all(axis=1)
+        #: The probes at which some gradient is not.
+        self.bad = np.zeros(len(self.finite), np.bool_)
+        for gradient in self.gradients:
+            self.bad |= ~np.isfinite(gradient).all(axis=1)
+        self.shows = self.finite & self.bad
+
+
+def _why_not(before: Mapping[str, _Result]) -> str:
+    if not any(result.finite[0] for result in before.values()):
+        return "the value itself is not finite there"
+    return "the gradient is finite there"
+
+
+def _after(snippet: Snippet, before: Mapping[str, _Result], after: Mapping[str, _Result]) -> AfterFix:
+    """Whether every value that was a number is the same, and no gradient is lost where one was."""
+    unchanged, finite = True, True
+    mended = np.asarray(snippet.mended)
+    for mode, new in after.items():
+        old = before[mode]
+        a, b = np.broadcast_arrays(old.value, new.value)
+        known = ~np.isnan(a)
+        unchanged &= bool(np.allclose(b[known], a[known], rtol=_TOLERANCE, atol=1e-5))
+        finite &= not (new.bad & (mended | (np.arange(PROBES) == 0))).any()
+    return AfterFix(unchanged, finite)
+
+
+def _outcome(routine: Routine, result: _Result, probe: int) -> Outcome:
+    names = [step.name for step in routine.parameters if step.data]
+    found: dict[str, Number] = {}
+    for name, gradient in sorted(zip(names, result.gradients, strict=True), key=lambda g: _regular(g[1][probe])):
+        if len(found) < _MOST_NAMES:
+            found.setdefault(name, _number(gradient[probe]))
+    return Outcome(_number(result.value[probe]), found)
+
+
+def _named(routine: Routine, rows: Iterable[Array], outcomes: Sequence[Outcome]) -> Mapping[str, Number]:
+    """The inputs by name, those first of which a gradient is shown."""
+    given: dict[str, Number] = {}
+    for step, row in zip(routine.parameters, rows, strict=True):
+        given.setdefault(step.name, _number(row))
+    first = [name for outcome in outcomes for name in outcome.gradient]
+    order = dict.fromkeys([*first, *given])
+    return {name: given[name] for name in list(order)[:_MOST_NAMES]}
+
+
+def _regular(row: Array) -> bool:
+    return bool(np.isfinite(row).all())
+
+
+def _number(row: Array) -> Number:
+    numbers = [float(str(v)) for v in np.asarray(row, np.float32).reshape(-1)]
+    same = all(v == numbers[0] or (v != v and numbers[0] != numbers[0]) for v in numbers)
+    return numbers[0] if same else numbers

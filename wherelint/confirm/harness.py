@@ -1,0 +1,206 @@
+"""The parent's side of the harness: one child process a framework, bounded in time and memory, replaced when it dies."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from wherelint.confirm.routine import Routine, Snippet
+from wherelint.finding import Framework
+
+_MODULES = {"jax": "jax", "torch": "torch", "tensorflow": "tensorflow"}
+#: Variables that a framework needs to find its accelerator and its libraries; nothing else of the environment is passed.
+_PASSED = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "CUDA_VISIBLE_DEVICES", "CUDA_HOME", "XLA_FLAGS",
+           "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
+           "TPU_LIBRARY_PATH", "JAX_PLATFORMS")  # fmt: skip
+_BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from wherelint.confirm.child import main; main(*sys.argv[2:])"
+_LOOK = 0.05
+
+
+class HarnessError(Exception):
+    """A framework cannot be run at all; the message says what to do."""
+
+
+class LostError(Exception):
+    """What became of one snippet: it crashed, or took more than it may."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a run may take: seconds to start a framework, for each snippet and for all; bytes of memory."""
+
+    start: float = 180.0
+    snippet: float = 60.0
+    run: float = 1800.0
+    memory: int = 8 << 30
+
+
+def installed(framework: Framework) -> bool:
+    """Whether a framework is there; it is not imported to find out."""
+    return importlib.util.find_spec(_MODULES[framework]) is not None
+
+
+class Harness:
+    """Runs the snippets of one framework. A context manager: the child ends with it."""
+
+    def __init__(
+        self, framework: Framework, device: str = "auto", limits: Limits | None = None, boot: str = _BOOT
+    ) -> None:
+        self._framework = framework
+        self._device = device
+        self._limits = limits or Limits()
+        self._boot = boot
+        self._child: subprocess.Popen[bytes] | None = None
+        self._room: tempfile.TemporaryDirectory[str] | None = None
+        self._buffer = b""
+        self._spent = 0.0
+        #: What the child said of itself.
+        self.version = self.device = ""
+
+    def __enter__(self) -> Harness:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
+
+    def run(self, snippet: Snippet) -> dict[str, Any]:
+        """The results of a snippet's routines by mode. Raises LostError, or HarnessError where nothing can be run."""
+        if self._spent > self._limits.run:
+            raise LostError(f"the run took more than {self._limits.run:.0f} s")
+        if self._child is None:
+            self._start()
+        begun = time.monotonic()
+        try:
+            reply = self._ask(request(snippet))
+        finally:
+            self._spent += time.monotonic() - begun
+        if "error" in reply:
+            raise LostError(reply["error"])
+        return reply
+
+    def _start(self) -> None:
+        if not installed(self._framework):
+            raise HarnessError(
+                f"{self._framework} is not installed here: pip install 'wherelint[{self._framework}]' to confirm findings"
+            )
+        self._room = tempfile.TemporaryDirectory(prefix="wherelint-")
+        environment = {name: os.environ[name] for name in _PASSED if name in os.environ}
+        environment |= {"HOME": self._room.name, "TMPDIR": self._room.name, "TF_CPP_MIN_LOG_LEVEL": "3",
+                        "XLA_PYTHON_CLIENT_PREALLOCATE": "false", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}  # fmt: skip
+        if self._device == "cpu":
+            environment |= {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "-1"}
+        home = str(Path(__file__).resolve().parents[2])
+        self._buffer = b""
+        self._child = subprocess.Popen(
+            [sys.executable, "-I", "-c", self._boot, home, self._framework, self._device],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=open(os.path.join(self._room.name, "stderr"), "wb"),
+            cwd=self._room.name, env=environment, close_fds=True, start_new_session=True,
+        )  # fmt: skip
+        try:
+            hello = self._receive(self._limits.start)
+        except LostError as error:
+            raise HarnessError(f"{self._framework} does not start: {error}") from None
+        if "fatal" in hello:
+            self._end()
+            raise HarnessError(hello["fatal"])
+        self.version, self.device = hello["version"], hello["device"]
+
+    def _ask(self, message: bytes) -> dict[str, Any]:
+        assert self._child is not None
+        assert self._child.stdin is not None
+        try:
+            self._child.stdin.write(message)
+            self._child.stdin.flush()
+        except OSError:
+            pass  # it died meanwhile; what it said last is read all the same
+        return self._receive(self._limits.snippet)
+
+    def _receive(self, seconds: float) -> dict[str, Any]:
+        """One line of the child. Raises LostError where none comes; the child is gone then."""
+        assert self._child is not None
+        assert self._child.stdout is not None
+        until = time.monotonic() + seconds
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._child.stdout, selectors.EVENT_READ)
+            while b"\n" not in self._buffer:
+                if time.monotonic() > until:
+                    self._end()
+                    raise LostError(f"it took more than {seconds:.0f} s")
+                if _resident(self._child.pid) > self._limits.memory:
+                    self._end()
+                    raise LostError(f"it took more than {self._limits.memory / 2**30:.1f} GiB of memory")
+                if selector.select(_LOOK):
+                    read = os.read(self._child.stdout.fileno(), 1 << 20)
+                    if not read:
+                        raise LostError(self._died())
+                    self._buffer += read
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        found: dict[str, Any] = json.loads(line)
+        return found
+
+    def _died(self) -> str:
+        """Why the child is gone, in its own last words if it had any."""
+        assert self._child is not None
+        assert self._room is not None
+        status = self._child.wait()
+        lines = Path(self._room.name, "stderr").read_bytes().decode(errors="replace").strip().splitlines()
+        self._end()
+        if status < 0:
+            try:
+                return f"the process died of {signal.Signals(-status).name}"
+            except ValueError:
+                return f"the process died of signal {-status}"
+        return f"the process ended with {status}{f': {lines[-1][:200]}' if lines else ''}"
+
+    def _end(self) -> None:
+        if self._child is not None:
+            try:
+                os.killpg(self._child.pid, signal.SIGKILL)
+            except (OSError, AttributeError):
+                self._child.kill()
+            self._child.wait()
+            for stream in (self._child.stdin, self._child.stdout):
+                try:
+                    if stream is not None:
+                        stream.close()
+                except OSError:
+                    pass
+            self._child = None
+        if self._room is not None:
+            self._room.cleanup()
+            self._room = None
+
+
+def request(snippet: Snippet) -> bytes:
+    """A snippet as the child reads it, on one line: operations, numbers and probes, without a name of the author's."""
+    routines = {"before": snippet.before, **({"after": snippet.after} if snippet.after is not None else {})}
+    return json.dumps({name: _sent(routine) for name, routine in routines.items()}).encode() + b"\n"
+
+
+def _sent(routine: Routine) -> dict[str, Any]:
+    return {
+        "steps": [[step.op, step.inputs, step.kind, step.data] for step in routine.steps],
+        "probes": [probes.tolist() for probes in routine.probes],
+    }
+
+
+def _resident(pid: int) -> int:
+    """Bytes of memory that a process holds; 0 where the system does not say."""
+    try:
+        with open(f"/proc/{pid}/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 0

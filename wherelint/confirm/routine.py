@@ -1,0 +1,65 @@
+"""The plain program of a finding: what the harness runs, and what a script shows.
+
+A routine is a list of steps, operands first; its last step is the selection. It has only operations of the catalogue,
+numbers and parameters: what was not followed is a parameter. Its probes are inputs at which it is to be run, the first
+one the witness. Arrays are (probes, elements).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from wherelint.finding import Framework
+from wherelint.graph.node import Kind
+from wherelint.ops import Array
+
+#: How many inputs a snippet is run at.
+PROBES = 64
+#: A routine of more steps is not run: compiling it would take minutes.
+MOST_STEPS = 2000
+
+
+class NotRunnableError(Exception):
+    """Why there is no program that shows a finding."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operation, number or parameter."""
+
+    op: str
+    #: The steps that are its operands.
+    inputs: tuple[int, ...] = ()
+    kind: Kind = "float"
+    #: "const": one number or one an element; "lane", "nth": an index; "gather": several; "leaf": differentiated or not.
+    data: Any = None
+    #: The author's name for it; of a parameter that has none, the author's spelling.
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Routine:
+    """Steps, and for each parameter (each "leaf") its probes."""
+
+    steps: tuple[Step, ...]
+    probes: tuple[Array, ...]
+
+    @property
+    def parameters(self) -> list[Step]:
+        """The inputs, in order."""
+        return [step for step in self.steps if step.op == "leaf"]
+
+
+@dataclass(frozen=True)
+class Snippet:
+    """The program of a finding, and what it becomes with the fix (None: there is none)."""
+
+    framework: Framework
+    function: str
+    before: Routine
+    after: Routine | None
+    #: The probes at which the graph says that a selection poisons the gradient.
+    poisoned: tuple[bool, ...]
+    #: Those of them at which it is finite after the fix; at the others another operation is at fault.
+    mended: tuple[bool, ...]

@@ -1,0 +1,286 @@
+"""The script of a snippet: what anyone can run with nothing but the framework, and paste into a report."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import keyword
+import math
+import re
+import textwrap
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from wherelint import __version__
+from wherelint.confirm.routine import Routine, Snippet, Step
+from wherelint.confirm.spelling import HELPERS, IMPORTS, OPERANDS, Argument, Template, call, helpers, templates
+from wherelint.finding import Finding, Framework
+from wherelint.ops import OPERATIONS, Array
+
+_LINE = 100
+_DEEP = 12
+_LONGEST_NAME = 40
+_MODULES = ("jax", "jnp", "torch", "F", "tf", "keras")
+_OWN = ("fixed", "report", "join", "nth", "keep")
+RESERVED = frozenset({*dir(builtins), *keyword.kwlist, *keyword.softkwlist, *_MODULES, *_OWN})
+
+_SINGLE = frozenset({"lane", "gather", "join", "keep"})
+
+_REPORT: dict[Framework, str] = {
+    "jax": """
+def report(label, f, inputs, names):
+    def total(*inputs):
+        return jnp.sum(f(*inputs))
+
+    print(f"{label}: value {f(*inputs)}")
+    gradient = jax.grad(total, argnums=tuple(range(len(names))))
+    for mode, g in (("jit", jax.jit(gradient)), ("eager", gradient)):
+        for name, slope in zip(names, g(*inputs)):
+            print(f"  {mode}: gradient with respect to {name}: {slope}")
+""",
+    "torch": """
+def report(label, f, inputs, names):
+    value = f(*inputs)
+    print(f"{label}: value {value.tolist()}")
+    gradient = torch.autograd.grad(value.sum(), inputs[: len(names)], allow_unused=True)
+    for name, slope in zip(names, gradient):
+        print(f"  eager: gradient with respect to {name}: {0.0 if slope is None else slope.tolist()}")
+""",
+    "tensorflow": """
+def report(label, f, inputs, names):
+    def gradient(*inputs):
+        with tf.GradientTape() as tape:
+            tape.watch(inputs[: len(names)])
+            total = tf.reduce_sum(f(*inputs))
+        return tape.gradient(total, inputs[: len(names)], unconnected_gradients="zero")
+
+    print(f"{label}: value {f(*inputs)}")
+    for mode, g in (("eager", gradient), ("xla", tf.function(gradient, jit_compile=True, autograph=False))):
+        for name, slope in zip(names, g(*inputs)):
+            print(f"  {mode}: gradient with respect to {name}: {slope}")
+""",
+}
+
+
+def script(snippet: Snippet, finding: Finding) -> str:
+    """A program that prints the finite value and the gradient that is not, and both after the fix.
+
+    It contains nothing of the linted file but names, made into plain identifiers.
+    """
+    framework = snippet.framework
+    names = _Identifiers()
+    function = names.new(snippet.function.rpartition(".")[2].replace("<lambda>", "f") or "f")
+    routines = [(function, "before the fix", snippet.before)]
+    if snippet.after is not None:
+        routines.append(("fixed", "after the fix", snippet.after))
+    inputs: dict[object, tuple[str, str]] = {}
+    vector = any(_vector(routine) for _, _, routine in routines)
+    used: set[str] = set()
+    defined, calls = [], []
+    for name, label, routine in routines:
+        parameters, signature = _parameters(routine, names, inputs, framework, vector)
+        body = _Body(framework, routine, parameters, names)
+        defined.append("\n".join([f"def {name}({', '.join(signature)}):", *body.lines]))
+        used |= body.used
+        watched = [text for text, step in zip(parameters, routine.parameters, strict=True) if step.data]
+        passed = f"({', '.join(signature)}{',' * (len(signature) == 1)})"
+        calls.append(f"report({label!r}, {name}, {passed}, {watched!r})")
+    place = f"{finding.filename}:{finding.location.row}"
+    head = [
+        f"{finding.code} {finding.name} in {finding.function}, {place}",
+        f"written by wherelint {__version__} from what {framework} computes there; nothing of the file is imported",
+        *([] if snippet.after else ["no fix is offered"]),
+    ]
+    parts = [
+        "\n".join(f"# {_printable(line)}" for line in head) + f"\n{_imports(framework, defined)}",
+        *helpers(framework, used),
+        *defined,
+        _REPORT[framework].strip(),
+        "\n".join([*(line for _, line in inputs.values()), *calls]),
+    ]
+    return "\n\n\n".join(parts) + "\n"
+
+
+def _imports(framework: Framework, defined: Sequence[str]) -> str:
+    lines = IMPORTS[framework].splitlines()
+    text = "\n".join(defined)
+    wanted = {"import keras": "keras.ops", "import torch.nn.functional as F": "F.",
+              "import jax.scipy.special": "jax.scipy"}  # fmt: skip
+    return "\n".join(line for line in lines if wanted.get(line, "") in text)
+
+
+def _vector(routine: Routine) -> bool:
+    """Whether the program tells elements apart, or joins them: then its inputs are arrays."""
+    for step in routine.steps:
+        entry = OPERATIONS.get(step.op)
+        if step.op in _SINGLE or (entry is not None and entry.mixes) or isinstance(step.data, tuple):
+            return True
+    return any(not _uniform(probes[0]) for probes in routine.probes)
+
+
+def _uniform(row: Array) -> bool:
+    return bool(((row == row[0]) | (np.isnan(row) & np.isnan(row[0]))).all()) if row.dtype.kind == "f" else bool(
+        (row == row[0]).all()
+    )
+
+
+def _parameters(
+    routine: Routine,
+    names: _Identifiers,
+    inputs: dict[object, tuple[str, str]],
+    framework: Framework,
+    vector: bool,
+) -> tuple[list[str], list[str]]:
+    """An identifier for every parameter, and the signature: the differentiated ones first, then those that are not."""
+    seen: Counter[object] = Counter()
+    found = []
+    for step, probes in zip(routine.parameters, routine.probes, strict=True):
+        key = (step.name, step.kind)
+        seen[key] += 1
+        key = (*key, seen[key])  # type: ignore[assignment]
+        if key not in inputs:
+            name = names.new(step.name)
+            inputs[key] = name, f"{name} = {_literal(probes[0], step, framework, vector)}"
+        found.append(inputs[key][0])
+    order = sorted(range(len(found)), key=lambda i: not routine.parameters[i].data)
+    return found, [found[i] for i in order]
+
+
+def _literal(row: Array, step: Step, framework: Framework, vector: bool) -> str:
+    numbers = [bool(v) if step.kind == "bool" else float(str(np.float32(v))) for v in row.tolist()]
+    text = _number(numbers[0]) if not vector else f"[{', '.join(map(_number, numbers))}]"
+    if framework == "torch":
+        return f"torch.tensor({text}{', requires_grad=True' if step.data else ''})"
+    return f"{'jnp.array' if framework == 'jax' else 'tf.constant'}({text})"
+
+
+def _number(value: object) -> str:
+    if isinstance(value, float) and not math.isfinite(value):
+        return f'float("{value}")'
+    return repr(value)
+
+
+def _printable(text: str) -> str:
+    """One line, whatever the name of a file or a function contains."""
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+class _Identifiers:
+    """Names of the author as identifiers: none is reserved, and none is given twice."""
+
+    def __init__(self) -> None:
+        self._taken = set(RESERVED)
+
+    def new(self, text: str) -> str:
+        """An identifier that reads like some text."""
+        plain = re.sub(r"\W+", "_", unicodedata.normalize("NFKC", text)).strip("_")[:_LONGEST_NAME].rstrip("_")
+        plain = plain if plain.isidentifier() else f"v_{plain}".rstrip("_")
+        plain = plain if plain.isidentifier() else "v"
+        name, number = plain, 2
+        while name in self._taken:
+            name, number = f"{plain}_{number}", number + 1
+        self._taken.add(name)
+        return name
+
+
+class _Body:
+    """The statements of a routine."""
+
+    def __init__(self, framework: Framework, routine: Routine, parameters: Sequence[str], names: _Identifiers) -> None:
+        self._framework = framework
+        self._steps = routine.steps
+        self._names = names
+        #: Helpers that the statements call.
+        self.used: set[str] = set()
+        self.lines: list[str] = []
+        uses = Counter(i for step in routine.steps for i in step.inputs)
+        given = iter(parameters)
+        #: The expression that stands for each step, and how deep it is nested.
+        self._found: dict[int, tuple[ast.expr, int]] = {}
+        last = len(routine.steps) - 1
+        for i, step in enumerate(routine.steps):
+            if step.op == "leaf":
+                self._found[i] = ast.Name(next(given)), 0
+            elif step.op != "const":
+                expression, depth = self._expression(step)
+                text = ast.unparse(expression)
+                if i == last:
+                    self._write("return ", text)
+                elif step.name or uses[i] > 1 or depth > _DEEP or len(text) > _LINE:
+                    self._bind(i, step.name or "t", text)
+                else:
+                    self._found[i] = expression, depth
+        if routine.steps[last].op in ("leaf", "const"):
+            self._write("return ", ast.unparse(self._argument(Argument("value", last))))
+
+    def _bind(self, i: int, wanted: str, text: str) -> None:
+        name = self._names.new(wanted)
+        self._write(f"{name} = ", text)
+        self._found[i] = ast.Name(name), 0
+
+    def _write(self, before: str, text: str) -> None:
+        self.lines.append(textwrap.indent(before + text, "    "))
+
+    def _expression(self, step: Step) -> tuple[ast.expr, int]:
+        template, arguments = call(self._framework, self._steps, step)
+        self.used |= {n.id for n in ast.walk(template.expression) if isinstance(n, ast.Name)} & set(
+            HELPERS[self._framework]
+        )
+        for letter, argument in zip(OPERANDS, arguments, strict=False):
+            found = self._found.get(argument.step)
+            if letter in template.repeated and found is not None and not isinstance(found[0], ast.Name):
+                self._bind(argument.step, "t", ast.unparse(found[0]))
+        operands = [self._argument(argument) for argument in arguments]
+        depth = 1 + max((self._found[a.step][1] for a in arguments if a.step in self._found), default=0)
+        return filled(template, operands, _extra(step)), depth
+
+    def _argument(self, argument: Argument) -> ast.expr:
+        step = self._steps[argument.step]
+        if step.op == "const":
+            value = self._constant(step)
+            if argument.how == "number":
+                return value
+            array = filled(templates(self._framework)["array"], [value], None)
+            how = "value" if argument.how == "array" else argument.how
+        else:
+            array, how = self._found[argument.step][0], argument.how
+        if how == "truth":
+            return ast.Compare(array, [ast.NotEq()], [ast.Constant(0)])
+        return filled(templates(self._framework)["float"], [array], None) if how == "float" else array
+
+    @staticmethod
+    def _constant(step: Step) -> ast.expr:
+        numbers = step.data if isinstance(step.data, tuple) else (step.data,)
+        written = [ast.parse(_number(n), mode="eval").body for n in numbers]
+        return ast.List(written) if isinstance(step.data, tuple) else written[0]
+
+
+def _extra(step: Step) -> ast.expr | None:
+    """What a structural operation says beside its operands: an index, or several."""
+    if step.op == "lane":
+        return ast.Slice(ast.Constant(step.data), ast.Constant(step.data + 1))
+    if step.op == "gather":
+        return ast.List([ast.Constant(i) for i in step.data])
+    return ast.Constant(step.data) if step.op == "nth" else None
+
+
+def filled(template: Template, operands: Sequence[ast.expr], extra: ast.expr | None) -> ast.expr:
+    """A template with its operands put in."""
+    if template.variadic:
+        first = [] if extra is None else [extra]
+        function = template.expression
+        assert isinstance(function, ast.Call)
+        return ast.Call(function.func, [*first, *operands], [])
+    letters = dict(zip(OPERANDS, [*operands, *([] if extra is None else [extra])], strict=False))
+    return _Filling(letters).visit(ast.parse(template.text, mode="eval").body)  # type: ignore[no-any-return]
+
+
+class _Filling(ast.NodeTransformer):
+    def __init__(self, letters: dict[str, ast.expr]) -> None:
+        self._letters = letters
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self._letters.get(node.id, node)
