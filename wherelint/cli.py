@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from wherelint.config import Configuration, Overrides
     from wherelint.engine import Result
     from wherelint.files import Mend
+    from wherelint.finding import Finding
 
 CLEAN, FINDINGS, FAILED, INTERRUPTED = 0, 1, 2, 130
 
@@ -70,6 +72,16 @@ def cli() -> None:
 @click.option("--diff", "show_diff", is_flag=True, help="Print what --fix would change, and change nothing.")
 @click.option("--fix-only", is_flag=True, help="Fix, and neither report nor fail for what is left.")
 @click.option("--show-fixes", is_flag=True, help="List the findings that were fixed.")
+@click.option("--confirm", is_flag=True, help="Run each finding under its framework, and say what became of it.")
+@click.option("--only-confirmed", is_flag=True, help="Confirm, and show only what was confirmed.")
+@click.option(
+    "--device", type=click.Choice(["auto", "cpu", "gpu", "tpu"]), default="auto", show_default=True,
+    help="Where to confirm: auto is the accelerator that the framework finds.",
+)  # fmt: skip
+@click.option(
+    "--repro-dir", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
+    help="Write a script that reproduces it, for each finding.",
+)  # fmt: skip
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True)
 @click.option("-q", "--quiet", is_flag=True, help="Print findings and errors only.")
 @click.option("-v", "--verbose", is_flag=True, help="Say how long it took.")
@@ -133,6 +145,58 @@ def explain(codes: Sequence[str]) -> None:
         click.echo(f"# {rule.code} {rule.name} ({state})\n\n{rule.doc.strip()}\n")
 
 
+@cli.command()
+@click.argument("place", metavar="PATH:ROW[:COLUMN]")
+@click.option(
+    "--config", type=click.Path(path_type=Path), metavar="FILE", help="Read this TOML file instead of looking for one."
+)
+@click.option("--isolated", is_flag=True, help="Ignore every configuration file.")
+def repro(place: str, config: Path | None, isolated: bool) -> None:
+    """Print a script that reproduces the finding at a place, and needs nothing but the framework.
+
+    It shows the finite value, the gradient that is nan, and both after the fix.
+    """
+    from wherelint.config import ConfigError, Configuration, Overrides
+    from wherelint.confirm.routine import Snippet
+    from wherelint.confirm.script import script
+
+    match = re.fullmatch(r"(.+?):(\d+)(?::(\d+))?", place)
+    if match is None:
+        raise click.UsageError(f"{place!r} is not a place: write PATH:ROW, as in model.py:12")
+    name, row, column = match[1], int(match[2]), int(match[3] or 0)
+    try:
+        configuration = Configuration(Overrides(confidence="low"), config, isolated)
+        found = _findings_of(name, configuration)
+    except ConfigError as error:
+        raise click.ClickException(str(error)) from None
+    there = [f for f in found if row in (f.location.row, f.select.location.row) and column in (0, f.location.column)]
+    if not there:
+        rows = sorted({f.location.row for f in found})
+        known = f"there are some at {', '.join(map(str, rows[:10]))}" if rows else "there is none in this file"
+        raise click.ClickException(f"no finding at {place}: {known}")
+    there.sort(key=lambda f: (f.confidence, f.location.row != row))
+    if isinstance(there[0].snippet, Snippet):
+        click.echo(script(there[0].snippet, there[0]), nl=False)
+    else:
+        raise click.ClickException(f"no script for {there[0].code} at {place}: {there[0].snippet}")
+    if len(there) > 1:
+        others = ", ".join(f"{name}:{f.location.row}:{f.location.column}" for f in there[1:])
+        click.echo(f"other findings there: {others}", err=True)
+
+
+def _findings_of(name: str, configuration: Configuration) -> tuple[Finding, ...]:
+    """The findings of one file with their snippets. Raises ClickException where it cannot be checked."""
+    from wherelint import engine, files
+    from wherelint.report import text
+
+    targets, problems = files.discover([name], configuration, "offer", snippets=True)
+    result = engine.add_problems(engine.check_targets(targets, 1), problems)
+    serious = [problem for problem in result.problems if problem.error]
+    if serious:
+        raise click.ClickException(text.problem_line(serious[0]).removeprefix("error: "))
+    return result.findings
+
+
 @cli.command("rules")
 @click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def list_rules(output_format: str) -> None:
@@ -179,7 +243,9 @@ def _check(options: dict[str, Any], configuration: Configuration) -> int:
             return CLEAN
         return _check_stdin(options, configuration)
     mend = _mend(options)
-    targets, problems = files.discover(paths, configuration, mend, force_exclude=options["force_exclude"])
+    targets, problems = files.discover(
+        paths, configuration, mend, snippets=_snippets(options), force_exclude=options["force_exclude"]
+    )
     if options["show_files"]:
         click.echo("".join(f"{target.name}\n" for target in targets), nl=False)
         return FAILED if problems else CLEAN
@@ -191,12 +257,51 @@ def _check(options: dict[str, Any], configuration: Configuration) -> int:
     if options["show_diff"]:
         return _diff(result, options)
     written = [problem for r in result.reports if r.fixed and (problem := files.rewrite(r.filename, r.before, r.after))]
-    return _report(engine.unwritten(result, written), options, sys.stdout)
+    return _confirm_and_report(engine.unwritten(result, written), options, sys.stdout)
+
+
+def _confirm_and_report(result: Result, options: dict[str, Any], stream: TextIO) -> int:
+    """Run and write what was asked for of the findings, and report them."""
+    failed = CLEAN
+    if options["confirm"] or options["only_confirmed"]:
+        from wherelint import engine
+
+        cache = None if options["no_cache"] else options["cache_dir"] or Path(".wherelint_cache")
+        found = len(result.findings)
+        with _Progress(found, options["quiet"], "confirming") as progress:
+            result, problems = engine.confirm_result(
+                result, options["device"], cache, only=options["only_confirmed"], progress=progress
+            )
+        serious = options["only_confirmed"] or options["device"] != "auto"
+        for problem in problems:
+            click.echo(f"{'error' if serious else 'warning'}: {problem}", err=True)
+        failed = FAILED if problems and serious else CLEAN
+    if options["repro_dir"] is not None:
+        _write_scripts(result, options["repro_dir"])
+    return _report(result, options, stream) if not failed else max(failed, _report(result, options, stream))
+
+
+def _write_scripts(result: Result, directory: Path) -> None:
+    """One script a finding; what has no program has no script."""
+    from wherelint.confirm.routine import Snippet
+    from wherelint.confirm.script import script
+
+    directory.mkdir(parents=True, exist_ok=True)
+    for finding in result.findings:
+        if isinstance(finding.snippet, Snippet):
+            stem = f"{Path(finding.filename).stem}_{finding.location.row}_{finding.location.column}_{finding.code}"
+            (directory / f"{stem}.py").write_text(script(finding.snippet, finding), encoding="utf-8")
+
+
+def _snippets(options: dict[str, Any]) -> bool:
+    return bool(options["confirm"] or options["only_confirmed"] or options["repro_dir"] is not None)
 
 
 def _mend(options: dict[str, Any]) -> Mend:
     if options["fix"] or options["fix_only"] or options["show_diff"]:
         return "unsafe" if options["unsafe_fixes"] else "safe"
+    if _snippets(options):
+        return "offer"
     return "offer" if options["output_format"] in ("full", "json") and not options["statistics"] else "no"
 
 
@@ -208,15 +313,15 @@ def _check_stdin(options: dict[str, Any], configuration: Configuration) -> int:
     settings = configuration.settings(Path(os.path.abspath(name)).parent)
     content = sys.stdin.buffer.read()
     mend = _mend(options)
-    report = engine.check_source(content, name, settings, mend)
+    report = engine.check_source(content, name, settings, mend, snippets=_snippets(options))
     result = engine.Result((report,), 1, 0.0)
     if options["show_diff"]:
         return _diff(result, options)
     if mend not in ("safe", "unsafe"):
-        return _report(result, options, sys.stdout)
+        return _confirm_and_report(result, options, sys.stdout)
     sys.stdout.buffer.write(report.after if report.fixed else content)
     sys.stdout.buffer.flush()
-    return _report(result, options, sys.stderr)
+    return _confirm_and_report(result, options, sys.stderr)
 
 
 def _diff(result: Result, options: dict[str, Any]) -> int:
@@ -257,6 +362,8 @@ def _report(result: Result, options: dict[str, Any], stream: TextIO) -> int:
         if result.fixed:
             click.echo(text.fixes(result.fixed, "Fixed"), file=stream)
         click.echo(text.summary(findings, result.hidden, result.files, result.failed), file=stream)
+        if ran := text.confirmations(findings, result.unconfirmed):
+            click.echo(ran, file=stream)
     stream.flush()
     failed = _problems(result, options)
     if options["verbose"]:
@@ -275,11 +382,13 @@ def _problems(result: Result, options: dict[str, Any]) -> int:
 
 
 class _Progress:
-    """A counter on the terminal while many files are checked."""
+    """A counter on the terminal while many files are checked, or findings run."""
 
-    def __init__(self, total: int, quiet: bool) -> None:
+    def __init__(self, total: int, quiet: bool, verb: str = "checking") -> None:
         self._total = total
-        self._shown = total > 50 and not quiet and sys.stderr.isatty()
+        self._verb = verb
+        self._every = 10 if verb == "checking" else 1
+        self._shown = total > (50 if verb == "checking" else 2) and not quiet and sys.stderr.isatty()
 
     def __enter__(self) -> Callable[[int], None]:
         return self._update
@@ -289,8 +398,8 @@ class _Progress:
             click.echo("\r\033[K", nl=False, err=True)
 
     def _update(self, done: int) -> None:
-        if self._shown and done % 10 == 0:
-            click.echo(f"\rchecking {done}/{self._total}", nl=False, err=True)
+        if self._shown and done % self._every == 0:
+            click.echo(f"\r{self._verb} {done}/{self._total}", nl=False, err=True)
 
 
 def _reader_left() -> int:

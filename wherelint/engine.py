@@ -46,6 +46,8 @@ class Result:
     #: How many files there were to check.
     total: int
     seconds: float
+    #: How many findings were left out because no run confirmed them.
+    unconfirmed: int = 0
 
     @property
     def failed(self) -> int:
@@ -78,14 +80,19 @@ class Result:
         return sum(report.hidden for report in self.reports)
 
 
-def check_source(content: bytes, filename: str, settings: Settings, mend: Mend = "no") -> FileReport:
-    """Check, and perhaps mend, the bytes of one file. Nothing of it is imported or executed, and nothing is raised."""
+def check_source(
+    content: bytes, filename: str, settings: Settings, mend: Mend = "no", *, snippets: bool = False
+) -> FileReport:
+    """Check, and perhaps mend, the bytes of one file. Nothing of it is imported or executed, and nothing is raised.
+
+    ``snippets``: each finding comes with the program that shows it.
+    """
     try:
         text, encoding = decode(content)
     except UndecodableError as error:
         return _failed(filename, str(error), error.location)
     try:
-        report = _check_text(text, filename, settings, mend)
+        report = _check_text(text, filename, settings, mend, snippets)
         if not report.fixed:
             return report
         mended = encode(report.text, encoding, content)
@@ -105,7 +112,7 @@ def check_file(target: Target) -> FileReport:
         content = Path(target.name).read_bytes()
     except OSError as error:
         return _failed(target.name, f"cannot read the file: {error.strerror}")
-    return check_source(content, target.name, target.settings, target.mend)
+    return check_source(content, target.name, target.settings, target.mend, snippets=target.snippets)
 
 
 def check_targets(
@@ -120,7 +127,7 @@ def check_targets(
     return Result(said, len(targets), time.perf_counter() - start)
 
 
-def _check_text(text: str, filename: str, settings: Settings, mend: Mend) -> FileReport:
+def _check_text(text: str, filename: str, settings: Settings, mend: Mend, snippets: bool) -> FileReport:
     codes = settings.codes_for(Path(os.path.abspath(filename)))
     if not codes:
         return FileReport(filename)
@@ -149,6 +156,10 @@ def _check_text(text: str, filename: str, settings: Settings, mend: Mend) -> Fil
         from wherelint.fix import propose
 
         shown = tuple(replace(finding, fix=propose(seen.analysis, finding, thorough=False)) for finding in shown)
+    if shown and snippets and seen.analysis is not None:
+        from wherelint.confirm.snippet import snippet
+
+        shown = tuple(replace(finding, snippet=snippet(seen.analysis, finding)) for finding in shown)
     problems = tuple(seen.analysis.problems) if seen.analysis else ()
     return FileReport(filename, shown, problems, seen.hidden, text if shown or fixed else "", fixed)
 
@@ -201,3 +212,31 @@ def unwritten(result: Result, problems: Sequence[Problem]) -> Result:
         for r in result.reports
     )
     return replace(result, reports=reports)
+
+
+def confirm_result(
+    result: Result,
+    device: str,
+    cache: Path | None,
+    *,
+    only: bool = False,
+    progress: Callable[[int], None] = lambda done: None,
+) -> tuple[Result, list[str]]:
+    """The result with a confirmation of every finding, and why a framework could not be run.
+
+    ``only``: without the findings that were not confirmed. ``cache`` is the directory that keeps confirmations.
+    """
+    from wherelint.confirm import confirm
+    from wherelint.confirm.cache import Cache
+
+    made, problems = confirm(result.findings, device, Cache(cache) if cache else None, progress=progress)
+    rest = iter(made)
+    reports = tuple(replace(r, findings=tuple(next(rest) for _ in r.findings)) for r in result.reports)
+    if not only:
+        return replace(result, reports=reports), problems
+    kept = tuple(replace(r, findings=tuple(f for f in r.findings if _confirmed(f))) for r in reports)
+    return replace(result, reports=kept, unconfirmed=sum(not _confirmed(f) for f in made)), problems
+
+
+def _confirmed(finding: Finding) -> bool:
+    return finding.confirmation is not None and finding.confirmation.verdict == "confirmed"

@@ -26,16 +26,23 @@ class Target:
     name: str
     settings: Settings
     mend: Mend = "no"
+    #: Whether the findings come with the programs that show them.
+    snippets: bool = False
 
 
 def discover(
-    paths: Iterable[str], configuration: Configuration, mend: Mend = "no", *, force_exclude: bool = False
+    paths: Iterable[str],
+    configuration: Configuration,
+    mend: Mend = "no",
+    *,
+    snippets: bool = False,
+    force_exclude: bool = False,
 ) -> tuple[list[Target], list[Problem]]:
     """The files to check in a stable order, each once, and what could not be read.
 
     A file that is named is checked whatever its name and the excludes say, unless ``force_exclude``.
     """
-    walk = _Walk(configuration, mend)
+    walk = _Walk(configuration, mend, snippets)
     for name in paths:
         path = Path(os.path.abspath(name))
         if path.is_dir():
@@ -86,14 +93,17 @@ def rewrite(name: str, before: bytes, after: bytes) -> Problem | None:
 class _Walk:
     """Collects files; ``ignores`` on the way down are (directory, its .gitignore)."""
 
-    def __init__(self, configuration: Configuration, mend: Mend) -> None:
+    def __init__(self, configuration: Configuration, mend: Mend, snippets: bool) -> None:
+        self.snippets = snippets
         self.configuration = configuration
         self.mend = mend
         self.targets: dict[Path, Target] = {}
         self.problems: list[Problem] = []
 
     def add(self, path: Path) -> None:
-        self.targets.setdefault(path, Target(display_name(path), self.configuration.settings(path.parent), self.mend))
+        self.targets.setdefault(
+            path, Target(display_name(path), self.configuration.settings(path.parent), self.mend, self.snippets)
+        )
 
     def directory(self, top: Path) -> None:
         """Walk a directory that was named: the patterns that exclude it as a whole do not count below it."""

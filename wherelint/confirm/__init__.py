@@ -75,7 +75,7 @@ def _confirmed(snippet: Snippet, harness: Harness, device: str, cache: Cache | N
 def verdict(snippet: Snippet, results: Mapping[str, Any], version: str, device: str) -> Confirmation:
     """What the results of a snippet say: the first probe, the witness, decides; or another that should fail like it."""
     before = {mode: _Result(result) for mode, result in results["before"].items()}
-    shown = np.logical_or.reduce([result.shows for result in before.values()])
+    shown = np.asarray(np.logical_or.reduce([result.shows for result in before.values()]))
     probe = next((p for p in range(PROBES) if shown[p] and (p == 0 or snippet.poisoned[p])), 0)
     modes = {mode: _outcome(snippet.before, result, probe) for mode, result in before.items()}
     after = None
@@ -94,12 +94,12 @@ class _Result:
         self.value = np.asarray(sent["value"], np.float32)
         self.gradients = [np.asarray(g, np.float32) for g in sent["gradients"]]
         #: The probes at which the value is finite.
-        self.finite = np.isfinite(self.value).all(axis=1)
+        self.finite: Array = np.asarray(np.isfinite(self.value).all(axis=1))
         #: The probes at which some gradient is not.
-        self.bad = np.zeros(len(self.finite), np.bool_)
+        self.bad: Array = np.zeros(len(self.finite), np.bool_)
         for gradient in self.gradients:
             self.bad |= ~np.isfinite(gradient).all(axis=1)
-        self.shows = self.finite & self.bad
+        self.shows: Array = self.finite & self.bad
 
 
 def _why_not(before: Mapping[str, _Result]) -> str:

@@ -152,7 +152,9 @@ def _jax(device: str) -> tuple[str, str, dict[str, Mode]]:
     try:
         chosen = jax.devices(None if device == "auto" else device)[0]
     except RuntimeError:
-        raise _missing(device, f"jax {jax.__version__}", "pip install 'jax[cuda13]' for NVIDIA, 'jax[tpu]' for TPU") from None
+        raise _missing(
+            device, f"jax {jax.__version__}", "pip install 'jax[cuda13]' for NVIDIA, 'jax[tpu]' for TPU"
+        ) from None
 
     def gradient(routine: Routine, watched: Sequence[int]) -> Callable[..., Any]:
         def total(*parameters: Any) -> tuple[Any, Any]:

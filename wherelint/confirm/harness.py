@@ -1,4 +1,4 @@
-"""The parent's side of the harness: one child process a framework, bounded in time and memory, replaced when it dies."""
+"""The parent's side of the harness: a child process for a framework, bounded, and replaced when it dies."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from wherelint.confirm.routine import Routine, Snippet
 from wherelint.finding import Framework
 
 _MODULES = {"jax": "jax", "torch": "torch", "tensorflow": "tensorflow"}
-#: Variables that a framework needs to find its accelerator and its libraries; nothing else of the environment is passed.
-_PASSED = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "CUDA_VISIBLE_DEVICES", "CUDA_HOME", "XLA_FLAGS",
-           "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
-           "TPU_LIBRARY_PATH", "JAX_PLATFORMS")  # fmt: skip
+#: Variables that a framework needs to find its accelerator and its libraries; no other is passed.
+_PASSED = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "CUDA_VISIBLE_DEVICES", "CUDA_HOME",
+           "XLA_FLAGS", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "HIP_VISIBLE_DEVICES",
+           "ROCR_VISIBLE_DEVICES", "TPU_LIBRARY_PATH", "JAX_PLATFORMS")  # fmt: skip
 _BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from wherelint.confirm.child import main; main(*sys.argv[2:])"
 _LOOK = 0.05
 
@@ -93,9 +93,8 @@ class Harness:
 
     def _start(self) -> None:
         if not installed(self._framework):
-            raise HarnessError(
-                f"{self._framework} is not installed here: pip install 'wherelint[{self._framework}]' to confirm findings"
-            )
+            extra = f"pip install 'wherelint[{self._framework}]'"
+            raise HarnessError(f"{self._framework} is not installed here: {extra} to confirm its findings")
         self._room = tempfile.TemporaryDirectory(prefix="wherelint-")
         environment = {name: os.environ[name] for name in _PASSED if name in os.environ}
         environment |= {"HOME": self._room.name, "TMPDIR": self._room.name, "TF_CPP_MIN_LOG_LEVEL": "3",
@@ -104,11 +103,12 @@ class Harness:
             environment |= {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "-1"}
         home = str(Path(__file__).resolve().parents[2])
         self._buffer = b""
-        self._child = subprocess.Popen(
-            [sys.executable, "-I", "-c", self._boot, home, self._framework, self._device],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=open(os.path.join(self._room.name, "stderr"), "wb"),
-            cwd=self._room.name, env=environment, close_fds=True, start_new_session=True,
-        )  # fmt: skip
+        with open(os.path.join(self._room.name, "stderr"), "wb") as said:
+            self._child = subprocess.Popen(
+                [sys.executable, "-I", "-c", self._boot, home, self._framework, self._device],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said,
+                cwd=self._room.name, env=environment, close_fds=True, start_new_session=True,
+            )  # fmt: skip
         try:
             hello = self._receive(self._limits.start)
         except LostError as error:

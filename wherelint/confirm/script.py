@@ -122,8 +122,10 @@ def _vector(routine: Routine) -> bool:
 
 
 def _uniform(row: Array) -> bool:
-    return bool(((row == row[0]) | (np.isnan(row) & np.isnan(row[0]))).all()) if row.dtype.kind == "f" else bool(
-        (row == row[0]).all()
+    return (
+        bool(((row == row[0]) | (np.isnan(row) & np.isnan(row[0]))).all())
+        if row.dtype.kind == "f"
+        else bool((row == row[0]).all())
     )
 
 
@@ -244,12 +246,11 @@ class _Body:
             if argument.how == "number":
                 return value
             array = filled(templates(self._framework)["array"], [value], None)
-            how = "value" if argument.how == "array" else argument.how
         else:
-            array, how = self._found[argument.step][0], argument.how
-        if how == "truth":
+            array = self._found[argument.step][0]
+        if argument.how == "truth":
             return ast.Compare(array, [ast.NotEq()], [ast.Constant(0)])
-        return filled(templates(self._framework)["float"], [array], None) if how == "float" else array
+        return filled(templates(self._framework)["float"], [array], None) if argument.how == "float" else array
 
     @staticmethod
     def _constant(step: Step) -> ast.expr:

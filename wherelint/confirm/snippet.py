@@ -14,7 +14,7 @@ from wherelint.fix import propose
 from wherelint.fix.proof import benign, names_of
 from wherelint.graph.differentiate import backward
 from wherelint.graph.evaluate import Values, evaluate, truth
-from wherelint.graph.node import LANES, Node, differentiated, topological, whole
+from wherelint.graph.node import LANES, Node, differentiated, topological
 from wherelint.graph.probe import Inputs, departures
 from wherelint.graph.run import any_lane, joined, rows
 from wherelint.ops import OPERATIONS, Array
@@ -139,7 +139,9 @@ def _at_root(
     given = {node: known.get(name, benign(node, i)) for i, (node, name) in enumerate(names_of(order).items())}
     held = [(node.params["value"], v) for node, v in inputs.items() if node.op == "const"]
     for node in (n for n in order if n.op == "const"):
-        given.update({node: v for old, v in held if np.array_equal(old, node.params["value"])})
+        for old, now in held:
+            if np.array_equal(old, node.params["value"]):
+                given[node] = now
     values = evaluate(order, given)
     root = next(_same(program, catch.search.root, values, value), None)
     if root is None:
@@ -188,8 +190,6 @@ class _Resolved:
                     raise NotRunnableError("a choice of the program differs between the elements")
                 self.choices[node.inputs[0]] = bool(taken.all())
                 node = node.inputs[1 if taken.all() else 2]
-            elif node.op == "pick" and all(i is node.inputs[0] for i in node.inputs):
-                node = node.inputs[0]
             elif self._idle(node):
                 node = node.inputs[0]
             else:
@@ -197,7 +197,7 @@ class _Resolved:
 
     def _idle(self, node: Node) -> bool:
         if node.op in ("lane", "gather"):
-            return self._witness[node.inputs[0]].shape[1] == 1
+            return not self._wide(node.inputs[0])
         if node.op == "stop":
             return node.inputs[0].kind == "bool"
         return node.op == "identity" and (node.kind == node.inputs[0].kind or node.inputs[0].kind != "bool")
@@ -252,7 +252,7 @@ class _Resolved:
         return Routine(tuple(steps), tuple(probes))
 
     def _wide(self, node: Node) -> bool:
-        return self._witness[node].shape[1] > 1
+        return bool(self._witness[node].shape[1] > 1)
 
 
 def _step(node: Node, operands: tuple[int, ...], name: str, value: Array | None) -> Step:
@@ -306,6 +306,6 @@ def _assignments(tree: cst.CSTNode) -> Iterator[tuple[int, str]]:
             target = node.targets[0].target
         elif isinstance(node, (cst.AnnAssign, cst.NamedExpr)):
             target = node.target
-        if isinstance(target, cst.Name) and isinstance(node, (cst.Assign, cst.AnnAssign, cst.NamedExpr)):
-            if node.value is not None:
-                yield id(node.value), target.value
+        value = getattr(node, "value", None)
+        if isinstance(target, cst.Name) and value is not None:
+            yield id(value), target.value

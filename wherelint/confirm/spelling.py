@@ -86,7 +86,7 @@ sigmoid: jax.nn.sigmoid(a)
 erf erfc erfinv digamma: jax.scipy.special.{op}(a)
 lgamma: jax.scipy.special.gammaln(a)
 gammainc gammaincc: jax.scipy.special.{op}(a, b)
-polygamma: jax.scipy.special.polygamma(a, b)
+polygamma: jax.scipy.special.polygamma(int(a), b)
 cholesky inv det: jnp.linalg.{op}(a[..., None, None])[..., 0, 0]
 det: jnp.linalg.det(a[..., None, None])
 slogdet: jnp.linalg.slogdet(a[..., None, None])[1]
@@ -119,7 +119,7 @@ normalize: F.normalize(a, dim=-1, eps=b)
 dot: torch.sum(a * b, dim=-1, keepdim=True)
 linear: torch.sum(a * b, dim=-1, keepdim=True) + c
 cumsum cumprod logcumsumexp softmax log_softmax: torch.{op}(a, dim=-1)
-clip clamp: torch.clamp(a, b, c)
+clip: torch.clamp(a, b, c)
 clip_min: torch.clamp(a, min=b)
 clip_max: torch.clamp(a, max=b)
 mod: torch.remainder(a, b)
@@ -127,6 +127,7 @@ floor_divide: torch.floor_divide(a, b)
 softplus: F.softplus(a)
 softplus_threshold: F.softplus(a, beta=b, threshold=c)
 addcmul addcdiv: torch.{op}(a, b, c, value=d)
+polygamma: torch.polygamma(int(a), b)
 squared_error: F.mse_loss(a, b, reduction="none")
 absolute_error: F.l1_loss(a, b, reduction="none")
 huber: F.huber_loss(a, b, delta=c, reduction="none")
@@ -163,7 +164,7 @@ linear: tf.reduce_sum(a * b, axis=-1, keepdims=True) + c
 cumsum: tf.cumsum(a, axis=-1)
 cumprod: tf.math.cumprod(a, axis=-1)
 logcumsumexp: tf.math.cumulative_logsumexp(a, axis=-1)
-clip clamp: tf.clip_by_value(a, b, c)
+clip: tf.clip_by_value(a, b, c)
 clip_min: tf.maximum(a, b)
 clip_max: tf.minimum(a, b)
 polygamma: tf.math.polygamma(tf.constant(a, tf.float32), b)
@@ -253,9 +254,9 @@ def templates(framework: Framework) -> dict[str, Template]:
     """How a framework writes each operation; an operation that it does not have is missing."""
     texts: dict[str, str] = {}
     for name, signature in SIGNATURES.items():
-        if name.startswith(_PREFIXES[framework]) and ".Array." not in name and ".Tensor." not in name:
-            if not OPERATIONS[signature.op].mixes or signature.op in ("softmax", "log_softmax"):
-                texts.setdefault(signature.op, _call(name, signature.operands))
+        function = name.startswith(_PREFIXES[framework]) and ".Array." not in name and ".Tensor." not in name
+        if function and (not OPERATIONS[signature.op].mixes or signature.op in ("softmax", "log_softmax")):
+            texts.setdefault(signature.op, _call(name, signature.operands))
     for table in (_EVERYWHERE, _TABLES[framework]):
         for line in table.strip().splitlines():
             operations, _, text = line.partition(": ")

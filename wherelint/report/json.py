@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from wherelint.finding import Edit, Finding, Fix, Location, Number, Selection, Witness
+from wherelint.finding import Confirmation, Edit, Finding, Fix, Location, Number, Selection, Witness
 
 #: The table of rules in the README; ``wherelint explain`` has the rest.
 URL = "https://github.com/wherelint/wherelint#rules"
@@ -38,7 +38,7 @@ def as_dict(finding: Finding) -> dict[str, Any]:
         "noqa_row": finding.noqa_row,
         "url": URL,
         "fix": _fix(finding.fix) if finding.fix else None,
-        "confirmation": None,
+        "confirmation": _confirmation(finding.confirmation) if finding.confirmation else None,
     }
 
 
@@ -85,4 +85,22 @@ def _edit(edit: Edit) -> dict[str, Any]:
         "content": edit.content,
         "location": _location(edit.location),
         "end_location": _location(edit.end_location),
+    }
+
+
+def _confirmation(confirmation: Confirmation) -> dict[str, Any]:
+    after = confirmation.after_fix
+    return {
+        "verdict": confirmation.verdict,
+        "reason": confirmation.reason,
+        "device": confirmation.device,
+        "framework_version": confirmation.framework_version,
+        "at": _numbers(confirmation.at),
+        "modes": {
+            mode: {"value": _number(outcome.value), "gradient": _numbers(outcome.gradient)}
+            for mode, outcome in confirmation.modes.items()
+        },
+        "after_fix": None
+        if after is None
+        else {"value_unchanged": after.value_unchanged, "gradient_finite": after.gradient_finite},
     }

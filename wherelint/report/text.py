@@ -10,7 +10,7 @@ from typing import TextIO
 
 from wherelint.edits import Source, diff
 from wherelint.encoding import decode
-from wherelint.finding import FileReport, Finding, Number, Problem, Witness
+from wherelint.finding import FileReport, Finding, Number, Outcome, Problem, Witness
 from wherelint.report.frame import Line, frame
 
 #: What rich makes of the styles; plain text ignores them.
@@ -68,8 +68,10 @@ def patch(report: FileReport) -> Iterable[Line]:
 
 def concise(finding: Finding) -> Line:
     """``path:row:column: CODE message``."""
-    confidence = " (low confidence)" if finding.confidence == "low" else ""
-    return [(_place(finding), "path"), (": ", ""), (finding.code, "code_name"), (f" {finding.message}{confidence}", "")]
+    marks = " (low confidence)" if finding.confidence == "low" else ""
+    if finding.confirmation is not None:
+        marks += f" ({_VERDICTS[finding.confirmation.verdict]})"
+    return [(_place(finding), "path"), (": ", ""), (finding.code, "code_name"), (f" {finding.message}{marks}", "")]
 
 
 def fixed_line(finding: Finding) -> Line:
@@ -134,6 +136,58 @@ def witness_sentence(witness: Witness) -> str:
     )
 
 
+_VERDICTS = {"confirmed": "confirmed", "not-reproduced": "not reproduced", "not-runnable": "not run"}
+
+
+def confirmation_sentence(finding: Finding) -> tuple[str, str]:
+    """A label and a sentence: ``jax 0.10.2 on cpu, under jit and eager; after the fix ...``."""
+    confirmation = finding.confirmation
+    assert confirmation is not None
+    label = _VERDICTS[confirmation.verdict]
+    ran = f"{finding.framework} {confirmation.framework_version} on {confirmation.device}"
+    if confirmation.verdict != "confirmed":
+        return label, f"{f'{ran}: ' if confirmation.device else ''}{confirmation.reason}"
+    bad = {mode: outcome for mode, outcome in confirmation.modes.items() if not _all_finite(outcome)}
+    fine = [mode for mode in confirmation.modes if mode not in bad]
+    outcome = next(iter(bad.values()))
+    parts = [f"{ran}, {_and([_MODES[mode] for mode in bad])}"]
+    if not _as_witnessed(finding.witness, confirmation.at):
+        parts.append(witness_sentence(Witness(confirmation.at, outcome.value, outcome.gradient)))
+    if fine:
+        parts.append(f"{_and([_MODES[mode] for mode in fine])} the gradient is finite")
+    after = confirmation.after_fix
+    if after is not None:
+        gradient = "finite" if after.gradient_finite else "NOT finite"
+        value = "unchanged" if after.value_unchanged else "ANOTHER one"
+        parts.append(f"after the fix the gradient is {gradient}, the value {value}")
+    return label, "; ".join(parts)
+
+
+_MODES = {"jit": "under jit", "eager": "in eager mode", "xla": "under XLA"}
+
+
+def _as_witnessed(witness: Witness | None, at: Mapping[str, Number]) -> bool:
+    """Whether a finding was confirmed at its witness, which is printed already."""
+    shared = {} if witness is None else {name: value for name, value in witness.inputs.items() if name in at}
+    return bool(shared) and all(str(at[name]) == str(value) for name, value in shared.items())
+
+
+def _all_finite(outcome: Outcome) -> bool:
+    return all(_finite(slope) for slope in outcome.gradient.values())
+
+
+def confirmations(findings: Iterable[Finding], unconfirmed: int) -> str:
+    """``2 confirmed, 1 not reproduced.``; empty where nothing was run."""
+    counts: Counter[str] = Counter(f.confirmation.verdict for f in findings if f.confirmation is not None)
+    said = ", ".join(f"{counts[verdict]} {word}" for verdict, word in _VERDICTS.items() if counts[verdict])
+    lines = [f"{said}."] if said else []
+    if unconfirmed:
+        lines.append(
+            f"{count(unconfirmed, 'finding')} that no run confirmed {'is' if unconfirmed == 1 else 'are'} hidden."
+        )
+    return "\n".join(lines)
+
+
 def write(lines: Iterable[Line], stream: TextIO, *, color: bool, exact: bool = False) -> None:
     """Print lines, with colours if asked; the text is the same either way.
 
@@ -158,6 +212,8 @@ def _notes(finding: Finding, helps: Mapping[str, str]) -> Iterable[tuple[str, st
         yield "witness", witness_sentence(finding.witness)
     if finding.framework == "tensorflow" and finding.modes:
         yield "mode", _mode_sentence(finding.modes)
+    if finding.confirmation is not None:
+        yield confirmation_sentence(finding)
     if finding.fix is not None and finding.fix.edits:
         unsafe = finding.fix.applicability == "unsafe"
         yield "fix", finding.fix.message + " (unsafe: shapes, or a call that is not known, may object)" * unsafe
