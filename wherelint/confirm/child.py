@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wherelint.confirm.routine import NotRunnableError, Step
-from wherelint.confirm.spelling import HELPERS, IMPORTS, Argument, call, templates
+from wherelint.confirm.spelling import HELPERS, IMPORTS, Argument, call, floats, templates
 from wherelint.finding import Framework
 from wherelint.ops import Array
 
@@ -101,7 +101,7 @@ def build(framework: Framework, steps: Sequence[Step]) -> Routine:
         def passed(argument: Argument) -> Any:
             value = values[argument.step]
             if steps[argument.step].op == "const" and argument.how != "number":
-                value = array(list(value) if isinstance(value, tuple) else value)
+                value = array(floats(value))
             return value != 0 if argument.how == "truth" else as_float(value) if argument.how == "float" else value
 
         for step, planned in zip(steps, plan, strict=True):

@@ -16,7 +16,7 @@ import numpy as np
 
 from wherelint import __version__
 from wherelint.confirm.routine import Routine, Snippet, Step
-from wherelint.confirm.spelling import HELPERS, IMPORTS, OPERANDS, Argument, Template, call, helpers, templates
+from wherelint.confirm.spelling import HELPERS, IMPORTS, OPERANDS, Argument, Template, call, floats, helpers, templates
 from wherelint.finding import Finding, Framework
 from wherelint.ops import OPERATIONS, Array
 
@@ -82,7 +82,7 @@ def script(snippet: Snippet, finding: Finding) -> str:
     defined, calls = [], []
     for name, label, routine in routines:
         parameters, signature = _parameters(routine, names, inputs, framework, vector)
-        body = _Body(framework, routine, parameters, names)
+        body = _Body(framework, routine, parameters, names.inside())
         defined.append("\n".join([f"def {name}({', '.join(signature)}):", *body.lines]))
         used |= body.used
         watched = [text for text, step in zip(parameters, routine.parameters, strict=True) if step.data]
@@ -176,6 +176,12 @@ class _Identifiers:
     def __init__(self) -> None:
         self._taken = set(RESERVED)
 
+    def inside(self) -> _Identifiers:
+        """The names of a function, which may be those of another one."""
+        scope = _Identifiers()
+        scope._taken |= self._taken
+        return scope
+
     def new(self, text: str) -> str:
         """An identifier that reads like some text."""
         plain = re.sub(r"\W+", "_", unicodedata.normalize("NFKC", text)).strip("_")[:_LONGEST_NAME].rstrip("_")
@@ -242,21 +248,21 @@ class _Body:
     def _argument(self, argument: Argument) -> ast.expr:
         step = self._steps[argument.step]
         if step.op == "const":
-            value = self._constant(step)
             if argument.how == "number":
-                return value
-            array = filled(templates(self._framework)["array"], [value], None)
+                return _written(step.data)
+            array = filled(templates(self._framework)["array"], [_written(floats(step.data))], None)
         else:
             array = self._found[argument.step][0]
         if argument.how == "truth":
             return ast.Compare(array, [ast.NotEq()], [ast.Constant(0)])
         return filled(templates(self._framework)["float"], [array], None) if argument.how == "float" else array
 
-    @staticmethod
-    def _constant(step: Step) -> ast.expr:
-        numbers = step.data if isinstance(step.data, tuple) else (step.data,)
-        written = [ast.parse(_number(n), mode="eval").body for n in numbers]
-        return ast.List(written) if isinstance(step.data, tuple) else written[0]
+
+def _written(data: object) -> ast.expr:
+    """A number, or a list of them, as an expression."""
+    if isinstance(data, list):
+        return ast.List([_written(number) for number in data])
+    return ast.parse(_number(data), mode="eval").body
 
 
 def _extra(step: Step) -> ast.expr | None:

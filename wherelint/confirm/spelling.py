@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from wherelint.confirm.routine import NotRunnableError, Step
 from wherelint.finding import Framework
@@ -295,6 +295,13 @@ def helpers(framework: Framework, used: set[str]) -> list[str]:
     return [inspect.cleandoc(text) for name, text in HELPERS[framework].items() if name in used]
 
 
+def floats(data: object) -> Any:
+    """What an array is made of: integers would not mix with floats everywhere."""
+    if isinstance(data, tuple):
+        return [floats(number) for number in data]
+    return data if isinstance(data, bool) else float(data)  # type: ignore[arg-type]
+
+
 class Argument(NamedTuple):
     """How a call passes an operand: as it is, as a number of Python, as an array, as floats, or compared with 0."""
 
@@ -348,4 +355,4 @@ def _argument(
 
 
 #: What hands booleans on.
-_CARRIES = frozenset({"where", "keep", "lane", "gather", "join", "nth"})
+_CARRIES = frozenset({"where", "keep", "lane", "gather"})

@@ -1,0 +1,211 @@
+"""From a graph to the steps of a routine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import libcst as cst
+import numpy as np
+
+from wherelint.confirm.routine import MOST_STEPS, PROBES, NotRunnableError, Routine, Step
+from wherelint.graph.evaluate import Values, evaluate, truth
+from wherelint.graph.node import LANES, Node, topological
+from wherelint.graph.probe import Inputs
+from wherelint.ops import OPERATIONS, Array
+from wherelint.source.module import Block
+from wherelint.source.values import Origin
+
+
+def taken(root: Node, witness: Values) -> tuple[Node, dict[Node, bool]]:
+    """The graph without lazy choices, each replaced by the arm that a witness takes; the predicates and their truth.
+
+    Raises NotRunnableError where a choice differs between the elements.
+    """
+    choices: dict[Node, bool] = {}
+    made: dict[Node, Node] = {}
+    todo = [root]
+    while todo:
+        node = todo[-1]
+        operands: tuple[Node, ...] = node.inputs
+        if node.op == "cond":
+            holds = truth(witness[node.inputs[0]])
+            if holds.any() != holds.all():
+                raise NotRunnableError("a choice of the program differs between the elements")
+            choices[node.inputs[0]] = bool(holds.all())
+            operands = (node.inputs[1 if holds.all() else 2],)
+        waiting = [i for i in operands if i not in made]
+        if node not in made and waiting:
+            todo += waiting
+            continue
+        todo.pop()
+        inputs = tuple(made[i] for i in operands)
+        if node.op == "cond":
+            made[node] = inputs[0]
+        elif node not in made:
+            made[node] = node if inputs == node.inputs else replace(node, inputs=inputs)
+    return made[root], choices
+
+
+def routine(root: Node, inputs: Inputs) -> Routine:
+    """The steps of a graph without lazy choices, and the probes of its parameters.
+
+    What has a derivative of its own is a parameter, and what is computed from numbers is a number.
+    """
+    return _Steps(root, inputs).made()
+
+
+class _Steps:
+    def __init__(self, root: Node, inputs: Inputs) -> None:
+        order = topological([root])
+        self._root = root
+        self._inputs = inputs
+        self._known = set(order)
+        self._values = evaluate(order, inputs)
+        self._fixed = {n for n in _constants(order) if n.op == "stack" or not self._wide(n)}
+        self._names = _Names()
+        self._steps: list[Step] = []
+        self._probes: list[Array] = []
+        self._place: dict[Node, int] = {}
+
+    def made(self) -> Routine:
+        todo = [self._plain(self._root)]
+        while todo:
+            node = todo[-1]
+            operands = self._operands(node)
+            waiting = [i for i in dict.fromkeys(operands) if i not in self._place]
+            if node not in self._place and waiting:
+                todo += reversed(waiting)
+                continue
+            todo.pop()
+            if node not in self._place:
+                self._place[node] = self._add(node, tuple(self._place[i] for i in operands))
+        return Routine(tuple(self._steps), tuple(self._probes))
+
+    def _plain(self, node: Node) -> Node:
+        """What stands for a node: the array behind a reshape, the value that is its own element."""
+        while True:
+            whole = self._whole(node)
+            if whole is not None and not self._wide(whole):
+                node = whole
+            elif self._idle(node):
+                node = node.inputs[0]
+            else:
+                return node
+
+    def _whole(self, node: Node) -> Node | None:
+        """The value that an input is an element of."""
+        inner: Node | None = node.params["of"][0] if node.op == "leaf" and "of" in node.params else None
+        return inner if inner in self._known else None
+
+    def _idle(self, node: Node) -> bool:
+        if node.op in ("lane", "gather"):
+            return not self._wide(node.inputs[0])
+        if node.op == "stop":
+            return node.inputs[0].kind == "bool"
+        return node.op == "identity" and (node.kind == "bool" or node.inputs[0].kind != "bool")
+
+    def _wide(self, node: Node) -> bool:
+        return bool(self._values[node].shape[1] > 1)
+
+    def _operands(self, node: Node) -> list[Node]:
+        if node.op in ("const", "custom") or node in self._fixed:
+            return []
+        if node.op == "leaf":
+            whole = self._whole(node)
+            return [] if whole is None else [self._plain(whole)]
+        if node.op == "stack":  # each element of the array is one of one of the parts
+            return [self._plain(node.inputs[part]) for part in node.params["parts"]]
+        return [self._plain(i) for i in node.inputs]
+
+    def _add(self, node: Node, operands: tuple[int, ...]) -> int:
+        name = self._names.of(node)
+        if node.op == "const" or node in self._fixed:
+            return self._push(_number(node, self._values[node] if node.op != "const" or node in self._inputs else None))
+        if node.op == "custom" or (node.op == "leaf" and not operands):
+            self._probes.append(np.broadcast_to(self._values[node], (PROBES, LANES)))
+            text = str(node.params["name"]) if node.op == "leaf" else self._names.text(node)
+            flows = node.kind == "float" and (node.op == "custom" or node.differentiable)
+            return self._push(Step("leaf", (), node.kind, flows, text))
+        if node.op == "stack":
+            parts = [self._plain(node.inputs[part]) for part in node.params["parts"]]
+            lanes = [
+                self._push(Step("lane", (o,), part.kind, i)) if self._wide(part) else o
+                for i, (o, part) in enumerate(zip(operands, parts, strict=True))
+            ]
+            return self._push(Step("join", tuple(lanes), "float", None, name))
+        return self._push(_operation(node, operands, name))
+
+    def _push(self, step: Step) -> int:
+        self._steps.append(step)
+        if len(self._steps) > MOST_STEPS:
+            raise NotRunnableError(f"it computes more than {MOST_STEPS} values")
+        return len(self._steps) - 1
+
+
+def _constants(order: list[Node]) -> set[Node]:
+    """The values that are computed from numbers alone."""
+    found: set[Node] = set()
+    for node in order:
+        known = node.op in OPERATIONS or node.op == "stack"
+        if known and node.inputs and all(i.op == "const" or i in found for i in node.inputs):
+            found.add(node)
+    return found
+
+
+def _number(node: Node, values: Array | None) -> Step:
+    """A number, or one an element; ``values`` where it is not the one that the node has."""
+    flat = node.params["value"].reshape(-1) if values is None else values[0]
+    numbers = [int(n) if node.kind == "int" else n for n in flat.tolist()]
+    return Step("const", (), node.kind, numbers[0] if len(numbers) == 1 else tuple(numbers))
+
+
+def _operation(node: Node, operands: tuple[int, ...], name: str) -> Step:
+    if node.op == "leaf":
+        return Step("lane", operands, node.kind, node.params["of"][1] % LANES, name)
+    if node.op == "lane":
+        return Step("lane", operands, node.kind, node.params["index"] % LANES, name)
+    if node.op == "pick":
+        return Step("nth", operands, "float", node.params["index"], name)
+    if node.op == "gather":
+        return Step("gather", operands, node.kind, tuple(node.params["index"]), name)
+    if node.op == "compress":
+        return Step("keep", operands, node.kind, None, name)
+    return Step(node.op, operands, node.kind, None, name)
+
+
+class _Names:
+    """The variables of the author that values were assigned to."""
+
+    def __init__(self) -> None:
+        self._assigned: dict[Block, dict[int, str]] = {}
+
+    def of(self, node: Node) -> str:
+        """The variable that was assigned a value; empty where it went without one."""
+        origin = node.origin
+        if not isinstance(origin, Origin):
+            return ""
+        if origin.block not in self._assigned:
+            self._assigned[origin.block] = dict(_assignments(origin.block.tree))
+        return self._assigned[origin.block].get(id(origin.node), "")
+
+    @staticmethod
+    def text(node: Node) -> str:
+        """How the author wrote a value."""
+        return node.origin.block.text(node.origin.node) if isinstance(node.origin, Origin) else node.op
+
+
+def _assignments(tree: cst.CSTNode) -> Iterator[tuple[int, str]]:
+    """The identity of every expression that a plain variable is assigned, with the variable's name."""
+    todo: list[cst.CSTNode] = [tree]
+    while todo:
+        node = todo.pop()
+        todo += node.children
+        target: cst.CSTNode | None = None
+        if isinstance(node, cst.Assign) and len(node.targets) == 1:
+            target = node.targets[0].target
+        elif isinstance(node, (cst.AnnAssign, cst.NamedExpr)):
+            target = node.target
+        value = getattr(node, "value", None)
+        if isinstance(target, cst.Name) and value is not None:
+            yield id(value), target.value
