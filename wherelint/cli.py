@@ -172,7 +172,8 @@ def repro(place: str, config: Path | None, isolated: bool) -> None:
     there = [f for f in found if row in (f.location.row, f.select.location.row) and column in (0, f.location.column)]
     if not there:
         rows = sorted({f.location.row for f in found})
-        known = f"there are some at {', '.join(map(str, rows[:10]))}" if rows else "there is none in this file"
+        known = f"there {'is one' if len(rows) == 1 else 'are some'} at {', '.join(map(str, rows[:10]))}"
+        known = known if rows else "there is none in this file"
         raise click.ClickException(f"no finding at {place}: {known}")
     there.sort(key=lambda f: (f.confidence, f.location.row != row))
     if isinstance(there[0].snippet, Snippet):
@@ -235,6 +236,8 @@ def _check(options: dict[str, Any], configuration: Configuration) -> int:
     from wherelint import files
 
     paths = options["paths"] or (".",)
+    if options["show_diff"] and _snippets(options):
+        raise click.UsageError("--diff reports no findings, so that there is none to confirm")
     if "-" in paths:
         if len(paths) > 1:
             raise click.UsageError("standard input (-) cannot be combined with other paths")
@@ -289,7 +292,8 @@ def _write_scripts(result: Result, directory: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     for finding in result.findings:
         if isinstance(finding.snippet, Snippet):
-            stem = f"{Path(finding.filename).stem}_{finding.location.row}_{finding.location.column}_{finding.code}"
+            path = re.sub(r"\W+", "_", finding.filename.removesuffix(".py")).strip("_")
+            stem = f"{path}_{finding.location.row}_{finding.location.column}_{finding.code}"
             (directory / f"{stem}.py").write_text(script(finding.snippet, finding), encoding="utf-8")
 
 

@@ -93,8 +93,8 @@ def test_the_script_shows_it(name: str) -> None:
 
 def _parts(printed: str) -> tuple[str, str]:
     """The value and the gradients that a script printed."""
-    value, slopes = printed.split("gradient with respect to", 1)
-    return value.split(": value", 1)[1].rpartition("\n")[0], " ".join(part.partition(":")[2] for part in slopes.split("gradient"))  # fmt: skip
+    value, *slopes = printed.split("gradient with respect to")
+    return value.split(": value", 1)[1].rpartition("\n")[0], " ".join(part.partition(":")[2] for part in slopes)
 
 
 def _broken(text: str) -> bool:

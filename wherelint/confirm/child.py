@@ -157,17 +157,24 @@ def _jax(device: str) -> tuple[str, str, dict[str, Mode]]:
         ) from None
 
     def gradient(routine: Routine, watched: Sequence[int]) -> Callable[..., Any]:
-        def total(*parameters: Any) -> tuple[Any, Any]:
-            value = routine(*parameters)
-            return jnp.sum(value), value
+        def call(*parameters: Any) -> tuple[Any, Any]:
+            def part(*chosen: Any) -> Any:
+                given = list(parameters)
+                for i, each in zip(watched, chosen, strict=True):
+                    given[i] = each
+                return routine(*given)
 
-        return jax.value_and_grad(total, argnums=tuple(watched), has_aux=True)
+            # The gradient of the sum, at once with the value: compiled in less time than `value_and_grad`.
+            value, pull = jax.vjp(part, *(parameters[i] for i in watched))
+            return value, pull(jnp.ones_like(value))
+
+        return call
 
     def mode(compiled: bool) -> Mode:
         def run(routine: Routine, parameters: Sequence[Array], watched: Sequence[int]) -> Result:
             call = gradient(routine, watched)
             with jax.default_device(chosen):
-                (_, value), gradients = (jax.jit(call) if compiled else call)(*map(jnp.asarray, parameters))
+                value, gradients = (jax.jit(call) if compiled else call)(*map(jnp.asarray, parameters))
             return Result(np.asarray(value), [np.asarray(g) for g in gradients])
 
         return run

@@ -175,8 +175,9 @@ def _same(program: Program, root: Node, values: Values, value: Array) -> Iterato
     """Nodes of a fixed program that compute what a node of the program before did, the likeliest first."""
     likely = sorted(program.made, key=lambda n: (n.op != root.op, n.selection != root.selection))
     known = ~np.isnan(value)
+    wanted_of = differentiated(list(values))
     for node in [*likely, *program.sinks]:
-        if node.kind == "float" and node in values:
+        if node in wanted_of:
             now = values[node]
             shape = np.broadcast_shapes(now.shape, value.shape)
             if shape == np.broadcast_shapes(value.shape, (PROBES, 1)):

@@ -349,7 +349,8 @@ def _argument(
     if logical:
         return Argument("truth", operands[j])
     if step.op == "const":
-        number = template.takes_numbers and not numbers and not isinstance(step.data, tuple)
+        bounds = op.startswith("clip") and all(steps[i].op == "const" for i in operands[1:])  # all numbers, or none
+        number = (template.takes_numbers or bounds) and not numbers and not isinstance(step.data, tuple)
         return Argument("number" if number else "array", operands[j])
     return Argument("value", operands[j])
 

@@ -1,0 +1,186 @@
+"""``--confirm`` and its relatives, and ``repro``: what is printed and written, and the exit status."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import UNSAFE, environment, write
+from real_gradients import require
+
+from wherelint.cli import main
+from wherelint.confirm.harness import Harness
+
+CLEAN, FINDINGS, FAILED = 0, 1, 2
+#: XLA makes a select of the product, eager mode does not.
+PRODUCT = "import jax.numpy as jnp\n\n\ndef f(x):\n    return (x > 0) * jnp.sqrt(x)\n"
+#: A finding that no run can confirm: nothing becomes nan.
+SEVERED = "import jax.numpy as jnp\n\n\ndef f(x):\n    return jnp.round(x) ** 2\n"
+
+
+@pytest.fixture(autouse=True)
+def _jax() -> None:
+    require("jax")
+
+
+def wherelint(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    status = main(arguments)
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def test_a_confirmed_finding(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(project, {"a.py": UNSAFE})
+    status, output, errors = wherelint(capsys, "check", "--confirm", "--no-cache")
+    assert (status, errors) == (FINDINGS, "")
+    words = " ".join(output.split())
+    assert "confirmed: jax 0." in words
+    assert ", under jit and in eager mode; after the fix the gradient is finite, the value unchanged" in words
+    assert output.endswith("1 finding, 1 file checked.\n1 fixable with --fix.\n1 confirmed.\n")
+    assert not (project / ".wherelint_cache").exists()
+
+
+def test_the_modes_disagree(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(project, {"a.py": PRODUCT})
+    _, output, _ = wherelint(capsys, "check", "--confirm", "--no-cache", "--device", "cpu")
+    assert "on cpu, in eager mode; under jit the gradient is finite" in " ".join(output.split())
+
+
+def test_json_has_the_confirmation(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(project, {"a.py": UNSAFE})
+    status, output, _ = wherelint(
+        capsys, "check", "--confirm", "--no-cache", "--output-format", "json", "--device", "cpu"
+    )
+    assert status == FINDINGS
+    (finding,) = json.loads(output)
+    confirmation = finding["confirmation"]
+    assert confirmation.pop("framework_version").startswith("0.")
+    outcome = {"value": 0.0, "gradient": {"x": "nan"}}
+    assert confirmation == {
+        "verdict": "confirmed",
+        "reason": None,
+        "device": "cpu",
+        "at": {"x": 0.0},
+        "modes": {"jit": outcome, "eager": outcome},
+        "after_fix": {"value_unchanged": True, "gradient_finite": True},
+    }
+    _, output, _ = wherelint(capsys, "check", "--output-format", "json")
+    assert json.loads(output)[0]["confirmation"] is None
+
+
+def test_only_what_is_confirmed_counts(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(project, {"a.py": SEVERED, "b.py": UNSAFE})
+    arguments = ("check", "--no-cache", "--extend-select", "WL401", "--output-format", "concise")
+    status, output, _ = wherelint(capsys, *arguments, "--confirm")
+    assert status == FINDINGS
+    assert [line.rpartition("(")[2] for line in output.splitlines()[:2]] == ["not run)", "confirmed)"]
+    assert output.endswith("1 confirmed, 1 not run.\n")
+    status, output, _ = wherelint(capsys, *arguments, "--only-confirmed")
+    assert status == FINDINGS
+    assert output.startswith("b.py:5:29: WL101")
+    assert output.endswith("1 confirmed.\n1 finding that no run confirmed is hidden.\n")
+    status, output, _ = wherelint(capsys, *arguments, "--only-confirmed", "a.py")
+    assert (status, output) == (
+        CLEAN,
+        "No findings, 1 file checked.\n1 finding that no run confirmed is hidden.\n",
+    )
+
+
+def test_the_result_does_not_depend_on_processes_or_the_way_in(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(project, {"a.py": UNSAFE, "b.py": PRODUCT})
+    one = wherelint(capsys, "check", "--confirm", "--no-cache", "-j1")
+    assert wherelint(capsys, "check", "--confirm", "--no-cache", "-j2") == one
+    piped = subprocess.run(
+        [sys.executable, "-m", "wherelint", "check", "--confirm", "--no-cache", "-", "--stdin-filename", "a.py"],
+        cwd=project, env=environment(), input=UNSAFE, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert piped.returncode == FINDINGS
+    assert piped.stdout.split("\n\n")[0] == one[1].split("\n\n")[0]
+
+
+def test_what_was_confirmed_is_not_run_again(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(project, {"a.py": UNSAFE})
+    first = wherelint(capsys, "check", "--confirm")
+    assert [path.suffix for path in (project / ".wherelint_cache" / "confirm").iterdir()] == [".json"]
+
+    def run(*_: object) -> None:
+        raise AssertionError("it is known")
+
+    monkeypatch.setattr(Harness, "run", run)
+    assert wherelint(capsys, "check", "--confirm") == first
+    with pytest.raises(AssertionError, match="it is known"):
+        wherelint(capsys, "check", "--confirm", "--no-cache")
+    write(project, {"a.py": UNSAFE.replace("x", "y").replace("jay", "jax")})  # other names are another snippet
+    with pytest.raises(AssertionError, match="it is known"):
+        wherelint(capsys, "check", "--confirm")
+
+
+def test_a_spoilt_cache_is_not_trusted(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(project, {"a.py": UNSAFE})
+    first = wherelint(capsys, "check", "--confirm")
+    (kept,) = (project / ".wherelint_cache" / "confirm").iterdir()
+    for spoilt in ("", "{}", "[1]", '{"verdict": "confirmed"}', "\0"):
+        kept.write_text(spoilt)
+        assert wherelint(capsys, "check", "--confirm") == first
+
+
+def test_scripts_are_written_and_run(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(project, {"a.py": UNSAFE, "sub/a.py": PRODUCT})
+    status, _, _ = wherelint(capsys, "check", "--repro-dir", "scripts")
+    assert status == FINDINGS
+    scripts = sorted((project / "scripts").iterdir())
+    assert [path.name for path in scripts] == ["a_5_29_WL101.py", "sub_a_5_22_WL202.py"]
+    ran = subprocess.run([sys.executable, "-I", str(scripts[0])], capture_output=True, text=True, check=True)
+    before, _, after = ran.stdout.partition("after the fix")
+    assert before.splitlines() == [
+        "before the fix: value 0.0",
+        "  jit: gradient with respect to x: nan",
+        "  eager: gradient with respect to x: nan",
+    ]
+    assert "nan" not in after
+
+
+def test_repro_prints_the_script(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(project, {"a.py": UNSAFE})
+    status, output, errors = wherelint(capsys, "repro", "a.py:5")
+    assert (status, errors) == (CLEAN, "")
+    lines = output.splitlines()
+    assert lines[0] == "# WL101 unmasked-sqrt in f, a.py:5"
+    assert "    return jnp.where(x > 0, jnp.sqrt(x), 0.0)" in lines
+    assert "    return jnp.where(x > 0, jnp.sqrt(jnp.where(x > 0, x, 1.0)), 0.0)" in lines
+    assert wherelint(capsys, "repro", "a.py:5:29")[1] == output
+    # By the row of the selection, too.
+    write(project, {"a.py": UNSAFE.replace("(x > 0, jnp", "(\n        x > 0,\n        jnp")})
+    assert wherelint(capsys, "repro", "a.py:5")[1] == output.replace("a.py:5", "a.py:7")
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ("a.py:1", "Error: no finding at a.py:1: there is one at 5"),
+        ("a.py:5:3", "Error: no finding at a.py:5:3: there is one at 5"),
+        ("clean.py:1", "Error: no finding at clean.py:1: there is none in this file"),
+        ("missing.py:1", "Error: missing.py: no such file or directory"),
+        ("broken.py:1", "Error: broken.py:1:7: does not parse as Python"),
+        ("a.py", "Error: 'a.py' is not a place: write PATH:ROW, as in model.py:12"),
+    ],
+)
+def test_repro_says_what_is_wrong(project: Path, capsys: pytest.CaptureFixture[str], place: str, message: str) -> None:
+    write(project, {"a.py": UNSAFE, "clean.py": "x = 1\n", "broken.py": "def f(:\n"})
+    status, output, errors = wherelint(capsys, "repro", place)
+    assert (status, output) == (FAILED, "")
+    assert errors.splitlines()[-1].startswith(message)
+
+
+def test_there_is_nothing_to_confirm_of_a_diff(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(project, {"a.py": UNSAFE})
+    status, _, errors = wherelint(capsys, "check", "--diff", "--confirm")
+    assert status == FAILED
+    assert errors.endswith("Error: --diff reports no findings, so that there is none to confirm\n")
