@@ -95,6 +95,34 @@ _ENTROPY = "def f(p):\n    return -(p * jnp.log(jnp.where(p > 0, p, 1.0))).sum()
 _CROSS_ENTROPY = "def f(p, q):\n    return -(p * jnp.log(jnp.where(p > 0, q, 1.0))).sum()"
 
 ROWS = [
+    Row(
+        "a constant array that is written twice is one array",
+        "def f(x):\n    return jnp.where(jnp.eye(2) == 1, 0.0, 1 / jnp.where(jnp.eye(2) == 1, 1.0, x**2))",
+        set(),
+        ([[0.0, 1.0], [1.0, 0.0]],),
+    ),
+    Row(
+        "a mask on one side only leaves the other elements open",
+        "def f(x):\n    return jnp.where(jnp.eye(2) == 1, 0.0, 1 / x**2)",
+        {"WL103"},
+        ([[0.0, 1.0], [1.0, 0.0]],),
+    ),
+    Row(
+        "the same distance written twice is one distance",
+        """
+        def f(x):
+            return jnp.where(jnp.sum((x - jnp.array([1.0, 2.0, 3.0])) ** 2) > 0,
+                             jnp.sqrt(jnp.sum((x - jnp.array([1.0, 2.0, 3.0])) ** 2)), 0.0)
+        """,
+        {"WL101"},
+        ([1.0, 2.0, 3.0],),
+    ),
+    Row(
+        "an exponent that is an array of integers is differentiated as an integer",
+        "def f(x):\n    return x ** jnp.array(0) * (x > 0)",
+        set(),
+        (0.0,),
+    ),
     Row("two disks divide by their distance", disks("", ""), {"WL103", "WL104"}, (0.0,)),
     Row("two disks with an epsilon that float32 sees", guarded_disks("1e-6"), set(), (0.0,)),
     Row("two disks with an epsilon that float32 rounds away", guarded_disks("1e-9"), {"WL303"}, (3.0,)),

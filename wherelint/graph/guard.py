@@ -93,12 +93,14 @@ class Guard:
         held: list[Inputs] = []
         if any(_spread_out(i) for i in self.root.inputs if i not in self.condition):
             return held  # one number meets every element of the mask
+        constants = [n for n in self._order if n.op == "const" and n.params["value"].size > 1]
         for node in topological(self.condition):
-            if node.op == "const" and node.params["value"].size > 1:
+            if node in constants:
                 values = node.params["value"].reshape(-1)
+                alike = [n for n in constants if np.array_equal(n.params["value"], node.params["value"])]
                 for value in dict.fromkeys([0.0 if (values == 0).any() else values[0], values.max()]):
                     full = np.full((1, 1), bool(value) if values.dtype == np.bool_ else np.float32(value))
-                    held.append({node: full})
+                    held.append(dict.fromkeys(alike, full))  # written twice, it is one array all the same
         return held[:4]
 
     def _below(self, node: Node) -> frozenset[Node]:

@@ -147,7 +147,8 @@ def power(low: Lowering, a: Value, b: Value, at: cst.CSTNode, framework: str | N
     if exact == 2:
         return low.node("square", (a,), at, framework=framework)
     if exact is not None:
-        whole = float(exact).is_integer() and isinstance(b, int)
+        integer = b.kind == "int" if isinstance(b, Node) else isinstance(b, int)
+        whole = float(exact).is_integer() and integer
         return low.node("integer_power" if whole else "power_static", (a, b), at, framework=framework)
     jax = framework == "jax" or (framework is None and low.frameworks[:1] == ["jax"])
     if isinstance(b, Node) and b.kind == "int" and jax:  # it differentiates an integer exponent as one
