@@ -100,6 +100,8 @@ def build(framework: Framework, steps: Sequence[Step]) -> Routine:
 
         def passed(argument: Argument) -> Any:
             value = values[argument.step]
+            if argument.how == "decimal":
+                return floats(value)
             if steps[argument.step].op == "const" and argument.how != "number":
                 value = array(floats(value))
             return value != 0 if argument.how == "truth" else as_float(value) if argument.how == "float" else value

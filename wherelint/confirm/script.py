@@ -248,8 +248,8 @@ class _Body:
     def _argument(self, argument: Argument) -> ast.expr:
         step = self._steps[argument.step]
         if step.op == "const":
-            if argument.how == "number":
-                return _written(step.data)
+            if argument.how in ("number", "decimal"):
+                return _written(step.data if argument.how == "number" else floats(step.data))
             array = filled(templates(self._framework)["array"], [_written(floats(step.data))], None)
         else:
             array = self._found[argument.step][0]

@@ -302,10 +302,17 @@ def floats(data: object) -> Any:
     return data if isinstance(data, bool) else float(data)  # type: ignore[arg-type]
 
 
-class Argument(NamedTuple):
-    """How a call passes an operand: as it is, as a number of Python, as an array, as floats, or compared with 0."""
+How = Literal["value", "number", "decimal", "array", "float", "truth"]
+#: TensorFlow does not mix integers with floats.
+_NUMBER: dict[Framework, How] = {"tensorflow": "decimal"}
 
-    how: Literal["value", "number", "array", "float", "truth"]
+
+class Argument(NamedTuple):
+    """How a call passes an operand: as it is, as a number of Python ("decimal": a float), as an array, as floats, or
+    compared with 0.
+    """
+
+    how: How
     step: int
 
 
@@ -351,7 +358,7 @@ def _argument(
     if step.op == "const":
         bounds = op.startswith("clip") and all(steps[i].op == "const" for i in operands[1:])  # all numbers, or none
         number = (template.takes_numbers or bounds) and not numbers and not isinstance(step.data, tuple)
-        return Argument("number" if number else "array", operands[j])
+        return Argument(_NUMBER.get(framework, "number") if number else "array", operands[j])
     return Argument("value", operands[j])
 
 
