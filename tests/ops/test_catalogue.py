@@ -193,3 +193,9 @@ def test_import_is_cheap() -> None:
         "assert 'scipy' in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize("name", ["nanmax", "nanmin", "nanmean", "nansum"])
+def test_nothing_but_nan_is_no_reason_to_warn(name: str) -> None:
+    # Warnings are errors here.
+    assert OPERATIONS[name].forward(np.full((1, 4), np.nan, np.float32)).shape == (1, 1)

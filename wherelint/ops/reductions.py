@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,17 @@ from wherelint.ops.entries import drop, entry, no_vjp, pullback, slopes, table, 
 def total(x: Any) -> Any:
     """The sum over the lanes, which stay as an axis of length 1."""
     return np.sum(x, axis=-1, keepdims=True)
+
+
+def _over_numbers(function: Callable[..., Any]) -> Callable[[Array], Any]:
+    """A reduction that leaves out nan: of nothing but nan it is nan, and NumPy need not warn of that."""
+
+    def forward(x: Array) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            return function(x, axis=-1, keepdims=True)
+
+    return forward
 
 
 def _share_of_ties(y: Array, x: Array) -> Any:
@@ -216,14 +229,14 @@ REDUCTIONS = table(
     entry("amax", lambda x: np.max(x, axis=-1, keepdims=True), slopes(_tf_share_of_ties), mixes=True),
     entry("amin", lambda x: np.min(x, axis=-1, keepdims=True), slopes(_tf_share_of_ties), mixes=True),
     # Keras selects around a maximum with TensorFlow's product.
-    entry("nanmax", lambda x: np.nanmax(x, axis=-1, keepdims=True), pullback(drop(_share_of_ties)), mixes=True,
+    entry("nanmax", _over_numbers(np.nanmax), pullback(drop(_share_of_ties)), mixes=True,
           tensorflow=pullback(_keras_nan_extremum)),
-    entry("nanmin", lambda x: np.nanmin(x, axis=-1, keepdims=True), pullback(drop(_share_of_ties)), mixes=True,
+    entry("nanmin", _over_numbers(np.nanmin), pullback(drop(_share_of_ties)), mixes=True,
           tensorflow=pullback(_keras_nan_extremum)),
     # torch multiplies by its mask.
-    entry("nansum", lambda x: np.nansum(x, axis=-1, keepdims=True), pullback(drop(lambda y, x: ~np.isnan(x))),
+    entry("nansum", _over_numbers(np.nansum), pullback(drop(lambda y, x: ~np.isnan(x))),
           mixes=True, torch=slopes(lambda y, x: ~np.isnan(x))),
-    entry("nanmean", lambda x: np.nanmean(x, axis=-1, keepdims=True), pullback(drop(_share_of_numbers)), mixes=True,
+    entry("nanmean", _over_numbers(np.nanmean), pullback(drop(_share_of_numbers)), mixes=True,
           torch=slopes(_share_of_numbers)),
     entry("median", lambda x: np.median(x, axis=-1, keepdims=True),
           pullback(drop(lambda y, x: np.where(np.isnan(y), 0, _middle(x)))), mixes=True,
