@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+from real_gradients import require
 
 from wherelint.cli import main
 
@@ -14,6 +15,7 @@ ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 #: Console blocks that show a command and its output.
 SHOWN = re.compile(r"(?<=```console\n)\$ wherelint (check (?:--diff )?examples/\S+)\n(.+?)(?=```)", re.DOTALL)
+REPRO = re.compile(r"\$ wherelint repro (\S+)\n(.+?)\$ wherelint repro \S+ \| python\n(.+?)(?=```)", re.DOTALL)
 
 
 def test_shown_output_is_the_output(
@@ -31,6 +33,17 @@ def test_shown_output_is_the_output(
             text = text.replace(f"{command}\n{shown}", f"{command}\n{output}")
             README.write_text(text, encoding="utf-8")
         assert output == shown or request.config.getoption("--regenerate")
+
+
+def test_the_script_is_the_one_shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(ROOT)
+    place, shown, printed = REPRO.findall(README.read_text(encoding="utf-8"))[0]
+    assert main(["repro", place]) == 0
+    script = capsys.readouterr().out
+    assert all(part.strip() in script for part in shown.split("...\n"))
+    require("jax")
+    exec(compile(script, "script", "exec"), {"__name__": "__main__"})
+    assert capsys.readouterr().out == printed
 
 
 def test_the_ci_installs_and_tests_as_the_readme_says() -> None:

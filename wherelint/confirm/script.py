@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import json
 import keyword
 import math
 import re
@@ -57,10 +58,10 @@ def report(label, f, inputs, names):
             total = tf.reduce_sum(f(*inputs))
         return tape.gradient(total, inputs[: len(names)], unconnected_gradients="zero")
 
-    print(f"{label}: value {f(*inputs)}")
+    print(f"{label}: value {f(*inputs).numpy()}")
     for mode, g in (("eager", gradient), ("xla", tf.function(gradient, jit_compile=True, autograph=False))):
         for name, slope in zip(names, g(*inputs)):
-            print(f"  {mode}: gradient with respect to {name}: {slope}")
+            print(f"  {mode}: gradient with respect to {name}: {slope.numpy()}")
 """,
 }
 
@@ -87,11 +88,12 @@ def script(snippet: Snippet, finding: Finding) -> str:
         used |= body.used
         watched = [text for text, step in zip(parameters, routine.parameters, strict=True) if step.data]
         passed = f"({', '.join(signature)}{',' * (len(signature) == 1)})"
-        calls.append(f"report({label!r}, {name}, {passed}, {watched!r})")
+        calls.append(f"report({json.dumps(label)}, {name}, {passed}, {json.dumps(watched)})")
     place = f"{finding.filename}:{finding.location.row}"
     head = [
         f"{finding.code} {finding.name} in {finding.function}, {place}",
         f"written by wherelint {__version__} from what {framework} computes there; nothing of the file is imported",
+        *(["an array has four elements here, whatever it has there"] if vector else []),
         *([] if snippet.after else ["no fix is offered"]),
     ]
     parts = [

@@ -58,6 +58,10 @@ greater: a > b
 greater_equal: a >= b
 equal: a == b
 not_equal: a != b
+logical_and: a & b
+logical_or: a | b
+logical_xor: a ^ b
+logical_not: ~a
 lane: a[..., b]
 join: join(*each)
 nth: nth(a, *each)
