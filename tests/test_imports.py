@@ -32,6 +32,12 @@ def test_check_imports_no_framework(tmp_path: Path, output_format: str) -> None:
     assert "a" not in modules
 
 
+def test_confirming_imports_no_framework_here(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(UNSAFE)
+    modules = imported(tmp_path, "check", "a.py", "--confirm", "--no-cache")
+    assert not modules & {*FRAMEWORKS, "rich", "a"}
+
+
 def test_this_test_can_fail(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text(UNSAFE)
     (tmp_path / "jax.py").write_text("")

@@ -294,7 +294,9 @@ def _write_scripts(result: Result, directory: Path) -> None:
         if isinstance(finding.snippet, Snippet):
             path = re.sub(r"\W+", "_", finding.filename.removesuffix(".py")).strip("_")
             stem = f"{path}_{finding.location.row}_{finding.location.column}_{finding.code}"
-            (directory / f"{stem}.py").write_text(script(finding.snippet, finding), encoding="utf-8")
+            # The next run is not to find them.
+            text = f"# wherelint: noqa\n{script(finding.snippet, finding)}"
+            (directory / f"{stem}.py").write_text(text, encoding="utf-8")
 
 
 def _snippets(options: dict[str, Any]) -> bool:

@@ -137,6 +137,7 @@ def test_scripts_are_written_and_run(project: Path, capsys: pytest.CaptureFixtur
     assert status == FINDINGS
     scripts = sorted((project / "scripts").iterdir())
     assert [path.name for path in scripts] == ["a_5_29_WL101.py", "sub_a_5_22_WL202.py"]
+    assert wherelint(capsys, "check", "scripts")[0] == CLEAN
     ran = subprocess.run([sys.executable, "-I", str(scripts[0])], capture_output=True, text=True, check=True)
     before, _, after = ran.stdout.partition("after the fix")
     assert before.splitlines() == [
