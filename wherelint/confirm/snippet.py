@@ -105,10 +105,10 @@ def _poisoned(root: Node, values: Values, framework: str) -> Array:
         backward(order, values, root, wanted, arithmetic(framework), symbolic=symbolic).cotangents
         for symbolic in (False, True)
     )
-    found = np.zeros(values[root].shape[0], np.bool_)
+    found = np.zeros(max(value.shape[0] for value in values.values()), np.bool_)
     for node in ieee:
         if node.op == "leaf" and node in exact:
-            found |= any_lane(~np.isfinite(ieee[node]) & np.isfinite(exact[node]))
+            found = found | any_lane(~np.isfinite(ieee[node]) & np.isfinite(exact[node]))
     return found & rows(np.isfinite(values[root]))
 
 

@@ -80,6 +80,8 @@ def _steps(analysis: Analysis, finding: Finding, most: int, effort: Effort) -> t
         wanted = arm if candidate.kind == "arm" else [finding]
         sure = candidate.elementwise and not found.crossed
         if gone(analysis.findings, found.after.findings, wanted):
+            if found.poisoned and not any(f.function == finding.function for f in found.after.findings):
+                continue  # what was written instead poisons something that no finding speaks of
             if not proof.confirms(found.after, wanted):
                 continue
             proven.append(_Proven((found.lost, not found.clean), found.after.module.text, candidate, sure))
@@ -156,6 +158,8 @@ class _Found(NamedTuple):
     lost: int
     #: Whether everything is finite at the witness.
     clean: bool
+    #: Whether a gradient is lost at the witness still.
+    poisoned: bool
 
 
 class _Passed(NamedTuple):
@@ -164,6 +168,7 @@ class _Passed(NamedTuple):
     crossed: bool
     lost: int
     clean: bool
+    poisoned: bool
 
 
 class _Proof:
@@ -209,7 +214,7 @@ class _Proof:
         if after.problems:
             return None
         crossed, clean = any(p.crossed for p in passed), all(p.clean for p in passed)
-        return _Found(after, crossed, sum(p.lost for p in passed), clean)
+        return _Found(after, crossed, sum(p.lost for p in passed), clean, any(p.poisoned for p in passed))
 
     def confirms(self, after: Analysis, wanted: list[Finding]) -> bool:
         """Whether a rewrite leaves no doubt about what it mends, and keeps what the callers compute."""
@@ -234,7 +239,7 @@ class _Proof:
         new = programs(module, name, self._analysis.used)
         if [p.name for p, _ in known] != [p.name for p in new]:
             raise _OtherwiseError
-        crossed, lost, clean = False, 0, True
+        crossed, lost, clean, poisoned = False, 0, True, False
         for (_, before), program in zip(known, new, strict=True):
             self._effort.left -= len(program.order)
             renames = renamed(before, program)
@@ -242,7 +247,8 @@ class _Proof:
             if now is None:
                 raise _OtherwiseError
             crossed, lost, clean = crossed or bool(renames), lost + now.lost, clean and now.clean
-        return _Passed(crossed, lost, clean)
+            poisoned = poisoned or now.poisoned
+        return _Passed(crossed, lost, clean, poisoned)
 
 
 class _OtherwiseError(Exception):

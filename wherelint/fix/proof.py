@@ -70,6 +70,8 @@ class Record:
     clean: bool = True
     #: At how many probes an outlet is finite and IEEE arithmetic loses its gradient.
     lost: int = 0
+    #: Whether that is so at the witness.
+    poisoned: bool = False
 
 
 def record(program: Program, catch: Catch) -> Record:
@@ -161,6 +163,9 @@ def _run(program: Program, inputs: dict[Name, Array], framework: str, renames: M
         result.clean = result.clean and all(np.isfinite(ct[0]).all() for ct in ieee.values())
         nan = [(~np.isfinite(ieee[n])).any(axis=1) for n in names if n in ieee]
         finite = np.isfinite(values[outlet]).all(axis=1)
+        result.poisoned |= bool(finite[0]) and any(
+            bool((~np.isfinite(ieee[n][:1]) & np.isfinite(exact[n][:1])).any()) for n in names if n in ieee
+        )
         result.lost += int((np.logical_or.reduce(np.broadcast_arrays(*nan)) & finite).sum()) if nan else 0
     return result
 
