@@ -348,3 +348,32 @@ def test_an_interrupted_process_prints_one_line(project: Path) -> None:
 def test_discovery_is_what_the_command_uses(run: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "discover", lambda *_, **__: ([], []))
     assert run("check") == (0, "No findings, 0 files checked.\n", "")
+
+
+def test_several_reports_at_once(run: Run, project: Path) -> None:
+    write(project, {"a.py": UNSAFE})
+    alone = {style: run("check", "--output-format", style, "-q")[1] for style in ("concise", "json", "sarif", "junit")}
+    status, output, _ = run(
+        "check", "-q", "--output-format", "concise", "--report", "sarif=a.sarif", "--report", "json=a.json"
+    )
+    assert (status, output) == (1, alone["concise"])
+    assert (project / "a.sarif").read_text() == alone["sarif"]
+    assert (project / "a.json").read_text() == alone["json"]
+    status, output, _ = run("check", "--output-format", "junit", "-o", "a.xml")
+    assert (status, output) == (1, "1 finding, 1 file checked.\n")
+    assert (project / "a.xml").read_text() == alone["junit"]
+
+
+@pytest.mark.parametrize(
+    ("report", "message"),
+    [
+        ("sarif", "--report sarif: write FORMAT=FILE, as in sarif=wherelint.sarif"),
+        ("sarf=a", "--report: there is no format 'sarf'; did you mean 'sarif'?"),
+        ("sarif=none/a", "none/a: No such file or directory"),
+    ],
+)
+def test_a_report_that_cannot_be_written(run: Run, project: Path, report: str, message: str) -> None:
+    write(project, {"a.py": UNSAFE})
+    status, _, errors = run("check", "--report", report)
+    assert status == 2
+    assert errors.splitlines()[-1] == f"Error: {message}"

@@ -14,6 +14,7 @@ import click
 
 from wherelint import __version__
 from wherelint.finding import Confidence
+from wherelint.report.formats import FORMATS
 
 if TYPE_CHECKING:
     from wherelint.config import Configuration, Overrides
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from wherelint.finding import Finding
 
 CLEAN, FINDINGS, FAILED, INTERRUPTED = 0, 1, 2, 130
+STYLES = ["full", "concise", *FORMATS]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -66,7 +68,21 @@ def cli() -> None:
 @click.option(
     "--confidence", type=click.Choice(get_args(Confidence)), help="The least confidence to show (default: high)."
 )
-@click.option("--output-format", type=click.Choice(["full", "concise", "json"]), default="full", show_default=True)
+@click.option(
+    "--output-format", type=click.Choice(STYLES), default="full", show_default=True, metavar="FORMAT",
+    help=f"One of {', '.join(STYLES)}.",
+)  # fmt: skip
+@click.option(
+    "-o", "--output-file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    help="Write the findings to a file.",
+)  # fmt: skip
+@click.option(
+    "--report",
+    "reports",
+    multiple=True,
+    metavar="FORMAT=FILE",
+    help="Write the findings to a file as well, in a format.",
+)
 @click.option("--fix", is_flag=True, help="Rewrite what has a safe fix; what is left is reported.")
 @click.option("--unsafe-fixes", is_flag=True, help="Apply (with --fix or --diff) the fixes that need a look as well.")
 @click.option("--diff", "show_diff", is_flag=True, help="Print what --fix would change, and change nothing.")
@@ -308,7 +324,8 @@ def _mend(options: dict[str, Any]) -> Mend:
         return "unsafe" if options["unsafe_fixes"] else "safe"
     if _snippets(options):
         return "offer"
-    return "offer" if options["output_format"] in ("full", "json") and not options["statistics"] else "no"
+    styles = {options["output_format"], *(style for style, _ in _more_reports(options))}
+    return "offer" if styles & {"full", "json", "json-lines", "sarif"} and not options["statistics"] else "no"
 
 
 def _check_stdin(options: dict[str, Any], configuration: Configuration) -> int:
@@ -345,26 +362,21 @@ def _diff(result: Result, options: dict[str, Any]) -> int:
 
 
 def _report(result: Result, options: dict[str, Any], stream: TextIO) -> int:
-    from wherelint import rules
-    from wherelint.report import json, text
+    from wherelint.report import text
 
-    color = _color(options["color"], stream)
-    width = shutil.get_terminal_size().columns if stream.isatty() else 80
-    quiet, style = options["quiet"], options["output_format"]
     findings = () if options["fix_only"] else result.findings
-    if style == "json":
-        click.echo(json.render(findings), file=stream)
-    elif options["statistics"]:
-        click.echo("".join(f"{line}\n" for line in text.statistics(findings)), nl=False, file=stream)
-    elif style == "concise":
-        text.write(map(text.concise, findings), stream, color=color)
+    style = options["output_format"]
+    for other, path in _more_reports(options):
+        with path.open("w", encoding="utf-8", newline="\n") as file:
+            _write(other, result, options, file)
+    if options["output_file"] is None:
+        _write(style, result, options, stream)
     else:
-        helps = {rule.code: rule.help for rule in rules.RULES}
-        for report in () if options["fix_only"] else result.reports:
-            text.write(text.full(report, helps, width), stream, color=color)
-    if options["show_fixes"] and style != "json":
-        text.write(map(text.fixed_line, result.fixed), stream, color=color)
-    if style != "json" and not quiet:
+        with options["output_file"].open("w", encoding="utf-8", newline="\n") as file:
+            _write(style, result, options, file)
+    if options["show_fixes"] and style not in FORMATS:
+        text.write(map(text.fixed_line, result.fixed), stream, color=_color(options["color"], stream))
+    if (style not in FORMATS or options["output_file"] is not None) and not options["quiet"]:
         if result.fixed:
             click.echo(text.fixes(result.fixed, "Fixed"), file=stream)
         click.echo(text.summary(findings, result.hidden, result.files, result.failed), file=stream)
@@ -375,6 +387,42 @@ def _report(result: Result, options: dict[str, Any], stream: TextIO) -> int:
     if options["verbose"]:
         click.echo(f"{text.count(result.files, 'file')} in {result.seconds:.2f} s", err=True)
     return failed or (FINDINGS if findings and not options["exit_zero"] else CLEAN)
+
+
+def _write(style: str, result: Result, options: dict[str, Any], stream: TextIO) -> None:
+    """The findings in one format."""
+    from wherelint import rules
+    from wherelint.report import text
+
+    findings = () if options["fix_only"] else result.findings
+    color = _color(options["color"], stream)
+    if style in FORMATS:
+        if written := FORMATS[style](findings, result.problems, rules.RULES, __version__):
+            click.echo(written, file=stream)
+    elif options["statistics"]:
+        click.echo("".join(f"{line}\n" for line in text.statistics(findings)), nl=False, file=stream)
+    elif style == "concise":
+        text.write(map(text.concise, findings), stream, color=color)
+    else:
+        width = shutil.get_terminal_size().columns if stream.isatty() else 80
+        helps = {rule.code: rule.help for rule in rules.RULES}
+        for report in () if options["fix_only"] else result.reports:
+            text.write(text.full(report, helps, width), stream, color=color)
+
+
+def _more_reports(options: dict[str, Any]) -> list[tuple[str, Path]]:
+    """The formats and files of ``--report``."""
+    from wherelint.config import did_you_mean
+
+    found = []
+    for report in options["reports"]:
+        style, equals, path = report.partition("=")
+        if not equals or not path:
+            raise click.UsageError(f"--report {report}: write FORMAT=FILE, as in sarif=wherelint.sarif")
+        if style not in STYLES:
+            raise click.UsageError(f"--report: there is no format {style!r}{did_you_mean(style, STYLES, 0.6)}")
+        found.append((style, Path(path)))
+    return found
 
 
 def _problems(result: Result, options: dict[str, Any]) -> int:

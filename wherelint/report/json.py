@@ -1,4 +1,4 @@
-"""The machine-readable report: a list of findings, strict JSON."""
+"""The machine-readable reports: a list of findings, or a finding a line, strict JSON."""
 
 from __future__ import annotations
 
@@ -13,9 +13,14 @@ from wherelint.finding import Confirmation, Edit, Finding, Fix, Location, Number
 URL = "https://github.com/wherelint/wherelint#rules"
 
 
-def render(findings: Iterable[Finding]) -> str:
-    """The findings as a JSON array, one key a line; an empty run is ``[]``."""
+def render(findings: Iterable[Finding], *_: object) -> str:
+    """The findings as a JSON array, one key a line; an empty run is ``[]``. Nothing else has a place in it."""
     return json.dumps([as_dict(finding) for finding in findings], indent=2, allow_nan=False)
+
+
+def lines(findings: Iterable[Finding], *_: object) -> str:
+    """The findings as JSON objects, one a line; an empty run is empty."""
+    return "\n".join(json.dumps(as_dict(finding), allow_nan=False) for finding in findings)
 
 
 def as_dict(finding: Finding) -> dict[str, Any]:

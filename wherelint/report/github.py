@@ -1,0 +1,50 @@
+"""The report for GitHub Actions: a workflow command a line, which becomes an annotation of the pull request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wherelint.finding import Finding, Location, Problem
+from wherelint.report.common import level, posix
+from wherelint.report.text import witness_sentence
+from wherelint.rules.rule import Rule
+
+
+def render(findings: Sequence[Finding], problems: Sequence[Problem], rules: Sequence[Rule], version: str) -> str:
+    """A line a finding, then a line a problem. The message repeats the place: the log does not show the properties."""
+    return "\n".join([*map(_finding, findings), *map(_problem, problems)])
+
+
+def _finding(finding: Finding) -> str:
+    message = f"{finding.code} {finding.message}"
+    if finding.witness is not None:
+        message += f"\n{witness_sentence(finding.witness)}"
+    return _command(finding, f"wherelint ({finding.code})", message, finding.location, finding.end_location)
+
+
+def _problem(problem: Problem) -> str:
+    return _command(problem, "wherelint", problem.message, problem.location, problem.location)
+
+
+def _command(said: Finding | Problem, title: str, message: str, start: Location | None, end: Location | None) -> str:
+    path = posix(said.filename)
+    properties: dict[str, object] = {"file": path}
+    if start is not None and end is not None:
+        # GitHub takes columns only where they are of one line.
+        one_line = start.row == end.row
+        properties["line"] = start.row
+        properties |= {"col": start.column} if one_line else {}
+        properties["endLine"] = end.row
+        properties |= {"endColumn": end.column} if one_line else {}
+    properties["title"] = title
+    place = f"{path}:{start.row}:{start.column}" if start is not None else path
+    listed = ",".join(f"{name}={_property(str(value))}" for name, value in properties.items())
+    return f"::{level(said)} {listed}::{_data(f'{place}: {message}')}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

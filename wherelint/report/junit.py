@@ -1,0 +1,79 @@
+"""The report for whoever reads test results: JUnit's XML, with a suite a file and a failed test a finding."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
+
+from wherelint.finding import Finding, Location, Problem
+from wherelint.report.common import level, posix
+from wherelint.report.text import witness_sentence
+from wherelint.rules.rule import Rule
+
+#: What XML 1.0 has no way to say, and a carriage return, which its readers make a newline.
+_UNSPEAKABLE = re.compile("[^\t\n -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def render(findings: Sequence[Finding], problems: Sequence[Problem], rules: Sequence[Rule], version: str) -> str:
+    """The findings as failures and the problems as errors; one test that passes if there are none.
+
+    All of it is ASCII, so that the encoding of the output does not matter.
+    """
+    helps = {rule.code: rule.help for rule in rules}
+    suites: dict[str, list[Element]] = {}
+    for finding in findings:
+        suites.setdefault(posix(finding.filename), []).append(_failure(finding, helps))
+    for problem in problems:
+        suites.setdefault(posix(problem.filename), []).append(_error(problem))
+    if not suites:
+        suites["wherelint"] = [_element("testcase", name="no findings", classname="wherelint")]
+    root = _element("testsuites", name="wherelint", **_counts(case for cases in suites.values() for case in cases))
+    for name, cases in suites.items():
+        suite = _element("testsuite", name=name, **_counts(cases))
+        suite.extend(cases)
+        root.append(suite)
+    indent(root)
+    text: bytes = tostring(root, "us-ascii", xml_declaration=False)
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{text.decode("ascii")}'
+
+
+def _failure(finding: Finding, helps: dict[str, str]) -> Element:
+    row, column = finding.location.row, finding.location.column
+    case = _case(finding, f"{finding.code} {finding.name} at {row}:{column}", finding.location)
+    lines = [f"{posix(finding.filename)}:{row}:{column}: {finding.code} {finding.message}"]
+    lines += [f"witness: {witness_sentence(finding.witness)}"] if finding.witness is not None else []
+    lines += [f"help: {helps[finding.code]}"] if finding.code in helps else []
+    failure = SubElement(case, "failure", message=_speakable(finding.message), type=level(finding))
+    failure.text = _speakable("\n".join(lines))
+    return case
+
+
+def _error(problem: Problem) -> Element:
+    """What kept a file from being checked is an error; a part of it that was given up was skipped."""
+    place = f" at {problem.location.row}:{problem.location.column}" if problem.location else ""
+    case = _case(problem, f"check{place}", problem.location)
+    SubElement(case, "error" if problem.error else "skipped", message=_speakable(problem.message), type=level(problem))
+    return case
+
+
+def _case(said: Finding | Problem, name: str, place: Location | None) -> Element:
+    path = posix(said.filename)
+    line = {"line": str(place.row)} if place else {}
+    return _element("testcase", name=name, classname=path.removesuffix(".py"), file=path, **line)
+
+
+def _counts(cases: Iterable[Element]) -> dict[str, str]:
+    outcomes = Counter(case[0].tag if len(case) else "" for case in cases)
+    names = {"failures": "failure", "errors": "error", "skipped": "skipped"}
+    return {"tests": str(outcomes.total()), **{name: str(outcomes[tag]) for name, tag in names.items()}}
+
+
+def _element(tag: str, **attributes: str) -> Element:
+    return Element(tag, {name: _speakable(value) for name, value in attributes.items()})
+
+
+def _speakable(text: str) -> str:
+    r"""The text with what cannot be said in XML spelled out: ``\x1b``."""
+    return _UNSPEAKABLE.sub(lambda match: ascii(match[0])[1:-1], text)

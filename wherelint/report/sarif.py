@@ -1,0 +1,145 @@
+"""The report for code scanning: SARIF 2.1.0, the Static Analysis Results Interchange Format."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from wherelint.finding import Finding, Fix, Location, Problem, Selection
+from wherelint.report.common import fingerprints, level, posix
+from wherelint.report.json import URL, as_dict
+from wherelint.report.text import witness_sentence
+from wherelint.rules.rule import Rule
+
+_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+_ROOT = "%SRCROOT%"
+
+#: Out of a hundred: about as many findings of a confidence are bugs.
+_RANKS = {"high": 75.0, "low": 20.0}
+_PROPERTIES = ("confidence", "framework", "modes", "op", "witness", "confirmation")
+
+
+def render(findings: Sequence[Finding], problems: Sequence[Problem], rules: Sequence[Rule], version: str) -> str:
+    """A log with one run: every rule, the findings as results, and the problems as notifications."""
+    indices = {rule.code: index for index, rule in enumerate(rules)}
+    driver = {
+        "name": "wherelint",
+        "version": version,
+        "semanticVersion": version,
+        "informationUri": URL.partition("#")[0],
+        "rules": [_rule(rule) for rule in rules],
+    }
+    invocation = {
+        "executionSuccessful": not any(problem.error for problem in problems),
+        "toolExecutionNotifications": [_notification(problem) for problem in problems],
+    }
+    run = {
+        "tool": {"driver": driver},
+        "invocations": [invocation],
+        "originalUriBaseIds": {_ROOT: {"description": _message("The directory in which wherelint was run.")}},
+        "columnKind": "unicodeCodePoints",
+        "results": [
+            _result(finding, indices, fingerprint)
+            for finding, fingerprint in zip(findings, fingerprints(findings), strict=True)
+        ],
+    }
+    return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2, allow_nan=False)
+
+
+def _rule(rule: Rule) -> dict[str, Any]:
+    doc = inspect.cleandoc(rule.doc)
+    return {
+        "id": rule.code,
+        "name": rule.name,
+        "shortDescription": _message(rule.summary),
+        "fullDescription": _message(" ".join(rule.sections()["What it does"].split())),
+        "help": {**_message(_plain(doc)), **_message(doc, "markdown")},
+        "helpUri": URL,
+        "defaultConfiguration": {"enabled": rule.default, "level": "error"},
+        "properties": {"tags": ["correctness", "gradient", "numerics"]},
+    }
+
+
+def _result(finding: Finding, indices: dict[str, int], fingerprint: str) -> dict[str, Any]:
+    described = as_dict(finding)
+    place = _place(finding.filename, finding.location, finding.end_location)
+    if finding.function:
+        place["logicalLocations"] = [{"fullyQualifiedName": finding.function, "kind": "function"}]
+    sentences = [finding.message]
+    if finding.witness is not None:
+        sentences.append(f"Witness: {witness_sentence(finding.witness)}")
+    result = {
+        "ruleId": finding.code,
+        # -1, which is the default, stands for a rule that is not listed.
+        "ruleIndex": indices.get(finding.code, -1),
+        "level": level(finding),
+        "rank": _RANKS[finding.confidence],
+        "message": _message(". ".join(sentences)),
+        "locations": [place],
+        "relatedLocations": [
+            _selection(finding.filename, selection, number)
+            for number, selection in enumerate((finding.select, *finding.related), 1)
+        ],
+        "partialFingerprints": {"wherelint/v1": fingerprint},
+        "properties": {name: described[name] for name in _PROPERTIES if described[name] not in (None, [])},
+    }
+    if finding.fix is not None and finding.fix.edits:
+        result["fixes"] = [_fix(finding.filename, finding.fix)]
+    return result
+
+
+def _selection(filename: str, selection: Selection, number: int) -> dict[str, Any]:
+    place = _place(filename, selection.location, selection.end_location)
+    return {"id": number, **place, "message": _message(f"the {selection.kind}")}
+
+
+def _fix(filename: str, fix: Fix) -> dict[str, Any]:
+    replacements = [
+        {
+            "deletedRegion": _region(edit.location, edit.end_location),
+            # No message: braces stand for themselves.
+            "insertedContent": {"text": edit.content},
+        }
+        for edit in fix.edits
+    ]
+    return {
+        "description": _message(fix.message),
+        "artifactChanges": [{"artifactLocation": _artifact(filename), "replacements": replacements}],
+        "properties": {"applicability": fix.applicability},
+    }
+
+
+def _notification(problem: Problem) -> dict[str, Any]:
+    place = _place(problem.filename, problem.location, problem.location)
+    return {"level": level(problem), "message": _message(problem.message), "locations": [place]}
+
+
+def _place(filename: str, start: Location | None, end: Location | None) -> dict[str, Any]:
+    region = {"region": _region(start, end)} if start is not None and end is not None else {}
+    return {"physicalLocation": {"artifactLocation": _artifact(filename), **region}}
+
+
+def _region(start: Location, end: Location) -> dict[str, int]:
+    return {"startLine": start.row, "startColumn": start.column, "endLine": end.row, "endColumn": end.column}
+
+
+def _artifact(filename: str) -> dict[str, str]:
+    path = Path(filename)
+    if path.is_absolute():
+        return {"uri": path.as_uri()}
+    return {"uri": quote(os.fsencode(posix(filename))), "uriBaseId": _ROOT}
+
+
+def _message(text: str, kind: str = "text") -> dict[str, str]:
+    """A message, in which SARIF reads braces as a placeholder unless they are doubled."""
+    return {kind: text.replace("{", "{{").replace("}", "}}")}
+
+
+def _plain(markdown: str) -> str:
+    return re.sub(r"^(## |```.*\n)", "", markdown, flags=re.MULTILINE)
