@@ -98,6 +98,14 @@ def cli() -> None:
     "--repro-dir", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
     help="Write a script that reproduces it, for each finding.",
 )  # fmt: skip
+@click.option(
+    "--baseline", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    help="Leave out the findings that this file knows.",
+)  # fmt: skip
+@click.option(
+    "--write-baseline", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    help="Write the findings into such a file, and stop.",
+)  # fmt: skip
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True)
 @click.option("-q", "--quiet", is_flag=True, help="Print findings and errors only.")
 @click.option("-v", "--verbose", is_flag=True, help="Say how long it took.")
@@ -273,10 +281,27 @@ def _check(options: dict[str, Any], configuration: Configuration) -> int:
     with _Progress(len(targets), options["quiet"]) as progress:
         result = engine.check_targets(targets, options["jobs"], progress)
     result = engine.add_problems(result, problems)
+    if options["write_baseline"] is not None:
+        return _write_baseline(result, options)
+    if options["baseline"] is not None:
+        result, stale = engine.without_known(result, options["baseline"], [target.name for target in targets])
+        if stale and not options["quiet"]:
+            entries = "1 entry matches" if stale == 1 else f"{stale} entries match"
+            click.echo(f"warning: {options['baseline']}: {entries} nothing any more; write it again", err=True)
     if options["show_diff"]:
         return _diff(result, options)
     written = [problem for r in result.reports if r.fixed and (problem := files.rewrite(r.filename, r.before, r.after))]
     return _confirm_and_report(engine.unwritten(result, written), options, sys.stdout)
+
+
+def _write_baseline(result: Result, options: dict[str, Any]) -> int:
+    from wherelint import baseline
+    from wherelint.report import text
+
+    count = baseline.write(options["write_baseline"], result.reports)
+    if not options["quiet"]:
+        click.echo(f"{options['write_baseline']}: {text.count(count, 'finding')} written.")
+    return _problems(result, options)
 
 
 def _confirm_and_report(result: Result, options: dict[str, Any], stream: TextIO) -> int:
@@ -380,6 +405,8 @@ def _report(result: Result, options: dict[str, Any], stream: TextIO) -> int:
         if result.fixed:
             click.echo(text.fixes(result.fixed, "Fixed"), file=stream)
         click.echo(text.summary(findings, result.hidden, result.files, result.failed), file=stream)
+        if result.known:
+            click.echo(f"{text.count(result.known, 'finding')} known to the baseline.", file=stream)
         if ran := text.confirmations(findings, result.unconfirmed):
             click.echo(ran, file=stream)
     stream.flush()

@@ -162,7 +162,7 @@ def _run(program: Program, inputs: dict[Name, Array], framework: str, renames: M
         result.gradients.append({name: exact[n] for n, name in names.items() if n in exact})
         result.clean = result.clean and all(np.isfinite(ct[0]).all() for ct in ieee.values())
         nan = [(~np.isfinite(ieee[n])).any(axis=1) for n in names if n in ieee]
-        finite = np.isfinite(values[outlet]).all(axis=1)
+        finite = np.asarray(np.isfinite(values[outlet]).all(axis=1))
         result.poisoned |= bool(finite[0]) and any(
             bool((~np.isfinite(ieee[n][:1]) & np.isfinite(exact[n][:1])).any()) for n in names if n in ieee
         )

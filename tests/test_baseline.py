@@ -1,0 +1,83 @@
+"""A baseline: what is known is left out until it changes, wherever its lines move."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import SAFE, UNSAFE, Run, write
+
+NONE = "missing.json: this is no baseline; write one with --write-baseline"
+WRITTEN = "known.json: 2 findings written.\n"
+
+
+@pytest.fixture
+def known(run: Run, project: Path) -> Path:
+    write(project, {"a.py": UNSAFE, "sub/b.py": UNSAFE})
+    assert run("check", "--write-baseline", "known.json") == (0, WRITTEN, "")
+    return project / "known.json"
+
+
+def test_what_is_known_is_left_out(run: Run, known: Path) -> None:
+    assert run("check", "--baseline", "known.json") == (
+        0, "No findings, 2 files checked.\n2 findings known to the baseline.\n", ""
+    )  # fmt: skip
+    assert run("check", "--baseline", "known.json", "--output-format", "json")[:2] == (0, "[]\n")
+    assert run("check")[0] == 1
+
+
+def test_lines_may_move(run: Run, known: Path) -> None:
+    write(known.parent, {"a.py": "# new\n\n\n" + UNSAFE.replace("    return", "    y = 1\n    return")})
+    assert run("check", "--baseline", "known.json")[0] == 0
+
+
+def test_what_is_new_is_shown(run: Run, known: Path) -> None:
+    twice = UNSAFE + UNSAFE.partition("\n\n\n")[2].replace("f(x)", "g(x)")
+    write(known.parent, {"a.py": twice})
+    status, output, errors = run("check", "--baseline", "known.json", "--output-format", "concise")
+    assert (status, errors) == (1, "")
+    assert [line.split(": ")[0] for line in output.splitlines()[:1]] == ["a.py:7:29"]
+    assert "1 finding, 2 files checked.\n2 findings known to the baseline.\n" in output
+    # The same line once more is one finding more.
+    write(known.parent, {"a.py": UNSAFE + UNSAFE.partition("\n\n\n")[2]})
+    assert run("check", "--baseline", "known.json", "a.py")[0] == 1
+    # Another operand is another line.
+    write(known.parent, {"a.py": UNSAFE.replace("sqrt(x)", "sqrt(x * 1)")})
+    assert run("check", "--baseline", "known.json", "a.py")[0] == 1
+
+
+def test_stale_entries_are_said(run: Run, known: Path) -> None:
+    write(known.parent, {"a.py": SAFE})
+    status, _, errors = run("check", "--baseline", "known.json")
+    assert (status, errors) == (
+        0, "warning: known.json: 1 entry matches nothing any more; write it again\n"
+    )  # fmt: skip
+    assert run("check", "--baseline", "known.json", "sub")[2] == ""  # a.py was not checked
+    (known.parent / "a.py").unlink()
+    (known.parent / "sub" / "b.py").write_text(SAFE)
+    _, _, errors = run("check", "--baseline", "known.json", "sub")
+    assert errors == "warning: known.json: 2 entries match nothing any more; write it again\n"
+    assert run("check", "--baseline", "known.json", "-q")[2] == ""
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "missing.json: cannot read the baseline: No such file or directory"),
+        ("[]", NONE),
+        ("{", NONE),
+        ('{"version": 1, "findings": [{"code": 1}]}', NONE),
+        ('{"version": 2}', "missing.json: it was written by another version; write it again with --write-baseline"),
+    ],
+)  # fmt: skip
+def test_what_is_no_baseline_is_an_error(run: Run, project: Path, content: str | None, message: str) -> None:
+    write(project, {"a.py": UNSAFE, **({"missing.json": content} if content is not None else {})})
+    assert run("check", "--baseline", "missing.json") == (2, "", f"Error: {message}\n")
+
+
+def test_a_baseline_is_stable(run: Run, known: Path) -> None:
+    first = known.read_text()
+    run("check", "--write-baseline", "known.json")
+    assert known.read_text() == first
+    assert [entry["filename"] for entry in json.loads(first)["findings"]] == ["a.py", "sub/b.py"]

@@ -1,0 +1,84 @@
+"""Findings that are known: kept in a file, and left out of the report until they change.
+
+An entry is what a finding is about and the text of its line, not its row: lines may move. Several findings of one
+entry are counted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from wherelint.config import ConfigError
+from wherelint.edits import physical_lines
+from wherelint.finding import FileReport
+
+_VERSION = 1
+
+
+class Entry(NamedTuple):
+    """What is known of one finding."""
+
+    filename: str
+    code: str
+    function: str
+    op: str
+    select: str
+    line: str
+
+
+def entries(report: FileReport) -> list[Entry]:
+    """An entry for each finding of a report, in order."""
+    lines = physical_lines(report.text)
+    return [
+        Entry(f.filename, f.code, f.function, f.op, f.select.kind, lines[f.location.row - 1].strip())
+        for f in report.findings
+    ]
+
+
+def write(path: Path, reports: Iterable[FileReport]) -> int:
+    """Write the findings of some reports as a baseline; how many there are."""
+    counts = Counter(entry for report in reports for entry in entries(report))
+    known = [{**entry._asdict(), "count": count} for entry, count in sorted(counts.items())]
+    path.write_text(json.dumps({"version": _VERSION, "findings": known}, indent=1) + "\n", encoding="utf-8")
+    return counts.total()
+
+
+class Baseline:
+    """The known findings of a file. Raises ConfigError where it cannot be read."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            read = json.loads(path.read_text(encoding="utf-8"))
+            if read["version"] != _VERSION:
+                raise ConfigError(f"{path}: it was written by another version; write it again with --write-baseline")
+            self._left = Counter({Entry(*(e[k] for k in Entry._fields)): int(e["count"]) for e in read["findings"]})
+        except OSError as error:
+            raise ConfigError(f"{path}: cannot read the baseline: {error.strerror}") from None
+        except (ValueError, TypeError, KeyError):
+            raise ConfigError(f"{path}: this is no baseline; write one with --write-baseline") from None
+        #: How many findings were left out.
+        self.known = 0
+
+    def without_known(self, report: FileReport) -> FileReport:
+        """The report with the findings that are new."""
+        if not report.findings:
+            return report
+        new = []
+        for finding, entry in zip(report.findings, entries(report), strict=True):
+            if self._left[entry] > 0:
+                self._left[entry] -= 1
+                self.known += 1
+            else:
+                new.append(finding)
+        return replace(report, findings=tuple(new))
+
+    def stale(self, checked: Iterable[str]) -> int:
+        """How many entries matched nothing: of files that were checked, or that are gone."""
+        names = set(checked)
+        left = (+self._left).items()
+        return sum(count for entry, count in left if entry.filename in names or not Path(entry.filename).exists())
