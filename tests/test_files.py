@@ -117,10 +117,10 @@ def test_what_is_missing_is_a_problem(project: Path) -> None:
     ]
 
 
-def test_notebooks_are_said_not_to_be_checked(project: Path) -> None:
-    make(project, "a.ipynb")
-    assert [p.message for p in discover(["a.ipynb"], Configuration())[1]] == ["notebooks are not checked yet"]
-    assert found(".") == []
+def test_notebooks(project: Path) -> None:
+    make(project, "a.ipynb", "b.IPYNB", "c.py", "a/.ipynb_checkpoints/a-checkpoint.ipynb", "a/b.ipynb")
+    assert found(".") == ["a/b.ipynb", "a.ipynb", "c.py"]
+    assert found("a.ipynb", "a") == ["a/b.ipynb", "a.ipynb"]
 
 
 def test_an_unreadable_directory_is_a_problem(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

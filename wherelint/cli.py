@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from wherelint.finding import Finding
 
 CLEAN, FINDINGS, FAILED, INTERRUPTED = 0, 1, 2, 130
+#: How much of a path becomes a part of the name of a script.
+_LONGEST = 120
 STYLES = ["full", "concise", *FORMATS]
 
 
@@ -184,7 +186,7 @@ def repro(place: str, config: Path | None, isolated: bool) -> None:
     from wherelint.confirm.routine import Snippet
     from wherelint.confirm.script import script
 
-    match = re.fullmatch(r"(.+?):(\d+)(?::(\d+))?", place)
+    match = re.fullmatch(r"(.+?):(\d+)(?::(\d+))?", place, re.DOTALL)
     if match is None:
         raise click.UsageError(f"{place!r} is not a place: write PATH:ROW, as in model.py:12")
     name, row, column = match[1], int(match[2]), int(match[3] or 0)
@@ -201,7 +203,7 @@ def repro(place: str, config: Path | None, isolated: bool) -> None:
         raise click.ClickException(f"no finding at {place}: {known}")
     there.sort(key=lambda f: (f.confidence, f.location.row != row))
     if isinstance(there[0].snippet, Snippet):
-        click.echo(script(there[0].snippet, there[0]), nl=False)
+        click.echo(script(there[0].snippet, there[0]).encode(), nl=False)  # what Python reads is UTF-8
     else:
         raise click.ClickException(f"no script for {there[0].code} at {place}: {there[0].snippet}")
     if len(there) > 1:
@@ -321,23 +323,32 @@ def _confirm_and_report(result: Result, options: dict[str, Any], stream: TextIO)
             click.echo(f"{'error' if serious else 'warning'}: {problem}", err=True)
         failed = FAILED if problems and serious else CLEAN
     if options["repro_dir"] is not None:
-        _write_scripts(result, options["repro_dir"])
-    return _report(result, options, stream) if not failed else max(failed, _report(result, options, stream))
+        failed = max(failed, _write_scripts(result, options["repro_dir"]))
+    return max(failed, _report(result, options, stream))
 
 
-def _write_scripts(result: Result, directory: Path) -> None:
-    """One script a finding; what has no program has no script."""
+def _write_scripts(result: Result, directory: Path) -> int:
+    """One script a finding; what has no program has no script. The exit status for it."""
     from wherelint.confirm.routine import Snippet
     from wherelint.confirm.script import script
 
-    directory.mkdir(parents=True, exist_ok=True)
-    for finding in result.findings:
-        if isinstance(finding.snippet, Snippet):
-            path = re.sub(r"\W+", "_", finding.filename.removesuffix(".py")).strip("_")
-            stem = f"{path}_{finding.location.row}_{finding.location.column}_{finding.code}"
-            # The next run is not to find them.
-            text = f"# wherelint: noqa\n{script(finding.snippet, finding)}"
-            (directory / f"{stem}.py").write_text(text, encoding="utf-8")
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        taken: set[str] = set()
+        for finding in result.findings:
+            if isinstance(finding.snippet, Snippet):
+                path = re.sub(r"\W+", "_", finding.filename.removesuffix(".py")).strip("_")[-_LONGEST:]
+                stem = wanted = f"{path}_{finding.location.row}_{finding.location.column}_{finding.code}"
+                while stem in taken:
+                    stem = f"{wanted}_{len(taken)}"
+                taken.add(stem)
+                # The next run is not to find them.
+                text = f"# wherelint: noqa\n{script(finding.snippet, finding)}"
+                (directory / f"{stem}.py").write_text(text, encoding="utf-8", errors="replace")
+    except OSError as error:
+        click.echo(f"error: {error.filename or directory}: cannot write the scripts: {error.strerror}", err=True)
+        return FAILED
+    return CLEAN
 
 
 def _snippets(options: dict[str, Any]) -> bool:

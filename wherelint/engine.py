@@ -46,8 +46,9 @@ class Result:
     #: How many files there were to check.
     total: int
     seconds: float
-    #: How many findings were left out because no run confirmed them.
+    #: How many findings were left out because no run confirmed them, and because they are in the baseline.
     unconfirmed: int = 0
+    known: int = 0
 
     @property
     def failed(self) -> int:
@@ -87,18 +88,18 @@ def check_source(
 
     ``snippets``: each finding comes with the program that shows it.
     """
+    text = ""
     try:
         text, encoding = decode(content)
-    except UndecodableError as error:
-        return _failed(filename, str(error), error.location)
-    try:
-        report = _check_text(text, filename, settings, mend, snippets)
+        report, after = _check_text(text, filename, settings, mend, snippets)
         if not report.fixed:
             return report
-        mended = encode(report.text, encoding, content)
+        mended = encode(after, encoding, content)
         if mended is None:
             return _failed(filename, f"cannot be rewritten in its encoding ({encoding})")
         return replace(report, before=content, after=mended)
+    except UndecodableError as error:
+        return _failed(filename, str(error), error.location)
     except (RecursionError, MemoryError):
         return _failed(filename, "too deeply nested to analyse")
     except Exception as error:
@@ -127,10 +128,17 @@ def check_targets(
     return Result(said, len(targets), time.perf_counter() - start)
 
 
-def _check_text(text: str, filename: str, settings: Settings, mend: Mend, snippets: bool) -> FileReport:
+def _check_text(text: str, filename: str, settings: Settings, mend: Mend, snippets: bool) -> tuple[FileReport, str]:
+    """The report on a text, and the text after the fixes."""
     codes = settings.codes_for(Path(os.path.abspath(filename)))
     if not codes:
-        return FileReport(filename)
+        return FileReport(filename), text
+    notebook = None
+    if filename.endswith(".ipynb"):
+        from wherelint.notebook import Notebook
+
+        notebook = Notebook(text, filename)
+        text = notebook.program
     options = DetectOptions(settings.aliases, frozenset(code for code in codes if rules.get(code).opt_in))
 
     def look(text: str) -> Look:
@@ -138,6 +146,8 @@ def _check_text(text: str, filename: str, settings: Settings, mend: Mend, snippe
             # Python warns about invalid escapes while it parses; that is another tool's business.
             warnings.simplefilter("ignore")
             analysis = source.analysis(text, filename, options)
+        if analysis and notebook:
+            analysis = _in_cells(analysis, notebook.cells(text))
         findings = [f for f in (analysis.findings if analysis else []) if f.code in codes]
         if findings:
             suppressions = find_suppressions(text)
@@ -161,7 +171,15 @@ def _check_text(text: str, filename: str, settings: Settings, mend: Mend, snippe
 
         shown = tuple(replace(finding, snippet=snippet(seen.analysis, finding)) for finding in shown)
     problems = tuple(seen.analysis.problems) if seen.analysis else ()
-    return FileReport(filename, shown, problems, seen.hidden, text if shown or fixed else "", fixed)
+    report = FileReport(filename, shown, problems, seen.hidden, text if shown or fixed else "", fixed)
+    if notebook is None:
+        return report, text
+    return notebook.report(report), notebook.rewritten(text) if fixed else text
+
+
+def _in_cells(analysis: Analysis, cells: tuple[int, ...]) -> Analysis:
+    found = [(replace(finding, cells=cells), catch) for finding, catch in analysis.found]
+    return replace(analysis, found=found, problems=[replace(problem, cells=cells) for problem in analysis.problems])
 
 
 def _syntax_error(text: str, filename: str) -> FileReport | None:
@@ -212,6 +230,18 @@ def unwritten(result: Result, problems: Sequence[Problem]) -> Result:
         for r in result.reports
     )
     return replace(result, reports=reports)
+
+
+def without_known(result: Result, path: Path, checked: Sequence[str]) -> tuple[Result, int]:
+    """The result without what the baseline at ``path`` knows, and how many entries of it match nothing any more.
+
+    ``checked`` are the names of the files that were checked. Raises ConfigError.
+    """
+    from wherelint.baseline import Baseline
+
+    baseline = Baseline(path)
+    reports = tuple(map(baseline.without_known, result.reports))
+    return replace(result, reports=reports, known=baseline.known), baseline.stale(checked)
 
 
 def confirm_result(

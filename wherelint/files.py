@@ -1,4 +1,4 @@
-"""Which files are checked: what is named, and the Python files below the directories that are named."""
+"""Which files are checked: what is named, and the Python files and notebooks below the directories that are named."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from wherelint.finding import Problem
 
 #: What is done about findings: nothing, fixes are offered, or applied: the safe ones only, or all of them.
 Mend = Literal["no", "offer", "safe", "unsafe"]
+_SUFFIXES = (".py", ".ipynb")
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,6 @@ def discover(
             walk.directory(path)
         elif not path.exists():
             walk.problems.append(Problem(name, "no such file or directory"))
-        elif path.suffix == ".ipynb":
-            walk.problems.append(Problem(name, "notebooks are not checked yet"))
         elif not (force_exclude and _excluded(path, walk.configuration.settings(path.parent))):
             walk.add(path)
     return [walk.targets[path] for path in sorted(walk.targets)], walk.problems
@@ -130,7 +129,7 @@ class _Walk:
                     continue
                 if is_directory:
                     stack.append((path, ignores))
-                elif path.suffix == ".py" and path.is_file():
+                elif path.suffix in _SUFFIXES and path.is_file():
                     self.add(path)
 
     def _entries(self, directory: Path) -> list[os.DirEntry[str]]:

@@ -127,6 +127,8 @@ class Finding:
     confirmation: Confirmation | None = None
     #: The program that shows the finding, where it was asked for; why there is none, as a sentence.
     snippet: Snippet | str | None = field(default=None, compare=False, repr=False)
+    #: In a notebook, for every cell the row at which it begins in the program that the cells make.
+    cells: tuple[int, ...] = field(default=(), compare=False, repr=False)
 
     def sort_key(self) -> tuple[str, Location, str, Location]:
         """Order of the output: by file, then place, then code."""
@@ -142,6 +144,8 @@ class Problem:
     location: Location | None = None
     #: An error makes the exit code 2; a warning (one block that was given up) does not.
     error: bool = True
+    #: As that of a finding.
+    cells: tuple[int, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -153,7 +157,8 @@ class FileReport:
     problems: tuple[Problem, ...] = field(default=())
     #: How many findings were left out because their confidence is low.
     hidden: int = 0
-    #: The decoded text, kept where there is a finding to show in a code frame; after the fixes, if there are any.
+    #: The decoded text, kept where there is a finding to show in a code frame; after the fixes, if there are any. Of a
+    #: notebook, the program that its cells make.
     text: str = ""
     #: The findings that were fixed, and the bytes of the file before and after.
     fixed: tuple[Finding, ...] = ()

@@ -153,7 +153,7 @@ def test_repro_prints_the_script(project: Path, capsys: pytest.CaptureFixture[st
     status, output, errors = wherelint(capsys, "repro", "a.py:5")
     assert (status, errors) == (CLEAN, "")
     lines = output.splitlines()
-    assert lines[0] == "# WL101 unmasked-sqrt in f, a.py:5"
+    assert lines[2] == "# WL101 unmasked-sqrt in f, a.py:5"
     assert "    return jnp.where(x > 0, jnp.sqrt(x), 0.0)" in lines
     assert "    return jnp.where(x > 0, jnp.sqrt(jnp.where(x > 0, x, 1.0)), 0.0)" in lines
     assert wherelint(capsys, "repro", "a.py:5:29")[1] == output

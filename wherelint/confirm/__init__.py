@@ -67,6 +67,8 @@ def _confirmed(snippet: Snippet, harness: Harness, device: str, cache: Cache | N
         made = verdict(snippet, harness.run(snippet), harness.version, harness.device)
     except LostError as error:
         return Confirmation("not-runnable", str(error), harness.device or None, harness.version or None)
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError):
+        return Confirmation("not-runnable", "its answer is not understood", harness.device, harness.version)
     if cache:
         cache.keep(snippet, device, made)
     return made
@@ -91,8 +93,8 @@ class _Result:
     """Values and gradients of one mode, (probes, elements) each."""
 
     def __init__(self, sent: Mapping[str, Any]) -> None:
-        self.value = np.asarray(sent["value"], np.float32)
-        self.gradients = [np.asarray(g, np.float32) for g in sent["gradients"]]
+        self.value = np.asarray(sent["value"], np.float32).reshape(PROBES, -1)
+        self.gradients = [np.asarray(g, np.float32).reshape(PROBES, -1) for g in sent["gradients"]]
         #: The probes at which the value is finite.
         self.finite: Array = np.asarray(np.isfinite(self.value).all(axis=1))
         #: The probes at which some gradient is not.

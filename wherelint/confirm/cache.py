@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 import tempfile
 from contextlib import suppress
 from dataclasses import asdict
@@ -15,7 +16,7 @@ from typing import Any
 from wherelint import __version__
 from wherelint.confirm.harness import request
 from wherelint.confirm.routine import Snippet
-from wherelint.finding import AfterFix, Confirmation, Outcome
+from wherelint.finding import AfterFix, Confirmation, Number, Outcome
 
 _PACKAGES = {
     "jax": ("jax", "jaxlib", "jax-cuda12-plugin", "jax-cuda13-plugin", "jax-rocm7-plugin", "libtpu"),
@@ -24,6 +25,8 @@ _PACKAGES = {
 }
 #: Files by which a system shows its accelerators.
 _DEVICES = ("nvidia*", "kfd", "accel*", "vfio/*")
+_MODES = frozenset({"jit", "eager", "xla"})
+_LARGEST = 1 << 20
 _ENVIRONMENT = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "JAX_PLATFORMS", "XLA_FLAGS")
 
 
@@ -36,9 +39,8 @@ class Cache:
     def find(self, snippet: Snippet, device: str) -> Confirmation | None:
         """What is known of a snippet on a device."""
         try:
-            known = json.loads(self._path(snippet, device).read_text(encoding="utf-8"))
-            return _read(known)
-        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+            return _read(json.loads(_contents(self._path(snippet, device))))
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
             return None
 
     def keep(self, snippet: Snippet, device: str, confirmation: Confirmation) -> None:
@@ -75,7 +77,54 @@ def _surroundings(framework: str) -> list[Any]:
     return [versions, devices, [os.environ.get(name) for name in _ENVIRONMENT]]
 
 
+def _contents(path: Path) -> bytes:
+    """What a small plain file contains. Raises OSError where it is something else: a device, a pipe."""
+    if not stat.S_ISREG(path.stat().st_mode) or path.stat().st_size > _LARGEST:
+        raise OSError("this is no cached confirmation")
+    return path.read_bytes()
+
+
 def _read(known: dict[str, Any]) -> Confirmation:
+    """A confirmation as it was kept. Raises ValueError, and what the types of anything else raise."""
     after = known["after_fix"]
-    modes = {mode: Outcome(**outcome) for mode, outcome in known["modes"].items()}
-    return Confirmation(**{**known, "modes": modes, "after_fix": AfterFix(**after) if after else None})
+    modes = {
+        mode: Outcome(_number(outcome["value"]), {_text(n): _number(v) for n, v in outcome["gradient"].items()})
+        for mode, outcome in known["modes"].items()
+    }
+    confirmed = known["verdict"] == "confirmed"
+    lost = any("nan" in str(v) or "inf" in str(v) for outcome in modes.values() for v in outcome.gradient.values())
+    if known["verdict"] not in ("confirmed", "not-reproduced") or (confirmed and not lost) or not set(modes) <= _MODES:
+        raise ValueError("this is no verdict that is kept")
+    return Confirmation(
+        known["verdict"],
+        None if confirmed else _text(known["reason"]),
+        _text(known["device"]),
+        _text(known["framework_version"]),
+        {_text(name): _number(value) for name, value in known["at"].items()},
+        modes,
+        None if after is None else AfterFix(_flag(after["value_unchanged"]), _flag(after["gradient_finite"])),
+    )
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value.isprintable():
+        raise ValueError("this is no text of ours")
+    return value
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("this is no truth")
+    return value
+
+
+def _number(value: Any) -> Number:
+    if isinstance(value, list):
+        return [_scalar(item) for item in value]
+    return _scalar(value)
+
+
+def _scalar(value: Any) -> float:
+    if not isinstance(value, float):
+        raise ValueError("this is no number of ours")
+    return value

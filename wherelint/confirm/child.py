@@ -153,7 +153,9 @@ def _jax(device: str) -> tuple[str, str, dict[str, Mode]]:
 
     try:
         chosen = jax.devices(None if device == "auto" else device)[0]
-    except RuntimeError:
+    except RuntimeError as error:
+        if device == "auto":
+            raise DeviceError(f"jax {jax.__version__} finds no device: {str(error).splitlines()[0][:200]}") from None
         raise _missing(
             device, f"jax {jax.__version__}", "pip install 'jax[cuda13]' for NVIDIA, 'jax[tpu]' for TPU"
         ) from None

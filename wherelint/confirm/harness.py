@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -25,6 +26,14 @@ _PASSED = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "CUDA_V
            "XLA_FLAGS", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "HIP_VISIBLE_DEVICES",
            "ROCR_VISIBLE_DEVICES", "TPU_LIBRARY_PATH", "JAX_PLATFORMS")  # fmt: skip
 _BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from wherelint.confirm.child import main; main(*sys.argv[2:])"
+#: A child that is busy does not outlive its parent, however that ends.
+_WATCH = """
+import os, threading, time
+def watch(parent=os.getppid()):
+    while os.getppid() == parent: time.sleep(0.5)
+    os._exit(1)
+threading.Thread(target=watch, daemon=True).start()
+"""
 _LOOK = 0.05
 
 
@@ -80,21 +89,42 @@ class Harness:
         """The results of a snippet's routines by mode. Raises LostError, or HarnessError where nothing can be run."""
         if self._spent > self._limits.run:
             raise LostError(f"the run took more than {self._limits.run:.0f} s")
-        if self._child is None:
-            self._start()
         begun = time.monotonic()
         try:
-            reply = self._ask(request(snippet))
+            if self._child is not None and not self._quiet():
+                self._end()  # it died meanwhile, or talks unasked: that is no fault of this snippet
+            if self._child is None:
+                self._start()
+            reply = self._exchange(request(snippet), self._limits.snippet)
         finally:
             self._spent += time.monotonic() - begun
         if "error" in reply:
-            raise LostError(reply["error"])
+            raise LostError(str(reply["error"]))
         return reply
 
     def _start(self) -> None:
         if not installed(self._framework):
             extra = f"pip install 'wherelint[{self._framework}]'"
             raise HarnessError(f"{self._framework} is not installed here: {extra} to confirm its findings")
+        try:
+            self._open()
+            hello = self._exchange(b"", self._limits.start)
+            if "fatal" not in hello:
+                self.version, self.device = str(hello["version"]), str(hello["device"])
+                return
+        except LostError as error:
+            raise HarnessError(f"{self._framework} does not start: {error}") from None
+        except OSError as error:
+            self._end()
+            raise HarnessError(f"{self._framework} does not start: {error.strerror}") from None
+        except KeyError:
+            self._end()
+            raise HarnessError(f"{self._framework} does not start: its first answer is not understood") from None
+        self._end()
+        raise HarnessError(str(hello["fatal"]))
+
+    def _open(self) -> None:
+        """Start the child, in a folder of its own."""
         self._room = tempfile.TemporaryDirectory(prefix="wherelint-")
         environment = {name: os.environ[name] for name in _PASSED if name in os.environ}
         environment |= {"HOME": self._room.name, "TMPDIR": self._room.name, "TF_CPP_MIN_LOG_LEVEL": "3",
@@ -105,64 +135,89 @@ class Harness:
         self._buffer = b""
         with open(os.path.join(self._room.name, "stderr"), "wb") as said:
             self._child = subprocess.Popen(
-                [sys.executable, "-I", "-c", self._boot, home, self._framework, self._device],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said,
+                [sys.executable, "-I", "-c", _WATCH + self._boot, home, self._framework, self._device],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, bufsize=0,
                 cwd=self._room.name, env=environment, close_fds=True, start_new_session=True,
             )  # fmt: skip
-        try:
-            hello = self._receive(self._limits.start)
-        except LostError as error:
-            raise HarnessError(f"{self._framework} does not start: {error}") from None
-        if "fatal" in hello:
-            self._end()
-            raise HarnessError(hello["fatal"])
-        self.version, self.device = hello["version"], hello["device"]
 
-    def _ask(self, message: bytes) -> dict[str, Any]:
+    def _quiet(self) -> bool:
+        """Whether the child waits for a request; what it said that nobody asked for is forgotten."""
+        assert self._child is not None
+        assert self._child.stdout is not None
+        self._buffer = b""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._child.stdout, selectors.EVENT_READ)
+            said = bool(selector.select(0))
+            rest = os.read(self._child.stdout.fileno(), 1 << 20) if said else b""
+            return not said or (rest != b"" and not selector.select(0))
+
+    def _exchange(self, message: bytes, seconds: float) -> dict[str, Any]:
+        """Send some bytes and read one line. Raises LostError where none comes; the child is gone then."""
+        assert self._child is not None
+        assert self._child.stdin is not None
+        assert self._child.stdout is not None
+        until = time.monotonic() + seconds
+        os.set_blocking(self._child.stdin.fileno(), False)
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._child.stdout, selectors.EVENT_READ)
+            if message:
+                selector.register(self._child.stdin, selectors.EVENT_WRITE)
+            while b"\n" not in self._buffer:
+                if time.monotonic() > until:
+                    raise self._lost(f"it took more than {seconds:.0f} s")
+                if _resident(self._child.pid) > self._limits.memory:
+                    raise self._lost(f"it took more than {self._limits.memory / 2**30:.1f} GiB of memory")
+                for key, _ in selector.select(_LOOK):
+                    if key.fileobj is self._child.stdin:
+                        message = self._send(message)
+                        if not message:
+                            selector.unregister(self._child.stdin)
+                    else:
+                        read = os.read(self._child.stdout.fileno(), 1 << 20)
+                        if not read:
+                            raise self._lost(self._died())
+                        self._buffer += read
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        try:
+            found = json.loads(line)
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict):
+            raise self._lost("its answer is not understood")
+        return found
+
+    def _send(self, message: bytes) -> bytes:
+        """Write what the pipe takes; what is left."""
         assert self._child is not None
         assert self._child.stdin is not None
         try:
-            self._child.stdin.write(message)
-            self._child.stdin.flush()
+            return message[os.write(self._child.stdin.fileno(), message) :]
+        except BlockingIOError:
+            return message
         except OSError:
-            pass  # it died meanwhile; what it said last is read all the same
-        return self._receive(self._limits.snippet)
+            return b""  # it died meanwhile; what it said last is read all the same
 
-    def _receive(self, seconds: float) -> dict[str, Any]:
-        """One line of the child. Raises LostError where none comes; the child is gone then."""
-        assert self._child is not None
-        assert self._child.stdout is not None
-        until = time.monotonic() + seconds
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._child.stdout, selectors.EVENT_READ)
-            while b"\n" not in self._buffer:
-                if time.monotonic() > until:
-                    self._end()
-                    raise LostError(f"it took more than {seconds:.0f} s")
-                if _resident(self._child.pid) > self._limits.memory:
-                    self._end()
-                    raise LostError(f"it took more than {self._limits.memory / 2**30:.1f} GiB of memory")
-                if selector.select(_LOOK):
-                    read = os.read(self._child.stdout.fileno(), 1 << 20)
-                    if not read:
-                        raise LostError(self._died())
-                    self._buffer += read
-        line, _, self._buffer = self._buffer.partition(b"\n")
-        found: dict[str, Any] = json.loads(line)
-        return found
+    def _lost(self, reason: str) -> LostError:
+        self._end()
+        return LostError(reason)
 
     def _died(self) -> str:
         """Why the child is gone, in its own last words if it had any."""
         assert self._child is not None
         assert self._room is not None
-        status = self._child.wait()
-        lines = Path(self._room.name, "stderr").read_bytes().decode(errors="replace").strip().splitlines()
-        self._end()
+        try:
+            status = self._child.wait(1)
+        except subprocess.TimeoutExpired:
+            return "the process hung up"
         if status < 0:
             try:
                 return f"the process died of {signal.Signals(-status).name}"
             except ValueError:
                 return f"the process died of signal {-status}"
+        try:
+            lines = Path(self._room.name, "stderr").read_bytes().decode(errors="replace").strip().splitlines()
+        except OSError:
+            lines = []
         return f"the process ended with {status}{f': {lines[-1][:200]}' if lines else ''}"
 
     def _end(self) -> None:
@@ -173,14 +228,13 @@ class Harness:
                 self._child.kill()
             self._child.wait()
             for stream in (self._child.stdin, self._child.stdout):
-                try:
+                with suppress(OSError):
                     if stream is not None:
                         stream.close()
-                except OSError:
-                    pass
             self._child = None
         if self._room is not None:
-            self._room.cleanup()
+            with suppress(OSError):
+                self._room.cleanup()
             self._room = None
 
 

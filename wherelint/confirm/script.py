@@ -90,9 +90,10 @@ def script(snippet: Snippet, finding: Finding) -> str:
         passed = f"({', '.join(signature)}{',' * (len(signature) == 1)})"
         calls.append(f"report({json.dumps(label)}, {name}, {passed}, {json.dumps(watched)})")
     place = f"{finding.filename}:{finding.location.row}"
-    head = [
+    head = [  # Python reads an encoding from the first two lines, so that no name of the author's may stand there
+        f"Written by wherelint {__version__} from what {framework} computes at the place below;",
+        "nothing of that file is imported, and of its text there are only names.",
         f"{finding.code} {finding.name} in {finding.function}, {place}",
-        f"written by wherelint {__version__} from what {framework} computes there; nothing of the file is imported",
         *(["an array has four elements here, whatever it has there"] if vector else []),
         *([] if snippet.after else ["no fix is offered"]),
     ]

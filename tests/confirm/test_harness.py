@@ -1,0 +1,769 @@
+"""The child process: what becomes of a snippet when it crashes, hangs, fills the memory or talks nonsense."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import UNSAFE, environment, write
+from real_gradients import require
+
+from wherelint import confirm as confirming
+from wherelint.cli import main
+from wherelint.config import Settings
+from wherelint.confirm import harness as harnesses
+from wherelint.confirm.cache import Cache
+from wherelint.confirm.harness import Harness, HarnessError, Limits, LostError, request
+from wherelint.confirm.routine import PROBES, Routine, Snippet, Step
+from wherelint.engine import check_source
+from wherelint.finding import Confirmation, Finding
+
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+#: What a stand-in for the child begins with: it says hello.
+HELLO = """\
+import json, os, signal, sys, time
+def say(**message): print(json.dumps(message), flush=True)
+def answer(): say(before={"eager": {"value": [[0.0]] * 64, "gradients": [[[float("nan")]] * 64]}})
+say(version="1", device="cpu")
+"""
+#: What it does with every request then: the first is a trial, the others are answered.
+EACH = "for n, line in enumerate(sys.stdin):\n    "
+#: Limits that a test can wait for.
+SHORT = Limits(start=20.0, snippet=1.0, memory=300 << 20)
+#: A run that is not stopped is stopped by the test, and fails it.
+PATIENCE = 4.0
+
+
+@pytest.fixture(autouse=True)
+def _installed(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """The stand-ins need no framework."""
+    if "real" not in request.fixturenames:
+        monkeypatch.setattr(harnesses, "installed", lambda framework: True)
+
+
+@pytest.fixture
+def real() -> None:
+    """What runs the real child."""
+    require("jax")
+
+
+def program(parameters: int = 1) -> Snippet:
+    """A snippet of the sum of some parameters."""
+    leaves = [Step("leaf", (), "float", True, f"x{i}") for i in range(parameters)]
+    sums = [Step("add", (i and parameters + i - 1, i + 1)) for i in range(parameters - 1)]
+    routine = Routine((*leaves, *sums), tuple(np.zeros((PROBES, 4)) for _ in leaves))
+    return Snippet("jax", "f", routine, None, (True,) * PROBES, ())
+
+
+def pid_of(harness: Harness) -> int:
+    """The child of a harness that has one."""
+    assert harness._child is not None
+    return harness._child.pid
+
+
+def gone(pid: int, seconds: float = 5.0) -> bool:
+    """Whether a process ends in time (a zombie has ended; its new parent may not care)."""
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX":
+                return True
+        except OSError:
+            return True
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.02)
+
+
+@contextmanager
+def patience(harness: Harness) -> Iterator[None]:
+    """Kill a child that the harness waits for too long, and fail."""
+
+    def kill() -> None:
+        late.append(True)
+        if harness._child is not None:
+            harness._child.kill()
+
+    late: list[bool] = []
+    timer = threading.Timer(PATIENCE, kill)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+    assert not late, "the harness waited for ever"
+
+
+def lost(harness: Harness, snippet: Snippet | None = None) -> str:
+    """Why a run came to nothing."""
+    with patience(harness), pytest.raises(LostError) as caught:
+        harness.run(snippet or program())
+    return str(caught.value)
+
+
+# -- one bad run ------------------------------------------------------------------------------------------------------
+
+BAD = {
+    "abort": ("os.abort()", "the process died of SIGABRT"),
+    "exit": ("os._exit(3)", "the process ended with 3"),
+    "segfault": ("os.kill(os.getpid(), signal.SIGSEGV)", "the process died of SIGSEGV"),
+    "killed": ("os.kill(os.getpid(), signal.SIGKILL)", "the process died of SIGKILL"),
+    "exception": ("raise ValueError('a bad day')", "the process ended with 1: ValueError: a bad day"),
+    "binary-words": (r"os.write(2, b'\xff\xfe\n'); os._exit(9)", "the process ended with 9: \ufffd\ufffd"),
+    "long-words": ("sys.exit('x' * 100000)", f"the process ended with 1: {'x' * 200}"),
+    "quiet-end": ("sys.exit(0)", "the process ended with 0"),
+    "half-a-line": ("sys.stdout.write('{\"before\": {'); sys.stdout.flush(); os._exit(4)", "the process ended with 4"),
+    "hang": ("time.sleep(60)", "it took more than 1 s"),
+    "hang-deaf": (
+        "[signal.signal(s, signal.SIG_IGN) for s in (1, 2, 13, 15)]; time.sleep(60)",
+        "it took more than 1 s",
+    ),
+    "hang-half-a-line": ("sys.stdout.write('{'); sys.stdout.flush(); time.sleep(60)", "it took more than 1 s"),
+    "stopped": ("os.kill(os.getpid(), signal.SIGSTOP)", "it took more than 1 s"),
+    "no-end-of-line": ("\n        while True: os.write(1, b' ' * 4096); time.sleep(0.01)", "it took more than 1 s"),
+    "memory": ("held = b'x' * (600 << 20); time.sleep(60)", "it took more than 0.3 GiB of memory"),
+}
+
+
+def trial(tmp_path: Path, bad: str) -> str:
+    """A stand-in that does something bad at the first request that any child of it gets."""
+    path = str(tmp_path / "tried")
+    first = f"if not os.path.exists({path!r}):\n        open({path!r}, 'w').close(); "
+    return f"{HELLO}{EACH}{first}{bad}\n    answer()\n"
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_run_costs_itself_only(tmp_path: Path, name: str) -> None:
+    bad, message = BAD[name]
+    if name == "memory" and sys.platform != "linux":
+        pytest.skip("reads /proc")
+    with Harness("jax", limits=SHORT, boot=trial(tmp_path, bad)) as harness:
+        assert lost(harness) == message
+        assert harness.run(program())["before"]["eager"]["value"][0] == [0.0]
+        first = pid_of(harness)
+        assert harness.run(program())["before"]
+        assert pid_of(harness) == first  # the child is kept while it is well
+    assert gone(first)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["junk", "[1]", "3", "null", '"error"', "", "[" * 100_000, '{"before": NaN,}', "\udcff"],
+    ids=["junk", "list", "number", "null", "string", "empty", "deep", "broken", "not-utf-8"],
+)
+def test_an_answer_that_is_none_costs_its_run_only(tmp_path: Path, answer: str) -> None:
+    said = answer.encode(errors="surrogateescape") + b"\n"
+    with Harness("jax", limits=SHORT, boot=trial(tmp_path, f"os.write(1, {said!r}); continue")) as harness:
+        assert "answer" in lost(harness)
+        assert harness.run(program())["before"]
+
+
+def test_a_child_that_hangs_up_without_ending(tmp_path: Path) -> None:
+    with Harness("jax", limits=SHORT, boot=trial(tmp_path, "os.close(1); time.sleep(60)")) as harness:
+        assert lost(harness)
+        assert harness.run(program())["before"]
+
+
+def test_a_child_that_does_not_read(tmp_path: Path) -> None:
+    big = program(100)
+    assert len(request(big)) > 1 << 17  # more than a pipe holds
+    deaf = HELLO + f"if not os.path.exists('{tmp_path}/x'): open('{tmp_path}/x', 'w'); time.sleep(60)\n{EACH}answer()\n"
+    with Harness("jax", limits=SHORT, boot=deaf) as harness:
+        assert lost(harness, big) == "it took more than 1 s"
+        assert harness.run(big)["before"]
+
+
+@pytest.mark.parametrize("nth", [1, 3])
+def test_only_the_nth_request_is_bad(nth: int) -> None:
+    boot = f"{HELLO}{EACH}os._exit(7) if n == {nth} else answer()\n"
+    with Harness("jax", limits=SHORT, boot=boot) as harness:
+        for n in range(2 * nth + 2):
+            if n % (nth + 1) == nth:
+                assert lost(harness) == "the process ended with 7"
+            else:
+                assert harness.run(program())["before"]
+
+
+@LINUX
+def test_a_child_that_died_meanwhile_costs_nothing() -> None:
+    with Harness("jax", limits=SHORT, boot=f"{HELLO}{EACH}answer()\n") as harness:
+        assert harness.run(program())["before"]
+        first = pid_of(harness)
+        os.kill(first, signal.SIGKILL)
+        assert gone(first)
+        assert harness.run(program())["before"]
+
+
+def test_an_answer_is_never_taken_for_that_of_another_snippet() -> None:
+    boot = f"{HELLO}{EACH}say(size=len(line)); say(size=len(line)); time.sleep(0.1)\n"
+    with Harness("jax", limits=SHORT, boot=boot) as harness:
+        for parameters in (1, 2, 3):
+            snippet = program(parameters)
+            assert harness.run(snippet)["size"] == len(request(snippet))
+            time.sleep(0.2)
+
+
+def test_a_child_that_does_not_stop_talking() -> None:
+    boot = f"{HELLO}{EACH}answer()\n    while True: os.write(1, b'x' * 65536)\n"
+    with Harness("jax", limits=SHORT, boot=boot) as harness:
+        for _ in range(2):
+            with patience(harness):
+                try:
+                    assert harness.run(program())["before"]
+                except LostError as error:
+                    assert str(error)  # noqa: PT017 - either is well
+
+
+def test_an_error_is_no_reason_for_another_child() -> None:
+    boot = f"{HELLO}{EACH}say(error='jax raises TypeError: no') if n == 0 else answer()\n"
+    with Harness("jax", limits=SHORT, boot=boot) as harness:
+        assert lost(harness) == "jax raises TypeError: no"
+        first = pid_of(harness)
+        assert harness.run(program())["before"]
+        assert pid_of(harness) == first
+
+
+def test_what_is_printed_is_no_answer(real: None) -> None:
+    """The real child hands its standard output to standard error, that of C libraries included."""
+    noise = "import os; from wherelint.confirm import child; made = child._BACKENDS['jax']; "
+    noise += "child._BACKENDS['jax'] = lambda device: (print('junk'), os.write(1, b'junk\\n'), made(device))[2]; "
+    boot = harnesses._BOOT.replace("main(", "child.main(").replace("from wherelint", noise + "from wherelint")
+    with Harness("jax", "cpu", boot=boot) as harness:
+        found = harness.run(program(2))
+        assert harness.device == "cpu"
+    assert found["before"]["jit"]["value"] == [[0.0] * 4] * PROBES
+    assert found["before"]["jit"]["gradients"] == [[[1.0] * 4] * PROBES] * 2
+
+
+# -- the beginning ----------------------------------------------------------------------------------------------------
+
+STARTS = {
+    "missing": ("import no_such_framework", "the process ended with 1: ModuleNotFoundError: No module named"),
+    "crash": ("import os; os.abort()", "the process died of SIGABRT"),
+    "hang": ("import time; time.sleep(60)", "it took more than 1 s"),
+    "memory": ("import time; held = b'x' * (600 << 20); time.sleep(60)", "it took more than 0.3 GiB of memory"),
+}
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_a_framework_that_does_not_start(name: str) -> None:
+    if name == "memory" and sys.platform != "linux":
+        pytest.skip("reads /proc")
+    boot, message = STARTS[name]
+    limits = Limits(start=1.0 if name == "hang" else 20.0, memory=300 << 20)
+    with Harness("jax", limits=limits, boot=boot) as harness, patience(harness):
+        with pytest.raises(HarnessError) as caught:
+            harness.run(program())
+        assert harness._child is None
+    assert str(caught.value).startswith(f"jax does not start: {message}")
+
+
+@pytest.mark.parametrize("said", ["junk", "{}", "[]", '{"version": 1}', "7"])
+def test_a_greeting_that_is_none(said: str) -> None:
+    """A module of the environment that prints while Python starts, say."""
+    boot = f"import time; print({said!r}, flush=True); time.sleep(60)"
+    with Harness("jax", limits=SHORT, boot=boot) as harness, patience(harness):
+        with pytest.raises(HarnessError, match="jax does not start"):
+            harness.run(program())
+        assert harness._child is None
+
+
+def test_a_device_that_is_not_there_ends_the_child() -> None:
+    with Harness("jax", "tpu", SHORT, "import json; print(json.dumps({'fatal': 'no TPU'}), flush=True)") as harness:
+        with pytest.raises(HarnessError, match="no TPU"):
+            harness.run(program())
+        assert harness._child is None
+
+
+def test_what_is_not_installed_is_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(harnesses, "installed", lambda framework: False)
+    with Harness("torch", boot="raise AssertionError") as harness:
+        with pytest.raises(HarnessError) as caught:
+            harness.run(program())
+        assert harness._child is None
+    assert str(caught.value) == ("torch is not installed here: pip install 'wherelint[torch]' to confirm its findings")
+
+
+# -- limits of all runs -----------------------------------------------------------------------------------------------
+
+
+def test_a_long_run_is_stopped() -> None:
+    boot = f"{HELLO}{EACH}time.sleep(0.3); answer()\n"
+    with Harness("jax", limits=Limits(start=20.0, snippet=5.0, run=0.5), boot=boot) as harness:
+        assert harness.run(program())["before"]
+        assert harness.run(program())["before"]
+        begun = time.monotonic()
+        assert lost(harness) == "the run took more than 0 s"
+        assert time.monotonic() - begun < 0.2
+
+
+def test_starting_again_and_again_is_stopped() -> None:
+    boot = f"import time; time.sleep(0.4)\n{HELLO}{EACH}os._exit(3)\n"
+    with Harness("jax", limits=Limits(start=20.0, snippet=5.0, run=1.0), boot=boot) as harness:
+        reasons = [lost(harness) for _ in range(5)]
+    assert reasons[0] == "the process ended with 3"
+    assert reasons[-1].startswith("the run took more than")
+
+
+# -- the end ----------------------------------------------------------------------------------------------------------
+
+
+@LINUX
+def test_nothing_is_left_behind() -> None:
+    """Neither the child nor what it started, nor the folder that it ran in."""
+    boot = f"""{HELLO}
+import subprocess
+other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+for line in sys.stdin: say(other=other.pid, room=os.getcwd(), files=os.listdir())
+"""
+    with Harness("jax", limits=SHORT, boot=boot) as harness:
+        found = harness.run(program())
+        child = pid_of(harness)
+        assert Path(found["room"]).is_dir()
+        assert not gone(found["other"], 0.1)
+    assert gone(child)
+    assert gone(found["other"])
+    assert not Path(found["room"]).exists()
+    assert found["files"] == ["stderr"]
+
+
+@LINUX
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
+def test_an_exception_in_the_parent_ends_the_child(error: type[BaseException]) -> None:
+    children: list[int] = []
+
+    def run() -> None:
+        with Harness("jax", limits=SHORT, boot=f"{HELLO}{EACH}answer()\n") as harness:
+            harness.run(program())
+            children.append(pid_of(harness))
+            raise error
+
+    with pytest.raises(error):
+        run()
+    assert gone(children[0])
+
+
+@LINUX
+def test_an_interruption_in_mid_run_ends_the_child() -> None:
+    children: list[int] = []
+
+    def interrupt() -> None:
+        children.append(pid_of(harness))
+        os.kill(os.getpid(), signal.SIGINT)
+
+    def run() -> None:
+        with harness:
+            timer.start()
+            harness.run(program())
+
+    timer = threading.Timer(0.7, interrupt)
+    harness = Harness("jax", limits=Limits(start=20.0, snippet=20.0), boot=f"{HELLO}{EACH}time.sleep(60)\n")
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    timer.join()
+    assert gone(children[0])
+
+
+HERE = str(Path(__file__).parent)
+
+
+def with_tests() -> dict[str, str]:
+    """For a process that imports this module."""
+    made = environment()
+    return made | {"PYTHONPATH": os.pathsep.join([made["PYTHONPATH"], str(Path(__file__).parent.parent)])}
+
+
+PARENT = """\
+import sys
+from wherelint.confirm import harness as harnesses
+harnesses.installed = lambda framework: True
+sys.path.insert(0, {here!r})
+from test_harness import EACH, HELLO, pid_of, program
+with harnesses.Harness("jax", boot=HELLO + EACH + "time.sleep(60)\\n") as harness:
+    harness._start()
+    print(pid_of(harness), flush=True)
+    harness.run(program())
+"""
+
+
+@LINUX
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGINT,
+        signal.SIGTERM,
+        signal.SIGKILL,
+    ],
+    ids=lambda number: number.name,
+)
+def test_a_busy_child_does_not_outlive_its_parent(number: signal.Signals, tmp_path: Path) -> None:
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT.format(here=HERE)],
+        env=with_tests() | {"TMPDIR": str(tmp_path)}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+    assert parent.stdout is not None
+    with parent.stdout:
+        child = int(parent.stdout.readline())
+    try:
+        time.sleep(0.3)
+        parent.send_signal(number)
+        assert parent.wait(20) != 0
+        assert gone(child, 3.0)
+    finally:
+        if not gone(child, 0.0):
+            os.kill(child, signal.SIGKILL)
+
+
+# -- what the child is given ------------------------------------------------------------------------------------------
+
+LOOK = f"""{HELLO}
+{EACH}say(environment=dict(os.environ), flags=sys.flags.isolated, path=sys.path, cwd=os.getcwd(), argv=sys.argv,
+          files={{fd: os.readlink(f"/proc/self/fd/{{fd}}") for fd in os.listdir("/proc/self/fd")
+                 if os.path.exists(f"/proc/self/fd/{{fd}}")}}, session=os.getsid(0) == os.getpid())
+"""
+
+
+@LINUX
+def test_the_child_inherits_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, {"secret.txt": "", "jax.py": "raise SystemExit('pwned')\n"})
+    monkeypatch.chdir(tmp_path)
+    for name in ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "LD_PRELOAD", "AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN",
+                 "JAX_ENABLE_X64", "JAX_DEBUG_NANS", "TF_XLA_FLAGS", "https_proxy", "HOME", "TMPDIR"):  # fmt: skip
+        if name not in ("PYTHONHOME", "LD_PRELOAD", "TMPDIR"):
+            monkeypatch.setenv(name, str(tmp_path))
+    handle = os.open(tmp_path / "secret.txt", os.O_RDWR)
+    try:
+        os.set_inheritable(handle, True)
+        with Harness("jax", limits=SHORT, boot=LOOK) as harness:
+            found = harness.run(program())
+    finally:
+        os.close(handle)
+    passed = {*harnesses._PASSED, "HOME", "TMPDIR", "TF_CPP_MIN_LOG_LEVEL", "XLA_PYTHON_CLIENT_PREALLOCATE",
+              "TF_FORCE_GPU_ALLOW_GROWTH", "LC_CTYPE"}  # fmt: skip
+    assert set(found["environment"]) <= passed
+    assert str(tmp_path) not in json.dumps({**found, "environment": {**found["environment"], "PATH": ""}})
+    assert found["environment"]["HOME"] == found["cwd"]
+    assert found["flags"] == 1
+    assert found["session"] is True
+    assert "" not in found["path"]
+    # The three streams, and what lists them.
+    assert [fd for fd in found["files"] if int(fd) > 2 and "/proc/" not in found["files"][fd]] == []
+    assert found["files"]["2"].startswith(found["cwd"])
+
+
+# -- findings ---------------------------------------------------------------------------------------------------------
+
+
+def found_in(text: str, filename: str = "a.py") -> tuple[Finding, ...]:
+    """The findings of a text with their snippets."""
+    return check_source(text.encode(), filename, Settings(), "offer", snippets=True).findings
+
+
+def findings(count: int = 3) -> list[Finding]:
+    """Findings of one file, each of another function."""
+    functions = (f"def f{i}(x):\n    return jnp.where(x > {i}, jnp.sqrt(x - {i}), 0.0)\n" for i in range(count))
+    made = found_in("import jax.numpy as jnp\n" + "".join(functions))
+    assert len(made) == count
+    return list(made)
+
+
+def outcomes(made: Sequence[Finding]) -> list[Confirmation]:
+    """The confirmations of findings that have one."""
+    found = [finding.confirmation for finding in made if finding.confirmation is not None]
+    assert len(found) == len(made)
+    return found
+
+
+class Struck(Harness):
+    """A real harness whose child is killed in the middle of the second run."""
+
+    runs = 0
+
+    def run(self, snippet: Snippet) -> dict[str, Any]:
+        Struck.runs += 1
+        if Struck.runs != 2:
+            return super().run(snippet)
+        child = pid_of(self)
+        os.kill(child, signal.SIGSTOP)  # so that it has not answered before it is killed
+        timer = threading.Timer(0.3, os.kill, (child, signal.SIGKILL))
+        timer.start()
+        try:
+            return super().run(snippet)
+        finally:
+            timer.join()
+
+
+def test_killing_the_real_child_loses_no_finding(real: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(confirming, "Harness", Struck)
+    monkeypatch.setattr(Struck, "runs", 0)
+    made, problems = confirming.confirm(findings(3), "cpu")
+    assert problems == []
+    assert [outcome.verdict for outcome in outcomes(made)] == ["confirmed", "not-runnable", "confirmed"]
+    assert outcomes(made)[1].reason == "the process died of SIGKILL"
+    assert (outcomes(made)[1].device, outcomes(made)[1].framework_version) == (
+        outcomes(made)[0].device,
+        outcomes(made)[0].framework_version,
+    )
+
+
+def confirmed_by(boot: str, monkeypatch: pytest.MonkeyPatch, count: int = 3) -> tuple[list[Confirmation], list[str]]:
+    """What becomes of some findings with a stand-in for the child."""
+    monkeypatch.setattr(confirming, "Harness", functools.partial(Harness, boot=boot))
+    made, problems = confirming.confirm(findings(count), limits=SHORT)
+    return outcomes(made), problems
+
+
+def test_every_snippet_may_crash(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, problems = confirmed_by(f"{HELLO}{EACH}os.abort()\n", monkeypatch)
+    assert problems == []
+    assert {(c.verdict, c.reason) for c in made} == {("not-runnable", "the process died of SIGABRT")}
+
+
+def test_a_framework_that_does_not_start_is_tried_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    boot = f"open({str(tmp_path / 'starts')!r}, 'a').write('.'); raise ImportError('libcuda')"
+    made, problems = confirmed_by(boot, monkeypatch)
+    assert problems == ["jax does not start: the process ended with 1: ImportError: libcuda"]
+    assert {(c.verdict, c.reason) for c in made} == {("not-runnable", problems[0])}
+    assert (tmp_path / "starts").read_text() == "."
+
+
+NUMBERS = [[0.0]] * PROBES
+ANSWERS: dict[str, object] = {
+    "empty": {},
+    "no-modes": {"before": {}},
+    "words": {"before": {"eager": {"value": "zero", "gradients": "nan"}}},
+    "ragged": {"before": {"eager": {"value": [[0.0], [0.0, 1.0]], "gradients": [NUMBERS]}}},
+    "short": {"before": {"eager": {"value": [[0.0]], "gradients": [[[0.0]]]}}},
+    "one-gradient-too-many": {"before": {"eager": {"value": NUMBERS, "gradients": [NUMBERS, NUMBERS]}}},
+    "other-numbers": {"before": {"eager": {"value": [[0.0]] * 3, "gradients": [[[0.0]] * 5]}}},
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_an_answer_of_another_shape_loses_no_finding(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    boot = f"{HELLO}{EACH}print({json.dumps(ANSWERS[name])!r}, flush=True)\n"
+    made, problems = confirmed_by(boot, monkeypatch)
+    assert problems == []
+    assert {c.verdict for c in made} == {"not-runnable"}
+
+
+def failing(*_: object, **__: object) -> object:
+    raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize("what", [(harnesses.tempfile, "TemporaryDirectory"), (harnesses.subprocess, "Popen")], ids=str)
+def test_a_machine_without_room_loses_no_finding(what: tuple[Any, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(*what, failing)
+    made, problems = confirming.confirm(findings(3))
+    assert len(problems) == 1
+    assert "No space left on device" in problems[0]
+    assert {c.verdict for c in outcomes(made)} == {"not-runnable"}
+
+
+def test_one_framework_does_not_keep_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "import torch\ndef g(x):\n    return torch.where(x > 0, torch.sqrt(x), 0.0)\n"
+    boot = f"{HELLO}{EACH}say(error='no') if sys.argv[2] == 'torch' else os._exit(1)\n"
+    boot = "import sys\nif sys.argv[2] == 'jax': raise SystemExit('no jax')\n" + boot
+    monkeypatch.setattr(confirming, "Harness", functools.partial(Harness, boot=boot))
+    made, problems = confirming.confirm([*findings(2), *found_in(text), *findings(1)], limits=SHORT)
+    assert problems == ["jax does not start: the process ended with 1: no jax"]
+    assert [c.reason for c in outcomes(made)] == [problems[0], problems[0], "no", problems[0]]
+
+
+# -- the command ------------------------------------------------------------------------------------------------------
+
+Wherelint = Callable[..., tuple[int, str, list[str]]]
+
+
+@pytest.fixture
+def wherelint(project: Path, capsys: pytest.CaptureFixture[str]) -> Wherelint:
+    """``status, output, lines of standard error = wherelint("check", "a.py")`` in a project with two findings."""
+    write(project, {"a.py": UNSAFE, "b.py": UNSAFE})
+
+    def run(*arguments: str) -> tuple[int, str, list[str]]:
+        status = main(arguments)
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err.splitlines()
+
+    return run
+
+
+@pytest.mark.parametrize("option", ["--confirm", "--only-confirmed"])
+def test_a_framework_that_is_not_there_is_one_line(
+    wherelint: Wherelint, option: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(harnesses, "installed", lambda framework: False)
+    status, output, errors = wherelint("check", option, "--no-cache", "--output-format", "concise")
+    only = option == "--only-confirmed"
+    assert errors == [
+        f"{'error' if only else 'warning'}: jax is not installed here: pip install 'wherelint[jax]' to confirm its"
+        " findings"
+    ]
+    assert status == (2 if only else 1)
+    assert output.count("WL101") == (0 if only else 2)
+    assert ("2 findings that no run confirmed are hidden." if only else "2 not run.") in output.splitlines()
+
+
+def test_a_device_that_is_not_there_is_one_line(wherelint: Wherelint, real: None) -> None:
+    status, output, errors = wherelint(
+        "check", "--confirm", "--no-cache", "--device", "tpu", "--output-format", "concise"
+    )
+    assert status == 2
+    (line,) = errors
+    assert line.startswith("error: jax 0.")
+    assert "sees no TPU" in line
+    assert "'jax[tpu]'" in line
+    assert line.endswith("or use --device auto")
+    assert output.count("(not run)") == 2
+
+
+def test_a_platform_that_does_not_start_is_one_line(
+    wherelint: Wherelint, real: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAX_PLATFORMS", "no_such_platform")
+    status, output, errors = wherelint("check", "--confirm", "--no-cache", "--output-format", "concise")
+    assert status == 1
+    assert len(errors) == 1
+    assert "AUTO" not in errors[0]
+    assert "no_such_platform" in errors[0]
+    assert output.count("(not run)") == 2
+
+
+@pytest.mark.parametrize("signals", [1, 2], ids=["once", "twice"])
+def test_an_interrupted_confirmation_prints_one_line(project: Path, real: None, signals: int) -> None:
+    write(project, {"a.py": UNSAFE})
+    process = subprocess.Popen(
+        [sys.executable, "-m", "wherelint", "check", "--confirm", "--no-cache", "a.py"],
+        env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    time.sleep(1.6)  # the framework is being started
+    for _ in range(signals):
+        process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=20)
+    assert "Traceback" not in errors
+    if process.returncode == 130:
+        assert (output, errors) == ("", "wherelint: interrupted\n")
+    else:
+        assert process.returncode == 1  # it was quicker
+
+
+# -- the cache --------------------------------------------------------------------------------------------------------
+
+
+def kept(project: Path) -> Path:
+    """The one confirmation in the cache."""
+    (path,) = (project / ".wherelint_cache" / "confirm").iterdir()
+    return path
+
+
+GOOD: dict[str, Any] = {
+    "verdict": "confirmed", "reason": None, "device": "cpu", "framework_version": "1", "at": {"x": 0.0},
+    "modes": {"eager": {"value": 0.0, "gradient": {"x": float("nan")}}}, "after_fix": None,
+}  # fmt: skip
+FOREIGN: dict[str, Mapping[str, object]] = {
+    "verdict": {"verdict": "innocent"},
+    "verdict-list": {"verdict": ["confirmed"]},
+    "not-run": {"verdict": "not-runnable", "reason": "no"},  # is never kept
+    "no-reason": {"verdict": "not-reproduced", "reason": None},
+    "mode": {"modes": {"dreaming": GOOD["modes"]["eager"]}},
+    "no-modes": {"modes": {}},
+    "finite": {"modes": {"eager": {"value": 0.0, "gradient": {"x": 1.0}}}},
+    "words": {"modes": {"eager": {"value": "0.0", "gradient": {"x": "nan"}}}},
+    "gradient": {"modes": {"eager": {"value": 0.0, "gradient": 3}}},
+    "at-list": {"at": []},
+    "at-words": {"at": {"x": [1.0, "a", None]}},
+    "at-huge": {"at": {"x": 10**400}},
+    "device-number": {"device": 5},
+    "device-escape": {"device": "\x1b[31mred"},
+    "version-lines": {"framework_version": "1\nerror: no"},
+    "after": {"after_fix": {"value_unchanged": 1, "gradient_finite": "yes"}},
+}
+
+
+@pytest.mark.parametrize("style", ["full", "json"])
+@pytest.mark.parametrize("name", [*FOREIGN, "deep", "large"])
+def test_a_foreign_cache_is_ignored(
+    wherelint: Wherelint, project: Path, monkeypatch: pytest.MonkeyPatch, name: str, style: str
+) -> None:
+    """What is not a confirmation that was kept is found again."""
+    answer = {"eager": {"value": [[0.0]] * PROBES, "gradients": [[[float("nan")]] * PROBES]}}
+    boot = f"{HELLO}{EACH}print({json.dumps({'before': answer})!r}, flush=True)\n"
+    monkeypatch.setattr(confirming, "Harness", functools.partial(Harness, boot=boot))
+    arguments = ("check", "--confirm", "--output-format", style, "a.py")
+    first = wherelint(*arguments)
+    assert first[0] == 1
+    texts = {"deep": "[" * 200_000, "large": "[" + "1," * 2_000_000 + "1]"}
+    kept(project).write_text(texts.get(name) or json.dumps({**GOOD, **FOREIGN[name]}))
+    assert wherelint(*arguments) == first
+    assert kept(project).stat().st_size < 10_000
+
+
+SEARCH = """\
+import resource, sys
+resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+sys.path.insert(0, {here!r})
+from test_harness import Cache, Path, program
+assert Cache(Path()).find(program(), "cpu") is None
+"""
+
+
+@LINUX
+@pytest.mark.parametrize("target", ["/dev/zero", "fifo"])
+def test_a_cache_that_never_ends_is_ignored(project: Path, target: str) -> None:
+    """A repository may hold a link to a device under the name of what is looked for."""
+    path = Cache(project)._path(program(), "cpu")
+    path.parent.mkdir(parents=True)
+    if target == "fifo":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(target)
+    command = [sys.executable, "-c", SEARCH.format(here=HERE)]
+    ran = subprocess.run(command, env=with_tests(), timeout=6, check=False, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+
+
+@pytest.mark.parametrize("kind", ["directory", "file", "dangling"])
+def test_a_cache_that_cannot_be_written_is_done_without(
+    wherelint: Wherelint, project: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(confirming, "Harness", functools.partial(Harness, boot=f"{HELLO}{EACH}answer()\n"))
+    wherelint("check", "--confirm", "a.py")
+    if kind == "directory":
+        path = kept(project)
+        path.unlink()
+        path.mkdir()
+    else:
+        (project / ".wherelint_cache").rename(project / "elsewhere")
+        if kind == "file":
+            (project / ".wherelint_cache").touch()
+        else:
+            (project / ".wherelint_cache").symlink_to("/nowhere/at/all")
+    status, output, errors = wherelint("check", "--confirm", "a.py")
+    assert (status, errors) == (1, [])
+    assert output.endswith("1 confirmed.\n")
+
+
+def test_two_runs_at_once(project: Path, real: None) -> None:
+    write(project, {"a.py": UNSAFE})
+    command = [sys.executable, "-m", "wherelint", "check", "--confirm", "--device", "cpu"]
+    running = [
+        subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for _ in range(2)
+    ]
+    outputs = [process.communicate(timeout=100)[0] for process in running]
+    assert outputs[0] == outputs[1]
+    assert outputs[0].endswith("1 confirmed.\n")
+    assert kept(project).suffix == ".json"

@@ -1,0 +1,158 @@
+"""What is said of a snapshot in the words of the protocol: diagnostics, hovers and code actions."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from lsprotocol import types
+from pygls.capabilities import get_capability
+
+from wherelint import rules
+from wherelint.finding import Edit, Finding
+from wherelint.report.json import URL
+from wherelint.report.text import witness_sentence
+from wherelint.server.buffer import Buffer
+from wherelint.server.snapshot import Snapshot
+
+SOURCE = "wherelint"
+FIX_ALL = f"{types.CodeActionKind.SourceFixAll.value}.{SOURCE}"
+_SEVERITIES = {"high": types.DiagnosticSeverity.Warning, "low": types.DiagnosticSeverity.Information}
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~])")
+
+
+def diagnostics(snapshot: Snapshot, cell: Buffer) -> list[types.Diagnostic]:
+    """The findings in one cell of a snapshot that was checked."""
+    return [diagnostic for _, home, diagnostic in _diagnostics(snapshot) if home is cell]
+
+
+def hover(snapshot: Snapshot, uri: str, position: types.Position) -> types.Hover | None:
+    """The findings at a position, with their witnesses and the documentation of their rules."""
+    there = types.Range(position, position)
+    found = [(i, d.range) for i, cell, d in _diagnostics(snapshot) if cell.uri == uri and _overlap(d.range, there)]
+    if not found:
+        return None
+    text = "\n\n---\n\n".join(_explained(snapshot.report.findings[index]) for index, _ in found)
+    return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, text), found[0][1])
+
+
+@dataclass(frozen=True)
+class Editor:
+    """What the editor takes."""
+
+    capabilities: types.ClientCapabilities
+
+    @property
+    def resolves(self) -> bool:
+        """Whether it asks for the edit of a code action when it is chosen."""
+        support = get_capability(self.capabilities, "text_document.code_action.resolve_support")
+        return support is not None and "edit" in support.properties
+
+    @property
+    def watches(self) -> bool:
+        """Whether it tells of files that change, if it is asked to."""
+        return bool(get_capability(self.capabilities, "workspace.did_change_watched_files.dynamic_registration"))
+
+    def edit(self, snapshot: Snapshot, edits: Sequence[Edit]) -> types.WorkspaceEdit | None:
+        """Some edits of the very text that the snapshot is of; None where there are none, or one spans two cells."""
+        by_cell: dict[str, tuple[Buffer, list[types.TextEdit]]] = {}
+        for edit in edits:
+            place = snapshot.locate(edit.location, edit.end_location)
+            if place is None:
+                return None
+            cell, where = place
+            by_cell.setdefault(cell.uri, (cell, []))[1].append(types.TextEdit(where, edit.content))
+        if not by_cell:
+            return None
+        if not get_capability(self.capabilities, "workspace.workspace_edit.document_changes"):
+            return types.WorkspaceEdit(changes={cell.uri: made for cell, made in by_cell.values()})
+        changes = [
+            types.TextDocumentEdit(types.OptionalVersionedTextDocumentIdentifier(cell.uri, cell.version), made)
+            for cell, made in by_cell.values()
+        ]
+        return types.WorkspaceEdit(document_changes=changes)
+
+
+def code_actions(snapshot: Snapshot, params: types.CodeActionParams, editor: Editor) -> list[types.CodeAction]:
+    """What can be done about the findings that are asked about, and all at once."""
+    actions: list[types.CodeAction] = []
+    only = params.context.only
+    if _wanted(types.CodeActionKind.QuickFix.value, only):
+        for index, diagnostic in _asked(snapshot, params):
+            actions += _quick_fixes(snapshot, index, diagnostic, editor)
+    if only is not None and _wanted(FIX_ALL, only):
+        if edit := editor.edit(snapshot, snapshot.fix_all):
+            actions.append(_fix_all(edit=edit))
+    elif only is None and editor.resolves and snapshot.report.findings:
+        actions.append(_fix_all(data={"uri": params.text_document.uri}))
+    return actions
+
+
+def _quick_fixes(
+    snapshot: Snapshot, index: int, diagnostic: types.Diagnostic, editor: Editor
+) -> Iterator[types.CodeAction]:
+    kind = types.CodeActionKind.QuickFix
+    code = snapshot.report.findings[index].code
+    fix, comment = snapshot.remedies(index)
+    if fix is not None and (edit := editor.edit(snapshot, fix.edits)):
+        safe = fix.applicability == "safe"
+        title = f"{code}: {fix.message}{'' if safe else ' (unsafe: look at the shapes)'}"
+        yield types.CodeAction(title, kind, [diagnostic], is_preferred=safe, edit=edit)
+    if comment is not None and (edit := editor.edit(snapshot, [comment])):
+        yield types.CodeAction(f"Silence {code} with # noqa", kind, [diagnostic], edit=edit)
+
+
+def _fix_all(edit: types.WorkspaceEdit | None = None, data: dict[str, str] | None = None) -> types.CodeAction:
+    return types.CodeAction("Fix all safe findings", FIX_ALL, edit=edit, data=data)
+
+
+def _asked(snapshot: Snapshot, params: types.CodeActionParams) -> list[tuple[int, types.Diagnostic]]:
+    """The findings whose diagnostics are asked about; where these are older than the text, those in the range."""
+    data = [diagnostic.data for diagnostic in params.context.diagnostics if diagnostic.source == SOURCE]
+    meant = [one["finding"] for one in data if isinstance(one, dict) and one.get("snapshot") == snapshot.number]
+    return [
+        (index, diagnostic)
+        for index, cell, diagnostic in _diagnostics(snapshot)
+        if cell.uri == params.text_document.uri
+        and (index in meant if meant else _overlap(diagnostic.range, params.range))
+    ]
+
+
+def _diagnostics(snapshot: Snapshot) -> Iterator[tuple[int, Buffer, types.Diagnostic]]:
+    """The findings that lie within one cell, each with its number and its cell."""
+    for index, finding in enumerate(snapshot.report.findings):
+        if place := snapshot.locate(finding.location, finding.end_location):
+            cell, where = place
+            said = types.Diagnostic(where, finding.message, source=SOURCE, code=finding.code)
+            said.severity = _SEVERITIES[finding.confidence]
+            said.code_description = types.CodeDescription(URL)
+            said.related_information = list(_selections(snapshot, finding))
+            said.data = {"snapshot": snapshot.number, "finding": index}
+            yield index, cell, said
+
+
+def _selections(snapshot: Snapshot, finding: Finding) -> Iterator[types.DiagnosticRelatedInformation]:
+    for selection in (finding.select, *finding.related):
+        if place := snapshot.locate(selection.location, selection.end_location):
+            cell, where = place
+            yield types.DiagnosticRelatedInformation(types.Location(cell.uri, where), f"the {selection.kind}")
+
+
+def _explained(finding: Finding) -> str:
+    rule = rules.get(finding.code)
+    low = " (low confidence)" if finding.confidence == "low" else ""
+    parts = [f"**{finding.code}** `{finding.name}`{low}: {finding.message}"]
+    if finding.witness is not None:
+        parts.append("Witness: " + _MARKDOWN.sub(r"\\\1", witness_sentence(finding.witness)))
+    return "\n\n".join([*parts, f"*{rule.summary}*", inspect.cleandoc(rule.doc)])
+
+
+def _overlap(a: types.Range, b: types.Range) -> bool:
+    return a.start <= b.end and b.start <= a.end
+
+
+def _wanted(kind: str, only: Iterable[str] | None) -> bool:
+    """Whether a kind is one of those asked for, or lies below one."""
+    return only is None or any(not asked or f"{kind}.".startswith(asked + ".") for asked in only)

@@ -1,0 +1,294 @@
+"""The server: which texts are open, when they are checked, and who answers.
+
+The event loop reads and writes messages and nothing else. One thread, the worker, does what takes time, one job after
+the other; what it is asked about a text that was changed meanwhile is dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stdout
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from lsprotocol import types
+from pygls.lsp.server import LanguageServer
+from pygls.uris import to_fs_path, uri_scheme
+
+from wherelint import __version__
+from wherelint.config import ConfigError
+from wherelint.defects import describe
+from wherelint.server import answers
+from wherelint.server.buffer import Buffer
+from wherelint.server.snapshot import Snapshot
+
+Answer = TypeVar("Answer")
+
+#: How long a text has to rest before it is checked, in seconds.
+_REST = 0.2
+_CELLS = types.NotebookDocumentFilterWithCells([types.NotebookCellLanguage("python")])
+_ACTIONS = types.CodeActionOptions([types.CodeActionKind.QuickFix, answers.FIX_ALL], resolve_provider=True)
+
+
+class Server(LanguageServer):
+    """What is open in one editor."""
+
+    def __init__(self) -> None:
+        notebooks = types.NotebookDocumentSyncOptions([_CELLS], save=True)
+        super().__init__("wherelint", __version__, notebook_document_sync=notebooks)
+        #: Every text in Python, and for every notebook the texts of its cells in order.
+        self.buffers: dict[str, Buffer] = {}
+        self.notebooks: dict[str, list[str]] = {}
+        #: Every document as it is now.
+        self.snapshots: dict[str, Snapshot] = {}
+        self.worker = ThreadPoolExecutor(1, "wherelint")
+        self.shut_down = False
+        self._waiting: dict[str, asyncio.Task[None]] = {}
+        self._said: set[str] = set()
+
+    @property
+    def editor(self) -> answers.Editor:
+        """What the editor takes."""
+        return answers.Editor(self.client_capabilities)
+
+    def open(self, item: types.TextDocumentItem) -> None:
+        """Keep a text, if it is Python."""
+        if item.language_id == "python":
+            codec = self.workspace.position_codec
+            self.buffers[item.uri] = Buffer(item.uri, item.version, item.text, codec)
+
+    def change(
+        self,
+        document: types.VersionedTextDocumentIdentifier,
+        changes: Sequence[types.TextDocumentContentChangeEvent],
+    ) -> None:
+        """Change a text that is kept."""
+        if document.uri in self.buffers:
+            for change in changes:
+                self.buffers[document.uri] = self.buffers[document.uri].changed(change, document.version)
+
+    def close(self, uri: str) -> None:
+        """Forget a text, and have the editor forget its findings."""
+        if self.buffers.pop(uri, None) is not None:
+            self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, []))
+
+    def refresh(self, uri: str, rest: float = _REST) -> None:
+        """Check a document as it is now, when it has rested."""
+        if uri in self._waiting:
+            self._waiting.pop(uri).cancel()
+        self.snapshots.pop(uri, None)
+        names = self.notebooks.get(uri, [uri])
+        cells = [self.buffers[name] for name in names if name in self.buffers]
+        if cells and (path := self._path(uri)):
+            snapshot = Snapshot(uri, path, self._root(path), cells, notebook=uri in self.notebooks)
+            self.snapshots[uri] = snapshot
+            self._waiting[uri] = asyncio.get_running_loop().create_task(self._check(snapshot, rest))
+
+    def refresh_all(self) -> None:
+        """Check every document: one may import what another defines."""
+        for uri in list(self.snapshots):
+            self.refresh(uri)
+
+    def snapshot(self, uri: str) -> Snapshot | None:
+        """The document that a text is, or is a cell of."""
+        return self.snapshots.get(next((home for home, cells in self.notebooks.items() if uri in cells), uri))
+
+    async def ask(self, snapshot: Snapshot, question: Callable[[], Answer]) -> Answer | None:
+        """The worker's answer to a question about a snapshot; None where there is none, or nobody waits for it."""
+
+        def answer() -> Answer | None:
+            return question() if self.snapshots.get(snapshot.uri) is snapshot else None
+
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self.worker, answer)
+        except ConfigError as error:
+            if str(error) not in self._said:
+                self._said.add(str(error))
+                self.window_show_message(types.ShowMessageParams(types.MessageType.Error, f"wherelint: {error}"))
+        except Exception as error:
+            self._log(f"{snapshot.uri}: {describe(error)}")
+            traceback.print_exc()
+        return None
+
+    def forget_what_was_said(self) -> None:
+        """Say again what is wrong with the configuration, if it still is."""
+        self._said.clear()
+
+    def report_server_error(self, error: Exception, source: object) -> None:
+        """Log an error of the protocol; pygls would show it to somebody who is typing."""
+        self._log(str(error))
+
+    async def _check(self, snapshot: Snapshot, rest: float) -> None:
+        await asyncio.sleep(rest)
+        report = await self.ask(snapshot, lambda: snapshot.report)
+        if self.snapshots.get(snapshot.uri) is not snapshot:
+            return
+        problems = [problem for problem in report.problems if problem.error] if report else []
+        defects = [problem.message for problem in problems if "internal error" in problem.message]
+        for message in defects:
+            self._log(f"{snapshot.uri}: {message}")
+        if report and problems and not report.findings and not defects:
+            return  # most likely half a statement: what is shown stays until the rest is there
+        snapshot.shown = report is not None
+        for cell in snapshot.cells:
+            found = answers.diagnostics(snapshot, cell) if snapshot.shown else []
+            self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(cell.uri, found, cell.version))
+
+    def _log(self, message: str) -> None:
+        self.window_log_message(types.LogMessageParams(types.MessageType.Error, message))
+
+    def _path(self, uri: str) -> Path | None:
+        """Where a document lies, or would lie if it was saved; None for what is no file (the other half of a diff)."""
+        if uri_scheme(uri) == "untitled":
+            return next(iter(self._folders()), Path.cwd()) / uri.rpartition("/")[2].removeprefix("untitled:")
+        path = to_fs_path(uri)
+        return Path(path) if path else None
+
+    def _root(self, path: Path) -> Path:
+        """What patterns are relative to where no file says so."""
+        around = [folder for folder in self._folders() if path.is_relative_to(folder)]
+        return max(around or [Path.cwd()], key=lambda folder: len(folder.parts))
+
+    def _folders(self) -> list[Path]:
+        names = [to_fs_path(folder.uri) for folder in self.workspace.folders.values()]
+        return [Path(name) for name in (*names, self.workspace.root_path) if name]
+
+
+def did_open(ls: Server, params: types.DidOpenTextDocumentParams) -> None:
+    """Check a text that was opened at once."""
+    ls.open(params.text_document)
+    ls.refresh(params.text_document.uri, 0)
+
+
+def did_change(ls: Server, params: types.DidChangeTextDocumentParams) -> None:
+    """Check a text some time after it was changed."""
+    ls.change(params.text_document, params.content_changes)
+    ls.refresh(params.text_document.uri)
+
+
+def did_close(ls: Server, params: types.DidCloseTextDocumentParams) -> None:
+    """Forget a text."""
+    ls.close(params.text_document.uri)
+    ls.refresh(params.text_document.uri)
+
+
+def did_open_notebook(ls: Server, params: types.DidOpenNotebookDocumentParams) -> None:
+    """Check a notebook that was opened at once."""
+    for item in params.cell_text_documents:
+        ls.open(item)
+    document = params.notebook_document
+    ls.notebooks[document.uri] = [cell.document for cell in document.cells]
+    ls.refresh(document.uri, 0)
+
+
+def did_change_notebook(ls: Server, params: types.DidChangeNotebookDocumentParams) -> None:
+    """Check a notebook some time after it was changed."""
+    uri, changes = params.notebook_document.uri, params.change.cells
+    if changes is not None and changes.structure is not None:
+        array = changes.structure.array
+        new = [cell.document for cell in array.cells or ()]
+        ls.notebooks[uri][array.start : array.start + array.delete_count] = new
+        for item in changes.structure.did_open or ():
+            ls.open(item)
+        for cell in changes.structure.did_close or ():
+            ls.close(cell.uri)
+    for content in (changes and changes.text_content) or ():
+        ls.change(content.document, content.changes)
+    ls.refresh(uri)
+
+
+def did_close_notebook(ls: Server, params: types.DidCloseNotebookDocumentParams) -> None:
+    """Forget a notebook."""
+    for cell in params.cell_text_documents:
+        ls.close(cell.uri)
+    ls.notebooks.pop(params.notebook_document.uri, None)
+    ls.refresh(params.notebook_document.uri)
+
+
+def did_save(ls: Server, _: types.DidSaveTextDocumentParams | types.DidSaveNotebookDocumentParams) -> None:
+    """Check everything: what was saved may be imported elsewhere."""
+    ls.refresh_all()
+
+
+def did_change_configuration_file(ls: Server, _: types.DidChangeWatchedFilesParams) -> None:
+    """Check everything under the new settings."""
+    ls.forget_what_was_said()
+    ls.refresh_all()
+
+
+def initialized(ls: Server, _: types.InitializedParams) -> None:
+    """Ask to be told when a configuration file changes."""
+    if ls.editor.watches:
+        method = types.WORKSPACE_DID_CHANGE_WATCHED_FILES
+        options = types.DidChangeWatchedFilesRegistrationOptions([types.FileSystemWatcher("**/pyproject.toml")])
+        ls.client_register_capability(types.RegistrationParams([types.Registration(method, method, options)]))
+
+
+def shutdown(ls: Server, _: None) -> None:
+    """Remember that the editor took its leave, for the exit status."""
+    ls.shut_down = True
+
+
+def hover(ls: Server, params: types.HoverParams) -> types.Hover | None:
+    """Explain the findings below the pointer."""
+    uri = params.text_document.uri
+    snapshot = ls.snapshot(uri)
+    return answers.hover(snapshot, uri, params.position) if snapshot is not None and snapshot.shown else None
+
+
+async def code_action(ls: Server, params: types.CodeActionParams) -> list[types.CodeAction]:
+    """Offer fixes and comments; the fixes are sought now."""
+    snapshot = ls.snapshot(params.text_document.uri)
+    if snapshot is None:
+        return []
+    return await ls.ask(snapshot, lambda: answers.code_actions(snapshot, params, ls.editor)) or []
+
+
+async def code_action_resolve(ls: Server, action: types.CodeAction) -> types.CodeAction:
+    """Find the edits of a code action that was chosen."""
+    snapshot = ls.snapshot(action.data["uri"]) if isinstance(action.data, dict) else None
+    if snapshot is not None:
+        edits = await ls.ask(snapshot, lambda: snapshot.fix_all)
+        action.edit = ls.editor.edit(snapshot, edits or [])
+    return action
+
+
+#: These take the place of what pygls does to its own texts.
+_OF_TEXTS: dict[str, Callable[..., Any]] = {
+    types.TEXT_DOCUMENT_DID_OPEN: did_open,
+    types.TEXT_DOCUMENT_DID_CHANGE: did_change,
+    types.TEXT_DOCUMENT_DID_CLOSE: did_close,
+    types.NOTEBOOK_DOCUMENT_DID_OPEN: did_open_notebook,
+    types.NOTEBOOK_DOCUMENT_DID_CHANGE: did_change_notebook,
+    types.NOTEBOOK_DOCUMENT_DID_CLOSE: did_close_notebook,
+}
+_FEATURES: dict[str, Callable[..., Any]] = {
+    types.INITIALIZED: initialized,
+    types.SHUTDOWN: shutdown,
+    types.TEXT_DOCUMENT_DID_SAVE: did_save,
+    types.NOTEBOOK_DOCUMENT_DID_SAVE: did_save,
+    types.WORKSPACE_DID_CHANGE_WATCHED_FILES: did_change_configuration_file,
+    types.TEXT_DOCUMENT_HOVER: hover,
+    types.CODE_ACTION_RESOLVE: code_action_resolve,
+}
+
+
+def serve() -> int:
+    """Serve until the editor takes its leave; 1 if it goes without."""
+    server = Server()
+    for method, handler in _OF_TEXTS.items():
+        server.protocol.fm.add_builtin_feature(method, partial(handler, server))
+    for method, handler in _FEATURES.items():
+        server.feature(method)(handler)
+    server.feature(types.TEXT_DOCUMENT_CODE_ACTION, _ACTIONS)(code_action)
+    # What prints by accident is not to get between the messages; pygls closes what it writes to.
+    with open(os.dup(sys.stdout.fileno()), "wb") as output, redirect_stdout(sys.stderr):
+        server.start_io(stdout=output)
+    server.worker.shutdown(wait=False, cancel_futures=True)
+    return 0 if server.shut_down else 1

@@ -1,0 +1,167 @@
+"""A document at one moment, and what wherelint has to say about it."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+import warnings
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from difflib import SequenceMatcher
+from functools import cached_property
+from itertools import accumulate, count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+
+from wherelint import source
+from wherelint.config import Settings, load
+from wherelint.encoding import decode
+from wherelint.engine import check_source
+from wherelint.files import _excluded
+from wherelint.finding import Edit, FileReport, Finding, Fix, Location, Problem
+from wherelint.server.buffer import Buffer, split_lines
+from wherelint.server.silence import silence
+from wherelint.source.options import DetectOptions
+
+if TYPE_CHECKING:
+    from wherelint.source.findings import Analysis
+
+#: The row between two cells of a notebook.
+_BETWEEN = "\n# the next cell\n"
+#: ``%time f()``, ``x = %time f()``, ``!ls``, ``f?``.
+_MAGIC = re.compile(r"^([ \t]*)(?:[%!][^\r\n]*|[\w.]+[ \t]*=[ \t]*[%!][^\r\n]*|[^\r\n]*\?[ \t]*)$", re.MULTILINE)
+#: The first line of a cell that is Python all the same, and runs in the namespace of the notebook.
+_PYTHON_CELL = re.compile(r"(\s*)%%(?:capture|prun|time|timeit)\b[^\r\n]*")
+_NUMBERS = count()
+
+
+class Snapshot:
+    """A document with everything that is made of its text, each at most once.
+
+    Only the worker may ask for what takes time: ``report``, ``remedies`` and ``fix_all``. ``cells`` is the text of the
+    document, or the code cells of a notebook, which are one program.
+    """
+
+    def __init__(self, uri: str, path: Path, root: Path, cells: Sequence[Buffer], *, notebook: bool) -> None:
+        self.uri = uri
+        self.number = next(_NUMBERS)
+        self.cells = cells
+        #: Whether the editor shows the findings of this very text.
+        self.shown = False
+        self._path = path
+        self._root = root
+        self._notebook = notebook
+        # What a notebook computes is checked as the Python file beside it would be.
+        self._name = str(path.with_suffix(".py") if notebook else path)
+        self._remedies: dict[int, tuple[Fix | None, Edit | None]] = {}
+
+    @cached_property
+    def report(self) -> FileReport:
+        """The findings, without fixes. Raises ConfigError."""
+        if self._settings is None:
+            return FileReport(self._name)
+        if self._content is None:
+            return FileReport(self._name, problems=(Problem(self._name, "cannot be encoded as it says"),))
+        return check_source(self._content, self._name, self._settings)
+
+    def remedies(self, index: int) -> tuple[Fix | None, Edit | None]:
+        """The rewrite that is offered for a finding, and the comment that silences it. Raises ConfigError."""
+        if index not in self._remedies:
+            finding = self.report.findings[index]
+            self._remedies[index] = self._fix(finding), silence(self._program, finding)
+        return self._remedies[index]
+
+    @cached_property
+    def fix_all(self) -> list[Edit]:
+        """The lines to replace to apply every safe fix. Raises ConfigError."""
+        if self._settings is None or self._content is None:
+            return []
+        report = check_source(self._content, self._name, self._settings, "safe")
+        return list(self._line_edits(decode(report.after)[0])) if report.fixed else []
+
+    def locate(self, start: Location, end: Location) -> tuple[Buffer, types.Range] | None:
+        """The cell and the range of a stretch of the program; None where it is not within one cell."""
+        first, last = (bisect_right(self._starts, place.row) - 1 for place in (start, end))
+        if first != last:
+            return None
+        cell, skipped = self.cells[first], self._starts[first] - 1
+        start, end = (Location(place.row - skipped, place.column) for place in (start, end))
+        return cell, types.Range(cell.position(start), cell.position(end))
+
+    @cached_property
+    def _settings(self) -> Settings | None:
+        """What the command would go by if it was given the file and ``--force-exclude``; None if it is excluded."""
+        tables = (load(directory / "pyproject.toml") for directory in self._path.parents)
+        settings = next(filter(None, tables), None) or Settings(root=self._root)
+        codes = tuple(settings.codes_for(self._path))  # here, because a notebook is checked under another name
+        settings = replace(settings, select=codes, extend_select=(), ignore=(), per_file_ignores={})
+        return None if _excluded(self._path, settings) else settings
+
+    @cached_property
+    def _sources(self) -> list[str]:
+        """The cells as Python reads them, row for row."""
+        texts = [cell.text.removeprefix("\ufeff") for cell in self.cells]
+        return list(map(_python, texts)) if self._notebook else texts
+
+    @cached_property
+    def _program(self) -> str:
+        return _BETWEEN.join(self._sources)
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        """For every cell the row at which it begins in the program."""
+        return list(accumulate((len(cell.lines) + 1 for cell in self.cells[:-1]), initial=1))
+
+    @cached_property
+    def _content(self) -> bytes | None:
+        """The program in the encoding that it declares; None where it is not possible."""
+        try:
+            encoding, _ = tokenize.detect_encoding(io.BytesIO(self._program.encode()).readline)
+            return self._program.encode(encoding)
+        except (SyntaxError, UnicodeError, LookupError):
+            return None
+
+    @cached_property
+    def _analysis(self) -> Analysis | None:
+        aliases = self._settings.aliases if self._settings is not None else {}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return source.analysis(self._program, self._name, DetectOptions(aliases))
+
+    def _fix(self, finding: Finding) -> Fix | None:
+        from wherelint.fix import propose
+
+        if self._analysis is None:
+            return None
+        twins = [twin for twin in self._analysis.findings if twin.sort_key() == finding.sort_key()]
+        return propose(self._analysis, twins[0], thorough=False) if twins else None
+
+    def _line_edits(self, program: str) -> Iterator[Edit]:
+        """The lines to replace for another program; none where its cells cannot be told apart any more."""
+        after = program.split(_BETWEEN) if len(self.cells) > 1 else [program]
+        if len(after) != len(self.cells):
+            return
+        for first, *texts in zip(self._starts, self._sources, after, strict=True):
+            old, new = map(split_lines, texts)
+            for kind, a0, a1, b0, b1 in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+                if kind != "equal":
+                    yield Edit("".join(new[b0:b1]), Location(first + a0, 1), Location(first + a1, 1))
+
+
+def _python(cell: str) -> str:
+    """A cell of a notebook as Python, row for row: without magics, and empty where it is something else."""
+    cell = _PYTHON_CELL.sub(r"\1", cell, count=1) if _PYTHON_CELL.match(cell) else cell
+    for text in (cell, _MAGIC.sub(r"\1pass", cell)):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                ast.parse(text)
+            return text
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+    return re.sub(r"[^\r\n]", "", cell)
