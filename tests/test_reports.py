@@ -326,6 +326,7 @@ def test_json_has_the_documented_fields() -> None:
         "name": "unmasked-sqrt",
         "message": FINDING.message,
         "filename": "pkg/a.py",
+        "cell": None,
         "location": {"row": 5, "column": 29},
         "end_location": {"row": 5, "column": 40},
         "select": {"kind": "where", "location": {"row": 5, "column": 12}, "end_location": {"row": 5, "column": 46}},

@@ -172,7 +172,7 @@ def explain(codes: Sequence[str]) -> None:
 
 
 @cli.command()
-@click.argument("place", metavar="PATH:ROW[:COLUMN]")
+@click.argument("place", metavar="PATH:[cell N:]ROW[:COLUMN]")
 @click.option(
     "--config", type=click.Path(path_type=Path), metavar="FILE", help="Read this TOML file instead of looking for one."
 )
@@ -185,29 +185,35 @@ def repro(place: str, config: Path | None, isolated: bool) -> None:
     from wherelint.config import ConfigError, Configuration, Overrides
     from wherelint.confirm.routine import Snippet
     from wherelint.confirm.script import script
+    from wherelint.notebook import in_cell, spelled
 
-    match = re.fullmatch(r"(.+?):(\d+)(?::(\d+))?", place, re.DOTALL)
+    match = re.fullmatch(r"(.+?)(?::cell (\d+))?:(\d+)(?::(\d+))?", place, re.DOTALL)
     if match is None:
         raise click.UsageError(f"{place!r} is not a place: write PATH:ROW, as in model.py:12")
-    name, row, column = match[1], int(match[2]), int(match[3] or 0)
+    name, cell, row, column = match[1], int(match[2] or 0), int(match[3]), int(match[4] or 0)
     try:
         configuration = Configuration(Overrides(confidence="low"), config, isolated)
         found = _findings_of(name, configuration)
     except ConfigError as error:
         raise click.ClickException(str(error)) from None
-    there = [f for f in found if row in (f.location.row, f.select.location.row) and column in (0, f.location.column)]
+
+    def at(finding: Finding) -> bool:
+        places = [in_cell(each, finding.cells) for each in (finding.location, finding.select.location)]
+        return any(row == p.row and cell in (0, c) for c, p in places) and column in (0, finding.location.column)
+
+    there = [finding for finding in found if at(finding)]
     if not there:
-        rows = sorted({f.location.row for f in found})
-        known = f"there {'is one' if len(rows) == 1 else 'are some'} at {', '.join(map(str, rows[:10]))}"
+        rows = list(dict.fromkeys(spelled(f.location, f.cells).rpartition(":")[0] for f in found))
+        known = f"there {'is one' if len(rows) == 1 else 'are some'} at {', '.join(rows[:10])}"
         known = known if rows else "there is none in this file"
         raise click.ClickException(f"no finding at {place}: {known}")
-    there.sort(key=lambda f: (f.confidence, f.location.row != row))
+    there.sort(key=lambda f: (f.confidence, in_cell(f.location, f.cells)[1].row != row))
     if isinstance(there[0].snippet, Snippet):
         click.echo(script(there[0].snippet, there[0]).encode(), nl=False)  # what Python reads is UTF-8
     else:
         raise click.ClickException(f"no script for {there[0].code} at {place}: {there[0].snippet}")
     if len(there) > 1:
-        others = ", ".join(f"{name}:{f.location.row}:{f.location.column}" for f in there[1:])
+        others = ", ".join(f"{name}:{spelled(f.location, f.cells)}" for f in there[1:])
         click.echo(f"other findings there: {others}", err=True)
 
 
@@ -222,6 +228,14 @@ def _findings_of(name: str, configuration: Configuration) -> tuple[Finding, ...]
     if serious:
         raise click.ClickException(text.problem_line(serious[0]).removeprefix("error: "))
     return result.findings
+
+
+@cli.command()
+def server() -> int:
+    """Run a language server on standard input and output, for an editor."""
+    from wherelint.server import main
+
+    return main()
 
 
 @cli.command("rules")
@@ -331,6 +345,7 @@ def _write_scripts(result: Result, directory: Path) -> int:
     """One script a finding; what has no program has no script. The exit status for it."""
     from wherelint.confirm.routine import Snippet
     from wherelint.confirm.script import script
+    from wherelint.notebook import spelled
 
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -338,7 +353,8 @@ def _write_scripts(result: Result, directory: Path) -> int:
         for finding in result.findings:
             if isinstance(finding.snippet, Snippet):
                 path = re.sub(r"\W+", "_", finding.filename.removesuffix(".py")).strip("_")[-_LONGEST:]
-                stem = wanted = f"{path}_{finding.location.row}_{finding.location.column}_{finding.code}"
+                place = re.sub(r"\W+", "_", spelled(finding.location, finding.cells))
+                stem = wanted = f"{path}_{place}_{finding.code}"
                 while stem in taken:
                     stem = f"{wanted}_{len(taken)}"
                 taken.add(stem)

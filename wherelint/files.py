@@ -50,7 +50,7 @@ def discover(
             walk.directory(path)
         elif not path.exists():
             walk.problems.append(Problem(name, "no such file or directory"))
-        elif not (force_exclude and _excluded(path, walk.configuration.settings(path.parent))):
+        elif not (force_exclude and excluded(path, walk.configuration.settings(path.parent))):
             walk.add(path)
     return [walk.targets[path] for path in sorted(walk.targets)], walk.problems
 
@@ -141,7 +141,7 @@ class _Walk:
             return []
 
 
-def _excluded(path: Path, settings: Settings) -> bool:
+def excluded(path: Path, settings: Settings) -> bool:
     spec = GitIgnoreSpec.from_lines((*settings.exclude, *settings.extend_exclude))
     return spec.match_file(relative_to(path, settings.root))
 

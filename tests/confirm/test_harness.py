@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -203,7 +204,7 @@ def test_a_child_that_died_meanwhile_costs_nothing() -> None:
         assert harness.run(program())["before"]
         first = pid_of(harness)
         os.kill(first, signal.SIGKILL)
-        assert gone(first)
+        os.waitid(os.P_PID, first, os.WEXITED | os.WNOWAIT)  # all of its threads
         assert harness.run(program())["before"]
 
 
@@ -630,34 +631,45 @@ def test_a_device_that_is_not_there_is_one_line(wherelint: Wherelint, real: None
     assert output.count("(not run)") == 2
 
 
+@pytest.mark.parametrize(
+    "platform",
+    [
+        "no_such_platform",
+        pytest.param(
+            "cuda",
+            marks=pytest.mark.xfail(reason="JAX asserts that there is a plugin: no RuntimeError", strict=True),
+        ),
+    ],
+)
 def test_a_platform_that_does_not_start_is_one_line(
-    wherelint: Wherelint, real: None, monkeypatch: pytest.MonkeyPatch
+    wherelint: Wherelint, real: None, monkeypatch: pytest.MonkeyPatch, platform: str
 ) -> None:
-    monkeypatch.setenv("JAX_PLATFORMS", "no_such_platform")
+    if platform == "cuda" and any(find_spec(f"jax_cuda{version}_plugin") for version in (12, 13)):
+        pytest.skip("there may be one")
+    monkeypatch.setenv("JAX_PLATFORMS", platform)
     status, output, errors = wherelint("check", "--confirm", "--no-cache", "--output-format", "concise")
     assert status == 1
-    assert len(errors) == 1
-    assert "AUTO" not in errors[0]
-    assert "no_such_platform" in errors[0]
+    (line,) = errors
+    assert "AUTO" not in line
+    assert "finds no device" in line
     assert output.count("(not run)") == 2
 
 
-@pytest.mark.parametrize("signals", [1, 2], ids=["once", "twice"])
-def test_an_interrupted_confirmation_prints_one_line(project: Path, real: None, signals: int) -> None:
+@LINUX
+def test_an_interrupted_confirmation_prints_one_line(project: Path, real: None) -> None:
     write(project, {"a.py": UNSAFE})
     process = subprocess.Popen(
         [sys.executable, "-m", "wherelint", "check", "--confirm", "--no-cache", "a.py"],
         env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    time.sleep(1.6)  # the framework is being started
-    for _ in range(signals):
-        process.send_signal(signal.SIGINT)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    while not (found := children.read_text().split()):
+        time.sleep(0.02)
+    time.sleep(0.2)  # the framework is being started
+    process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=20)
-    assert "Traceback" not in errors
-    if process.returncode == 130:
-        assert (output, errors) == ("", "wherelint: interrupted\n")
-    else:
-        assert process.returncode == 1  # it was quicker
+    assert (process.returncode, output, errors) == (130, "", "wherelint: interrupted\n")
+    assert gone(int(found[0]))
 
 
 # -- the cache --------------------------------------------------------------------------------------------------------

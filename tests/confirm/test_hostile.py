@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -442,8 +442,20 @@ def test_the_child_imports_nothing_of_the_folder(tmp_path: Path, monkeypatch: py
     assert made.confirmation.verdict == "confirmed"
 
 
-def test_the_command_imports_nothing_of_the_folder(tmp_path: Path) -> None:
-    for name in ("numpy", "click", "libcst", "scipy", "pathspec", "rich", "attr", "encodings", "IPython"):
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("numpy", "click", "libcst", "scipy", "pathspec", "rich", "attr", "encodings", "IPython"),
+        # What Python itself has not imported before it comes to this package.
+        pytest.param(
+            ("pathlib", "re", "json", "dataclasses", "inspect", "ast", "tempfile", "shutil"),
+            marks=pytest.mark.xfail(reason="pathlib is imported before the path is mended", strict=True),
+        ),
+    ],
+    ids=["packages", "library"],
+)
+def test_the_command_imports_nothing_of_the_folder(tmp_path: Path, names: Sequence[str]) -> None:
+    for name in names:
         write(tmp_path / "src", {f"{name}.py": f"open({str(tmp_path / f'evidence-{name}')!r}, 'w').close()\n"})
     write(tmp_path / "src", {"model.py": UNSAFE})
     command = [sys.executable, "-m", "wherelint", "check", "--repro-dir", "../scripts", "--color", "always", "model.py"]
@@ -490,18 +502,9 @@ def named(folder: Path, name: bytes) -> str:
     return os.fsdecode(name)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *(pytest.param(name, id=key) for key, name in NAMES.items()),
-        *(pytest.param(name, id=key) for key, name in DECLARED.items()),
-        *(pytest.param(name, id=key) for key, name in LINES.items()),
-    ],
-)
-def test_a_name_of_a_file_is_no_code(
-    name: bytes, project: Path, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = named(project, name)
+@pytest.mark.parametrize("key", [*NAMES, *DECLARED, *LINES])
+def test_a_name_of_a_file_is_no_code(key: str, project: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    file = named(project, {**NAMES, **DECLARED, **LINES}[key])
     assert main(["check", "--output-format", "concise", "--repro-dir", "scripts"]) == 1
     assert b"Traceback" not in b"".join(capsysbinary.readouterr())
     assert main(["repro", f"./{file}:5"]) == 0
@@ -534,8 +537,12 @@ def test_names_of_all_kinds_are_confirmed(tmp_path: Path) -> None:
     [
         "x" * 250 + ".py",
         "/".join(["directory" * 20] * 3) + "/a.py",
+        pytest.param(
+            "가" * 60 + "/" + "나" * 60 + ".py",
+            marks=pytest.mark.xfail(reason="a character is not a byte", strict=True),
+        ),
     ],
-    ids=["name", "path"],
+    ids=["name", "path", "alphabet"],
 )
 def test_a_long_name_of_a_file(project: Path, capsys: pytest.CaptureFixture[str], path: str) -> None:
     write(project, {path: UNSAFE})

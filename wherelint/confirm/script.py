@@ -19,6 +19,7 @@ from wherelint import __version__
 from wherelint.confirm.routine import Routine, Snippet, Step
 from wherelint.confirm.spelling import HELPERS, IMPORTS, OPERANDS, Argument, Template, call, floats, helpers, templates
 from wherelint.finding import Finding, Framework
+from wherelint.notebook import spelled
 from wherelint.ops import OPERATIONS, Array
 
 _LINE = 100
@@ -89,7 +90,7 @@ def script(snippet: Snippet, finding: Finding) -> str:
         watched = [text for text, step in zip(parameters, routine.parameters, strict=True) if step.data]
         passed = f"({', '.join(signature)}{',' * (len(signature) == 1)})"
         calls.append(f"report({json.dumps(label)}, {name}, {passed}, {json.dumps(watched)})")
-    place = f"{finding.filename}:{finding.location.row}"
+    place = f"{finding.filename}:{spelled(finding.location, finding.cells).rpartition(':')[0]}"
     head = [  # Python reads an encoding from the first two lines, so that no name of the author's may stand there
         f"Written by wherelint {__version__} from what {framework} computes at the place below;",
         "nothing of that file is imported, and of its text there are only names.",

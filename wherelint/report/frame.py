@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 from wherelint.finding import Finding, Location
+from wherelint.notebook import in_cell
 
 #: Pieces of a line with the style each is printed in.
 Line = list[tuple[str, str]]
@@ -22,7 +23,8 @@ def frame(text: str, finding: Finding, width: int) -> list[Line]:
     lines = re.split(r"\r\n|\r|\n", text)
     marks = {"^": (finding.location, finding.end_location), "-": (finding.select.location, finding.select.end_location)}
     rows = sorted({row for span in marks.values() for row in _shown(*span) if row <= len(lines)})
-    gutter = len(str(rows[-1])) if rows else 1
+    numbers = {row: in_cell(Location(row, 1), finding.cells)[1].row for row in rows}
+    gutter = len(str(max(numbers.values(), default=1)))
     room = max(width - gutter - 3, 20)
     result: list[Line] = [[(" " * gutter + " |", "gutter")]]
     for row, following in pairwise([*rows, None]):
@@ -31,7 +33,7 @@ def frame(text: str, finding: Finding, width: int) -> list[Line]:
         marked = _marks(row, marks, len(cells))
         cells, marked = _expand_tabs(cells, marked)
         shown, marked = _crop(cells, marked, room)
-        result.append([(f"{row:>{gutter}} | ", "gutter"), ("".join(shown).rstrip(), "code")])
+        result.append([(f"{numbers[row]:>{gutter}} | ", "gutter"), ("".join(shown).rstrip(), "code")])
         if any(marked):
             below = _mark_line(shown, marked)
             label = _label(row, finding, marked)

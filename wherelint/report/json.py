@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from wherelint.finding import Confirmation, Edit, Finding, Fix, Location, Number, Selection, Witness
+from wherelint.notebook import in_cell
 
 #: The table of rules in the README; ``wherelint explain`` has the rest.
 URL = "https://github.com/wherelint/wherelint#rules"
@@ -25,37 +26,41 @@ def lines(findings: Iterable[Finding], *_: object) -> str:
 
 def as_dict(finding: Finding) -> dict[str, Any]:
     """One finding in JSON's types."""
+    cells = finding.cells
     return {
         "code": finding.code,
         "name": finding.name,
         "message": finding.message,
         "filename": finding.filename,
-        "location": _location(finding.location),
-        "end_location": _location(finding.end_location),
-        "select": _selection(finding.select),
-        "related": [_selection(selection) for selection in finding.related],
+        "cell": in_cell(finding.location, cells)[0],
+        "location": _location(finding.location, cells),
+        "end_location": _location(finding.end_location, cells),
+        "select": _selection(finding.select, cells),
+        "related": [_selection(selection, cells) for selection in finding.related],
         "function": finding.function,
         "framework": finding.framework,
         "modes": list(finding.modes),
         "op": finding.op,
         "confidence": finding.confidence,
         "witness": _witness(finding.witness) if finding.witness else None,
-        "noqa_row": finding.noqa_row,
+        "noqa_row": in_cell(Location(finding.noqa_row, 1), cells)[1].row,
         "url": URL,
-        "fix": _fix(finding.fix) if finding.fix else None,
+        "fix": _fix(finding.fix, cells) if finding.fix else None,
         "confirmation": _confirmation(finding.confirmation) if finding.confirmation else None,
     }
 
 
-def _location(location: Location) -> dict[str, int]:
-    return {"row": location.row, "column": location.column}
+def _location(location: Location, cells: Sequence[int]) -> dict[str, int]:
+    """A place; in a notebook, with the number of the cell that it lies in."""
+    cell, place = in_cell(location, cells)
+    return {**({} if cell is None else {"cell": cell}), "row": place.row, "column": place.column}
 
 
-def _selection(selection: Selection) -> dict[str, Any]:
+def _selection(selection: Selection, cells: Sequence[int]) -> dict[str, Any]:
     return {
         "kind": selection.kind,
-        "location": _location(selection.location),
-        "end_location": _location(selection.end_location),
+        "location": _location(selection.location, cells),
+        "end_location": _location(selection.end_location, cells),
     }
 
 
@@ -77,19 +82,19 @@ def _number(number: Number) -> object:
     return float(number) if math.isfinite(number) else str(float(number))
 
 
-def _fix(fix: Fix) -> dict[str, Any]:
+def _fix(fix: Fix, cells: Sequence[int]) -> dict[str, Any]:
     return {
         "applicability": fix.applicability,
         "message": fix.message,
-        "edits": [_edit(edit) for edit in fix.edits],
+        "edits": [_edit(edit, cells) for edit in fix.edits],
     }
 
 
-def _edit(edit: Edit) -> dict[str, Any]:
+def _edit(edit: Edit, cells: Sequence[int]) -> dict[str, Any]:
     return {
         "content": edit.content,
-        "location": _location(edit.location),
-        "end_location": _location(edit.end_location),
+        "location": _location(edit.location, cells),
+        "end_location": _location(edit.end_location, cells),
     }
 
 

@@ -11,6 +11,7 @@ from typing import TextIO
 from wherelint.edits import Source, diff
 from wherelint.encoding import decode
 from wherelint.finding import FileReport, Finding, Number, Outcome, Problem, Witness
+from wherelint.notebook import spelled
 from wherelint.report.frame import Line, frame
 
 #: What rich makes of the styles; plain text ignores them.
@@ -81,7 +82,7 @@ def fixed_line(finding: Finding) -> Line:
 
 def problem_line(problem: Problem) -> str:
     """One line for what could not be checked."""
-    place = f":{problem.location.row}:{problem.location.column}" if problem.location else ""
+    place = f":{spelled(problem.location, problem.cells)}" if problem.location else ""
     return f"{'error' if problem.error else 'warning'}: {problem.filename}{place}: {problem.message}"
 
 
@@ -240,7 +241,7 @@ def _wrapped(label: str, sentence: str, width: int) -> list[Line]:
 
 
 def _place(finding: Finding) -> str:
-    return f"{finding.filename}:{finding.location.row}:{finding.location.column}"
+    return f"{finding.filename}:{spelled(finding.location, finding.cells)}"
 
 
 def count(number: int, noun: str) -> str:

@@ -22,7 +22,7 @@ from wherelint import source
 from wherelint.config import Settings, load
 from wherelint.encoding import decode
 from wherelint.engine import check_source
-from wherelint.files import _excluded
+from wherelint.files import excluded
 from wherelint.finding import Edit, FileReport, Finding, Fix, Location, Problem
 from wherelint.server.buffer import Buffer, split_lines
 from wherelint.server.silence import silence
@@ -100,7 +100,7 @@ class Snapshot:
         settings = next(filter(None, tables), None) or Settings(root=self._root)
         codes = tuple(settings.codes_for(self._path))  # here, because a notebook is checked under another name
         settings = replace(settings, select=codes, extend_select=(), ignore=(), per_file_ignores={})
-        return None if _excluded(self._path, settings) else settings
+        return None if excluded(self._path, settings) else settings
 
     @cached_property
     def _sources(self) -> list[str]:

@@ -45,7 +45,8 @@ class Project:
         self._aliases: Mapping[str, str] = module.aliases
         self._modules: dict[str, Module | None] = {}
         dotted = ".".join([*names, *([] if path.stem == "__init__" else [path.stem])])
-        self._modules[dotted] = module
+        if not module.filename.endswith(".ipynb"):  # nothing imports a notebook: a module beside it may have its name
+            self._modules[dotted] = module
         self._checked = module
         module.project = self
 
