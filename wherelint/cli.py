@@ -128,12 +128,12 @@ def cli() -> None:
 )
 @click.option("--stdin-filename", metavar="NAME", help="The name of what is read from standard input (PATHS is -).")
 @click.option("-j", "--jobs", type=click.IntRange(min=1), help="Number of processes (default: by the number of files).")
-@click.option("--no-cache", is_flag=True, help="Do not read or write a cache (this version keeps none).")
+@click.option("--no-cache", is_flag=True, help="Neither read nor write a cache (of confirmations).")
 @click.option(
     "--cache-dir",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Where a cache is kept (this version keeps none).",
+    help="Where the cache is kept (default: .wherelint_cache).",
 )
 def check(**options: Any) -> int:
     """Check files and directories (default: the working directory; - is standard input).
@@ -276,6 +276,8 @@ def _check(options: dict[str, Any], configuration: Configuration) -> int:
     from wherelint import files
 
     paths = options["paths"] or (".",)
+    if options["device"] != "auto" and not (options["confirm"] or options["only_confirmed"]):
+        raise click.UsageError("--device says where to confirm: it needs --confirm")
     if options["show_diff"] and _snippets(options):
         raise click.UsageError("--diff reports no findings, so that there is none to confirm")
     if "-" in paths:
@@ -352,7 +354,7 @@ def _write_scripts(result: Result, directory: Path) -> int:
         taken: set[str] = set()
         for finding in result.findings:
             if isinstance(finding.snippet, Snippet):
-                path = re.sub(r"\W+", "_", finding.filename.removesuffix(".py")).strip("_")[-_LONGEST:]
+                path = re.sub(r"\W+", "_", finding.filename.removesuffix(".py"), flags=re.ASCII).strip("_")[-_LONGEST:]
                 place = re.sub(r"\W+", "_", spelled(finding.location, finding.cells))
                 stem = wanted = f"{path}_{place}_{finding.code}"
                 while stem in taken:

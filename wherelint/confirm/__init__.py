@@ -39,39 +39,39 @@ def confirm(
     by_framework: dict[Any, list[int]] = {}
     for index, finding in enumerate(findings):
         by_framework.setdefault(finding.framework, []).append(index)
+    spent = 0.0
     for framework, indices in by_framework.items():
-        with Harness(framework, device, limits) as harness:
+        with Harness(framework, device, limits, spent=spent) as harness:
             unusable = ""
             for index in indices:
                 snippet = findings[index].snippet
                 if not isinstance(snippet, Snippet):
                     found[index] = Confirmation("not-runnable", snippet or "it has no program")
+                elif cache is not None and (known := cache.find(snippet, device)) is not None:
+                    found[index] = known
                 elif unusable:
                     found[index] = Confirmation("not-runnable", unusable)
                 else:
                     try:
-                        found[index] = _confirmed(snippet, harness, device, cache)
+                        found[index] = _run(snippet, harness)
                     except HarnessError as error:
                         unusable = str(error)
                         problems.append(unusable)
                         found[index] = Confirmation("not-runnable", unusable)
+                    if cache is not None:
+                        cache.keep(snippet, device, found[index])
                 progress(len(found))
+            spent = harness.spent
     return [replace(finding, confirmation=found[index]) for index, finding in enumerate(findings)], problems
 
 
-def _confirmed(snippet: Snippet, harness: Harness, device: str, cache: Cache | None) -> Confirmation:
-    known = cache.find(snippet, device) if cache else None
-    if known is not None:
-        return known
+def _run(snippet: Snippet, harness: Harness) -> Confirmation:
     try:
-        made = verdict(snippet, harness.run(snippet), harness.version, harness.device)
+        return verdict(snippet, harness.run(snippet), harness.version, harness.device)
     except LostError as error:
         return Confirmation("not-runnable", str(error), harness.device or None, harness.version or None)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError):
         return Confirmation("not-runnable", "its answer is not understood", harness.device, harness.version)
-    if cache:
-        cache.keep(snippet, device, made)
-    return made
 
 
 def verdict(snippet: Snippet, results: Mapping[str, Any], version: str, device: str) -> Confirmation:

@@ -44,7 +44,9 @@ class Cache:
             return None
 
     def keep(self, snippet: Snippet, device: str, confirmation: Confirmation) -> None:
-        """Write what was found; a reader sees all of it or nothing."""
+        """Write what was found, if it was run; a reader sees all of it or nothing."""
+        if confirmation.verdict == "not-runnable":
+            return
         path = self._path(snippet, device)
         temporary = ""
         try:

@@ -153,12 +153,14 @@ def _jax(device: str) -> tuple[str, str, dict[str, Mode]]:
 
     try:
         chosen = jax.devices(None if device == "auto" else device)[0]
-    except RuntimeError as error:
+    except Exception as error:  # of which kind depends on what is wrong with the platform
         if device == "auto":
-            raise DeviceError(f"jax {jax.__version__} finds no device: {str(error).splitlines()[0][:200]}") from None
-        raise _missing(
-            device, f"jax {jax.__version__}", "pip install 'jax[cuda13]' for NVIDIA, 'jax[tpu]' for TPU"
-        ) from None
+            why = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            asked = os.environ.get("JAX_PLATFORMS")
+            asked = f" (JAX_PLATFORMS={asked})" if asked else ""
+            raise DeviceError(f"jax {jax.__version__} finds no device{asked}: {why[:200]}") from None
+        remedy = "pip install 'jax[cuda13]' for NVIDIA, 'jax[tpu]' for TPU"
+        raise _missing(device, f"jax {jax.__version__}", remedy) from None
 
     def gradient(routine: Routine, watched: Sequence[int]) -> Callable[..., Any]:
         def call(*parameters: Any) -> tuple[Any, Any]:

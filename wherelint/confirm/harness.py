@@ -25,7 +25,12 @@ _MODULES = {"jax": "jax", "torch": "torch", "tensorflow": "tensorflow"}
 _PASSED = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "CUDA_VISIBLE_DEVICES", "CUDA_HOME",
            "XLA_FLAGS", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "HIP_VISIBLE_DEVICES",
            "ROCR_VISIBLE_DEVICES", "TPU_LIBRARY_PATH", "JAX_PLATFORMS")  # fmt: skip
-_BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from wherelint.confirm.child import main; main(*sys.argv[2:])"
+_BOOT = """
+import sys
+if sys.argv[1] not in sys.path: sys.path.append(sys.argv[1])
+from wherelint.confirm.child import main
+main(*sys.argv[2:])
+"""
 #: A child that is busy does not outlive its parent, however that ends.
 _WATCH = """
 import os, threading, time
@@ -64,7 +69,12 @@ class Harness:
     """Runs the snippets of one framework. A context manager: the child ends with it."""
 
     def __init__(
-        self, framework: Framework, device: str = "auto", limits: Limits | None = None, boot: str = _BOOT
+        self,
+        framework: Framework,
+        device: str = "auto",
+        limits: Limits | None = None,
+        boot: str = _BOOT,
+        spent: float = 0.0,
     ) -> None:
         self._framework = framework
         self._device = device
@@ -73,7 +83,8 @@ class Harness:
         self._child: subprocess.Popen[bytes] | None = None
         self._room: tempfile.TemporaryDirectory[str] | None = None
         self._buffer = b""
-        self._spent = 0.0
+        #: Seconds that were spent so far, by other frameworks too.
+        self.spent = spent
         #: What the child said of itself.
         self.version = self.device = ""
 
@@ -87,7 +98,7 @@ class Harness:
 
     def run(self, snippet: Snippet) -> dict[str, Any]:
         """The results of a snippet's routines by mode. Raises LostError, or HarnessError where nothing can be run."""
-        if self._spent > self._limits.run:
+        if self.spent > self._limits.run:
             raise LostError(f"the run took more than {self._limits.run:.0f} s")
         begun = time.monotonic()
         try:
@@ -97,7 +108,7 @@ class Harness:
                 self._start()
             reply = self._exchange(request(snippet), self._limits.snippet)
         finally:
-            self._spent += time.monotonic() - begun
+            self.spent += time.monotonic() - begun
         if "error" in reply:
             raise LostError(str(reply["error"]))
         return reply
@@ -106,6 +117,8 @@ class Harness:
         if not installed(self._framework):
             extra = f"pip install 'wherelint[{self._framework}]'"
             raise HarnessError(f"{self._framework} is not installed here: {extra} to confirm its findings")
+        if sys.platform == "win32":  # selectors know no pipes there
+            raise HarnessError("findings cannot be confirmed on Windows: run it in WSL")
         try:
             self._open()
             hello = self._exchange(b"", self._limits.start)
