@@ -287,22 +287,21 @@ def _check(options: dict[str, Any], configuration: Configuration) -> int:
             click.echo(options["stdin_filename"] or "-")
             return CLEAN
         return _check_stdin(options, configuration)
-    mend = _mend(options)
-    targets, problems = files.discover(
-        paths, configuration, mend, snippets=_snippets(options), force_exclude=options["force_exclude"]
-    )
     if options["show_files"]:
+        targets, problems = files.discover(paths, configuration, force_exclude=options["force_exclude"])
         click.echo("".join(f"{target.name}\n" for target in targets), nl=False)
         return FAILED if problems else CLEAN
-    from wherelint import engine
+    from wherelint import api, engine
 
-    with _Progress(len(targets), options["quiet"]) as progress:
-        result = engine.check_targets(targets, options["jobs"], progress)
-    result = engine.add_problems(result, problems)
+    with _Progress(options["quiet"]) as progress:
+        result = api.check_paths(
+            paths, configuration, mend=_mend(options), snippets=_snippets(options),
+            force_exclude=options["force_exclude"], jobs=options["jobs"], progress=progress,
+        )  # fmt: skip
     if options["write_baseline"] is not None:
         return _write_baseline(result, options)
     if options["baseline"] is not None:
-        result, stale = engine.without_known(result, options["baseline"], [target.name for target in targets])
+        result, stale = engine.without_known(result, options["baseline"])
         if stale and not options["quiet"]:
             entries = "1 entry matches" if stale == 1 else f"{stale} entries match"
             click.echo(f"warning: {options['baseline']}: {entries} nothing any more; write it again", err=True)
@@ -329,11 +328,12 @@ def _confirm_and_report(result: Result, options: dict[str, Any], stream: TextIO)
         from wherelint import engine
 
         cache = None if options["no_cache"] else options["cache_dir"] or Path(".wherelint_cache")
-        found = len(result.findings)
-        with _Progress(found, options["quiet"], "confirming") as progress:
+        total = len(result.findings)
+        with _Progress(options["quiet"], "confirming", least=2, every=1) as progress:
             result, problems = engine.confirm_result(
-                result, options["device"], cache, only=options["only_confirmed"], progress=progress
-            )
+                result, options["device"], cache, only=options["only_confirmed"],
+                progress=lambda done: progress(done, total),
+            )  # fmt: skip
         serious = options["only_confirmed"] or options["device"] != "auto"
         for problem in problems:
             click.echo(f"{'error' if serious else 'warning'}: {problem}", err=True)
@@ -492,24 +492,24 @@ def _problems(result: Result, options: dict[str, Any]) -> int:
 
 
 class _Progress:
-    """A counter on the terminal while many files are checked, or findings run."""
+    """A counter on the terminal while there is much to do: more than ``least`` of it, shown at ``every`` so many."""
 
-    def __init__(self, total: int, quiet: bool, verb: str = "checking") -> None:
-        self._total = total
+    def __init__(self, quiet: bool, verb: str = "checking", *, least: int = 50, every: int = 10) -> None:
         self._verb = verb
-        self._every = 10 if verb == "checking" else 1
-        self._shown = total > (50 if verb == "checking" else 2) and not quiet and sys.stderr.isatty()
+        self._least = least
+        self._every = every
+        self._wanted = not quiet and sys.stderr.isatty()
 
-    def __enter__(self) -> Callable[[int], None]:
+    def __enter__(self) -> Callable[[int, int], None]:
         return self._update
 
     def __exit__(self, *_: object) -> None:
-        if self._shown:
+        if self._wanted:
             click.echo("\r\033[K", nl=False, err=True)
 
-    def _update(self, done: int) -> None:
-        if self._shown and done % self._every == 0:
-            click.echo(f"\r{self._verb} {done}/{self._total}", nl=False, err=True)
+    def _update(self, done: int, total: int) -> None:
+        if self._wanted and total > self._least and done % self._every == 0:
+            click.echo(f"\r{self._verb} {done}/{total}", nl=False, err=True)
 
 
 def _reader_left() -> int:

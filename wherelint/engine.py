@@ -46,6 +46,8 @@ class Result:
     #: How many files there were to check.
     total: int
     seconds: float
+    #: The names of the files, whether anything is to be said of them or not.
+    names: tuple[str, ...] = ()
     #: How many findings were left out because no run confirmed them, and because they are in the baseline.
     unconfirmed: int = 0
     known: int = 0
@@ -125,7 +127,7 @@ def check_targets(
         jobs = min(_cpus(), len(targets) // _FILES_PER_PROCESS)
     reports = pool.run(check_file, targets, min(jobs, len(targets)), _crashed, progress)
     said = tuple(r for r in reports if r.findings or r.problems or r.hidden or r.fixed)
-    return Result(said, len(targets), time.perf_counter() - start)
+    return Result(said, len(targets), time.perf_counter() - start, tuple(target.name for target in targets))
 
 
 def _check_text(text: str, filename: str, settings: Settings, mend: Mend, snippets: bool) -> tuple[FileReport, str]:
@@ -232,16 +234,16 @@ def unwritten(result: Result, problems: Sequence[Problem]) -> Result:
     return replace(result, reports=reports)
 
 
-def without_known(result: Result, path: Path, checked: Sequence[str]) -> tuple[Result, int]:
+def without_known(result: Result, path: Path) -> tuple[Result, int]:
     """The result without what the baseline at ``path`` knows, and how many entries of it match nothing any more.
 
-    ``checked`` are the names of the files that were checked. Raises ConfigError.
+    Raises ConfigError.
     """
     from wherelint.baseline import Baseline
 
     baseline = Baseline(path)
     reports = tuple(map(baseline.without_known, result.reports))
-    return replace(result, reports=reports, known=baseline.known), baseline.stale(checked)
+    return replace(result, reports=reports, known=baseline.known), baseline.stale(result.names)
 
 
 def confirm_result(

@@ -1,0 +1,70 @@
+"""What other programs call: check a text, check files, fix a text.
+
+Everything that is returned is plain data and can be pickled, so that a scheduler can map these over many machines.
+Nothing of what is checked is imported or executed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+
+from wherelint import engine, files
+from wherelint.config import Configuration, Settings
+from wherelint.engine import Result
+from wherelint.files import Mend
+from wherelint.finding import FileReport
+
+__all__ = ["check_paths", "check_source", "fix_source"]
+
+
+def check_source(
+    source: str | bytes, filename: str = "<string>", *, settings: Settings | None = None, fixes: bool = False
+) -> FileReport:
+    """The findings of one text.
+
+    ``filename`` is only a name; one that ends in ``.ipynb`` is a notebook's. ``settings`` default to those of the
+    command line without any configuration. ``fixes``: each finding comes with the fix that is offered for it. What
+    keeps the text from being checked is in the report's ``problems``; nothing is raised.
+    """
+    content = source.encode("utf-8", "surrogateescape") if isinstance(source, str) else source
+    return engine.check_source(content, filename, settings or Settings(), "offer" if fixes else "no")
+
+
+def fix_source(
+    source: str, filename: str = "<string>", *, settings: Settings | None = None, unsafe: bool = False
+) -> tuple[str, FileReport]:
+    """A text after its safe fixes (``unsafe``: after all), and the report on it: what was fixed, and what is left.
+
+    Where nothing can be fixed, or the text cannot be checked, it comes back as it was.
+    """
+    content = source.encode("utf-8", "surrogateescape")
+    report = engine.check_source(content, filename, settings or Settings(), "unsafe" if unsafe else "safe")
+    return (report.after.decode("utf-8", "surrogateescape") if report.fixed else source), report
+
+
+def check_paths(
+    paths: Iterable[str | os.PathLike[str]],
+    configuration: Configuration | None = None,
+    *,
+    mend: Mend = "no",
+    snippets: bool = False,
+    force_exclude: bool = False,
+    jobs: int | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Result:
+    """Check files, and what lies below directories; nothing is written.
+
+    ``configuration`` defaults to what the command line would find. ``mend`` is "no", "offer" (findings come with their
+    fixes), or "safe" or "unsafe" (reports have the bytes of the fixed file). ``jobs`` processes give the same result
+    as one. ``progress(done, total)`` is called now and then. What could not be checked is in the result's ``problems``.
+    """
+    targets, problems = files.discover(
+        [os.fspath(path) for path in paths],
+        configuration or Configuration(),
+        mend,
+        snippets=snippets,
+        force_exclude=force_exclude,
+    )
+    result = engine.check_targets(targets, jobs, lambda done: progress(done, len(targets)))
+    return engine.add_problems(result, problems)
