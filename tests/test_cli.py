@@ -274,7 +274,7 @@ def test_explain(run: Run) -> None:
 def test_list_of_rules(run: Run) -> None:
     lines = run("rules")[1].splitlines()
     assert [line.split()[0] for line in lines] == list(rules.codes())
-    assert lines[0].startswith("WL101  unmasked-sqrt             on   A `where` drops")
+    assert lines[1].startswith("WL101  unmasked-sqrt             on   A `where` drops")
     listed = json.loads(run("rules", "--output-format", "json")[1])
     assert [rule["code"] for rule in listed] == list(rules.codes())
     assert listed[0].keys() == {"code", "name", "summary", "default"}

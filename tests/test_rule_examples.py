@@ -12,7 +12,7 @@ from wherelint.config import Settings
 from wherelint.engine import check_source
 from wherelint.rules import RULES, Rule
 
-POISONED = [rule for rule in RULES if not rule.code.startswith("WL4")]
+POISONED = [rule for rule in RULES if not rule.code.startswith(("WL0", "WL4"))]
 SEVERED = [rule for rule in RULES if rule.code.startswith("WL4")]
 
 

@@ -90,6 +90,7 @@ def cli() -> None:
 @click.option("--diff", "show_diff", is_flag=True, help="Print what --fix would change, and change nothing.")
 @click.option("--fix-only", is_flag=True, help="Fix, and neither report nor fail for what is left.")
 @click.option("--show-fixes", is_flag=True, help="List the findings that were fixed.")
+@click.option("--add-noqa", is_flag=True, help="Silence every finding that would be shown with a comment.")
 @click.option("--confirm", is_flag=True, help="Run each finding under its framework, and say what became of it.")
 @click.option("--only-confirmed", is_flag=True, help="Confirm, and show only what was confirmed.")
 @click.option(
@@ -374,6 +375,10 @@ def _snippets(options: dict[str, Any]) -> bool:
 
 
 def _mend(options: dict[str, Any]) -> Mend:
+    if options["add_noqa"]:
+        if options["fix"] or options["fix_only"] or options["show_diff"] or _snippets(options):
+            raise click.UsageError("--add-noqa silences findings: it cannot be combined with what mends or runs them")
+        return "silence"
     if options["fix"] or options["fix_only"] or options["show_diff"]:
         return "unsafe" if options["unsafe_fixes"] else "safe"
     if _snippets(options):
@@ -394,7 +399,7 @@ def _check_stdin(options: dict[str, Any], configuration: Configuration) -> int:
     result = engine.Result((report,), 1, 0.0)
     if options["show_diff"]:
         return _diff(result, options)
-    if mend not in ("safe", "unsafe"):
+    if mend not in ("safe", "unsafe", "silence"):
         return _confirm_and_report(result, options, sys.stdout)
     sys.stdout.buffer.write(report.after if report.fixed else content)
     sys.stdout.buffer.flush()
@@ -432,7 +437,7 @@ def _report(result: Result, options: dict[str, Any], stream: TextIO) -> int:
         text.write(map(text.fixed_line, result.fixed), stream, color=_color(options["color"], stream))
     if (style not in FORMATS or options["output_file"] is not None) and not options["quiet"]:
         if result.fixed:
-            click.echo(text.fixes(result.fixed, "Fixed"), file=stream)
+            click.echo(text.fixes(result.fixed, "Silenced" if options["add_noqa"] else "Fixed"), file=stream)
         click.echo(text.summary(findings, result.hidden, result.files, result.failed), file=stream)
         if result.known:
             click.echo(f"{text.count(result.known, 'finding')} known to the baseline.", file=stream)

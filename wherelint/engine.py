@@ -7,17 +7,17 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from wherelint import pool, rules, source
 from wherelint.config import Settings
 from wherelint.defects import describe
 from wherelint.encoding import UndecodableError, decode, encode
 from wherelint.files import Mend, Target
-from wherelint.finding import FileReport, Finding, Location, Problem
+from wherelint.finding import FileReport, Finding, Framework, Location, Problem
 from wherelint.noqa import find_suppressions
 from wherelint.source.options import DetectOptions
 
@@ -151,9 +151,15 @@ def _check_text(text: str, filename: str, settings: Settings, mend: Mend, snippe
         if analysis and notebook:
             analysis = _in_cells(analysis, notebook.cells(text))
         findings = [f for f in (analysis.findings if analysis else []) if f.code in codes]
-        if findings:
-            suppressions = find_suppressions(text)
-            findings = [finding for finding in findings if not suppressions.cover(finding)]
+        suppressions = find_suppressions(text) if analysis else None
+        if suppressions:
+            idle: Iterable[Finding] = ()
+            if "WL001" in codes and suppressions.comments and analysis and analysis.used and not analysis.problems:
+                from wherelint.unused import unused
+
+                framework = cast(Framework, analysis.used[0])
+                idle = list(unused(text, filename, suppressions, findings, codes, framework))
+            findings = [*(finding for finding in findings if not suppressions.cover(finding)), *idle]
         shown = [finding for finding in findings if finding.confidence == "high" or settings.confidence == "low"]
         return Look(analysis, tuple(sorted(shown, key=Finding.sort_key)), len(findings) - len(shown))
 
@@ -163,11 +169,14 @@ def _check_text(text: str, filename: str, settings: Settings, mend: Mend, snippe
         from wherelint.fix.rounds import fixpoint
 
         text, seen, fixed = fixpoint(text, seen, look, unsafe=mend == "unsafe")
+    if seen.shown and mend == "silence":
+        text, seen, fixed = _silenced(text, seen)
     shown = seen.shown
     if shown and mend == "offer" and seen.analysis is not None:
         from wherelint.fix import propose
 
-        shown = tuple(replace(finding, fix=propose(seen.analysis, finding, thorough=False)) for finding in shown)
+        offered = (finding.fix or propose(seen.analysis, finding, thorough=False) for finding in shown)
+        shown = tuple(replace(finding, fix=fix) for finding, fix in zip(shown, list(offered), strict=True))
     if shown and snippets and seen.analysis is not None:
         from wherelint.confirm.snippet import snippet
 
@@ -177,6 +186,22 @@ def _check_text(text: str, filename: str, settings: Settings, mend: Mend, snippe
     if notebook is None:
         return report, text
     return notebook.report(report), notebook.rewritten(text) if fixed else text
+
+
+def _silenced(text: str, seen: Look) -> tuple[str, Look, tuple[Finding, ...]]:
+    """The text with a comment for every finding that one can silence, what is left to see, and what was silenced."""
+    from wherelint.edits import Source
+    from wherelint.silence import silence
+
+    silenced = []
+    for finding in seen.shown:
+        edit = silence(text, finding) if finding.code != "WL001" else None
+        if edit is not None:  # no row moves
+            text = Source(text).edited([edit])
+            silenced.append(finding)
+    covered = find_suppressions(text)
+    left = tuple(finding for finding in seen.shown if not covered.cover(finding))
+    return text, replace(seen, shown=left), tuple(silenced)
 
 
 def _in_cells(analysis: Analysis, cells: tuple[int, ...]) -> Analysis:

@@ -15,8 +15,9 @@ from pathspec import GitIgnoreSpec
 from wherelint.config import Configuration, Settings, relative_to
 from wherelint.finding import Problem
 
-#: What is done about findings: nothing, fixes are offered, or applied: the safe ones only, or all of them.
-Mend = Literal["no", "offer", "safe", "unsafe"]
+#: What is done about findings: nothing; fixes are offered, or applied (the safe ones only, or all of them); or a
+#: comment silences them.
+Mend = Literal["no", "offer", "safe", "unsafe", "silence"]
 _SUFFIXES = (".py", ".ipynb")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from io import StringIO
 
@@ -17,6 +17,19 @@ _SKIPPED = (tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT, tok
 
 
 @dataclass(frozen=True)
+class Comment:
+    """A suppression comment that names codes: where it stands, and what stands there."""
+
+    row: int
+    #: Columns, 1-based: where the comment begins, and from where to where it suppresses.
+    start: int
+    suppression: tuple[int, int]
+    codes: tuple[str, ...]
+    #: Whether it goes for the whole file.
+    file: bool = False
+
+
+@dataclass(frozen=True)
 class Suppressions:
     """Code prefixes by row and for the file; ``""`` stands for every code."""
 
@@ -24,6 +37,8 @@ class Suppressions:
     file: tuple[str, ...]
     #: (first row, last row) of the statements that take several rows.
     statements: tuple[tuple[int, int], ...]
+    #: The comments that name codes, in order.
+    comments: tuple[Comment, ...] = ()
 
     def cover(self, finding: Finding) -> bool:
         """Whether a comment silences the finding.
@@ -31,14 +46,27 @@ class Suppressions:
         It may stand on any row of the singular operation, on the finding's ``noqa_row``, on the row where the
         selection begins, or on the first or last row of the statement around either.
         """
-        if finding.code.startswith(self.file):
-            return True
+        return finding.code.startswith(self.file) or any(
+            finding.code.startswith(self.rows[row]) for row in self._rows(finding)
+        )
+
+    def idle(self, findings: Iterable[Finding]) -> Iterator[tuple[Comment, tuple[str, ...]]]:
+        """The comments with codes that silence none of the findings, and these codes."""
+        found = [(self._rows(finding), finding.code) for finding in findings]
+        for comment in self.comments:
+            met = {code for rows, code in found if comment.file or comment.row in rows}
+            idle = tuple(prefix for prefix in comment.codes if not any(code.startswith(prefix) for code in met))
+            if idle:
+                yield comment, idle
+
+    def _rows(self, finding: Finding) -> set[int]:
+        """The rows with comments that concern a finding."""
         operation, selection = finding.location.row, finding.select.location.row
         rows = {finding.noqa_row, selection, *range(operation, finding.end_location.row + 1)}
         for first, last in self.statements:
             if first <= operation <= last or first <= selection <= last:
                 rows |= {first, last}
-        return any(finding.code.startswith(self.rows[row]) for row in rows & self.rows.keys())
+        return rows & self.rows.keys()
 
 
 NONE = Suppressions({}, (), ())
@@ -50,6 +78,7 @@ def find_suppressions(text: str) -> Suppressions:
         return NONE
     rows: dict[int, tuple[str, ...]] = {}
     file: tuple[str, ...] = ()
+    comments: list[Comment] = []
     statements: list[tuple[int, int]] = []
     first: int | None = None
     for token in _tokens(text):
@@ -58,15 +87,25 @@ def find_suppressions(text: str) -> Suppressions:
             if match := _FILE.match(token.string):
                 if not token.line[: token.start[1]].strip():
                     file += _prefixes(match)
+                    comments += _comment(token, match, file=True)
             elif match := _LINE.search(token.string):
                 rows[row] = rows.get(row, ()) + _prefixes(match)
+                comments += _comment(token, match)
         elif token.type == tokenize.NEWLINE:
             if first is not None and row > first:
                 statements.append((first, row))
             first = None
         elif first is None and token.type not in _SKIPPED:
             first = row
-    return Suppressions(rows, file, tuple(statements))
+    return Suppressions(rows, file, tuple(statements), tuple(comments))
+
+
+def _comment(token: tokenize.TokenInfo, match: re.Match[str], *, file: bool = False) -> list[Comment]:
+    if not match["codes"]:
+        return []
+    row, column = token.start
+    span = column + match.start() + 1, column + match.end() + 1
+    return [Comment(row, column + 1, span, _prefixes(match), file)]
 
 
 def _tokens(text: str) -> Iterator[tokenize.TokenInfo]:

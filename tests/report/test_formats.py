@@ -36,7 +36,7 @@ from wherelint.finding import (
 )
 from wherelint.report import json as report_json
 from wherelint.report.formats import FORMATS
-from wherelint.rules import RULES
+from wherelint.rules import RULES, get
 
 SCHEMA = Draft4Validator(json.loads((Path(__file__).parent / "sarif-2.1.0.json").read_text(encoding="utf-8")))
 FINDING = Finding(
@@ -471,7 +471,7 @@ def test_junit_of_findings() -> None:
     assert case[0].text.splitlines() == [
         f"pkg/a.py:5:29: WL101 {FINDING.message}",
         "witness: at x = 0.0 the value is 0.0 and the gradient with respect to x is nan",
-        f"help: {RULES[0].help}",
+        f"help: {get('WL101').help}",
     ]
     assert low[0].attrib["type"] == "warning"
 

@@ -32,7 +32,7 @@ from pygls.protocol import default_converter
 from pygls.workspace import PositionCodec
 
 from wherelint.server.buffer import Buffer
-from wherelint.server.silence import silence
+from wherelint.silence import silence
 
 Result = TypeVar("Result")
 COMMAND = "import sys; from wherelint.server import main; sys.exit(main())"

@@ -35,7 +35,7 @@ def fixpoint(
             where = _where(seen, finding)
             if where in refused:
                 continue
-            fix = propose(seen.analysis, finding) if seen.analysis else None
+            fix = finding.fix or (propose(seen.analysis, finding) if seen.analysis else None)
             if fix is None or not fix.edits or fix.applicability not in allowed:
                 refused[where] = fix
             elif _fits(fix, [f for _, f in chosen]):

@@ -9,6 +9,7 @@ from wherelint.rules.rule import Rule
 from wherelint.rules.words import place, selection_phrase, spoken
 
 _MODULES = (
+    "wl001_unused_noqa",
     "wl101_unmasked_sqrt",
     "wl102_unmasked_log",
     "wl103_unmasked_division",

@@ -25,7 +25,7 @@ from wherelint.engine import check_source
 from wherelint.files import excluded
 from wherelint.finding import Edit, FileReport, Finding, Fix, Location, Problem
 from wherelint.server.buffer import Buffer, split_lines
-from wherelint.server.silence import silence
+from wherelint.silence import silence
 from wherelint.source.options import DetectOptions
 
 if TYPE_CHECKING:
