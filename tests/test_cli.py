@@ -138,7 +138,9 @@ def test_a_bad_configuration_file(run: Run, project: Path) -> None:
     write(project, {"pyproject.toml": "[tool.wherelint]\nselct = []\n", "a.py": SAFE})
     status, output, errors = run("check")
     assert (status, output) == (2, "")
-    assert errors == (f"Error: {project}/pyproject.toml: [tool.wherelint] has no key 'selct'; did you mean 'select'?\n")
+    assert errors == (
+        f"Error: {project}/pyproject.toml:2: [tool.wherelint] has no key 'selct'; did you mean 'select'?\n"
+    )
     assert run("check", "--isolated")[0] == 0
 
 

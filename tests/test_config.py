@@ -76,7 +76,7 @@ def test_a_bad_setting_is_one_clear_line(project: Path, body: str, message: str)
     with pytest.raises(ConfigError) as error:
         load(file)
     text = str(error.value)
-    assert text.startswith(f"{file}: [tool.wherelint]")
+    assert text.startswith(f"{file}:2: [tool.wherelint]")
     assert text.endswith(message)
     assert "\n" not in text
 
@@ -190,3 +190,47 @@ def test_parse_codes() -> None:
 
 def test_the_default_excludes_are_directories() -> None:
     assert all(pattern.endswith("/") for pattern in DEFAULT_EXCLUDE)
+
+
+def test_a_file_extends_another(tmp_path: Path) -> None:
+    (tmp_path / "base.toml").write_text("ignore = ['WL107']\nconfidence = 'low'\n")
+    (tmp_path / "team").mkdir()
+    (tmp_path / "team" / "more.toml").write_text("extend = '../base.toml'\nexclude = ['x/']\n")
+    (tmp_path / "pyproject.toml").write_text("[tool.wherelint]\nextend = 'team/more.toml'\nconfidence = 'high'\n")
+    settings = load(tmp_path / "pyproject.toml")
+    assert settings is not None
+    assert (settings.ignore, settings.confidence, settings.exclude) == (("WL107",), "high", ("x/",))
+    assert settings.root == tmp_path
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("3", "pyproject.toml:2: [tool.wherelint] 'extend' must be the path of a file, not a number (3)"),
+        ("'none.toml'", "none.toml: no such file"),
+        ("'pyproject.toml'", "pyproject.toml:2: [tool.wherelint] 'extend': the files extend each other in a circle"),
+        ("'base.toml'", "base.toml:2: has no key 'confidense'; did you mean 'confidence'?"),
+        ("'circle.toml'", "circle.toml:1: 'extend': the files extend each other in a circle"),
+    ],
+)
+def test_a_file_that_cannot_be_extended(tmp_path: Path, value: str, message: str) -> None:
+    (tmp_path / "base.toml").write_text("ignore = []\nconfidense = 'low'\n")
+    (tmp_path / "circle.toml").write_text("extend = 'pyproject.toml'\n")
+    (tmp_path / "pyproject.toml").write_text(f"[tool.wherelint]\nextend = {value}\n")
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path / "pyproject.toml")
+    assert str(caught.value).startswith(str(tmp_path))
+    assert str(caught.value).endswith(f"/{message}")
+
+
+def test_an_error_names_the_row_of_its_key(tmp_path: Path) -> None:
+    text = "[project]\nselect = 1\n\n[tool.wherelint]\nignore = []\n\n[tool.wherelint.per-file-ignores]\na = 'WL1'\n"
+    (tmp_path / "pyproject.toml").write_text(text)
+    with pytest.raises(ConfigError, match=r"pyproject\.toml:7: \[tool\.wherelint\] 'per-file-ignores' 'a' must be"):
+        load(tmp_path / "pyproject.toml")
+
+
+def test_the_settings_as_toml_are_the_settings(tmp_path: Path) -> None:
+    settings = Settings(("WL1",), ignore=("WL107",), per_file_ignores={"a b": ("WL2",)}, root=tmp_path)
+    (tmp_path / "shown.toml").write_text("\n".join(settings.described(tmp_path / "a.py")))
+    assert load(tmp_path / "shown.toml") == settings

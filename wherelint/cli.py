@@ -114,6 +114,7 @@ def cli() -> None:
 @click.option("-v", "--verbose", is_flag=True, help="Say how long it took.")
 @click.option("--statistics", is_flag=True, help="Print counts by code instead of findings.")
 @click.option("--show-files", is_flag=True, help="List the files that would be checked, and stop.")
+@click.option("--show-settings", is_flag=True, help="Print the settings of the first path, and stop.")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even if there are findings.")
 @click.option(
     "--config", type=click.Path(path_type=Path), metavar="FILE", help="Read this TOML file instead of looking for one."
@@ -288,6 +289,11 @@ def _check(options: dict[str, Any], configuration: Configuration) -> int:
             click.echo(options["stdin_filename"] or "-")
             return CLEAN
         return _check_stdin(options, configuration)
+    if options["show_settings"]:
+        path = Path(os.path.abspath(paths[0]))
+        settings = configuration.settings(path if path.is_dir() else path.parent)
+        click.echo("".join(f"{line}\n" for line in settings.described(path)), nl=False)
+        return CLEAN
     if options["show_files"]:
         targets, problems = files.discover(paths, configuration, force_exclude=options["force_exclude"])
         click.echo("".join(f"{target.name}\n" for target in targets), nl=False)

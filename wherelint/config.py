@@ -1,12 +1,15 @@
 """Settings: ``[tool.wherelint]`` of the nearest pyproject.toml, overridden by the command line.
 
-The nearest table wins as a whole, there is no merging; its patterns are relative to the directory it lies in.
+The nearest table wins as a whole, there is no merging unless it extends another file; its patterns are relative to the
+directory it lies in.
 """
 
 from __future__ import annotations
 
+import json
+import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
@@ -74,6 +77,15 @@ class Settings:
         )
         return frozenset(code for code in self.codes if not code.startswith(ignored)) if ignored else self.codes
 
+    def described(self, path: Path) -> Iterator[str]:
+        """The settings as TOML, with the codes that are on for a path."""
+        values = {key: getattr(self, key.replace("-", "_")) for key in _READERS if key != "extend"}
+        yield f"# {self.root}"
+        for key, value in values.items():
+            if value is not None:
+                yield f"{key} = {_toml(value)}"
+        yield f"# on: {', '.join(sorted(self.codes_for(path))) or 'no rule'}"
+
     def _matches(self, pattern: str, path: Path) -> bool:
         spec = GitIgnoreSpec.from_lines([pattern.removeprefix("!")])
         return spec.match_file(relative_to(path, self.root)) != pattern.startswith("!")
@@ -138,13 +150,15 @@ class Configuration:
         return self._found[directory]
 
 
-def load(file: Path, *, required: bool = False) -> Settings | None:
+def load(file: Path, *, required: bool = False, extending: tuple[Path, ...] = ()) -> Settings | None:
     """The settings of one TOML file: ``[tool.wherelint]`` of a pyproject.toml, the top level of any other file.
 
-    None if the file is absent or has no such table; with ``required`` an absent file is an error.
+    None if the file is absent or has no such table; with ``required`` an absent file is an error. ``extending`` are
+    the files that extend it.
     """
     try:
-        data = tomllib.loads(file.read_bytes().decode())
+        text = file.read_bytes().decode()
+        data = tomllib.loads(text)
     except (FileNotFoundError, NotADirectoryError):
         if required:
             raise ConfigError(f"{file}: no such file") from None
@@ -158,21 +172,61 @@ def load(file: Path, *, required: bool = False) -> Settings | None:
         table = tool.get("wherelint") if isinstance(tool, dict) else None
         where = f"{file}: [tool.wherelint]"
     else:
-        table, where = data, str(file)
+        table, where = data, f"{file}:"
     if table is None:
         return None
     if not isinstance(table, dict):
         raise ConfigError(f"{where} must be a table, not {_describe(table)}")
-    return _settings(table, where, file.absolute().parent)
+    try:
+        return _settings(table, file, where, extending)
+    except _KeyError as error:
+        row = _row(text, error.key)
+        place = f"{file}:{row}:" if row else f"{file}:"
+        raise ConfigError(str(error).replace(f"{file}:", place, 1)) from None
 
 
-def _settings(table: Mapping[str, Any], where: str, root: Path) -> Settings:
+class _KeyError(ConfigError):
+    """What is wrong with the value of a key, or that there is none."""
+
+    def __init__(self, message: str, key: str) -> None:
+        super().__init__(message)
+        self.key = key
+
+
+def _settings(table: Mapping[str, Any], file: Path, where: str, extending: tuple[Path, ...]) -> Settings:
     values: dict[str, Any] = {}
     for key, value in table.items():
         if key not in _READERS:
-            raise ConfigError(f"{where} has no key {key!r}{did_you_mean(key, _READERS)}")
-        values[key.replace("-", "_")] = _READERS[key](value, f"{where} {key!r}")
-    return Settings(**values, root=root)
+            raise _KeyError(f"{where} has no key {key!r}{did_you_mean(key, _READERS)}", key)
+        try:
+            values[key.replace("-", "_")] = _READERS[key](value, f"{where} {key!r}")
+        except ConfigError as error:
+            raise _KeyError(str(error), key) from None
+    root = file.absolute().parent
+    base = Settings(root=root)
+    if "extend" in values:
+        other = root / values.pop("extend")
+        if other.resolve() in (*extending, file.resolve()):
+            raise _KeyError(f"{where} 'extend': the files extend each other in a circle", "extend")
+        base = load(other, required=True, extending=(*extending, file.resolve())) or base
+    return replace(base, **values, root=root)
+
+
+def _row(text: str, key: str) -> int | None:
+    """The row on which a key is set, in the first table that has it; None where it is spelt in some other way."""
+    pattern = re.compile(rf"""\s*(?:\[tool\.wherelint\.)?["']?{re.escape(key)}["']?\s*[\]=]""")
+    inside = "[tool.wherelint" not in text
+    for row, line in enumerate(text.splitlines(), 1):
+        inside = line.strip().startswith("[tool.wherelint") if line.startswith("[") and "[tool." in text else inside
+        if inside and pattern.match(line):
+            return row
+    return None
+
+
+def _path(value: object, where: str) -> str:
+    if not isinstance(value, str):
+        raise ConfigError(f"{where} must be the path of a file, not {_describe(value)}")
+    return value
 
 
 def parse_codes(items: Iterable[str], where: str) -> tuple[str, ...]:
@@ -195,6 +249,14 @@ def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
 def _describe(value: object) -> str:
     names = {bool: "a boolean", int: "a number", float: "a number", str: "a string", list: "a list", dict: "a table"}
     return f"{names.get(type(value), type(value).__name__)} ({value!r})"
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{json.dumps(key)} = {_toml(each)}' for key, each in value.items())}}}"
+    return f"[{', '.join(map(_toml, value))}]" if isinstance(value, tuple) else json.dumps(value)
 
 
 def _strings(value: object, where: str) -> tuple[str, ...]:
@@ -236,6 +298,7 @@ def _aliases(value: object, where: str) -> dict[str, str]:
 
 
 _READERS: dict[str, Callable[[object, str], Any]] = {
+    "extend": _path,
     "select": _codes,
     "extend-select": _codes,
     "ignore": _codes,
