@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from real_gradients import require
 
+from wherelint import check_paths, rules
 from wherelint.cli import main
+from wherelint.config import Configuration
+from wherelint.report import text
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -53,3 +57,19 @@ def test_the_ci_installs_and_tests_as_the_readme_says() -> None:
     script = (ROOT / ".ci" / "run").read_text()
     assert f"torch==2.13.0 {command[1]}" in script
     assert script.endswith(f"\n{command[2]}\n")
+
+
+def test_the_picture_shows_the_output(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Letter by letter; colours and fonts are rich's."""
+    monkeypatch.chdir(ROOT)
+    path = ROOT / "examples" / "output.svg"
+    (report,) = check_paths(["examples/two_disks.py"], Configuration(isolated=True), mend="offer").reports
+    lines = text.full(report, {rule.code: rule.help for rule in rules.RULES}, 80)[:16]
+    if request.config.getoption("--regenerate"):
+        path.write_text(text.picture(lines, "wherelint check examples/two_disks.py", 80), encoding="utf-8")
+    shown = "".join(element.text or "" for element in ElementTree.parse(path).iter() if element.tag.endswith("text"))
+    expected = "".join(piece for line in lines for piece, _ in line)
+    assert "".join(expected.split()) in "".join(shown.replace("\N{NO-BREAK SPACE}", " ").split())
+    assert "examples/output.svg" in README.read_text(encoding="utf-8")

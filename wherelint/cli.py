@@ -170,7 +170,13 @@ def explain(codes: Sequence[str]) -> None:
         if rule is None:
             raise click.ClickException(f"there is no rule {code!r}{did_you_mean(code.upper(), rules.codes(), 0.8)}")
         state = "on by default" if rule.default else "off by default"
-        click.echo(f"# {rule.code} {rule.name} ({state})\n\n{rule.doc.strip()}\n")
+        text = f"# {rule.code} {rule.name} ({state})\n\n{rule.doc.strip()}\n"
+        if sys.stdout.isatty() and "NO_COLOR" not in os.environ:
+            from wherelint.report.text import page
+
+            page(text, sys.stdout)
+        else:
+            click.echo(text)
 
 
 @cli.command()

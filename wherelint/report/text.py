@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
+import shutil
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from wherelint.edits import Source, diff
 from wherelint.encoding import decode
 from wherelint.finding import FileReport, Finding, Number, Outcome, Problem, Witness
 from wherelint.notebook import spelled
 from wherelint.report.frame import Line, frame
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 #: What rich makes of the styles; plain text ignores them.
 _STYLES = {
@@ -199,12 +203,37 @@ def write(lines: Iterable[Line], stream: TextIO, *, color: bool, exact: bool = F
         stream.writelines((text if exact else text.rstrip()) + "\n" for text in texts)
         return
     from rich.console import Console
-    from rich.text import Text
     from rich.theme import Theme
 
     console = Console(file=stream, force_terminal=True, highlight=False, soft_wrap=True, theme=Theme(_STYLES))
+    _print(lines, console)
+
+
+def _print(lines: Iterable[Line], console: Console) -> None:
+    from rich.text import Text
+
     for line in lines:
         console.print(Text.assemble(*((text, style if style in _STYLES else "") for text, style in line)), emoji=False)
+
+
+def picture(lines: Iterable[Line], title: str, width: int) -> str:
+    """What a terminal shows, as SVG."""
+    from io import StringIO
+
+    from rich.console import Console
+    from rich.theme import Theme
+
+    console = Console(file=StringIO(), record=True, width=width, highlight=False, theme=Theme(_STYLES))
+    _print(lines, console)
+    return console.export_svg(title=title, unique_id="wherelint")
+
+
+def page(markdown: str, stream: TextIO) -> None:
+    """A page of documentation on a terminal."""
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    Console(file=stream, width=min(shutil.get_terminal_size().columns, 100)).print(Markdown(markdown))
 
 
 def _notes(finding: Finding, helps: Mapping[str, str]) -> Iterable[tuple[str, str]]:
