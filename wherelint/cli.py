@@ -63,16 +63,14 @@ def cli() -> None:
     "--select",
     multiple=True,
     metavar="CODES",
-    help="Codes or prefixes (WL1,WL203) to look for, instead of the default.",
+    help="Only these codes or prefixes (WL1,WL203).",
 )
-@click.option("--extend-select", multiple=True, metavar="CODES", help="Codes or prefixes to look for as well.")
-@click.option("--ignore", multiple=True, metavar="CODES", help="Codes or prefixes to leave out.")
-@click.option(
-    "--confidence", type=click.Choice(get_args(Confidence)), help="The least confidence to show (default: high)."
-)
+@click.option("--extend-select", multiple=True, metavar="CODES", help="These as well.")
+@click.option("--ignore", multiple=True, metavar="CODES", help="Not these.")
+@click.option("--confidence", type=click.Choice(get_args(Confidence)), help="The least to show (default: high).")
 @click.option(
     "--output-format", type=click.Choice(STYLES), default="full", show_default=True, metavar="FORMAT",
-    help=f"One of {', '.join(STYLES)}.",
+    help="full, concise, json, json-lines, sarif ...",
 )  # fmt: skip
 @click.option(
     "-o", "--output-file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
@@ -83,59 +81,55 @@ def cli() -> None:
     "reports",
     multiple=True,
     metavar="FORMAT=FILE",
-    help="Write the findings to a file as well, in a format.",
+    help="The same in another format.",
 )
-@click.option("--fix", is_flag=True, help="Rewrite what has a safe fix; what is left is reported.")
-@click.option("--unsafe-fixes", is_flag=True, help="Apply (with --fix or --diff) the fixes that need a look as well.")
-@click.option("--diff", "show_diff", is_flag=True, help="Print what --fix would change, and change nothing.")
-@click.option("--fix-only", is_flag=True, help="Fix, and neither report nor fail for what is left.")
+@click.option("--fix", is_flag=True, help="Rewrite what has a safe fix.")
+@click.option("--unsafe-fixes", is_flag=True, help="Fixes that need a look as well.")
+@click.option("--diff", "show_diff", is_flag=True, help="Print what --fix would change.")
+@click.option("--fix-only", is_flag=True, help="Say nothing of what is left.")
 @click.option("--show-fixes", is_flag=True, help="List the findings that were fixed.")
-@click.option("--add-noqa", is_flag=True, help="Silence every finding that would be shown with a comment.")
-@click.option("--confirm", is_flag=True, help="Run each finding under its framework, and say what became of it.")
-@click.option("--only-confirmed", is_flag=True, help="Confirm, and show only what was confirmed.")
+@click.option("--add-noqa", is_flag=True, help="Silence every finding with a comment.")
+@click.option("--confirm", is_flag=True, help="Run each finding under its framework.")
+@click.option("--only-confirmed", is_flag=True, help="Show only what was confirmed.")
 @click.option(
     "--device", type=click.Choice(["auto", "cpu", "gpu", "tpu"]), default="auto", show_default=True,
-    help="Where to confirm: auto is the accelerator that the framework finds.",
+    help="Where to confirm.",
 )  # fmt: skip
 @click.option(
     "--repro-dir", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
-    help="Write a script that reproduces it, for each finding.",
+    help="Write a script for each finding.",
 )  # fmt: skip
 @click.option(
     "--baseline", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-    help="Leave out the findings that this file knows.",
+    help="Leave out what this file knows.",
 )  # fmt: skip
 @click.option(
     "--write-baseline", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-    help="Write the findings into such a file, and stop.",
+    help="Write such a file, and stop.",
 )  # fmt: skip
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True)
 @click.option("-q", "--quiet", is_flag=True, help="Print findings and errors only.")
 @click.option("-v", "--verbose", is_flag=True, help="Say how long it took.")
-@click.option("--statistics", is_flag=True, help="Print counts by code instead of findings.")
-@click.option("--show-files", is_flag=True, help="List the files that would be checked, and stop.")
-@click.option("--show-settings", is_flag=True, help="Print the settings of the first path, and stop.")
-@click.option("--exit-zero", is_flag=True, help="Exit with 0 even if there are findings.")
-@click.option(
-    "--config", type=click.Path(path_type=Path), metavar="FILE", help="Read this TOML file instead of looking for one."
-)
+@click.option("--statistics", is_flag=True, help="Counts by code instead of findings.")
+@click.option("--show-files", is_flag=True, help="List what would be checked, and stop.")
+@click.option("--show-settings", is_flag=True, help="Print what counts there, and stop.")
+@click.option("--exit-zero", is_flag=True, help="Exit with 0 whatever is found.")
+@click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Read this TOML file.")
 @click.option("--isolated", is_flag=True, help="Ignore every configuration file.")
+@click.option("--exclude", multiple=True, metavar="PATTERNS", help="Leave these out, not the default ones.")
+@click.option("--extend-exclude", multiple=True, metavar="PATTERNS", help="Leave these out as well.")
+@click.option("--force-exclude", is_flag=True, help="Excludes count for named files, too.")
 @click.option(
-    "--exclude", multiple=True, metavar="PATTERNS", help="Patterns to leave out, instead of the default ones."
+    "--respect-gitignore/--no-respect-gitignore", default=None, help="Whether .gitignore counts (default: yes)."
 )
-@click.option("--extend-exclude", multiple=True, metavar="PATTERNS", help="Patterns to leave out as well.")
-@click.option("--force-exclude", is_flag=True, help="Leave out excluded files even if they are named.")
-@click.option(
-    "--respect-gitignore/--no-respect-gitignore", default=None, help="Whether .gitignore files count (default: yes)."
-)
-@click.option("--stdin-filename", metavar="NAME", help="The name of what is read from standard input (PATHS is -).")
-@click.option("-j", "--jobs", type=click.IntRange(min=1), help="Number of processes (default: by the number of files).")
-@click.option("--no-cache", is_flag=True, help="Neither read nor write a cache (of confirmations).")
+@click.option("--stdin-filename", metavar="NAME", help="The name of standard input (PATHS is -).")
+@click.option("-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes (default: by the files).")
+@click.option("--no-cache", is_flag=True, help="No cache of confirmations.")
 @click.option(
     "--cache-dir",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Where the cache is kept (default: .wherelint_cache).",
+    help="Its place (default: .wherelint_cache).",
 )
 def check(**options: Any) -> int:
     """Check files and directories (default: the working directory; - is standard input).
@@ -181,9 +175,7 @@ def explain(codes: Sequence[str]) -> None:
 
 @cli.command()
 @click.argument("place", metavar="PATH:[cell N:]ROW[:COLUMN]")
-@click.option(
-    "--config", type=click.Path(path_type=Path), metavar="FILE", help="Read this TOML file instead of looking for one."
-)
+@click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Read this TOML file.")
 @click.option("--isolated", is_flag=True, help="Ignore every configuration file.")
 def repro(place: str, config: Path | None, isolated: bool) -> None:
     """Print a script that reproduces the finding at a place, and needs nothing but the framework.
@@ -450,7 +442,8 @@ def _report(result: Result, options: dict[str, Any], stream: TextIO) -> int:
     if (style not in FORMATS or options["output_file"] is not None) and not options["quiet"]:
         if result.fixed:
             click.echo(text.fixes(result.fixed, "Silenced" if options["add_noqa"] else "Fixed"), file=stream)
-        click.echo(text.summary(findings, result.hidden, result.files, result.failed), file=stream)
+        took = f" in {result.seconds:.1f} s" if stream.isatty() else ""
+        click.echo(text.summary(findings, result.hidden, result.files, result.failed, took), file=stream)
         if result.known:
             click.echo(f"{text.count(result.known, 'finding')} known to the baseline.", file=stream)
         if ran := text.confirmations(findings, result.unconfirmed):
