@@ -43,6 +43,8 @@ def test_check_paths(project: Path) -> None:
     assert wherelint.check_paths(["."], ignoring).findings == ()
     assert wherelint.check_paths(["."], mend="safe").reports[0].after == FIXED.encode()
     assert (project / "a.py").read_text() == UNSAFE
+    with pytest.raises(TypeError, match="paths is a list of paths"):
+        wherelint.check_paths("a.py")
 
 
 def test_results_can_be_pickled(project: Path) -> None:

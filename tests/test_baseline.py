@@ -61,6 +61,18 @@ def test_stale_entries_are_said(run: Run, known: Path) -> None:
     assert run("check", "--baseline", "known.json", "-q")[2] == ""
 
 
+def test_an_entry_of_a_rule_that_is_off_is_not_stale(run: Run, known: Path) -> None:
+    assert run("check", "--baseline", "known.json", "--ignore", "WL101") == (0, "No findings, 2 files checked.\n", "")
+
+
+@pytest.mark.parametrize("option", ["--fix", "--diff", "--fix-only", "--add-noqa"])
+@pytest.mark.parametrize("baseline", ["--baseline", "--write-baseline"])
+def test_a_baseline_is_about_what_is_reported(run: Run, known: Path, option: str, baseline: str) -> None:
+    status, output, errors = run("check", baseline, "known.json", option)
+    assert (status, output) == (2, "")
+    assert "a baseline is about what is reported" in errors
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

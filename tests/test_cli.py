@@ -372,6 +372,7 @@ def test_several_reports_at_once(run: Run, project: Path) -> None:
         ("sarif", "--report sarif: write FORMAT=FILE, as in sarif=wherelint.sarif"),
         ("sarf=a", "--report: there is no format 'sarf'; did you mean 'sarif'?"),
         ("sarif=none/a", "none/a: No such file or directory"),
+        ("sarif=a.py", "a.py is a program by its name: the report would overwrite it"),
     ],
 )
 def test_a_report_that_cannot_be_written(run: Run, project: Path, report: str, message: str) -> None:
@@ -379,3 +380,36 @@ def test_a_report_that_cannot_be_written(run: Run, project: Path, report: str, m
     status, _, errors = run("check", "--report", report)
     assert status == 2
     assert errors.splitlines()[-1] == f"Error: {message}"
+
+
+def test_two_reports_do_not_fit_into_one_file(run: Run, project: Path) -> None:
+    write(project, {"a.py": UNSAFE})
+    status, _, errors = run("check", "--report", "json=x", "-o", "x")
+    assert (status, errors.splitlines()[-1]) == (2, "Error: x cannot hold two reports")
+
+
+@pytest.mark.parametrize(
+    ("variables", "colored"),
+    [
+        ({}, False),
+        ({"FORCE_COLOR": "1"}, True),
+        ({"FORCE_COLOR": ""}, False),
+        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
+    ],
+)
+def test_variables_for_colors(
+    run: Run, project: Path, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], colored: bool
+) -> None:
+    for name in ("FORCE_COLOR", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    write(project, {"a.py": UNSAFE})
+    assert ("\x1b[" in run("check")[1]) == colored
+
+
+def test_a_closed_standard_output(project: Path) -> None:
+    write(project, {"a.py": UNSAFE})
+    command = f"{sys.executable} -m wherelint check a.py >&-"
+    ran = subprocess.run(["sh", "-c", command], env=environment(), capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (1, "")

@@ -21,6 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output, new_raw_cell
 
+from wherelint.cli import main
 from wherelint.config import Settings
 from wherelint.engine import check_source, check_targets
 from wherelint.files import Target
@@ -99,7 +100,7 @@ class TestPlaces:
         assert [spelled(edit.location, finding.cells) for edit in finding.fix.edits] == ["cell 2:3:38"]
 
     def test_the_end_of_a_cell_belongs_to_it(self) -> None:
-        cells = Notebook(nbformat.writes(made("a\nb", "c")), "a.ipynb").cells("#\na\nb\n#\nc\n")
+        cells = Notebook(nbformat.writes(made("a\nb", "c")), "a.ipynb").cells("##\na\nb\n##\nc\n")
         assert cells == (2, 5)
         assert [in_cell(Location(row, 1), cells) for row in (2, 3, 4, 5)] == [
             (1, Location(1, 1)), (1, Location(2, 1)), (1, Location(3, 1)), (2, Location(1, 1)),
@@ -160,7 +161,7 @@ class TestMagics:
     def test_are_not_looked_for_in_strings_and_expressions(self) -> None:
         cell = 's = """\n!ls\n%time\nx?\n"""\nz = (7\n% 2)\n!ls'
         notebook = Notebook(json.dumps({"nbformat": 4, "cells": [{"cell_type": "code", "source": cell}]}), "a.ipynb")
-        assert notebook.program == f"#\n{cell.removesuffix('!ls')}pass  #0\n"
+        assert notebook.program == f"##\n{cell.removesuffix('!ls')}pass  ##0\n"
 
     @pytest.mark.parametrize("magic", ["%%bash", "%%html", "%%writefile a.py", "%%R -i x", "%%", "# a\n\n%%script x"])
     def test_another_language(self, magic: str) -> None:
@@ -371,7 +372,13 @@ class TestFix:
     def test_what_is_not_python_is_not_to_be_touched(self) -> None:
         notebook = Notebook(nbformat.writes(made("!ls", "x")), "a.ipynb")
         with pytest.raises(ValueError, match="not Python"):
-            notebook.rewritten(notebook.program.replace("pass  #0", "pass"))
+            notebook.rewritten(notebook.program.replace("pass  ##0", "pass"))
+
+    def test_a_comment_that_is_written_is_no_mark(self, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        (project / "a.ipynb").write_text(nbformat.writes(made(IMPORT, F)))
+        assert main(["check", "--add-noqa"]) == 0
+        assert capsys.readouterr().err == ""
+        assert "# noqa: WL101" in (project / "a.ipynb").read_text()
 
     def test_in_another_process(self, project: Path) -> None:
         (project / "a.ipynb").write_text(nbformat.writes(made(IMPORT, F)))

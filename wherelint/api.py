@@ -50,15 +50,19 @@ def check_paths(
     mend: Mend = "no",
     snippets: bool = False,
     force_exclude: bool = False,
-    jobs: int | None = None,
+    jobs: int | None = 1,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Result:
     """Check files, and what lies below directories; nothing is written.
 
     ``configuration`` defaults to what the command line would find. ``mend`` is "no", "offer" (findings come with their
-    fixes), or "safe" or "unsafe" (reports have the bytes of the fixed file). ``jobs`` processes give the same result
-    as one. ``progress(done, total)`` is called now and then. What could not be checked is in the result's ``problems``.
+    fixes), or "safe" or "unsafe" (reports have the bytes of the fixed file). ``jobs`` processes (None: as many as seem
+    worth it) give the same result as one; a script that asks for more needs ``if __name__ == "__main__"``, because
+    they import it. ``progress(done, total)`` is called now and then. What could not be checked is in the result's
+    ``problems``. In a notebook a row is one of the program that its cells make (``notebook.in_cell``).
     """
+    if isinstance(paths, (str, bytes, os.PathLike)):
+        raise TypeError(f"paths is a list of paths, not one: write [{paths!r}]")
     targets, problems = files.discover(
         [os.fspath(path) for path in paths],
         configuration or Configuration(),

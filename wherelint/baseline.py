@@ -1,14 +1,14 @@
 """Findings that are known: kept in a file, and left out of the report until they change.
 
 An entry is what a finding is about and the text of its line, not its row: lines may move. Several findings of one
-entry are counted.
+entry are counted. The names of files are those that are printed: relative to the working directory.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -77,8 +77,8 @@ class Baseline:
                 new.append(finding)
         return replace(report, findings=tuple(new))
 
-    def stale(self, checked: Iterable[str]) -> int:
-        """How many entries matched nothing: of files that were checked, or that are gone."""
+    def stale(self, checked: Iterable[str], codes: Collection[str]) -> int:
+        """How many entries of rules that are on matched nothing: of files that were checked, or that are gone."""
         names = set(checked)
-        left = (+self._left).items()
+        left = [(entry, count) for entry, count in (+self._left).items() if entry.code in codes]
         return sum(count for entry, count in left if entry.filename in names or not Path(entry.filename).exists())

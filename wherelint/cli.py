@@ -30,6 +30,9 @@ STYLES = ["full", "concise", *FORMATS]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # it was closed by whoever started this
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
@@ -70,7 +73,7 @@ def cli() -> None:
 @click.option("--confidence", type=click.Choice(get_args(Confidence)), help="The least to show (default: high).")
 @click.option(
     "--output-format", type=click.Choice(STYLES), default="full", show_default=True, metavar="FORMAT",
-    help="full, concise, json, json-lines, sarif ...",
+    help=f"{', '.join(STYLES[:-1])} or {STYLES[-1]}.",
 )  # fmt: skip
 @click.option(
     "-o", "--output-file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
@@ -81,12 +84,12 @@ def cli() -> None:
     "reports",
     multiple=True,
     metavar="FORMAT=FILE",
-    help="The same in another format.",
+    help="The same in another format (repeatable).",
 )
 @click.option("--fix", is_flag=True, help="Rewrite what has a safe fix.")
 @click.option("--unsafe-fixes", is_flag=True, help="Fixes that need a look as well.")
 @click.option("--diff", "show_diff", is_flag=True, help="Print what --fix would change.")
-@click.option("--fix-only", is_flag=True, help="Say nothing of what is left.")
+@click.option("--fix-only", is_flag=True, help="Fix, and say nothing of what is left.")
 @click.option("--show-fixes", is_flag=True, help="List the findings that were fixed.")
 @click.option("--add-noqa", is_flag=True, help="Silence every finding with a comment.")
 @click.option("--confirm", is_flag=True, help="Run each finding under its framework.")
@@ -162,7 +165,8 @@ def explain(codes: Sequence[str]) -> None:
     for code in codes:
         rule = known.get(code.upper()) or known.get(code.lower())
         if rule is None:
-            raise click.ClickException(f"there is no rule {code!r}{did_you_mean(code.upper(), rules.codes(), 0.8)}")
+            near = did_you_mean(code.upper(), rules.codes(), 0.7) or did_you_mean(code.lower(), known, 0.5)
+            raise click.ClickException(f"there is no rule {code!r}{near}")
         state = "on by default" if rule.default else "off by default"
         text = f"# {rule.code} {rule.name} ({state})\n\n{rule.doc.strip()}\n"
         if sys.stdout.isatty() and "NO_COLOR" not in os.environ:
@@ -280,6 +284,14 @@ def _check(options: dict[str, Any], configuration: Configuration) -> int:
         raise click.UsageError("--device says where to confirm: it needs --confirm")
     if options["show_diff"] and _snippets(options):
         raise click.UsageError("--diff reports no findings, so that there is none to confirm")
+    mends = options["fix"] or options["fix_only"] or options["show_diff"] or options["add_noqa"]
+    if mends and (options["baseline"] or options["write_baseline"]):
+        raise click.UsageError(
+            "a baseline is about what is reported: it cannot be combined with what mends or silences"
+        )
+    if options["statistics"] and options["output_format"] in FORMATS:
+        raise click.UsageError("--statistics is a text: it has no --output-format")
+    _outputs(options)
     if "-" in paths:
         if len(paths) > 1:
             raise click.UsageError("standard input (-) cannot be combined with other paths")
@@ -306,7 +318,8 @@ def _check(options: dict[str, Any], configuration: Configuration) -> int:
     if options["write_baseline"] is not None:
         return _write_baseline(result, options)
     if options["baseline"] is not None:
-        result, stale = engine.without_known(result, options["baseline"])
+        codes = configuration.settings(Path.cwd()).codes
+        result, stale = engine.without_known(result, options["baseline"], codes)
         if stale and not options["quiet"]:
             entries = "1 entry matches" if stale == 1 else f"{stale} entries match"
             click.echo(f"warning: {options['baseline']}: {entries} nothing any more; write it again", err=True)
@@ -476,6 +489,16 @@ def _write(style: str, result: Result, options: dict[str, Any], stream: TextIO) 
             text.write(text.full(report, helps, width), stream, color=color)
 
 
+def _outputs(options: dict[str, Any]) -> None:
+    """Refuse to write two reports into one file, or one into what may be the source of a program."""
+    files = [path for path in (options["output_file"], *(path for _, path in _more_reports(options))) if path]
+    for path in files:
+        if path.suffix in (".py", ".ipynb"):
+            raise click.UsageError(f"{path} is a program by its name: the report would overwrite it")
+        if files.count(path) > 1:
+            raise click.UsageError(f"{path} cannot hold two reports")
+
+
 def _more_reports(options: dict[str, Any]) -> list[tuple[str, Path]]:
     """The formats and files of ``--report``."""
     from wherelint.config import did_you_mean
@@ -561,4 +584,6 @@ def _commas(items: Iterable[str]) -> tuple[str, ...]:
 def _color(choice: str, stream: TextIO) -> bool:
     if choice != "auto":
         return choice == "always"
-    return stream.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or (stream.isatty() and os.environ.get("TERM") != "dumb")

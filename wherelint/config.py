@@ -235,7 +235,9 @@ def parse_codes(items: Iterable[str], where: str) -> tuple[str, ...]:
     for item in items:
         prefix = item.strip().upper()
         if prefix != "ALL" and not (prefix and any(code.startswith(prefix) for code in rules.codes())):
-            raise ConfigError(f"{where}: no rule starts with {item!r}{did_you_mean(prefix, rules.codes(), 0.8)}")
+            named = {rule.name: rule.code for rule in rules.RULES}.get(item.strip().lower())
+            near = f"; write {named}" if named else did_you_mean(prefix, rules.codes(), 0.8)
+            raise ConfigError(f"{where}: no rule starts with {item!r}{near}")
         prefixes.append("" if prefix == "ALL" else prefix)
     return tuple(prefixes)
 

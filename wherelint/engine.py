@@ -7,7 +7,7 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -170,7 +170,8 @@ def _check_text(text: str, filename: str, settings: Settings, mend: Mend, snippe
 
         text, seen, fixed = fixpoint(text, seen, look, unsafe=mend == "unsafe")
     if seen.shown and mend == "silence":
-        text, seen, fixed = _silenced(text, seen)
+        text, fixed = _silenced(text, seen.shown)
+        seen = look(text)
     shown = seen.shown
     if shown and mend == "offer" and seen.analysis is not None:
         from wherelint.fix import propose
@@ -188,20 +189,18 @@ def _check_text(text: str, filename: str, settings: Settings, mend: Mend, snippe
     return notebook.report(report), notebook.rewritten(text) if fixed else text
 
 
-def _silenced(text: str, seen: Look) -> tuple[str, Look, tuple[Finding, ...]]:
-    """The text with a comment for every finding that one can silence, what is left to see, and what was silenced."""
+def _silenced(text: str, findings: Iterable[Finding]) -> tuple[str, tuple[Finding, ...]]:
+    """The text with a comment for every finding that one can silence, and these findings."""
     from wherelint.edits import Source
     from wherelint.silence import silence
 
     silenced = []
-    for finding in seen.shown:
+    for finding in findings:
         edit = silence(text, finding) if finding.code != "WL001" else None
         if edit is not None:  # no row moves
             text = Source(text).edited([edit])
             silenced.append(finding)
-    covered = find_suppressions(text)
-    left = tuple(finding for finding in seen.shown if not covered.cover(finding))
-    return text, replace(seen, shown=left), tuple(silenced)
+    return text, tuple(silenced)
 
 
 def _in_cells(analysis: Analysis, cells: tuple[int, ...]) -> Analysis:
@@ -259,16 +258,16 @@ def unwritten(result: Result, problems: Sequence[Problem]) -> Result:
     return replace(result, reports=reports)
 
 
-def without_known(result: Result, path: Path) -> tuple[Result, int]:
+def without_known(result: Result, path: Path, codes: Collection[str]) -> tuple[Result, int]:
     """The result without what the baseline at ``path`` knows, and how many entries of it match nothing any more.
 
-    Raises ConfigError.
+    Only rules that are on (``codes``) can match. Raises ConfigError.
     """
     from wherelint.baseline import Baseline
 
     baseline = Baseline(path)
     reports = tuple(map(baseline.without_known, result.reports))
-    return replace(result, reports=reports, known=baseline.known), baseline.stale(result.names)
+    return replace(result, reports=reports, known=baseline.known), baseline.stale(result.names, codes)
 
 
 def confirm_result(

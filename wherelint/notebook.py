@@ -65,7 +65,7 @@ class Notebook:
         self._broken: list[tuple[int, int, int, str]] = []
         sources = _sources(text)
         longest = max(map(len, re.findall("#+", "".join(sources))), default=0)
-        self._mark = "#" * (longest + 1)
+        self._mark = "#" * (longest + 2)  # longer than the comments of the author, and than one that a fix writes
         self.program = "".join(f"{self._mark}\n{self._python(n, source)}" for n, source in enumerate(sources, 1))
 
     def cells(self, program: str) -> tuple[int, ...]:
