@@ -1,7 +1,6 @@
 """wherelint finds the ``where`` that protects the value and poisons the gradient."""
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # nothing is imported here: `python -m wherelint` has yet to mend its path
 if TYPE_CHECKING:
     from wherelint.api import check_paths, check_source, fix_source
 
@@ -9,7 +8,7 @@ __all__ = ["__version__", "check_paths", "check_source", "fix_source"]
 __version__ = "0.1.0"
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     # The functions are imported when they are used: `wherelint --version` is not to wait for them.
     if name in __all__:
         from wherelint import api
