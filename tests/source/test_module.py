@@ -9,7 +9,8 @@ import pytest
 
 from wherelint.finding import Finding
 from wherelint.source import DetectOptions, detect
-from wherelint.source.module import GiveUp, Module
+from wherelint.source.module import Module
+from wherelint.source.syntax import GiveUp
 
 UNSAFE = "def f(x):\n    return jnp.where(x > 0, jnp.sqrt(x), 0.0)\n"
 IMPORT = "import jax.numpy as jnp\n"

@@ -20,8 +20,9 @@ from wherelint.graph.run import any_lane, joined, rows
 from wherelint.ops import Array
 from wherelint.source.findings import Analysis, analyse
 from wherelint.source.hunt import Catch, arithmetic
-from wherelint.source.module import GiveUp, Module
+from wherelint.source.module import Module
 from wherelint.source.roots import Program, programs
+from wherelint.source.syntax import GiveUp
 
 _MOST_MOVED = 10
 _MOST_ROUNDS = 4

@@ -17,8 +17,9 @@ from wherelint.source import gate
 from wherelint.source.callers import place
 from wherelint.source.findings import Analysis, analyse
 from wherelint.source.hunt import Catch
-from wherelint.source.module import GiveUp, Module
+from wherelint.source.module import Module
 from wherelint.source.roots import Program, programs
+from wherelint.source.syntax import GiveUp
 
 __all__ = ["propose"]
 

@@ -137,7 +137,7 @@ def scattered(low: Lowering, data: Value, index: Value, at: cst.CSTNode) -> Node
     An index that no element has gets a zero that reads nothing, so that no cotangent flows back from there; which
     indices these are is the same for everything that is scattered by one index.
     """
-    filled = low.opaque("(some element has this index)", ("scattered", id(index)), kind="bool")
+    filled = low.opaque("(some element has this index)", ("scattered", low.identity(index)), kind="bool")
     filled.params["array"] = True
     return low.node("cond", (filled, data, 0.0), at)
 

@@ -41,14 +41,14 @@ def read(low: Lowering, value: Value, name: str, at: cst.CSTNode) -> Value:
         return _bound(low, value.receiver, found, at) if found is not MISSING else low.opaque(low.text(at))
     if isinstance(value, Class):
         found = member(value, name)
-        return found if found is not MISSING else low.opaque(low.text(at), id(value), differentiable=False)
+        return found if found is not MISSING else low.opaque(low.text(at), low.identity(value), differentiable=False)
     if isinstance(value, Node):
         if name in _SAME_ARRAY:
             return low.node("identity", (value,), at)
         if name == "shape":
             return Shape(low.text(at))
         if name in _SIZES:
-            return low.opaque(low.text(at), ("size", id(value)), kind="int")
+            return low.opaque(low.text(at), ("size", low.identity(value)), kind="int")
         if name == "data":  # torch: the tensor without its history
             return low.stop(value, at)
         if name == "value" and value.op == "leaf":
@@ -79,11 +79,11 @@ def instance_attribute(low: Lowering, value: Instance, name: str, at: cst.CSTNod
         preferred = found if isinstance(found, bool) else None
         kind: Any = "float" if preferred is None else "bool"
         return low.opaque(
-            f"{value.name}.{name}", (id(value), name), kind=kind, differentiable=False, preferred=preferred
+            f"{value.name}.{name}", (low.identity(value), name), kind=kind, differentiable=False, preferred=preferred
         )
     if found is not MISSING:
         return found
-    made = low.opaque(f"{value.name}.{name}", (id(value), name))
+    made = low.opaque(f"{value.name}.{name}", (low.identity(value), name))
     value.attributes[name] = made
     return made
 
@@ -106,7 +106,9 @@ def _bound(low: Lowering, receiver: Instance, found: Value, at: cst.CSTNode) -> 
 def keep_kind(low: Lowering, receiver: Instance, name: str, value: Value, *, buffer: bool = False) -> None:
     """An attribute whose later values are only known to have the dtype of its first."""
     if isinstance(value, Node):
-        made = low.opaque(f"{receiver.name}.{name}", (id(receiver), name), kind=value.kind, differentiable=not buffer)
+        made = low.opaque(
+            f"{receiver.name}.{name}", (low.identity(receiver), name), kind=value.kind, differentiable=not buffer
+        )
         receiver.attributes[name] = made
 
 

@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from wherelint.graph.node import Node
 from wherelint.source import gate
-from wherelint.source.module import GiveUp, Module
+from wherelint.source.module import Module
 from wherelint.source.roots import Program, programs
+from wherelint.source.syntax import GiveUp
 from wherelint.source.values import Origin
 
 

@@ -13,8 +13,8 @@ from wherelint.ops import lookup
 from wherelint.source import attributes
 from wherelint.source.constraints import constrain
 from wherelint.source.lowering import MAX_DEPTH, Frame, Lowering
-from wherelint.source.module import GiveUp
 from wherelint.source.resolve import global_value, member
+from wherelint.source.syntax import GiveUp
 from wherelint.source.values import (
     MISSING,
     Bound,
@@ -114,12 +114,8 @@ def unknown(
         low.leaves_function(value)
     inputs = list(nodes_in(*given))
     constant = not low.reads_gradient(inputs) if inputs else isinstance(function, Dotted)
-    key = (id(function) if not isinstance(function, Dotted) else function.name, *map(_key, given))
+    key = (function.name if isinstance(function, Dotted) else low.identity(function), *map(low.identity, given))
     return low.opaque(low.text(at), key, kind=kind, differentiable=not constant)
-
-
-def _key(value: Value) -> object:
-    return value if isinstance(value, (bool, int, float, str, type(None))) else id(value)
 
 
 def _external(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
@@ -154,7 +150,9 @@ def inline(low: Lowering, function: Function, args: Args, kwargs: Kwargs, at: cs
         for value in given:
             low.leaves_function(value)
         return low.opaque(
-            low.text(at), (id(function), *map(_key, given)), differentiable=low.reads_gradient(nodes_in(*given))
+            low.text(at),
+            (low.identity(function), *map(low.identity, given)),
+            differentiable=low.reads_gradient(nodes_in(*given)),
         )
     scope = Scope(function.scope.module, function.scope)
     bind(low, function, list(args), dict(kwargs), scope)
@@ -175,7 +173,7 @@ def inline(low: Lowering, function: Function, args: Args, kwargs: Kwargs, at: cs
         del low.facts[frame.facts_at_entry :]
         low.facts += frame.lasting
         if is_generator(function):
-            return low.opaque(low.text(at), id(frame))
+            return low.opaque(low.text(at), low.identity(frame))
         return result_of(low, frame, at)
     finally:
         low.active.pop()
@@ -282,7 +280,7 @@ def parameter_input(low: Lowering, function: Function, parameter: cst.Param) -> 
     static = kind == "static"
     made = low.opaque(
         parameter.name.value,
-        ("parameter", id(parameter)),
+        ("parameter", low.identity(parameter)),
         kind="float" if static or kind is None else kind,
         differentiable=not static,
     )
@@ -318,11 +316,11 @@ def root_arguments(low: Lowering, function: Function) -> Kwargs:
         if parameter.default is not None:
             value = default(low, function, parameter)
             if isinstance(value, bool):
-                value = low.opaque(name, ("parameter", id(parameter)), kind="bool", preferred=value)
+                value = low.opaque(name, ("parameter", low.identity(parameter)), kind="bool", preferred=value)
             elif value is None:
                 value = parameter_input(low, function, parameter)
             elif isinstance(value, str):
-                value = low.opaque(name, ("parameter", id(parameter)), differentiable=False)
+                value = low.opaque(name, ("parameter", low.identity(parameter)), differentiable=False)
         given[name] = parameter_input(low, function, parameter) if value is MISSING else value
     return given
 
@@ -398,7 +396,7 @@ def _method(low: Lowering, method: Method, args: Args, kwargs: Kwargs, at: cst.C
         low.leaves_function(value)
     low.leaves_function(receiver)
     inputs = list(nodes_in(receiver, *args, *kwargs.values()))
-    key = (id(receiver), method.name, *map(_key, args), *map(_key, kwargs.values()))
+    key = (low.identity(receiver), method.name, *map(low.identity, args), *map(low.identity, kwargs.values()))
     return low.opaque(low.text(at), key, differentiable=not inputs or low.reads_gradient(inputs))
 
 

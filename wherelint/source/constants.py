@@ -173,7 +173,7 @@ def stopped(low: Lowering, value: Value, at: cst.CSTNode) -> Value:
          "torch.{rand,randn,rand_like,randn_like,normal}", "tensorflow.random.{uniform,normal}",
          "numpy.random.{rand,randn,uniform,normal}")  # fmt: skip
 def _random(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
-    return _drawn(low.opaque(low.text(at), id(at), differentiable=False))
+    return _drawn(low.opaque(low.text(at), low.identity(at), differentiable=False))
 
 
 def _drawn(made: Node) -> Node:
@@ -183,7 +183,7 @@ def _drawn(made: Node) -> Node:
 
 @handles("jax.random.bernoulli")
 def _random_mask(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
-    mask = low.opaque(low.text(at), id(at), kind="bool")
+    mask = low.opaque(low.text(at), low.identity(at), kind="bool")
     mask.params["array"] = True
     return _drawn(mask)
 

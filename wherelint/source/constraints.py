@@ -26,7 +26,7 @@ def constrain(low: Lowering, made: Instance) -> None:
     """Add what the class declares of its parameters to the facts about an object."""
     for name, constraint in _declared(made.cls):
         value = made.attributes.get(name, MISSING)
-        value = low.opaque(f"{made.name}.{name}", (id(made), name)) if value is MISSING else value
+        value = low.opaque(f"{made.name}.{name}", (low.identity(made), name)) if value is MISSING else value
         if isinstance(value, Node):
             made.attributes[name] = value
             comparisons = _COMPARISONS.get(constraint, ())

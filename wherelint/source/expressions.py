@@ -6,6 +6,7 @@ import ast
 import math
 import operator
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import libcst as cst
@@ -28,8 +29,11 @@ def _name(low: Lowering, node: cst.Name) -> Value:
     return _LITERALS[node.value] if node.value in _LITERALS else lookup_name(low, node.value)
 
 
+_literal = lru_cache(4096)(ast.literal_eval)
+
+
 def _number(low: Lowering, node: cst.BaseNumber) -> Value:
-    value = ast.literal_eval(node.value)  # type: ignore[attr-defined]
+    value = _literal(node.value)  # type: ignore[attr-defined]
     if isinstance(value, complex):
         return low.opaque(node.value, differentiable=False)  # type: ignore[attr-defined]
     return value if abs(value) < 1e300 else float(value) if abs(value) < 10**308 else math.inf
@@ -37,7 +41,7 @@ def _number(low: Lowering, node: cst.BaseNumber) -> Value:
 
 def _string(low: Lowering, node: cst.SimpleString) -> Value:
     try:
-        return ast.literal_eval(node.value)
+        return _literal(node.value)
     except (ValueError, SyntaxError):
         return ""
 
@@ -111,10 +115,10 @@ def binary(low: Lowering, kind: type, a: Value, b: Value, at: cst.CSTNode) -> Va
         return power(low, a, b, at)
     op = _BINARY.get(kind)
     if op is None:
-        return low.opaque(low.text(at), (id(a), id(b)), kind="int")
+        return low.opaque(low.text(at), (low.identity(a), low.identity(b)), kind="int")
     x, y = low.tensor(a, at), low.tensor(b, at)
     if op in ("logical_and", "logical_or", "logical_xor") and not x.kind == y.kind == "bool":
-        return low.opaque(low.text(at), (id(x), id(y)), kind="int")
+        return low.opaque(low.text(at), (low.identity(x), low.identity(y)), kind="int")
     if op == "subtract" and x is not y and x.op != "const" and plain(x) is plain(y):
         # `x[:, None] - x[None, :]`, `x - x.T`: the difference of different elements.
         y = low.node("gather", (y,), at, index=ROLLED)
@@ -202,7 +206,7 @@ def _unary_operation(low: Lowering, node: cst.UnaryOperation) -> Value:
         return low.negation(tensor, node)
     if tensor.op == "leaf" and tensor.kind == "float":  # `~mask` says that the parameter is a mask
         return low.negation(as_mask(low, tensor, node), node)
-    return low.opaque(low.text(node), id(tensor), kind="int")
+    return low.opaque(low.text(node), low.identity(tensor), kind="int")
 
 
 def as_mask(low: Lowering, tensor: Node, at: cst.CSTNode) -> Node:
@@ -251,7 +255,10 @@ def _compare(low: Lowering, kind: type, a: Value, b: Value, at: cst.CSTNode) -> 
         if b is None and a is None:
             return kind is cst.Is
         truth = low.opaque(
-            f"{_label(low, a, at)} is None" if b is None else low.text(at), id(a), kind="bool", preferred=False
+            f"{_label(low, a, at)} is None" if b is None else low.text(at),
+            low.identity(a),
+            kind="bool",
+            preferred=False,
         )
         return low.negation(truth, at) if kind is cst.IsNot else truth
     if op is not None and all(isinstance(v, (Node, Method, *number)) for v in (a, b)):
@@ -259,7 +266,7 @@ def _compare(low: Lowering, kind: type, a: Value, b: Value, at: cst.CSTNode) -> 
         if op == "equal" and x is not y and plain(x) is plain(y) and x.op != "const":
             y = low.node("gather", (y,), at, index=ROLLED)
         return low.node(op, (x, y), at)
-    return low.opaque(low.text(at), (id(a), id(b)), kind="bool")
+    return low.opaque(low.text(at), (low.identity(a), low.identity(b)), kind="bool")
 
 
 def _label(low: Lowering, value: Value, at: cst.CSTNode) -> str:
@@ -351,7 +358,10 @@ def elements(low: Lowering, value: Value, at: cst.CSTNode) -> list[Value]:
     if tensor.op == "leaf":
         return [
             low.opaque(
-                f"{tensor.params['name']}[...]", id(tensor), kind=tensor.kind, differentiable=tensor.differentiable
+                f"{tensor.params['name']}[...]",
+                low.identity(tensor),
+                kind=tensor.kind,
+                differentiable=tensor.differentiable,
             )
         ]
     return [low.node("identity", (tensor,), at)]

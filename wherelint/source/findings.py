@@ -18,8 +18,9 @@ from wherelint.ops import OPERATIONS, Array
 from wherelint.source import gate, severed
 from wherelint.source.callers import place
 from wherelint.source.hunt import Catch, Hunt, arithmetic, nearest_framework
-from wherelint.source.module import GiveUp, Module
+from wherelint.source.module import Module
 from wherelint.source.roots import Program, programs
+from wherelint.source.syntax import GiveUp
 from wherelint.source.values import Origin
 
 _MOST_INPUTS = 6

@@ -129,7 +129,7 @@ def as_condition(low: Lowering, value: Value, at: cst.CSTNode) -> Value:
 def _where(low: Lowering, name: str, signature: Signature, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     parts = [argument(args, kwargs, i, *signature.operands[i]) for i in range(3)]
     if parts[0] is None or parts[1] is None or parts[2] is None:
-        return low.opaque(low.text(at), tuple(id(p) for p in parts), kind="int")  # the indices where it holds
+        return low.opaque(low.text(at), tuple(low.identity(p) for p in parts), kind="int")  # the indices where it holds
     return selection(low, parts[0], parts[1], parts[2], at, "select" if name.startswith("jax.lax") else "where", name)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from wherelint.source.syntax import Words, methods
+
 if TYPE_CHECKING:
     from wherelint.source.module import Module
 
@@ -36,12 +38,11 @@ def roots(module: Module, *, everything: bool = False) -> list[tuple[str, ...]]:
             if everything or statement.name in combining or interesting(statement, module):
                 found.append((statement.name,))
         elif isinstance(statement, ast.ClassDef):
-            for item in statement.body:
-                if isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef)) and (
-                    everything or interesting(item, module)
-                ):
-                    found.append((statement.name, item.name))
-        elif any(isinstance(n, ast.Lambda) for n in ast.walk(statement)) and interesting(statement, module):
+            named = (
+                (statement.name, item.name) for item in methods(statement) if everything or interesting(item, module)
+            )
+            found += named
+        elif ast.Lambda in module.syntax.words(statement).kinds and interesting(statement, module):
             found += [(name,) for name in module.definitions if module.definitions[name].statement is statement]
     return list(dict.fromkeys(found))
 
@@ -52,18 +53,12 @@ def _combining(module: Module) -> set[str]:
     selects: set[str] = set()
     singular: set[str] = set()
     for name, definition in module.definitions.items():
-        names: set[str] = set()
-        for n in ast.walk(definition.statement):
-            if isinstance(n, ast.Attribute | ast.Name | ast.alias):
-                names.add(_last(n, module))
-                if isinstance(n, ast.Name):
-                    names.add(n.id)
-            elif isinstance(n, ast.Div | ast.Pow):
-                singular.add(name)
+        words = module.syntax.words(definition.statement)
+        names = _seen(words, module) | words.imported | words.names
         refers[name] = {n for n in names if n in module.definitions and n != name}
         if names & _SELECT:
             selects.add(name)
-        if names & _SINGULAR:
+        if names & _SINGULAR or words.kinds & {ast.Div, ast.Pow}:
             singular.add(name)
     if not selects:
         return set()
@@ -90,47 +85,35 @@ def mentions(module: Module) -> dict[str, list[tuple[str, ...]]]:
     """For every name in the file, seen through renaming imports, the functions and methods that mention it."""
     found: dict[str, list[tuple[str, ...]]] = {}
     for qualified in roots(module, everything=True):
-        statement: ast.AST = module.definitions[qualified[0]].statement
+        statement: ast.stmt = module.definitions[qualified[0]].statement
         if len(qualified) > 1 and isinstance(statement, ast.ClassDef):
-            statement = next(
-                i
-                for i in statement.body
-                if isinstance(i, ast.FunctionDef | ast.AsyncFunctionDef) and i.name == qualified[1]
-            )
-        for name in {_last(n, module) for n in ast.walk(statement) if isinstance(n, ast.Attribute | ast.Name)}:
+            statement = next(item for item in methods(statement) if item.name == qualified[1])
+        for name in _seen(module.syntax.words(statement), module):
             found.setdefault(name, []).append(qualified)
     return found
 
 
-def _last(node: ast.Attribute | ast.Name | ast.alias, module: Module) -> str:
-    """The last component of a name, seen through a renaming import."""
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    name = node.name if isinstance(node, ast.alias) else module.imports.get(node.id, node.id)
-    return name.rpartition(".")[2]
+def _seen(words: Words, module: Module) -> set[str]:
+    """The names a statement mentions, each as its last part, seen through a renaming import."""
+    return words.attributes | {module.imports.get(name, name).rpartition(".")[2] for name in words.names}
 
 
-def interesting(node: ast.AST, module: Module) -> bool:
+def interesting(statement: ast.stmt, module: Module) -> bool:
     """Whether a function has something that can make a zero and, for the quiet kinds, something singular too."""
-    singular = product = subscript = comparison = False
-    for n in ast.walk(node):
-        if isinstance(n, (ast.Attribute, ast.Name, ast.alias)):
-            name = _last(n, module)
-            if name in _SELECT:
-                return True
-            singular = singular or name in _SINGULAR
-            comparison = comparison or (
-                isinstance(n, ast.Name)
-                and name in module.definitions
-                and isinstance(module.definitions[name].statement, (ast.Assign, ast.AnnAssign))
-            )
-        elif isinstance(n, (ast.BinOp, ast.AugAssign)):
-            singular = singular or isinstance(n.op, (ast.Div, ast.Pow, ast.Mod, ast.MatMult))
-            product = product or isinstance(n.op, ast.Mult)
-        elif isinstance(n, ast.Subscript):
-            subscript = True
-        elif isinstance(n, ast.keyword) and n.arg == "where":
-            return True
-        elif isinstance(n, ast.Compare):
-            comparison = True
-    return singular and (subscript or (product and comparison))
+    words = module.syntax.words(statement)
+    names = _seen(words, module) | words.imported
+    if names & _SELECT or "where" in words.keywords:
+        return True
+    if not names & _SINGULAR and words.kinds.isdisjoint((ast.Div, ast.Pow, ast.Mod, ast.MatMult)):
+        return False
+    if ast.Subscript in words.kinds:
+        return True
+    return ast.Mult in words.kinds and (
+        ast.Compare in words.kinds or any(_is_assigned(name, module) for name in words.names)
+    )
+
+
+def _is_assigned(name: str, module: Module) -> bool:
+    """Whether a name is a constant of the file."""
+    definition = module.definitions.get(module.imports.get(name, name).rpartition(".")[2])
+    return definition is not None and isinstance(definition.statement, (ast.Assign, ast.AnnAssign))

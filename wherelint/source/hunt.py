@@ -14,8 +14,9 @@ from wherelint.graph.node import FINITE_TESTS, Node, differentiated, topological
 from wherelint.graph.search import CLIPS, Effort, Hazard, Search, singular_operations
 from wherelint.ops import OPERATIONS, Array
 from wherelint.source.callers import Callers, place
-from wherelint.source.module import GiveUp, Module
+from wherelint.source.module import Module
 from wherelint.source.roots import Program, flowing_back
+from wherelint.source.syntax import GiveUp
 from wherelint.source.values import Origin
 
 _MOST_SINKS = 8

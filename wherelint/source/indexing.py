@@ -41,12 +41,12 @@ def index(low: Lowering, value: Value, slices: Sequence[cst.SubscriptElement], a
             result = table[0]  # a table of constants, by a key that is not known: one of them
             for i, other in enumerate(table[1:]):
                 result = low.choose(
-                    low.opaque(low.text(at), (id(value), i), kind="bool", preferred=False), other, result, at
+                    low.opaque(low.text(at), (low.identity(value), i), kind="bool", preferred=False), other, result, at
                 )
             return result
-        return low.opaque(low.text(at), id(value))
+        return low.opaque(low.text(at), low.identity(value))
     if isinstance(value, (Shape, Instance, str)) or value is None:
-        return low.size(low.text(at)) if isinstance(value, Shape) else low.opaque(low.text(at), id(value))
+        return low.size(low.text(at)) if isinstance(value, Shape) else low.opaque(low.text(at), low.identity(value))
     tensor = low.tensor(value, at)
     if tensor.kind == "bool" and tensor.op == "leaf":
         return tensor
@@ -68,7 +68,7 @@ def _tensor_index(low: Lowering, tensor: Node, parts: list[Any], at: cst.CSTNode
     if len(parts) == 1 and isinstance(parts[0], (tuple, list)) and not _is_unknown_slice(parts[0]):
         parts = list(parts[0])
     if len(parts) == 1 and isinstance(parts[0], str):  # an entry of a dictionary that is not known
-        return low.opaque(low.text(at), ("entry", id(tensor), parts[0]), differentiable=tensor.differentiable)
+        return low.opaque(low.text(at), ("entry", low.identity(tensor), parts[0]), differentiable=tensor.differentiable)
     masks = [p for p in parts if isinstance(p, Node) and p.kind == "bool"]
     if masks:
         return low.node("compress", (masks[0], tensor), at, selection="index")
@@ -162,7 +162,9 @@ def _mixes(node: Node) -> bool:
 def unpack(low: Lowering, value: Value, count: int, at: cst.CSTNode) -> list[Value]:
     """The ``count`` elements that tuple assignment takes from a value."""
     if isinstance(value, (list, tuple)):
-        return list(value[:count]) + [low.opaque(low.text(at), (id(value), i)) for i in range(len(value), count)]
+        return list(value[:count]) + [
+            low.opaque(low.text(at), (low.identity(value), i)) for i in range(len(value), count)
+        ]
     if isinstance(value, Shape):
         return [low.size(f"{value.of}[{i}]") for i in range(count)]
     tensor = low.tensor(value, at)

@@ -14,7 +14,8 @@ import libcst as cst
 
 from wherelint.graph.node import LANES, Kind, Node, const, differentiated, leaf, spread, topological
 from wherelint.ops import OPERATIONS, Signature
-from wherelint.source.module import Block, GiveUp, Module
+from wherelint.source.module import Block, Module
+from wherelint.source.syntax import GiveUp
 from wherelint.source.values import (
     Class,
     Dotted,
@@ -93,6 +94,8 @@ class Lowering:
         self.active: list[cst.CSTNode] = []
         self._count = 0
         self._leaves: dict[object, Node] = {}
+        #: What ``identity`` was asked about: an object that is gone would leave its identity to another one.
+        self._held: dict[int, object] = {}
 
     # -- where we are ---------------------------------------------------------------------------------------------
 
@@ -198,11 +201,18 @@ class Lowering:
             self._leaves[key] = node
         return self._leaves[key]
 
+    def identity(self, value: Value) -> object:
+        """What tells a value from others in the key of an input: a number or a string is itself."""
+        if value is None or isinstance(value, (bool, int, float, str)):
+            return type(value), value
+        self._held[id(value)] = value
+        return id(value)
+
     def element(self, tensor: Node, name: str, index: int) -> Node:
         """``x[index]`` of an input: an input of its own, unless x is one of the same computation."""
         made = self.opaque(
             name,
-            ("element", id(tensor), index),
+            ("element", self.identity(tensor), index),
             kind=tensor.kind,
             differentiable=tensor.differentiable,
             fixed=tensor.fixed,
@@ -243,15 +253,17 @@ class Lowering:
             if len(value) <= 64:
                 return self.concatenated([self.tensor(v, at) for v in value[:LANES]], at)
         if isinstance(value, Method):
-            return self.opaque(value.text, id(value.receiver), kind="int" if value.name == "size" else "float")
+            return self.opaque(
+                value.text, self.identity(value.receiver), kind="int" if value.name == "size" else "float"
+            )
         if isinstance(value, Shape):
             return self.size(value.of)
         if isinstance(value, Instance):
-            return self.opaque(value.name, id(value))
+            return self.opaque(value.name, self.identity(value))
         if isinstance(value, Dotted):
             return self.opaque(value.name, differentiable=False, fixed=True)
         static = value is None or isinstance(value, (str, bytes, Function, Class, Handler, list, tuple, dict))
-        return self.opaque(self.text(at), id(value), differentiable=not static, fixed=static)
+        return self.opaque(self.text(at), self.identity(value), differentiable=not static, fixed=static)
 
     def numbers(self, values: Sequence[Any], at: cst.CSTNode) -> Node:
         """A constant array."""
@@ -270,7 +282,7 @@ class Lowering:
             if value.kind == "bool":
                 return value
             if value.op == "leaf" and value.kind == "float" and value.origin is None:
-                return self.opaque(f"bool({value.params['name']})", id(value), kind="bool")
+                return self.opaque(f"bool({value.params['name']})", self.identity(value), kind="bool")
             return self.node("not_equal", (value, 0), at)
         if value is None or isinstance(value, (bool, int, float, str)):
             return bool(value)
@@ -278,7 +290,7 @@ class Lowering:
             return len(value) > 0
         if isinstance(value, (Function, Class, Dotted, Handler)):
             return True
-        return self.opaque(self.text(at), id(value), kind="bool")
+        return self.opaque(self.text(at), self.identity(value), kind="bool")
 
     def negation(self, condition: Node | bool, at: cst.CSTNode) -> Node | bool:
         if isinstance(condition, bool):
@@ -299,7 +311,7 @@ class Lowering:
         if isinstance(a, numeric) and isinstance(b, numeric):
             return self.node("cond", (condition, a, b), at)
         if a is None or b is None:
-            return self.opaque(self.text(at), (id(a), id(b)))
+            return self.opaque(self.text(at), (self.identity(a), self.identity(b)))
         return a if not isinstance(a, (Node, str)) else b
 
     def select(

@@ -156,5 +156,5 @@ def _at(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTN
         "max": "maximum",
     }.get(name)
     if op is None:
-        return low.opaque(low.text(at), (id(tensor), id(args[0])))
+        return low.opaque(low.text(at), (low.identity(tensor), low.identity(args[0])))
     return low.node("cond", (mask, low.node(op, (tensor, args[0]), at), tensor), at)

@@ -1,4 +1,4 @@
-"""One file, indexed cheaply with ``ast``; LibCST sees only the blocks that are asked for."""
+"""One file of a project: what its names mean, and the blocks that it consists of."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from wherelint.edits import physical_lines
 from wherelint.finding import Location
 from wherelint.source.names import canonical, framework_of, imported
+from wherelint.source.syntax import Chunk, read
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -18,70 +18,39 @@ if TYPE_CHECKING:
     from wherelint.source.project import Project
 
 
-class GiveUp(Exception):
-    """This block is too much for the analysis; the message says why."""
-
-
 @dataclass(eq=False)
 class Block:
-    """A statement of the file's top level (or of an ``if``/``try`` at the top level), parsed by LibCST on demand."""
+    """A top-level statement of a file."""
 
     module: Module
-    first: int
-    last: int
-    indented: bool
-    _tree: cst.Module | None = None
-    _positions: Mapping[cst.CSTNode, Any] | None = None
-    #: By the identity of nodes, which live as long as the tree.
-    _texts: dict[int, str] = field(default_factory=dict)
+    chunk: Chunk
 
     @property
     def tree(self) -> cst.Module:
-        """The parsed block. Raises GiveUp where LibCST cannot take it (it recurses where ``ast`` does not)."""
-        import libcst as cst  # half of the start-up time: only for a file that has something to look at
+        """The parsed block. Raises GiveUp where LibCST cannot take it."""
+        return self.chunk.tree
 
-        if self._tree is None:
-            text = "".join(self.module.lines[self.first - 1 : self.last])
-            # An indented block parses under an `if`; its row then counts from the row before it.
-            text = f"if 1:\n{text}" if self.indented else text
-            try:
-                self._tree = cst.parse_module(text)
-            except (cst.ParserSyntaxError, RecursionError, KeyError, ValueError) as error:
-                raise GiveUp(f"LibCST cannot parse this block ({type(error).__name__})") from None
-        return self._tree
+    @property
+    def first(self) -> int:
+        """The row at which the block begins."""
+        return self.chunk.first
+
+    @property
+    def last(self) -> int:
+        """The row at which the block ends."""
+        return self.chunk.last
 
     def mentions(self, word: str) -> bool:
         """Whether a word stands anywhere in the block's text."""
-        return any(word in line for line in self.module.lines[self.first - 1 : self.last])
-
-    def statements(self) -> list[cst.CSTNode]:
-        """The statements of the block."""
-        import libcst as cst
-
-        body: list[cst.CSTNode] = list(self.tree.body)
-        if self.indented and body and isinstance(body[0], cst.If):
-            body = list(body[0].body.body)
-        return body
+        return word in self.chunk.text
 
     def region(self, node: cst.CSTNode) -> tuple[Location, Location]:
         """Where a node of the block begins and ends in the file."""
-        if self._positions is None:
-            from libcst.metadata import MetadataWrapper, PositionProvider
-
-            wrapper = MetadataWrapper(self.tree, unsafe_skip_copy=True)
-            self._positions = wrapper.resolve(PositionProvider)
-        span = self._positions[node]
-        shift = self.first - 1 - (1 if self.indented else 0)
-        return (
-            Location(span.start.line + shift, span.start.column + 1),
-            Location(span.end.line + shift, span.end.column + 1),
-        )
+        return self.chunk.region(node)
 
     def text(self, node: cst.CSTNode) -> str:
         """The source of a node on one line."""
-        if id(node) not in self._texts:
-            self._texts[id(node)] = " ".join(self.tree.code_for_node(node).split())
-        return self._texts[id(node)]
+        return self.chunk.code(node)
 
 
 @dataclass(eq=False)
@@ -104,55 +73,22 @@ class Module:
     project: Project | None = None
 
     def __post_init__(self) -> None:
-        self.tree = ast.parse(self.text, self.filename)
+        self.syntax = read(self.text)
         if self.project is None:
             from wherelint.source.project import Project
 
             self.package = Project(self).package
-        self.lines = physical_lines(self.text)
-        self.imports: dict[str, str] = {}
-        self.definitions: dict[str, Definition] = {}
-        self.blocks: list[tuple[ast.stmt, Block]] = []
+        self.lines = self.syntax.lines
         #: Functions that take part in a custom derivative: "primal", "vjp" (forward and backward), "jvp".
-        self.rules: dict[str, str] = {}
-        self._index(self.tree.body, indented=False)
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.Call):
-                self._note_rule(node)
-
-    def _note_rule(self, call: ast.Call) -> None:
-        """``f.defvjp(fwd, bwd)``, ``f.defjvp(rule)``, ``jax.custom_vjp(f)``."""
-        last = (
-            call.func.attr
-            if isinstance(call.func, ast.Attribute)
-            else call.func.id
-            if isinstance(call.func, ast.Name)
-            else ""
-        )
-        role = {"defvjp": "vjp", "defjvp": "jvp", "defjvps": "jvp", "custom_vjp": "primal", "custom_jvp": "primal",
-                "custom_gradient": "primal"}.get(last)  # fmt: skip
-        if role is not None:
-            self.rules.update({a.id: role for a in call.args if isinstance(a, ast.Name)})
-            # A decorator in the image of these takes the parts of the derivative by keyword.
-            self.rules.update({k.value.id: "vjp" for k in call.keywords if isinstance(k.value, ast.Name)})
-
-    def _index(self, body: list[ast.stmt], *, indented: bool) -> None:
-        for statement in body:
-            if isinstance(statement, (ast.Import, ast.ImportFrom)):
-                self.imports.update(self.resolve(imported(statement, self.package)))
-                continue
-            nested = [getattr(statement, part, []) for part in ("body", "handlers", "orelse", "finalbody")]
-            if isinstance(statement, (ast.If, ast.Try, ast.With)):
-                for part in nested:
-                    for item in part if isinstance(part, list) else []:
-                        self._index(item.body if isinstance(item, ast.ExceptHandler) else [item], indented=True)
-                continue
-            decorators = getattr(statement, "decorator_list", [])
-            first = min([statement.lineno, *(d.lineno for d in decorators)])
-            block = Block(self, first, statement.end_lineno or statement.lineno, indented)
-            self.blocks.append((statement, block))
-            for name in _bound_names(statement):
-                self.definitions[name] = Definition(statement, block)
+        self.rules = self.syntax.rules
+        self.imports: dict[str, str] = {}
+        for statement in self.syntax.imports:
+            self.imports.update(self.resolve(imported(statement, self.package)))
+        self.blocks = [(statement, Block(self, chunk)) for statement, chunk in self.syntax.statements]
+        self.definitions: dict[str, Definition] = {}
+        for definition, block in self.blocks:
+            for name in _bound_names(definition):
+                self.definitions[name] = Definition(definition, block)
 
     @cached_property
     def mentions(self) -> dict[str, list[tuple[str, ...]]]:
@@ -168,9 +104,8 @@ class Module:
     def frameworks(self) -> list[str]:
         """The frameworks that any import of the file names, functions' own imports included."""
         names = list(self.imports.values())
-        for node in ast.walk(self.tree):
-            if isinstance(node, (ast.Import, ast.ImportFrom)):
-                names += self.resolve(imported(node, self.package)).values()
+        for statement in self.syntax.inner_imports:
+            names += self.resolve(imported(statement, self.package)).values()
         found = [framework_of(name) for name in names]
         return list(dict.fromkeys(f for f in found if f))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from functools import lru_cache
 
 #: Spellings of the same thing, longest prefix first when applied.
 _SAME = {
@@ -54,12 +55,17 @@ def _longest_first(table: Mapping[str, str]) -> list[tuple[str, str]]:
     return sorted(table.items(), key=lambda item: -len(item[0]))
 
 
-_SAME_IN_ORDER = _longest_first(_SAME)
+_SAME_IN_ORDER = tuple(_longest_first(_SAME))
 
 
 def canonical(name: str, aliases: Mapping[str, str] | None = None) -> str:
     """The one spelling of a dotted name that the tables use."""
-    for table in _longest_first(aliases or {}), _SAME_IN_ORDER:
+    return _canonical(name, tuple(_longest_first(aliases or {})))
+
+
+@lru_cache(8192)
+def _canonical(name: str, aliases: tuple[tuple[str, str], ...]) -> str:
+    for table in aliases, _SAME_IN_ORDER:
         for prefix, target in table:
             if name == prefix or name.startswith(prefix + "."):
                 name = target + name[len(prefix) :]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import stat
 from collections.abc import Mapping
 from copy import copy
 from functools import lru_cache
@@ -28,6 +29,12 @@ def _private_names(root: str) -> dict[str, list[str]]:
         for name in set(_PRIVATE.findall(text)):
             names.setdefault(name.decode(), []).append(str(path))
     return names
+
+
+@lru_cache(maxsize=1024)
+def _text(path: str, mtime: int, size: int) -> str:
+    """A file's text; ``mtime`` and ``size`` say which version of it."""
+    return Path(path).read_text("utf-8")
 
 
 class Project:
@@ -95,9 +102,13 @@ class Project:
         stem = self._top.joinpath(*dotted.split("."))
         for path, package in ((stem.with_suffix(".py"), dotted.rpartition(".")[0]), (stem / "__init__.py", dotted)):
             try:
-                if not path.is_file() or path.stat().st_size > _MOST_BYTES:
+                status = path.stat()
+                if not stat.S_ISREG(status.st_mode) or status.st_size > _MOST_BYTES:
                     continue
-                return Module(str(path), path.read_text("utf-8"), self._aliases, package, self)
+                text = _text(str(path), status.st_mtime_ns, status.st_size)
+                return Module(str(path), text, self._aliases, package, self)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
             except (OSError, SyntaxError, ValueError, RecursionError):
                 return None  # a helper that cannot be read is a call that cannot be followed
         return None

@@ -10,8 +10,9 @@ import libcst as cst
 
 from wherelint.source.constraints import constrain
 from wherelint.source.lowering import Frame, Lowering
-from wherelint.source.module import GiveUp, Module
+from wherelint.source.module import Module
 from wherelint.source.names import framework_of
+from wherelint.source.syntax import GiveUp
 from wherelint.source.values import MISSING, Class, Dotted, Function, Instance, Scope, Value
 
 _BUILTINS = frozenset(
@@ -97,7 +98,7 @@ def _define(low: Lowering, module: Module, name: str) -> Value:
     block = definition.block
     statement = definition.statement
     try:
-        statements = block.statements()
+        statements = block.chunk.statements()
     except GiveUp:
         return low.opaque(name, differentiable=False)
     if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):

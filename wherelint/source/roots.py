@@ -94,7 +94,7 @@ def _lower(low: Lowering, function: Function) -> Program:
         if function.jvp_rule:
             # The rule is transposed with respect to the tangents; the primals are constants to it.
             for name in names[:-1]:
-                arguments[name] = low.opaque(name, ("primal", id(function)), differentiable=False)
+                arguments[name] = low.opaque(name, ("primal", low.identity(function)), differentiable=False)
         result = inline(low, function, [], arguments, function.definition)
     finally:
         function.opaque = function_opaque

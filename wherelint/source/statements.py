@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import lru_cache
 from typing import Any
 
 import libcst as cst
@@ -43,7 +44,7 @@ def _annotated(low: Lowering, node: cst.AnnAssign) -> bool:
         name = node.target.value
         kind = annotation_kind(node.annotation.annotation)
         made = low.opaque(
-            f"self.{name}", (id(low.frame.owner), name), kind="float" if kind in (None, "static") else kind
+            f"self.{name}", (low.identity(low.frame.owner), name), kind="float" if kind in (None, "static") else kind
         )
         made.differentiable = kind is None
         low.frame.scope.names[name] = made
@@ -268,8 +269,8 @@ def _any_iteration(low: Lowering, body: cst.BaseSuite) -> None:
         # An array written in place keeps its dtype; a name bound anew may come to stand for something else.
         kept = isinstance(initial, int) or tensor.kind != "int" or in_place or "torch" in low.frameworks
         kind = tensor.kind if kept else "float"
-        later = low.opaque(name, ("loop", id(body), name), kind=kind, differentiable=tensor.kind == "float")
-        first = low.opaque("(first iteration)", ("loop", id(body)), kind="bool")
+        later = low.opaque(name, ("loop", low.identity(body), name), kind=kind, differentiable=tensor.kind == "float")
+        first = low.opaque("(first iteration)", ("loop", low.identity(body)), kind="bool")
         scope.names[name] = low.node("cond", (first, tensor, later), body)
 
 
@@ -334,9 +335,9 @@ def _match(low: Lowering, node: cst.Match) -> bool:
     ends = []
     for i, case in enumerate(node.cases):
         scope.names = dict(before)
-        taken = low.opaque(f"case {low.text(case.pattern)}", (id(node), i), kind="bool")
+        taken = low.opaque(f"case {low.text(case.pattern)}", (low.identity(node), i), kind="bool")
         for name in _captures(case.pattern):
-            scope.names[name] = low.opaque(name, (id(case), name))
+            scope.names[name] = low.opaque(name, (low.identity(case), name))
         with low.assuming(taken):
             ended = low.run(list(case.body.body))
         ends.append(ended)
@@ -377,12 +378,16 @@ def _class(low: Lowering, node: cst.ClassDef) -> bool:
 
 
 def _import(low: Lowering, node: cst.Import | cst.ImportFrom) -> bool:
-    statement = ast.parse(low.block.tree.code_for_node(node).strip()).body[0]
-    assert isinstance(statement, (ast.Import, ast.ImportFrom))
+    statement = _parsed(low.block.tree.code_for_node(node).strip())
     module = low.frame.scope.module
     for local, name in module.resolve(imported(statement, module.package)).items():
         low.frame.scope.names[local] = external(low, module, name)
     return False
+
+
+@lru_cache(1024)
+def _parsed(text: str) -> ast.Import | ast.ImportFrom:
+    return ast.parse(text).body[0]  # type: ignore[return-value]
 
 
 def _given_away(low: Lowering, node: cst.Nonlocal | cst.Global) -> bool:

@@ -104,14 +104,16 @@ def _scan(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode)
     result = invoke(low, function, [any_step(low, carry, at), xs], {}, at)
     if isinstance(result, (tuple, list)) and len(result) == 2:
         return tuple(result)
-    return (low.opaque(f"{low.text(at)}[0]", id(at)), low.opaque(f"{low.text(at)}[1]", id(at)))
+    return (low.opaque(f"{low.text(at)}[0]", low.identity(at)), low.opaque(f"{low.text(at)}[1]", low.identity(at)))
 
 
 @handles("jax.lax.fori_loop")
 def _fori(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     if len(args) < 4:
         return NotImplemented
-    return invoke(low, args[2], [low.opaque("(loop index)", id(at), kind="int"), any_step(low, args[3], at)], {}, at)
+    return invoke(
+        low, args[2], [low.opaque("(loop index)", low.identity(at), kind="int"), any_step(low, args[3], at)], {}, at
+    )
 
 
 @handles("jax.lax.while_loop", "tensorflow.while_loop")
@@ -140,8 +142,8 @@ def any_step(low: Lowering, value: Value, at: cst.CSTNode) -> Value:
     if not isinstance(value, (Node, int, float)) or isinstance(value, bool):
         return value
     tensor = low.tensor(value, at)
-    later = low.opaque("(loop state)", ("state", id(tensor)), kind=tensor.kind)
-    first = low.opaque("(first iteration)", ("loop", id(at)), kind="bool")
+    later = low.opaque("(loop state)", ("state", low.identity(tensor)), kind=tensor.kind)
+    first = low.opaque("(first iteration)", ("loop", low.identity(at)), kind="bool")
     return low.node("cond", (first, tensor, later), at)
 
 

@@ -1,0 +1,203 @@
+"""One text, indexed cheaply with ``ast``; LibCST sees only the statements that are asked for.
+
+What is known here depends on the text alone, so that it is shared by every file that imports the text.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from wherelint.edits import physical_lines
+from wherelint.finding import Location
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+#: Texts kept for the files that import them: enough for a package, and for its trees to fit in memory.
+_MOST_TEXTS = 192
+_ROLES = {
+    "defvjp": "vjp", "defjvp": "jvp", "defjvps": "jvp", "custom_vjp": "primal", "custom_jvp": "primal",
+    "custom_gradient": "primal",
+}  # fmt: skip
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+class GiveUp(Exception):
+    """This is too much for the analysis; the message says why."""
+
+
+class Chunk:
+    """The rows of a top-level statement (or of one in an ``if`` or ``try`` there), parsed by LibCST on demand."""
+
+    def __init__(self, lines: Sequence[str], first: int, last: int, *, indented: bool) -> None:
+        self.first = first
+        self.last = last
+        self.indented = indented
+        self._lines = lines
+        self._tree: cst.Module | None = None
+        self._positions: Mapping[cst.CSTNode, Any] | None = None
+        #: By the identity of nodes, which live as long as the tree.
+        self._codes: dict[int, str] = {}
+
+    @property
+    def text(self) -> str:
+        """The rows themselves."""
+        return "".join(self._lines[self.first - 1 : self.last])
+
+    @property
+    def tree(self) -> cst.Module:
+        """The parsed rows. Raises GiveUp where LibCST cannot take them (it recurses where ``ast`` does not)."""
+        import libcst as cst  # half of the start-up time: only for a file that has something to look at
+
+        if self._tree is None:
+            # An indented block parses under an `if`; its row then counts from the row before it.
+            text = f"if 1:\n{self.text}" if self.indented else self.text
+            try:
+                self._tree = cst.parse_module(text)
+            except (cst.ParserSyntaxError, RecursionError, KeyError, ValueError) as error:
+                raise GiveUp(f"LibCST cannot parse this block ({type(error).__name__})") from None
+        return self._tree
+
+    def statements(self) -> list[cst.CSTNode]:
+        """The statements in these rows."""
+        import libcst as cst
+
+        body: list[cst.CSTNode] = list(self.tree.body)
+        if self.indented and body and isinstance(body[0], cst.If):
+            body = list(body[0].body.body)
+        return body
+
+    def region(self, node: cst.CSTNode) -> tuple[Location, Location]:
+        """Where a node begins and ends in the file."""
+        if self._positions is None:
+            from libcst.metadata import MetadataWrapper, PositionProvider
+
+            wrapper = MetadataWrapper(self.tree, unsafe_skip_copy=True)
+            self._positions = wrapper.resolve(PositionProvider)
+        span = self._positions[node]
+        shift = self.first - 1 - (1 if self.indented else 0)
+        return (
+            Location(span.start.line + shift, span.start.column + 1),
+            Location(span.end.line + shift, span.end.column + 1),
+        )
+
+    def code(self, node: cst.CSTNode) -> str:
+        """The source of a node on one line."""
+        if id(node) not in self._codes:
+            self._codes[id(node)] = " ".join(self.tree.code_for_node(node).split())
+        return self._codes[id(node)]
+
+
+@dataclass
+class Words:
+    """What a statement mentions, all that is inside it included."""
+
+    #: Names of variables, names of attributes, and the last parts of what is imported.
+    names: set[str] = field(default_factory=set)
+    attributes: set[str] = field(default_factory=set)
+    imported: set[str] = field(default_factory=set)
+    #: Types of its other nodes: operators, subscripts, comparisons, lambdas ...
+    kinds: set[type] = field(default_factory=set)
+    keywords: set[str] = field(default_factory=set)
+
+    def add(self, other: Words) -> None:
+        """What another statement mentions, too."""
+        self.names |= other.names
+        self.attributes |= other.attributes
+        self.imported |= other.imported
+        self.kinds |= other.kinds
+        self.keywords |= other.keywords
+
+
+class Syntax:
+    """What one text says. Raises SyntaxError where it is not Python."""
+
+    def __init__(self, text: str) -> None:
+        self.lines = physical_lines(text)
+        #: The statements of the top level, those inside an ``if``, ``try`` or ``with`` there included.
+        self.statements: list[tuple[ast.stmt, Chunk]] = []
+        self.imports: list[ast.Import | ast.ImportFrom] = []
+        #: The imports of functions and classes.
+        self.inner_imports: list[ast.Import | ast.ImportFrom] = []
+        #: Functions that take part in a custom derivative: "primal", "vjp" (forward and backward), "jvp".
+        self.rules: dict[str, str] = {}
+        self._words: dict[ast.AST, Words] = {}
+        self._index(ast.parse(text).body, indented=False)
+
+    def words(self, statement: ast.stmt) -> Words:
+        """What a statement of the top level, or of a class there, mentions."""
+        return self._words[statement]
+
+    def _index(self, body: list[ast.stmt], *, indented: bool) -> None:
+        for statement in body:
+            if isinstance(statement, (ast.Import, ast.ImportFrom)):
+                self.imports.append(statement)
+            elif isinstance(statement, (ast.If, ast.Try, ast.With)):
+                for part in ("body", "handlers", "orelse", "finalbody"):
+                    for item in getattr(statement, part, []):
+                        self._index(item.body if isinstance(item, ast.ExceptHandler) else [item], indented=True)
+            else:
+                decorators = getattr(statement, "decorator_list", [])
+                first = min([statement.lineno, *(d.lineno for d in decorators)])
+                last = statement.end_lineno or statement.lineno
+                self.statements.append((statement, Chunk(self.lines, first, last, indented=indented)))
+                self._words[statement] = self._note(statement)
+
+    def _note(self, root: ast.AST) -> Words:
+        """The words below a node; the methods of a class have theirs, too."""
+        found = Words()
+        todo = [root]
+        for node in todo:
+            kind = type(node)
+            if kind is ast.Name:
+                found.names.add(node.id)  # type: ignore[attr-defined]
+                continue
+            if kind is ast.Constant:
+                continue
+            if kind is ast.Attribute:
+                found.attributes.add(node.attr)  # type: ignore[attr-defined]
+            elif isinstance(node, _FUNCTIONS) and isinstance(root, ast.ClassDef) and node in root.body:
+                self._words[node] = self._note(node)
+                found.add(self._words[node])
+                continue
+            elif kind is ast.alias:
+                found.imported.add(node.name.rpartition(".")[2])  # type: ignore[attr-defined]
+            elif kind is ast.keyword:
+                found.keywords.add(node.arg or "")  # type: ignore[attr-defined]
+            elif isinstance(node, (ast.Import, ast.ImportFrom)):
+                self.inner_imports.append(node)
+            elif kind is ast.Call:
+                self._note_rule(node)  # type: ignore[arg-type]
+            else:
+                found.kinds.add(kind)
+            for value in vars(node).values():
+                if type(value) is list:
+                    todo += [item for item in value if isinstance(item, ast.AST)]
+                elif isinstance(value, ast.AST):
+                    todo.append(value)
+        return found
+
+    def _note_rule(self, call: ast.Call) -> None:
+        """``f.defvjp(fwd, bwd)``, ``f.defjvp(rule)``, ``jax.custom_vjp(f)``."""
+        function = call.func
+        last = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+        role = _ROLES.get(last)
+        if role is not None:
+            self.rules.update({a.id: role for a in call.args if isinstance(a, ast.Name)})
+            # A decorator in the image of these takes the parts of the derivative by keyword.
+            self.rules.update({k.value.id: "vjp" for k in call.keywords if isinstance(k.value, ast.Name)})
+
+
+@lru_cache(_MOST_TEXTS)
+def read(text: str) -> Syntax:
+    """The syntax of a text, shared between all who read it. Raises SyntaxError."""
+    return Syntax(text)
+
+
+def methods(statement: ast.ClassDef) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """The functions that a class defines."""
+    return (item for item in statement.body if isinstance(item, _FUNCTIONS))
