@@ -7,6 +7,7 @@ import stat
 from collections.abc import Mapping
 from copy import copy
 from functools import lru_cache
+from hashlib import blake2b
 from pathlib import Path
 
 from wherelint.source.module import Module
@@ -18,8 +19,8 @@ _PRIVATE = re.compile(rb"\b_[A-Za-z]\w*")
 
 
 @lru_cache(maxsize=4)
-def _private_names(root: str) -> dict[str, list[str]]:
-    """For every private name in a package, the files that speak of it."""
+def private_names(root: str) -> dict[str, list[str]]:
+    """For every private name in the files below a directory, the files that speak of it."""
     names: dict[str, list[str]] = {}
     for path in sorted(Path(root).rglob("*.py")):
         try:
@@ -31,10 +32,16 @@ def _private_names(root: str) -> dict[str, list[str]]:
     return names
 
 
+def digest(content: bytes) -> str:
+    """What tells one content of a file from others."""
+    return blake2b(content, digest_size=16).hexdigest()
+
+
 @lru_cache(maxsize=1024)
-def _text(path: str, mtime: int, size: int) -> str:
-    """A file's text; ``mtime`` and ``size`` say which version of it."""
-    return Path(path).read_text("utf-8")
+def _content(path: str, mtime: int, size: int) -> tuple[str, str]:
+    """A file's text and digest; ``mtime`` and ``size`` say which version of it."""
+    content = Path(path).read_bytes()
+    return content.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n"), digest(content)
 
 
 class Project:
@@ -51,6 +58,10 @@ class Project:
         self.package = ".".join(names)
         self._aliases: Mapping[str, str] = module.aliases
         self._modules: dict[str, Module | None] = {}
+        #: The files that were looked at, each with its digest; "" where there is none that can be read.
+        self.reads: dict[str, str] = {}
+        #: The private names whose files were asked for, and the directory that was searched for them.
+        self.asked: set[tuple[str, str]] = set()
         dotted = ".".join([*names, *([] if path.stem == "__init__" else [path.stem])])
         if not module.filename.endswith(".ipynb"):  # nothing imports a notebook: a module beside it may have its name
             self._modules[dotted] = module
@@ -85,7 +96,8 @@ class Project:
         if not self.package:
             return []
         root = self._top / self.package.split(".", 1)[0]
-        mentions = _private_names(str(root)).get(name, [])
+        self.asked.add((str(root), name))
+        mentions = private_names(str(root)).get(name, [])
         if len(mentions) > _MOST_MENTIONS:
             return []
         dotted = [".".join(Path(p).relative_to(self._top).with_suffix("").parts) for p in mentions]
@@ -101,11 +113,12 @@ class Project:
     def _read(self, dotted: str) -> Module | None:
         stem = self._top.joinpath(*dotted.split("."))
         for path, package in ((stem.with_suffix(".py"), dotted.rpartition(".")[0]), (stem / "__init__.py", dotted)):
+            self.reads[str(path)] = ""
             try:
                 status = path.stat()
                 if not stat.S_ISREG(status.st_mode) or status.st_size > _MOST_BYTES:
                     continue
-                text = _text(str(path), status.st_mtime_ns, status.st_size)
+                text, self.reads[str(path)] = _content(str(path), status.st_mtime_ns, status.st_size)
                 return Module(str(path), text, self._aliases, package, self)
             except (FileNotFoundError, NotADirectoryError):
                 continue
