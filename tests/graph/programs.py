@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from wherelint.graph.differentiate import Backward, backward
+from wherelint.graph.differentiate import Backward, Tape, backward
 from wherelint.graph.evaluate import Values, evaluate
-from wherelint.graph.node import LANES, Node, const, differentiated, leaf, spread, topological
+from wherelint.graph.node import LANES, Node, const, leaf, spread, topological
 from wherelint.graph.search import Hazard, Search
 
 _TESTS = frozenset({"less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "isnan", "isfinite"})
@@ -44,7 +44,7 @@ def run(root: Node, inputs: dict[Node, np.ndarray], dtype: Any = np.float32) -> 
 
 def reverse(root: Node, values: Values, *, symbolic: bool, framework: str = "jax") -> Backward:
     order = topological([root])
-    return backward(order, values, root, differentiated(order), framework, symbolic=symbolic)
+    return backward(Tape(order), values, root, framework, symbolic=symbolic)
 
 
 def gradients(root: Node, inputs: dict[Node, np.ndarray], *, framework: str = "jax") -> tuple[Backward, Backward]:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import stat
-import tempfile
 from contextlib import suppress
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from wherelint import __version__
+from wherelint import __version__, cachedir
 from wherelint.confirm.harness import request
 from wherelint.confirm.routine import Snippet
 from wherelint.finding import AfterFix, Confirmation, Number, Outcome
@@ -39,28 +37,14 @@ class Cache:
     def find(self, snippet: Snippet, device: str) -> Confirmation | None:
         """What is known of a snippet on a device."""
         try:
-            return _read(json.loads(_contents(self._path(snippet, device))))
+            return _read(json.loads(cachedir.contents(self._path(snippet, device), _LARGEST)))
         except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
             return None
 
     def keep(self, snippet: Snippet, device: str, confirmation: Confirmation) -> None:
         """Write what was found, if it was run; a reader sees all of it or nothing."""
-        if confirmation.verdict == "not-runnable":
-            return
-        path = self._path(snippet, device)
-        temporary = ""
-        try:
-            self._directory.mkdir(parents=True, exist_ok=True)
-            ignore = self._directory.parent / ".gitignore"
-            if not ignore.exists():
-                ignore.write_text("*\n")
-            handle, temporary = tempfile.mkstemp(dir=self._directory)
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump(asdict(confirmation), file)
-            os.replace(temporary, path)
-        except OSError:
-            with suppress(OSError):
-                os.unlink(temporary)
+        if confirmation.verdict != "not-runnable":
+            cachedir.keep(self._path(snippet, device), json.dumps(asdict(confirmation)).encode())
 
     def _path(self, snippet: Snippet, device: str) -> Path:
         names = [step.name for routine in (snippet.before, snippet.after) if routine for step in routine.parameters]
@@ -77,13 +61,6 @@ def _surroundings(framework: str) -> list[Any]:
             versions.append((package, metadata.version(package)))
     devices = sorted(str(path) for pattern in _DEVICES for path in Path("/dev").glob(pattern))
     return [versions, devices, [os.environ.get(name) for name in _ENVIRONMENT]]
-
-
-def _contents(path: Path) -> bytes:
-    """What a small plain file contains. Raises OSError where it is something else: a device, a pipe."""
-    if not stat.S_ISREG(path.stat().st_mode) or path.stat().st_size > _LARGEST:
-        raise OSError("this is no cached confirmation")
-    return path.read_bytes()
 
 
 def _read(known: dict[str, Any]) -> Confirmation:

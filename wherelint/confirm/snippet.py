@@ -12,7 +12,7 @@ from wherelint.edits import Source
 from wherelint.finding import Finding
 from wherelint.fix import propose
 from wherelint.fix.proof import benign, names_of
-from wherelint.graph.differentiate import backward
+from wherelint.graph.differentiate import Tape, backward
 from wherelint.graph.evaluate import Values, evaluate, truth
 from wherelint.graph.node import LANES, Node, differentiated, topological
 from wherelint.graph.probe import Inputs, departures
@@ -101,9 +101,9 @@ def _probes(catch: Catch, witness: Inputs, order: list[Node], choices: Mapping[N
 def _poisoned(root: Node, values: Values, framework: str) -> Array:
     """The probes at which the value is finite, the gradient is not, and a selection alone is why."""
     order = topological([root])
-    wanted = differentiated(order)
+    tape = Tape(order)
     ieee, exact = (
-        backward(order, values, root, wanted, arithmetic(framework), symbolic=symbolic).cotangents
+        backward(tape, values, root, arithmetic(framework), symbolic=symbolic).cotangents
         for symbolic in (False, True)
     )
     found = np.zeros(max(value.shape[0] for value in values.values()), np.bool_)

@@ -14,9 +14,9 @@ import numpy as np
 
 from wherelint.finding import Finding
 from wherelint.graph.aim import aimed
-from wherelint.graph.differentiate import backward
+from wherelint.graph.differentiate import Tape, backward
 from wherelint.graph.evaluate import evaluate
-from wherelint.graph.node import LANES, Node, differentiated, topological, whole
+from wherelint.graph.node import LANES, Node, topological, whole
 from wherelint.graph.probe import Inputs, Pool, departures
 from wherelint.ops import Array
 from wherelint.source.callers import place
@@ -153,12 +153,12 @@ def _run(program: Program, inputs: dict[Name, Array], framework: str, renames: M
     result = Record(inputs, [values[s] for s in outlets], broken, clean=broken == 0)
     for outlet in outlets:
         part = topological([outlet])
-        wanted = differentiated(part)
-        if outlet not in wanted:
+        tape = Tape(part)
+        if outlet not in tape.wanted:
             result.gradients.append({})
             continue
-        exact = backward(part, values, outlet, wanted, framework, symbolic=True).cotangents
-        ieee = backward(part, values, outlet, wanted, framework, symbolic=False).cotangents
+        exact = backward(tape, values, outlet, framework, symbolic=True).cotangents
+        ieee = backward(tape, values, outlet, framework, symbolic=False).cotangents
         result.gradients.append({name: exact[n] for n, name in names.items() if n in exact})
         result.clean = result.clean and all(np.isfinite(ct[0]).all() for ct in ieee.values())
         nan = [(~np.isfinite(ieee[n])).any(axis=1) for n in names if n in ieee]

@@ -9,14 +9,17 @@ symbolic-zero arithmetic every selection does.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 import numpy as np
 
-from wherelint.graph.evaluate import Values, kept, lane, truth
-from wherelint.graph.node import LANES, Node, differentiable_inputs
+from wherelint.graph.evaluate import BOOL, Values, kept, lane, truth
+from wherelint.graph.node import LANES, Node, differentiable_inputs, differentiated
 from wherelint.ops import OPERATIONS, Array
+from wherelint.ops.entries import Pullback
 
 Dead = Any  # Array of bool, or None where nothing is dead
 
@@ -30,33 +33,44 @@ class Backward:
     broke: dict[Node, Array]
 
 
-def backward(
-    order: list[Node], values: Values, root: Node, wanted: set[Node], framework: str, *, symbolic: bool
-) -> Backward:
-    """Cotangents of every wanted node for a cotangent of ones at ``root``."""
-    shape = values[root].shape
-    pending: dict[Node, tuple[Array, Dead]] = {root: (np.ones(shape, _float(values[root])), None)}
+class Tape:
+    """What reverse mode runs through: the nodes of ``wanted``, last first, with the operands that each hands on to."""
+
+    def __init__(self, order: Sequence[Node], wanted: Collection[Node] | None = None) -> None:
+        self.wanted = differentiated(order) if wanted is None else wanted
+        self.steps: list[tuple[Node, tuple[int, ...]]] = [
+            (node, tuple(i for i in differentiable_inputs(node) if node.inputs[i] in self.wanted))
+            for node in reversed(order)
+            if node in self.wanted
+        ]
+
+
+def backward(tape: Tape, values: Values, root: Node, framework: str, *, symbolic: bool) -> Backward:
+    """Cotangents of every node of a tape for a cotangent of ones at ``root``."""
+    pending: dict[Node, tuple[Array, Dead]] = {root: (np.ones(values[root].shape, _float(values[root])), None)}
     result = Backward({}, {})
     with np.errstate(all="ignore"):
-        for node in reversed(order):
-            if node not in pending or node not in wanted:
+        for node, flows in tape.steps:
+            if node not in pending:
                 continue
             ct, dead = pending.pop(node)
             result.cotangents[node] = ct
-            if node.op == "leaf":
+            if not flows:
                 continue
             broke = None
-            for i, part, gone in _pull_back(node, values, ct, dead, framework, symbolic):
+            pull = _PULL.get(node.op, _pull_back_operation)
+            for i, part, gone in pull(node, flows, values, ct, dead, framework, symbolic):
                 operand = node.inputs[i]
-                if operand not in wanted:
-                    continue
                 if gone is not None:
                     part = np.where(gone, part.dtype.type(0), part)
-                bad = ~np.isfinite(part)
-                if bad.any():
-                    fresh = bad & _sound(node, ct)
-                    broke = fresh if broke is None else _merge_bad(broke, fresh)
-                part, gone = _sum_to(part, gone, values[operand].shape)
+                if not isfinite(np.add.reduce(part, axis=None)):  # the cheapest question first: sums may overflow
+                    bad = ~np.isfinite(part)
+                    if bad.any():
+                        fresh = bad & _sound(node, ct)
+                        broke = fresh if broke is None else np.asarray(broke | fresh)
+                shape = values[operand].shape
+                if shape[1] != part.shape[1] or (gone is not None and gone.shape != part.shape):
+                    part, gone = _sum_to(part, gone, shape)
                 if operand in pending:
                     part, gone = _add(pending[operand], (part, gone))
                 pending[operand] = (part, gone)
@@ -65,73 +79,111 @@ def backward(
     return result
 
 
-def _pull_back(
-    node: Node, values: Values, ct: Array, dead: Dead, framework: str, symbolic: bool
-) -> list[tuple[int, Array, Dead]]:
-    """(operand index, its cotangent, its dead elements) for each differentiable operand of one node."""
-    operands = [values[i] for i in node.inputs]
-    op = node.op
-    if op in ("where", "cond"):
-        taken = truth(operands[0])
-        zero = ct.dtype.type(0)
-        arms = [(1, np.where(taken, ct, zero), ~taken), (2, np.where(taken, zero, ct), taken)]
-        kills = symbolic or op == "cond"
-        # `x[mask] = value` drops elements of the old x; every element of the value is used.
-        written = op == "where" and node.selection == "assignment"
-        return [
-            (i, part, _either(dead, gone if kills or (written and i == 1) else None))
-            for i, part, gone in arms
-            if node.inputs[i].kind == "float"
-        ]
-    if op == "lane":
-        return [_scatter_lane(0, ct, dead, node.params["index"], operands[0].shape, symbolic)]
-    if op == "gather":
-        return [_scatter_gathered(node.params["index"], ct, dead, operands[0].shape)]
-    if op == "custom":
-        return [(i, ct, dead) for i in range(1, len(operands)) if node.inputs[i].kind == "float"]
-    if op == "compress":
-        return [_scatter_kept(truth(operands[0]), ct, dead, symbolic)]
-    if op == "stack":
-        return [
-            _scatter_lane(part, lane(ct, i), None if dead is None else lane(dead, i), i, operands[part].shape, True)
-            for i, part in enumerate(node.params["parts"])
-        ]
-    if op == "pick":
-        return [
-            (i, ct if i == node.params["index"] else np.zeros_like(ct),
-             dead if i == node.params["index"] or not symbolic else np.ones(ct.shape, np.bool_))
-            for i in range(len(operands))
-        ]  # fmt: skip
-    return _pull_back_operation(node, operands, values[node], ct, dead, framework, symbolic)
+#: (operand index, its cotangent, its dead elements) for each operand that a node hands a cotangent to.
+_Parts = Iterable[tuple[int, Array, Dead]]
+
+
+def _pull_choice(
+    node: Node, flows: Sequence[int], values: Values, ct: Array, dead: Dead, framework: str, symbolic: bool
+) -> _Parts:
+    taken = truth(values[node.inputs[0]])
+    zero = ct.dtype.type(0)
+    kills = symbolic or node.op == "cond"
+    # `x[mask] = value` drops elements of the old x; every element of the value is used.
+    written = node.op == "where" and node.selection == "assignment"
+    for i in flows:
+        part = np.where(taken, ct, zero) if i == 1 else np.where(taken, zero, ct)
+        yield i, part, _either(dead, (~taken if i == 1 else taken) if kills or (written and i == 1) else None)
+
+
+def _pull_lane(
+    node: Node, flows: Sequence[int], values: Values, ct: Array, dead: Dead, framework: str, symbolic: bool
+) -> _Parts:
+    return [_scatter_lane(0, ct, dead, node.params["index"], values[node.inputs[0]].shape, symbolic)]
+
+
+def _pull_gather(
+    node: Node, flows: Sequence[int], values: Values, ct: Array, dead: Dead, framework: str, symbolic: bool
+) -> _Parts:
+    return [_scatter_gathered(node.params["index"], ct, dead, values[node.inputs[0]].shape)]
+
+
+def _pull_custom(
+    node: Node, flows: Sequence[int], values: Values, ct: Array, dead: Dead, framework: str, symbolic: bool
+) -> _Parts:
+    return [(i, ct, dead) for i in flows]
+
+
+def _pull_compress(
+    node: Node, flows: Sequence[int], values: Values, ct: Array, dead: Dead, framework: str, symbolic: bool
+) -> _Parts:
+    return [_scatter_kept(truth(values[node.inputs[0]]), ct, dead, symbolic)]
+
+
+def _pull_stack(
+    node: Node, flows: Sequence[int], values: Values, ct: Array, dead: Dead, framework: str, symbolic: bool
+) -> _Parts:
+    for i, part in enumerate(node.params["parts"]):
+        if part in flows:
+            gone = None if dead is None else lane(dead, i)
+            yield _scatter_lane(part, lane(ct, i), gone, i, values[node.inputs[part]].shape, True)
+
+
+def _pull_pick(
+    node: Node, flows: Sequence[int], values: Values, ct: Array, dead: Dead, framework: str, symbolic: bool
+) -> _Parts:
+    for i in flows:
+        if i == node.params["index"]:
+            yield i, ct, dead
+        else:
+            yield i, np.zeros_like(ct), np.ones(ct.shape, np.bool_) if symbolic else dead
+
+
+_PULL: dict[str, Callable[..., _Parts]] = {
+    "where": _pull_choice,
+    "cond": _pull_choice,
+    "lane": _pull_lane,
+    "gather": _pull_gather,
+    "custom": _pull_custom,
+    "compress": _pull_compress,
+    "stack": _pull_stack,
+    "pick": _pull_pick,
+}
 
 
 def _pull_back_operation(
-    node: Node, operands: list[Array], out: Array, ct: Array, dead: Dead, framework: str, symbolic: bool
-) -> list[tuple[int, Array, Dead]]:
+    node: Node, flows: Sequence[int], values: Values, ct: Array, dead: Dead, framework: str, symbolic: bool
+) -> _Parts:
     entry = OPERATIONS[node.op]
-    numbers = [o.astype(out.dtype) if o.dtype == np.bool_ else o for o in operands]
+    out = values[node]
+    numbers = [values[i] for i in node.inputs]
+    numbers = [o.astype(out.dtype) if o.dtype is BOOL else o for o in numbers]
     vjp = entry.variants.get(framework)
-    if vjp is None and framework == "xla":
-        vjp = entry.variants.get("tensorflow")
-    parts = (vjp or entry.vjp)(ct, out, *numbers)
-    dropped: tuple[Array | None, ...] = (None,) * len(parts)
+    if vjp is None:
+        vjp = (entry.variants.get("tensorflow") if framework == "xla" else None) or entry.vjp
+    pulls = vjp.pulls if isinstance(vjp, Pullback) else None
+    parts = vjp(ct, out, *numbers) if pulls is None else ()
+    dropped: Sequence[Array | None] = ()
     if symbolic and entry.unselected is not None:
         ties = _ties(node.op, numbers)
-        dropped = tuple(
+        dropped = [
             # At a tie the derivative is a matter of convention; only one that is infinite is the selection's doing.
             None if drop is None else drop if ties is None else drop | (ties & ~np.isfinite(ct))
             for drop in entry.unselected(*numbers)
-        )
+        ]
     if symbolic and node.selection == "multiply":
         mask = 1 - node.params["operand"]
-        dropped = tuple(numbers[mask] == 0 if i == node.params["operand"] else None for i in range(2))
+        dropped = [numbers[mask] == 0 if i == node.params["operand"] else None for i in range(2)]
     if dead is not None and entry.mixes:
         dead = dead.all(axis=1, keepdims=True)
-    return [
-        (i, part, _either(dead, drop))
-        for i, (part, drop) in enumerate(zip(parts, dropped, strict=False))
-        if part is not None and i in differentiable_inputs(node)
-    ]
+    for i in flows:
+        if pulls is None:
+            part = parts[i] if i < len(parts) else None
+        else:
+            pull = pulls[i] if i < len(pulls) else None
+            part = None if pull is None else pull(ct, out, *numbers)
+        if part is not None:
+            yield i, part, _either(dead, dropped[i] if i < len(dropped) else None)
 
 
 def _ties(op: str, operands: list[Array]) -> Array | None:
@@ -194,10 +246,6 @@ def _sound(node: Node, ct: Array) -> Array:
 
 def _either(a: Dead, b: Dead) -> Dead:
     return b if a is None else a if b is None else a | b
-
-
-def _merge_bad(a: Array, b: Array) -> Array:
-    return np.asarray(a | b)
 
 
 def _sum_to(ct: Array, dead: Dead, shape: tuple[int, ...]) -> tuple[Array, Dead]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,17 +13,22 @@ from wherelint.ops import OPERATIONS, Array
 Values = dict[Node, Array]
 
 
-def evaluate(order: list[Node], inputs: Mapping[Node, Array], dtype: Any = np.float32) -> Values:
-    """The value of every node of ``order``; ``inputs`` gives each leaf an array (probes, 1 or lanes)."""
-    values: Values = {}
+def evaluate(
+    order: Iterable[Node], inputs: Mapping[Node, Array], dtype: Any = np.float32, known: Values | None = None
+) -> Values:
+    """The value of every node of ``order``; ``inputs`` gives each leaf an array (probes, 1 or lanes).
+
+    ``known`` are values of other nodes that these read.
+    """
+    values: Values = dict(known) if known else {}
     with np.errstate(all="ignore"):
         for node in order:
-            if node.op == "leaf" and node not in inputs:
-                values[node] = _element(node, inputs)
-            elif node in inputs:  # a leaf, or a constant array of which every element is tried at every place
+            if node in inputs:  # a leaf, or a constant array of which every element is tried at every place
                 values[node] = inputs[node]
+            elif node.op == "leaf":
+                values[node] = _element(node, inputs)
             else:
-                values[node] = _forward(node, [values[i] for i in node.inputs], dtype)
+                values[node] = _FORWARD[node.op](node, [values[i] for i in node.inputs], dtype)
     return values
 
 
@@ -33,42 +38,58 @@ def _element(node: Node, inputs: Mapping[Node, Array]) -> Array:
     return lane(inputs[whole] if whole in inputs else _element(whole, inputs), index)
 
 
-def _forward(node: Node, operands: list[Array], dtype: Any) -> Array:
-    op = node.op
-    if op == "const":
-        data: Array = node.params["value"]
-        return data if data.dtype == np.bool_ else data.astype(dtype)
-    if op == "stop":
-        return _rounded(operands[0], node)
-    if op == "cond":
-        return np.where(truth(operands[0]), operands[1], operands[2])
-    if op == "lane":
-        return lane(operands[0], node.params["index"])
-    if op == "stack":
-        picked = [lane(operands[part], i) for i, part in enumerate(node.params["parts"])]
-        return np.concatenate(np.broadcast_arrays(*picked), axis=1)
-    if op == "custom":
-        return operands[0]
-    if op == "pick":
-        index: int = node.params["index"]
-        return operands[index]
-    if op == "gather":
-        whole = operands[0]
-        return whole if whole.shape[1] == 1 else np.asarray(whole[:, node.params["index"]])
-    if op == "compress":
-        return compress(truth(operands[0]), operands[1])
-    if op == "where":
-        return np.where(truth(operands[0]), operands[1], operands[2])
-    numbers = [o.astype(dtype) if o.dtype == np.bool_ and op not in _LOGICAL else o for o in operands]
-    return OPERATIONS[op].forward(*numbers)
+def _const(node: Node, operands: list[Array], dtype: Any) -> Array:
+    data: Array = node.params["value"]
+    return data if data.dtype is BOOL else data.astype(dtype)
 
 
+def _select(node: Node, operands: list[Array], dtype: Any) -> Array:
+    condition, a, b = operands
+    return np.where(truth(condition), a, b)
+
+
+def _stack(node: Node, operands: list[Array], dtype: Any) -> Array:
+    picked = [lane(operands[part], i) for i, part in enumerate(node.params["parts"])]
+    return np.concatenate(np.broadcast_arrays(*picked), axis=1)
+
+
+def _gather(node: Node, operands: list[Array], dtype: Any) -> Array:
+    whole = operands[0]
+    return whole if whole.shape[1] == 1 else np.asarray(whole[:, node.params["index"]])
+
+
+def _operation(forward: Callable[..., Any]) -> _Forward:
+    def run(node: Node, operands: list[Array], dtype: Any) -> Array:
+        return forward(*[o.astype(dtype) if o.dtype is BOOL else o for o in operands])  # type: ignore[no-any-return]
+
+    return run
+
+
+def _logical(forward: Callable[..., Any]) -> _Forward:
+    return lambda node, operands, dtype: forward(*operands)
+
+
+BOOL = np.dtype(np.bool_)
 _LOGICAL = frozenset({"logical_and", "logical_or", "logical_xor", "logical_not", "any", "all"})
+_Forward = Callable[[Node, list[Array], Any], Array]
+_FORWARD: dict[str, _Forward] = {
+    **{op: (_logical if op in _LOGICAL else _operation)(entry.forward) for op, entry in OPERATIONS.items()},
+    "const": _const,
+    "stop": lambda node, operands, dtype: _rounded(operands[0], node),
+    "cond": _select,
+    "where": _select,
+    "lane": lambda node, operands, dtype: lane(operands[0], node.params["index"]),
+    "stack": _stack,
+    "custom": lambda node, operands, dtype: operands[0],
+    "pick": lambda node, operands, dtype: operands[node.params["index"]],
+    "gather": _gather,
+    "compress": lambda node, operands, dtype: compress(truth(operands[0]), operands[1]),
+}
 
 
 def truth(value: Array) -> Array:
     """A condition as booleans."""
-    return value if value.dtype == np.bool_ else value != 0
+    return value if value.dtype is BOOL else value != 0
 
 
 def lane(value: Array, index: int) -> Array:

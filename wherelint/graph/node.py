@@ -161,7 +161,7 @@ def differentiable_inputs(node: Node) -> tuple[int, ...]:
     return tuple(i for i, operand in enumerate(node.inputs) if i not in severed and operand.kind == "float")
 
 
-def differentiated(order: list[Node]) -> set[Node]:
+def differentiated(order: Iterable[Node]) -> set[Node]:
     """The nodes of ``order`` from which a differentiable leaf can be reached."""
     wanted: set[Node] = set()
     for node in order:

@@ -10,7 +10,7 @@ import numpy as np
 
 from wherelint.graph.aim import aimed
 from wherelint.graph.blame import CLIPS, culprit_of, reaches_leaf, root_drops
-from wherelint.graph.differentiate import Backward, backward
+from wherelint.graph.differentiate import Backward, Tape, backward
 from wherelint.graph.evaluate import Values, evaluate, truth
 from wherelint.graph.guard import Guard
 from wherelint.graph.node import LANES, ORDERINGS, Node, differentiated, topological, whole
@@ -59,6 +59,7 @@ class Search:
         self.facts = root.facts
         self.order = topological([root, *root.facts])
         self.wanted = differentiated(self.order)
+        self._tape = Tape(self.order, self.wanted)
         known = set(self.order)
         sources = [n for n in self.order if n.op == "leaf"]
         #: The inputs; an element of another input moves with it.
@@ -156,7 +157,8 @@ class Search:
             values = evaluate(self.order, batch)
             fit = self._allowed(values) & rows(np.isfinite(values[self.root]))
             for node in self.wanted.intersection(nodes):
-                broke = backward([node], values, node, {node, *node.inputs}, self.framework, symbolic=False).broke
+                tape = Tape([node], {node, *node.inputs})
+                broke = backward(tape, values, node, self.framework, symbolic=False).broke
                 singular = any_lane(broke.get(node, np.zeros((1, 1), np.bool_)) | ~np.isfinite(values[node]))
                 if (singular & fit).any():
                     return True
@@ -202,7 +204,7 @@ class Search:
         return allowed * (1.0 + np.broadcast_to(regular, allowed.shape))
 
     def _backward(self, values: Values, *, symbolic: bool) -> Backward:
-        return backward(self.order, values, self.root, self.wanted, self.framework, symbolic=symbolic)
+        return backward(self._tape, values, self.root, self.framework, symbolic=symbolic)
 
     def _allowed(self, values: Values) -> Array:
         allowed = np.ones(self._probes(values), np.bool_)

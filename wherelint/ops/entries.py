@@ -71,28 +71,20 @@ def zeros(ct: Array, out: Array, *operands: Array) -> Array:
     return np.zeros_like(ct)
 
 
+class Pullback:
+    """A VJP from one pull an operand, so that only the cotangents that are wanted need be computed."""
+
+    def __init__(self, pulls: tuple[Pull | None, ...]) -> None:
+        self.pulls = pulls
+
+    def __call__(self, ct: Array, out: Array, *operands: Array) -> tuple[Array | None, ...]:
+        """One cotangent an operand."""
+        return tuple(None if pull is None else pull(ct, out, *operands) for pull in self.pulls)
+
+
 def pullback(*pulls: Pull | None) -> Vjp:
     """A VJP from one pull an operand."""
-    if len(pulls) == 1 and pulls[0] is not None:
-        return _unary(pulls[0])
-    if len(pulls) == 2 and pulls[0] is not None and pulls[1] is not None:
-        return _binary(pulls[0], pulls[1])
-
-    def vjp(ct: Array, out: Array, *operands: Array) -> tuple[Array | None, ...]:
-        return tuple(None if pull is None else pull(ct, out, *operands) for pull in pulls)
-
-    return vjp
-
-
-# Nearly all operations have one or two operands, and their VJPs are most of what the search does: no loop for them.
-
-
-def _unary(pull: Pull) -> Vjp:
-    return lambda ct, out, x: (pull(ct, out, x),)
-
-
-def _binary(first: Pull, second: Pull) -> Vjp:
-    return lambda ct, out, x, y: (first(ct, out, x, y), second(ct, out, x, y))
+    return Pullback(pulls)
 
 
 def slopes(*each: Slope | None) -> Vjp:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from wherelint.finding import Finding, Problem
@@ -9,8 +10,9 @@ from wherelint.source.options import DetectOptions
 
 if TYPE_CHECKING:
     from wherelint.source.findings import Analysis
+    from wherelint.source.project import Project
 
-__all__ = ["DetectOptions", "analysis", "detect"]
+__all__ = ["DetectOptions", "analysis", "detect", "forget"]
 
 
 def detect(text: str, filename: str, options: DetectOptions) -> tuple[list[Finding], list[Problem]]:
@@ -19,8 +21,19 @@ def detect(text: str, filename: str, options: DetectOptions) -> tuple[list[Findi
     return ([], []) if made is None else (made.findings, list(made.problems))
 
 
-def analysis(text: str, filename: str, options: DetectOptions) -> Analysis | None:
+def forget() -> None:
+    """Have the files around the next ones searched afresh: they may have changed."""
+    project = sys.modules.get("wherelint.source.project")
+    if project is not None:
+        project.private_names.cache_clear()
+
+
+def analysis(
+    text: str, filename: str, options: DetectOptions, around: list[Project] | None = None
+) -> Analysis | None:
     """What is known of one file; None where nothing in it can be a finding.
+
+    ``around`` gets the project around the file, which knows what was read of it: more while fixes are looked for.
 
     Raises SyntaxError where the text is not Python. A file in which nothing is selected costs little: LibCST and NumPy
     are not even loaded for it.
@@ -34,6 +47,8 @@ def analysis(text: str, filename: str, options: DetectOptions) -> Analysis | Non
     from wherelint.source.module import Module
 
     module = Module(filename, text, options.aliases)
+    if around is not None and module.project is not None:
+        around.append(module.project)
     used = module.frameworks()
     names = gate.roots(module, everything=bool(options.opt_in & gate.CUTS)) if used else []
     if not names:

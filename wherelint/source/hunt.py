@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from wherelint.graph.differentiate import backward
-from wherelint.graph.evaluate import evaluate
-from wherelint.graph.node import FINITE_TESTS, Node, differentiated, topological
+from wherelint.graph.differentiate import Tape, backward
+from wherelint.graph.evaluate import Values, evaluate
+from wherelint.graph.node import FINITE_TESTS, Node, topological
 from wherelint.graph.search import CLIPS, Effort, Hazard, Search, singular_operations
 from wherelint.ops import OPERATIONS, Array
 from wherelint.source.callers import Callers, place
@@ -164,32 +164,61 @@ class _Judge:
         self._program = program
         self._arithmetic = arithmetic
         self._effort = effort
-        self._outlets: dict[Node, list[tuple[Node, list[Node], set[Node]]]] = {}
+        self._outlets: dict[Node, list[tuple[Node, list[Node], Tape]]] = {}
+        self._paths: dict[tuple[Node, Node], Tape] = {}
+        self._still: dict[tuple[Node, frozenset[Node]], tuple[list[Node], Values]] = {}
 
     def __call__(self, hazard: Hazard) -> bool:
         outlets = self._outlets_of(hazard.select)
+        if not outlets:
+            return True
+        values = self._values(hazard)
         below_a_clip = hazard.select in set(topological([hazard.op]))
-        poisoned = list(hazard.gradient.items())
-        for sink, order, wanted in outlets:
+        for sink, order, tape in outlets:
             self._effort.left -= 2 * len(order)
-            inputs = dict(hazard.inputs)
-            for node in order:
-                if node.op == "leaf" and node not in inputs:
-                    inputs[node] = np.full((1, 1), True if node.kind == "bool" else np.float32(0.75))
-            values = evaluate(order, inputs)
             if not np.isfinite(values[sink]).all():
                 continue
-            symbolic = backward(order, values, sink, wanted, self._arithmetic, symbolic=True)
-            if hazard.op not in symbolic.broke:
+            path = self._path(sink, order, tape, hazard.op)
+            if hazard.op not in backward(path, values, sink, self._arithmetic, symbolic=True).broke:
                 return True
             # Below a clip the operation is singular in earnest; it is the clip that has to hold the gradient back.
-            if below_a_clip and any(
-                n in symbolic.cotangents and _heals(symbolic.cotangents[n], g) for n, g in poisoned
-            ):
-                return True
-        return not outlets
+            if below_a_clip:
+                found = backward(tape, values, sink, self._arithmetic, symbolic=True).cotangents
+                if any(n in found and _heals(found[n], gradient) for n, gradient in hazard.gradient.items()):
+                    return True
+        return False
 
-    def _outlets_of(self, select: Node) -> list[tuple[Node, list[Node], set[Node]]]:
+    def _values(self, hazard: Hazard) -> Values:
+        """What the program computes at a witness; inputs that the selection does not read are benign."""
+        key = hazard.select, frozenset(hazard.inputs)
+        if key not in self._still:
+            order = topological(sink for sink, _, _ in self._outlets_of(hazard.select))
+            moved = set(hazard.inputs)
+            for node in order:
+                if not moved.isdisjoint(node.inputs):
+                    moved.add(node)
+            benign = {
+                n: np.full((1, 1), True if n.kind == "bool" else np.float32(0.75))
+                for n in order
+                if n.op == "leaf" and n not in moved
+            }
+            still = evaluate((n for n in order if n not in moved), benign)
+            self._still[key] = [n for n in order if n in moved], still
+        order, still = self._still[key]
+        return evaluate(order, hazard.inputs, known=still)
+
+    def _path(self, sink: Node, order: list[Node], tape: Tape, op: Node) -> Tape:
+        """The part of a reverse pass from an outlet that leads to an operation and its operands."""
+        if (sink, op) not in self._paths:
+            reading = {op}
+            for node in order:
+                if node in tape.wanted and not reading.isdisjoint(node.inputs):
+                    reading.add(node)
+            flowing = reading.union(op.inputs).intersection(tape.wanted)
+            self._paths[sink, op] = Tape([n for n in order if n in reading], flowing)
+        return self._paths[sink, op]
+
+    def _outlets_of(self, select: Node) -> list[tuple[Node, list[Node], Tape]]:
         """The values leaving the function that read a selection, each with what it reads."""
         if select not in self._outlets:
             reading = {select}
@@ -198,7 +227,7 @@ class _Judge:
                     reading.add(node)
             sinks = [s for s in self._program.sinks if s.kind == "float" and s in reading][:_MOST_SINKS]
             orders = [topological([s]) for s in sinks]
-            self._outlets[select] = [(s, order, differentiated(order)) for s, order in zip(sinks, orders, strict=True)]
+            self._outlets[select] = [(s, order, Tape(order)) for s, order in zip(sinks, orders, strict=True)]
         return self._outlets[select]
 
 

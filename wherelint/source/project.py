@@ -7,13 +7,13 @@ import stat
 from collections.abc import Mapping
 from copy import copy
 from functools import lru_cache
-from hashlib import blake2b
 from pathlib import Path
 
+from wherelint.digest import digest
 from wherelint.source.module import Module
 
 #: A helper worth following lives in a file of this size at most.
-_MOST_BYTES = 400_000
+MOST_BYTES = 400_000
 _MOST_MENTIONS = 8
 _PRIVATE = re.compile(rb"\b_[A-Za-z]\w*")
 
@@ -24,17 +24,12 @@ def private_names(root: str) -> dict[str, list[str]]:
     names: dict[str, list[str]] = {}
     for path in sorted(Path(root).rglob("*.py")):
         try:
-            text = path.read_bytes() if path.stat().st_size <= _MOST_BYTES else b""
+            text = path.read_bytes() if path.stat().st_size <= MOST_BYTES else b""
         except OSError:
             continue
         for name in set(_PRIVATE.findall(text)):
             names.setdefault(name.decode(), []).append(str(path))
     return names
-
-
-def digest(content: bytes) -> str:
-    """What tells one content of a file from others."""
-    return blake2b(content, digest_size=16).hexdigest()
 
 
 @lru_cache(maxsize=1024)
@@ -116,7 +111,7 @@ class Project:
             self.reads[str(path)] = ""
             try:
                 status = path.stat()
-                if not stat.S_ISREG(status.st_mode) or status.st_size > _MOST_BYTES:
+                if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_BYTES:
                     continue
                 text, self.reads[str(path)] = _content(str(path), status.st_mtime_ns, status.st_size)
                 return Module(str(path), text, self._aliases, package, self)
