@@ -74,7 +74,7 @@ def _opt_in(finding: Finding, code: str) -> Finding:
 
 @pytest.fixture
 def fake_detect(monkeypatch: pytest.MonkeyPatch) -> None:
-    def analysis(text: str, filename: str, options: DetectOptions) -> Analysis:
+    def analysis(text: str, filename: str, options: DetectOptions, around: object = None) -> Analysis:
         findings, problems = detect(text, filename, options)
         return Analysis(None, (), [(finding, None) for finding in findings], problems)  # type: ignore[arg-type]
 

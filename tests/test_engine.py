@@ -179,4 +179,4 @@ def test_many_files(project: Path) -> None:
 def test_a_dead_process_is_one_error(project: Path) -> None:
     write(project, {"a.py": SAFE})
     targets, _ = discover(["."], Configuration())
-    assert "died" in problem(engine._crashed(targets[0])).message
+    assert "died" in problem(engine._crashed(targets[0])[0]).message

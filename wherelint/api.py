@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from wherelint import engine, files
 from wherelint.config import Configuration, Settings
@@ -52,14 +53,16 @@ def check_paths(
     force_exclude: bool = False,
     jobs: int | None = 1,
     progress: Callable[[int, int], None] = lambda done, total: None,
+    cache: str | os.PathLike[str] | None = None,
 ) -> Result:
-    """Check files, and what lies below directories; nothing is written.
+    """Check files, and what lies below directories; nothing is written but the ``cache``.
 
     ``configuration`` defaults to what the command line would find. ``mend`` is "no", "offer" (findings come with their
     fixes), or "safe" or "unsafe" (reports have the bytes of the fixed file). ``jobs`` processes (None: as many as seem
     worth it) give the same result as one; a script that asks for more needs ``if __name__ == "__main__"``, because
-    they import it. ``progress(done, total)`` is called now and then. What could not be checked is in the result's
-    ``problems``. In a notebook a row is one of the program that its cells make (``notebook.in_cell``).
+    they import it. ``progress(done, total)`` is called now and then. ``cache`` is the directory that keeps reports from
+    one call to the next (None: nothing is kept). What could not be checked is in the result's ``problems``. In a
+    notebook a row is one of the program that its cells make (``notebook.in_cell``).
     """
     if isinstance(paths, (str, bytes, os.PathLike)):
         raise TypeError(f"paths is a list of paths, not one: write [{paths!r}]")
@@ -70,5 +73,6 @@ def check_paths(
         snippets=snippets,
         force_exclude=force_exclude,
     )
-    result = engine.check_targets(targets, jobs, lambda done: progress(done, len(targets)))
+    kept = None if cache is None else Path(cache)
+    result = engine.check_targets(targets, jobs, lambda done: progress(done, len(targets)), kept)
     return engine.add_problems(result, problems)

@@ -126,13 +126,13 @@ def cli() -> None:
     "--respect-gitignore/--no-respect-gitignore", default=None, help="Whether .gitignore counts (default: yes)."
 )
 @click.option("--stdin-filename", metavar="NAME", help="The name of standard input (PATHS is -).")
-@click.option("-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes (default: by the files).")
-@click.option("--no-cache", is_flag=True, help="No cache of confirmations.")
+@click.option("-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes (default: the cores).")
+@click.option("--no-cache", is_flag=True, help="Keep nothing for the next run, use nothing.")
 @click.option(
     "--cache-dir",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Its place (default: .wherelint_cache).",
+    help="Where that is kept (default: .wherelint_cache).",
 )
 def check(**options: Any) -> int:
     """Check files and directories (default: the working directory; - is standard input).
@@ -242,6 +242,24 @@ def server() -> int:
     return main()
 
 
+@cli.command()
+@click.option("--cache-dir", type=click.Path(path_type=Path), metavar="DIR", help="Default: .wherelint_cache.")
+def clean(cache_dir: Path | None) -> None:
+    """Remove what is kept for the next run."""
+    from wherelint import cachedir
+    from wherelint.report.text import count
+
+    directory = cache_dir or cachedir.DEFAULT
+    removed = cachedir.clean(directory)
+    left = "; something else is in it, and stays" if removed.others else ""
+    what = (
+        f"{count(removed.files, 'file')} ({removed.size / 1e6:.1f} MB) removed"
+        if removed.files
+        else "nothing to remove"
+    )
+    click.echo(f"{directory}: {what}{left}.")
+
+
 @cli.command("rules")
 @click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def list_rules(output_format: str) -> None:
@@ -314,6 +332,7 @@ def _check(options: dict[str, Any], configuration: Configuration) -> int:
         result = api.check_paths(
             paths, configuration, mend=_mend(options), snippets=_snippets(options),
             force_exclude=options["force_exclude"], jobs=options["jobs"], progress=progress,
+            cache=_cache(options),
         )  # fmt: skip
     if options["write_baseline"] is not None:
         return _write_baseline(result, options)
@@ -345,11 +364,10 @@ def _confirm_and_report(result: Result, options: dict[str, Any], stream: TextIO)
     if options["confirm"] or options["only_confirmed"]:
         from wherelint import engine
 
-        cache = None if options["no_cache"] else options["cache_dir"] or Path(".wherelint_cache")
         total = len(result.findings)
         with _Progress(options["quiet"], "confirming", least=2, every=1) as progress:
             result, problems = engine.confirm_result(
-                result, options["device"], cache, only=options["only_confirmed"],
+                result, options["device"], _cache(options), only=options["only_confirmed"],
                 progress=lambda done: progress(done, total),
             )  # fmt: skip
         serious = options["only_confirmed"] or options["device"] != "auto"
@@ -389,6 +407,13 @@ def _write_scripts(result: Result, directory: Path) -> int:
 
 def _snippets(options: dict[str, Any]) -> bool:
     return bool(options["confirm"] or options["only_confirmed"] or options["repro_dir"] is not None)
+
+
+def _cache(options: dict[str, Any]) -> Path | None:
+    """The directory of what is kept from run to run; None where nothing is to be."""
+    from wherelint import cachedir
+
+    return None if options["no_cache"] else options["cache_dir"] or cachedir.DEFAULT
 
 
 def _mend(options: dict[str, Any]) -> Mend:

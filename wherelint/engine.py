@@ -12,20 +12,25 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from wherelint import pool, rules, source
+from wherelint import rules, source
 from wherelint.config import Settings
-from wherelint.defects import describe
+from wherelint.defects import DEFECT, describe
+from wherelint.digest import digest
 from wherelint.encoding import UndecodableError, decode, encode
 from wherelint.files import Mend, Target
 from wherelint.finding import FileReport, Finding, Framework, Location, Problem
-from wherelint.noqa import find_suppressions
 from wherelint.source.options import DetectOptions
 
 if TYPE_CHECKING:
+    from wherelint.cache import Trace
     from wherelint.source.findings import Analysis
+    from wherelint.source.project import Project
 
-#: Below this many files a second process costs more than it saves.
-_FILES_PER_PROCESS = 16
+#: Where there are fewer bytes for each, a process more costs more than it saves.
+_BYTES_PER_PROCESS = 100_000
+#: What opening a file costs, in bytes that could be checked meanwhile.
+_BYTES_PER_FILE = 1_000
+_TOO_DEEP = "too deeply nested to analyse"
 
 
 @dataclass(frozen=True)
@@ -84,16 +89,22 @@ class Result:
 
 
 def check_source(
-    content: bytes, filename: str, settings: Settings, mend: Mend = "no", *, snippets: bool = False
+    content: bytes,
+    filename: str,
+    settings: Settings,
+    mend: Mend = "no",
+    *,
+    snippets: bool = False,
+    around: list[Project] | None = None,
 ) -> FileReport:
     """Check, and perhaps mend, the bytes of one file. Nothing of it is imported or executed, and nothing is raised.
 
-    ``snippets``: each finding comes with the program that shows it.
+    ``snippets``: each finding comes with the program that shows it. ``around`` gets the projects that were looked at.
     """
     text = ""
     try:
         text, encoding = decode(content)
-        report, after = _check_text(text, filename, settings, mend, snippets)
+        report, after = _check_text(text, filename, settings, mend, snippets, around)
         if not report.fixed:
             return report
         mended = encode(after, encoding, content)
@@ -103,34 +114,111 @@ def check_source(
     except UndecodableError as error:
         return _failed(filename, str(error), error.location)
     except (RecursionError, MemoryError):
-        return _failed(filename, "too deeply nested to analyse")
+        return _failed(filename, _TOO_DEEP)
     except Exception as error:
         # Only if it is the file that does not parse: the analysis may stumble over a piece of one that does.
         return (isinstance(error, SyntaxError) and _syntax_error(text, filename)) or _internal_error(error, filename)
 
 
-def check_file(target: Target) -> FileReport:
-    """Check one file of the file system."""
+def check_file(target: Target) -> tuple[FileReport, Trace | None]:
+    """Check one file of the file system; and what the report was made of, None where it is not to be kept."""
     try:
         content = Path(target.name).read_bytes()
     except OSError as error:
-        return _failed(target.name, f"cannot read the file: {error.strerror}")
-    return check_source(content, target.name, target.settings, target.mend, snippets=target.snippets)
+        return _failed(target.name, f"cannot read the file: {error.strerror}"), None
+    around: list[Project] = []
+    settings, mend = target.settings, target.mend
+    report = check_source(content, target.name, settings, mend, snippets=target.snippets, around=around)
+    return report, None if report.fixed or _unsure(report) else _trace(content, around)
 
 
 def check_targets(
-    targets: Sequence[Target], jobs: int | None = None, progress: Callable[[int], None] = lambda done: None
+    targets: Sequence[Target],
+    jobs: int | None = None,
+    progress: Callable[[int], None] = lambda done: None,
+    cache: Path | None = None,
 ) -> Result:
-    """Check many files. ``jobs`` processes (None: as many as seem worth it) give the same result as one."""
+    """Check many files. ``jobs`` processes (None: as many as seem worth it) give the same result as one.
+
+    ``cache``: the directory that keeps reports from one run to the next. It makes no difference to the result.
+    """
     start = time.perf_counter()
-    if jobs is None:
-        jobs = min(_cpus(), len(targets) // _FILES_PER_PROCESS)
-    reports = pool.run(check_file, targets, min(jobs, len(targets)), _crashed, progress)
+    if cache is None:
+        reports = [report for report, _ in _check(targets, jobs, progress)]
+    else:
+        reports = _check_or_find(targets, jobs, progress, cache)
     said = tuple(r for r in reports if r.findings or r.problems or r.hidden or r.fixed)
     return Result(said, len(targets), time.perf_counter() - start, tuple(target.name for target in targets))
 
 
-def _check_text(text: str, filename: str, settings: Settings, mend: Mend, snippets: bool) -> tuple[FileReport, str]:
+def _check_or_find(
+    targets: Sequence[Target], jobs: int | None, progress: Callable[[int], None], directory: Path
+) -> list[FileReport]:
+    from wherelint.cache import Cache
+
+    source.forget()
+    cache = Cache(directory)
+    reports: dict[int, FileReport] = {}
+    for index, target in enumerate(targets):
+        report = cache.find(target)
+        if report is not None:
+            reports[index] = report
+            progress(len(reports))
+    found = len(reports)
+    missing = [index for index in range(len(targets)) if index not in reports]
+    checked = _check([targets[index] for index in missing], jobs, lambda done: progress(found + done))
+    for index, (report, trace) in zip(missing, checked, strict=True):
+        reports[index] = report
+        if trace is not None:
+            cache.keep(targets[index], report, trace)
+    cache.save()
+    return [reports[index] for index in range(len(targets))]
+
+
+def _check(
+    targets: Sequence[Target], jobs: int | None, progress: Callable[[int], None]
+) -> list[tuple[FileReport, Trace | None]]:
+    if not targets:
+        return []
+    from wherelint import pool
+
+    sizes = [_BYTES_PER_FILE + _size(target.name) for target in targets]
+    if jobs is None:
+        jobs = min(_cpus(), sum(sizes) // _BYTES_PER_PROCESS)
+    return pool.run(check_file, targets, min(jobs, len(targets)), _crashed, progress, sizes=sizes)
+
+
+def _size(name: str) -> int:
+    try:
+        return os.stat(name).st_size
+    except OSError:
+        return 0
+
+
+def _unsure(report: FileReport) -> bool:
+    """Whether another run may say something else: there is a defect, or memory was short."""
+    said = [problem.message for problem in report.problems]
+    said += [finding.fix.message for finding in report.findings if finding.fix is not None]
+    return any(DEFECT in each or each == _TOO_DEEP for each in said)
+
+
+def _trace(content: bytes, around: Sequence[Project]) -> Trace:
+    from wherelint.cache import Trace
+
+    reads = {path: known for project in around for path, known in project.reads.items()}
+    asked = {asked for project in around for asked in project.asked}
+    if not asked:
+        return Trace(digest(content), reads)
+    from wherelint.source.project import private_names
+
+    ((root, _), *_) = asked
+    known = private_names(root)
+    return Trace(digest(content), reads, root, {name: known.get(name, []) for _, name in sorted(asked)})
+
+
+def _check_text(
+    text: str, filename: str, settings: Settings, mend: Mend, snippets: bool, around: list[Project] | None
+) -> tuple[FileReport, str]:
     """The report on a text, and the text after the fixes."""
     codes = settings.codes_for(Path(os.path.abspath(filename)))
     if not codes:
@@ -141,13 +229,15 @@ def _check_text(text: str, filename: str, settings: Settings, mend: Mend, snippe
 
         notebook = Notebook(text, filename)
         text = notebook.program
+    from wherelint.noqa import find_suppressions
+
     options = DetectOptions(settings.aliases, frozenset(code for code in codes if rules.get(code).opt_in))
 
     def look(text: str) -> Look:
         with warnings.catch_warnings():
             # Python warns about invalid escapes while it parses; that is another tool's business.
             warnings.simplefilter("ignore")
-            analysis = source.analysis(text, filename, options)
+            analysis = source.analysis(text, filename, options, around)
         if analysis and notebook:
             analysis = _in_cells(analysis, notebook.cells(text))
         findings = [f for f in (analysis.findings if analysis else []) if f.code in codes]
@@ -230,8 +320,8 @@ def _failed(filename: str, message: str, location: Location | None = None) -> Fi
     return FileReport(filename, problems=(Problem(filename, message, location),))
 
 
-def _crashed(target: Target) -> FileReport:
-    return _failed(target.name, "internal error, please report it: the process that checked this file died")
+def _crashed(target: Target) -> tuple[FileReport, None]:
+    return _failed(target.name, f"{DEFECT}: the process that checked this file died"), None
 
 
 def _cpus() -> int:

@@ -7,10 +7,12 @@ import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
 Output = TypeVar("Output")
+#: A process is handed a share of what is left, one of so many for each process; of so many items at most.
+_SHARES, _MOST_ITEMS = 4, 32
 
 
 def run(
@@ -19,61 +21,99 @@ def run(
     jobs: int,
     crashed: Callable[[Item], Output],
     progress: Callable[[int], None] = lambda done: None,
+    *,
+    sizes: Sequence[int] | None = None,
 ) -> list[Output]:
     """``[function(item) for item in items]``; ``crashed(item)`` for an item whose worker died.
 
-    ``function`` and the items are pickled. ``progress`` is told how many items are done.
+    ``function`` and the items are pickled. ``progress`` is told how many items are done. ``sizes`` say how much work
+    the items are: neighbours are then handed to a process together.
     """
-    results: dict[int, Output] = {}
     if jobs <= 1:
-        for index, item in enumerate(items):
-            results[index] = function(item)
-            progress(len(results))
-        return [results[index] for index in range(len(items))]
-    waiting = list(range(len(items)))[::-1]
+        outputs = []
+        for item in items:
+            outputs.append(function(item))
+            progress(len(outputs))
+        return outputs
+    work = _Work(function, items, progress)
+    waiting = (shares(sizes, jobs) if sizes is not None else [[index] for index in range(len(items))])[::-1]
     while waiting:
-        suspects = _drain(function, items, waiting, jobs, results, progress)
-        # The pool does not say whose worker died: those that were under way are tried again, one alone at a time.
-        for index in suspects:
-            if _drain(function, items, [index], 1, results, progress):
-                results[index] = crashed(items[index])
-                progress(len(results))
-    return [results[index] for index in range(len(items))]
+        # The pool does not say whose worker died: what was under way is tried again, an item at a time.
+        suspects = [[index] for share in work.drain(waiting, jobs) for index in share][::-1]
+        while suspects:
+            for (index,) in work.drain(suspects, 1, ahead=0):
+                if work.drain([[index]], 1):  # not even in a process of its own
+                    work.finish(index, crashed(items[index]))
+    return [work.results[index] for index in range(len(items))]
 
 
-def _drain(
-    function: Callable[[Item], Output],
-    items: Sequence[Item],
-    waiting: list[int],
-    jobs: int,
-    results: dict[int, Output],
-    progress: Callable[[int], None],
-) -> list[int]:
-    """Work through ``waiting`` until it is empty or a worker dies; return the items that were under way then."""
-    # "spawn": the parent may have threads (NumPy starts some), and forking those can deadlock.
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_ignore_interrupt)
-    running: dict[Future[Output], int] = {}
-    try:
-        while waiting or running:
-            while waiting and len(running) < jobs + 1:
-                # A pool that broke meanwhile refuses the item: it leaves the list only once it is under way.
-                running[pool.submit(function, items[waiting[-1]])] = waiting[-1]
-                waiting.pop()
-            done, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in done:
-                results[running[future]] = future.result()
-                del running[future]
-                progress(len(results))
-    except BrokenProcessPool:
-        return sorted({index for index in running.values() if index not in results})
-    except BaseException:
-        for child in multiprocessing.active_children():
-            child.terminate()
-        raise
-    finally:
-        pool.shutdown(cancel_futures=True)
-    return []
+def shares(sizes: Sequence[int], jobs: int) -> list[list[int]]:
+    """Which items to hand out together: neighbours, much of the work first and little last, so that all end at once."""
+    left = sum(sizes)
+    most = left / (jobs * _SHARES)
+    large = [index for index in range(len(sizes)) if sizes[index] > most]
+    found = [[index] for index in sorted(large, key=lambda index: -sizes[index])]
+    left -= sum(sizes[index] for index in large)
+    share: list[int] = []
+    for index in (index for index in range(len(sizes)) if sizes[index] <= most):
+        if share and (sum(sizes[i] for i in share) >= left / (jobs * _SHARES) or len(share) == _MOST_ITEMS):
+            left -= sum(sizes[i] for i in share)
+            found.append(share)
+            share = []
+        share.append(index)
+    return [*found, share] if share else found
+
+
+class _Work(Generic[Item, Output]):
+    """The items, and the results that there are."""
+
+    def __init__(
+        self, function: Callable[[Item], Output], items: Sequence[Item], progress: Callable[[int], None]
+    ) -> None:
+        self._function = function
+        self._items = items
+        self._progress = progress
+        self.results: dict[int, Output] = {}
+
+    def finish(self, index: int, output: Output) -> None:
+        """Note what became of an item."""
+        self.results[index] = output
+        self._progress(len(self.results))
+
+    def drain(self, waiting: list[list[int]], jobs: int, ahead: int = 1) -> list[list[int]]:
+        """Work through ``waiting`` until it is empty or a worker dies; return the shares that were under way then.
+
+        ``ahead``: how many are handed over before a process is free.
+        """
+        # "spawn": the parent may have threads (NumPy starts some), and forking those can deadlock.
+        context = multiprocessing.get_context("spawn")
+        pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_ignore_interrupt)
+        running: dict[Future[list[Output]], list[int]] = {}
+        try:
+            while waiting or running:
+                while waiting and len(running) < jobs + ahead:
+                    # A pool that broke meanwhile refuses the share: it leaves the list only once it is under way.
+                    share = [self._items[index] for index in waiting[-1]]
+                    running[pool.submit(_each, self._function, share)] = waiting[-1]
+                    waiting.pop()
+                done, _ = wait(running, return_when=FIRST_COMPLETED)
+                for future in done:
+                    for index, output in zip(running[future], future.result(), strict=True):
+                        self.finish(index, output)
+                    del running[future]
+        except BrokenProcessPool:
+            return sorted(running.values())
+        except BaseException:
+            for child in multiprocessing.active_children():
+                child.terminate()
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)
+        return []
+
+
+def _each(function: Callable[[Item], Output], items: Sequence[Item]) -> list[Output]:
+    return [function(item) for item in items]
 
 
 def _ignore_interrupt() -> None:

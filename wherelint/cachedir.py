@@ -1,0 +1,91 @@
+"""The directory of what is kept between runs: how files get into it, and how they are removed again.
+
+It may have come with a tree of somebody else's: what is read from it is only data, and judged by whoever reads it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+DEFAULT = Path(".wherelint_cache")
+_MARKS = {
+    ".gitignore": b"*\n",
+    "CACHEDIR.TAG": b"Signature: 8a477f597d28d172789f06886806bc55\n# wherelint keeps here what it would find again.\n",
+}
+#: The files of ours, by the directory that they are in.
+_OURS = {
+    "check": re.compile(r"wherelint\.jsonl|wherelint-\w+\.tmp"),
+    "confirm": re.compile(r"[0-9a-f]{64}\.json|wherelint-\w+\.tmp"),
+}
+
+
+class Removed(NamedTuple):
+    """What was removed: so many files of so many bytes; and whether something else is left."""
+
+    files: int
+    size: int
+    others: bool
+
+
+def contents(path: Path, most: int) -> bytes:
+    """What a plain file contains. Raises OSError where it is something else (a device, a pipe), or too large."""
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode) or status.st_size > most:
+        raise OSError("this is no file of ours")
+    return path.read_bytes()
+
+
+def keep(path: Path, content: bytes) -> None:
+    """Write a file in a directory of the cache, if that can be done; a reader sees all of it or nothing."""
+    import tempfile
+
+    temporary = ""
+    try:
+        _mark(path.parent.parent)
+        path.parent.mkdir(exist_ok=True)
+        handle, temporary = tempfile.mkstemp(".tmp", "wherelint-", path.parent)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.replace(temporary, path)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(temporary)
+
+
+def clean(directory: Path) -> Removed:
+    """Remove what wherelint wrote into a directory, and the directory if nothing else is in it. Raises OSError."""
+    files = size = 0
+    for path in list(_ours(directory)):
+        length = path.lstat().st_size
+        path.unlink()
+        files, size = files + 1, size + length
+    for emptied in (*(directory / name for name in _OURS), directory):
+        with suppress(OSError):  # it is not there, or not empty
+            emptied.rmdir()
+    others = directory.is_dir() and any(directory.iterdir())
+    return Removed(files, size, others)
+
+
+def _ours(directory: Path) -> Iterator[Path]:
+    for name, pattern in _OURS.items():
+        folder = directory / name
+        if folder.is_dir() and not folder.is_symlink():
+            yield from (path for path in folder.iterdir() if pattern.fullmatch(path.name) and not path.is_dir())
+    marks = [directory / name for name in _MARKS]
+    with suppress(OSError):
+        if all(path.read_bytes() == _MARKS[path.name] for path in marks):  # else another put it there
+            yield from marks
+
+
+def _mark(directory: Path) -> None:
+    """Make the directory, and have git and backups leave it alone, unless something else is in it already."""
+    directory.mkdir(parents=True, exist_ok=True)
+    if not any(directory.iterdir()):
+        for name, content in _MARKS.items():
+            (directory / name).write_bytes(content)
