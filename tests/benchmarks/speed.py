@@ -118,11 +118,11 @@ class Contender:
         return " ".join(f'"{word}"' if " " in word else word for word in words)
 
 
-def contenders(scratch: Path, plain: str, found: str) -> list[Contender]:
+def contenders(scratch: Path, plain: str | None, found: str) -> list[Contender]:
     """Everything that can be compared; ``scratch`` holds the caches and the rule of the pattern engine."""
     warm = (*_CHECK, "--cache-dir", str(scratch / "cache"), ".")
     version, click = (*_WHERELINT, "--version"), (sys.executable, "-c", "import click")
-    one, other = (*_CHECK, "--no-cache", plain), (*_CHECK, "--no-cache", found)
+    one, other = (*_CHECK, "--no-cache", plain or ""), (*_CHECK, "--no-cache", found)
     rule = scratch / "rule.yaml"
     rule.write_text(RULE, encoding="utf-8")
     ruff = ("check", "--isolated", "--select", "E,F", "--output-format", "concise")
@@ -131,7 +131,9 @@ def contenders(scratch: Path, plain: str, found: str) -> list[Contender]:
     return [
         Contender("cold", (*_CHECK, "--no-cache", "."), other),
         Contender("warm", warm, warm),
-        Contender("plain", one, one),
+        Contender("plain", one, one)
+        if plain
+        else Contender("plain", absent="no file of the tree is without a selection"),
         Contender("found", other, other),
         Contender("version", version, version),
         Contender("click", click, click),
@@ -223,12 +225,10 @@ def table(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
-def plainest(texts: Mapping[str, str]) -> str:
-    """Of the files without a word that selects, the one of median length."""
+def plainest(texts: Mapping[str, str]) -> str | None:
+    """Of the files without a word that selects, if there are any, the one of median length."""
     names = sorted((name for name in texts if not _SELECTION.search(texts[name])), key=lambda n: (len(texts[n]), n))
-    if not names:
-        raise SystemExit("the tree has no file without a selection")
-    return names[len(names) // 2]
+    return names[len(names) // 2] if names else None
 
 
 def busiest(texts: Mapping[str, str]) -> str:

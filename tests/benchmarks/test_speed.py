@@ -79,6 +79,7 @@ def test_what_is_not_installed_says_so(tmp_path: Path) -> None:
 def test_the_files_of_another_tree() -> None:
     texts = {"a": "x", "b": "xyz", "c": "xy", "d": "where(where(", "e": "where("}
     assert plainest(texts) == "c"
+    assert plainest({"d": "where("}) is None
     assert busiest(texts) == "d"
 
 
