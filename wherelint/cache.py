@@ -32,7 +32,7 @@ _MOST_BYTES = 64 << 20
 #: A key is so many characters, the first thing on its line after the bracket and the quote.
 _KEY = slice(2, 34)
 _PACKAGES = ("numpy", "scipy", "libcst")
-_MALFORMED = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError, UndecodableError)
+_MALFORMED = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError, UndecodableError)
 _DECODER = json.JSONDecoder()
 
 
@@ -92,8 +92,8 @@ class Cache:
         if not silent and (target.snippets or target.mend not in ("no", "offer")):
             return
         root, _ = self._files.package(os.path.dirname(path))
-        if trace.asked and trace.root != root:
-            return
+        if self._files.digest(path) != trace.content or (trace.asked and trace.root != root):
+            return  # it changed meanwhile, or is no plain file
         key = self._key(target, path, _codes(target, path), "" if silent else target.mend)
         asked = [self._files.below(root), plain(trace.asked)] if trace.asked else []
         said = [report.hidden, plain(report.findings), plain(report.problems)]
@@ -148,18 +148,29 @@ class Cache:
         written, file, checked, reads, asked, hidden, findings, problems = entry
         if [written, file, checked] != [key, path, self._files.digest(path)] or not self._files.are(reads):
             return None
-        root, _ = self._files.package(os.path.dirname(path))
-        below = self._files.below(root) if asked else ""
-        if asked and asked[0] != below and not _speak(root, asked[1]):
+        now = self._asked(path, asked)
+        if now is None:
             return None
         report = _decoded(target.name, hidden, findings, problems)
         if report.findings:
             report = replace(report, text=_text(content, target.name))
             if not _fits(report, codes):
                 return None
-        if asked and asked[0] != below:  # other files changed, and it does not matter
-            self._add(key, [*entry[:4], [below, asked[1]], *entry[5:]])
+        if now != asked:
+            self._add(key, [*entry[:4], now, *entry[5:]])
         return report
+
+    def _asked(self, path: str, asked: list[Any]) -> list[Any] | None:
+        """What an entry says of private names as it is now, None where other files speak of one than did.
+
+        First what tells all files below the package from others: while that is the same, none of them is searched.
+        """
+        if not asked:
+            return asked
+        known, names = asked
+        root, _ = self._files.package(os.path.dirname(path))
+        below = self._files.below(root)
+        return [below, names] if root and (known == below or _speak(root, names)) else None
 
 
 class _Files:

@@ -11,7 +11,6 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import Any, get_args
@@ -244,6 +243,8 @@ def parse_codes(items: Iterable[str], where: str) -> tuple[str, ...]:
 
 def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     """``; did you mean ...?`` with the nearest known word, or nothing."""
+    from difflib import get_close_matches
+
     nearest = get_close_matches(word, list(known), n=1, cutoff=cutoff)
     return f"; did you mean {nearest[0]!r}?" if nearest else ""
 

@@ -11,6 +11,8 @@ from wherelint.finding import Edit, Location
 
 def physical_lines(text: str) -> list[str]:
     r"""Lines as Python counts them: \n, \r\n and \r end a line, a form feed does not."""
+    if "\r" not in text:
+        return [f"{line}\n" for line in text.split("\n")]
     lines: list[str] = []
     for line in text.split("\n"):
         parts = line.split("\r")

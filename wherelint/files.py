@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -66,6 +65,8 @@ def rewrite(name: str, before: bytes, after: bytes) -> Problem | None:
 
     A symbolic link stays one, and permissions are kept. A file that is not ``before`` any more is left alone.
     """
+    import tempfile
+
     path = Path(os.path.realpath(name))
     temporary = None
     try:
@@ -100,10 +101,9 @@ class _Walk:
         self.targets: dict[Path, Target] = {}
         self.problems: list[Problem] = []
 
-    def add(self, path: Path) -> None:
-        self.targets.setdefault(
-            path, Target(display_name(path), self.configuration.settings(path.parent), self.mend, self.snippets)
-        )
+    def add(self, path: Path, name: str | None = None) -> None:
+        settings = self.configuration.settings(path.parent)
+        self.targets.setdefault(path, Target(name or display_name(path), settings, self.mend, self.snippets))
 
     def directory(self, top: Path) -> None:
         """Walk a directory that was named: the patterns that exclude it as a whole do not count below it."""
@@ -121,17 +121,21 @@ class _Walk:
             spec = excludes[settings.root]
             own = _gitignore(directory) if settings.respect_gitignore else None
             ignores = [*ignores, own] if own else ignores
+            named = _prefix(directory, settings.root)
+            ignoring = [(_prefix(directory, at), each) for at, each in ignores] if settings.respect_gitignore else []
+            shown = display_name(directory / "_").removesuffix("_")
             for entry in self._entries(directory):
-                path = directory / entry.name
                 is_directory = entry.is_dir(follow_symlinks=False)
-                if spec.match_file(relative_to(path, settings.root) + "/" * is_directory):
+                if not is_directory and os.path.splitext(entry.name)[1] not in _SUFFIXES:
                     continue
-                if settings.respect_gitignore and _ignored(path, is_directory, ignores):
+                name = entry.name + "/" * is_directory
+                if spec.match_file(named + name) or _ignored(name, ignoring):
                     continue
+                path = directory / entry.name
                 if is_directory:
                     stack.append((path, ignores))
-                elif path.suffix in _SUFFIXES and path.is_file():
-                    self.add(path)
+                elif entry.is_file(follow_symlinks=False) or path.is_file():
+                    self.add(path, shown + entry.name)
 
     def _entries(self, directory: Path) -> list[os.DirEntry[str]]:
         try:
@@ -175,10 +179,15 @@ def _gitignore(directory: Path, but_not: Path | None = None) -> tuple[Path, GitI
     return (directory, GitIgnoreSpec.from_lines(lines)) if lines else None
 
 
-def _ignored(path: Path, is_directory: bool, ignores: Iterable[tuple[Path, GitIgnoreSpec]]) -> bool:
+def _prefix(directory: Path, root: Path) -> str:
+    """What stands before a name in the directory, as patterns that are relative to the root see it."""
+    return relative_to(directory / "_", root).removesuffix("_")
+
+
+def _ignored(name: str, ignores: Iterable[tuple[str, GitIgnoreSpec]]) -> bool:
     """The last file with an opinion wins, so that a nested .gitignore can take a file back in."""
     ignored = False
-    for directory, spec in ignores:
-        verdict = spec.check_file(relative_to(path, directory) + "/" * is_directory).include
+    for prefix, spec in ignores:
+        verdict = spec.check_file(prefix + name).include
         ignored = ignored if verdict is None else verdict
     return ignored

@@ -20,7 +20,7 @@ _TAB = 4
 
 def frame(text: str, finding: Finding, width: int) -> list[Line]:
     """The rows of the operation (``^``) and of the selection (``-``), no line wider than ``width`` cells."""
-    lines = re.split(r"\r\n|\r|\n", text)
+    lines = re.split(r"\r\n|\r|\n", text) if "\r" in text else text.split("\n")
     marks = {"^": (finding.location, finding.end_location), "-": (finding.select.location, finding.select.end_location)}
     rows = sorted({row for span in marks.values() for row in _shown(*span) if row <= len(lines)})
     numbers = {row: in_cell(Location(row, 1), finding.cells)[1].row for row in rows}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from wherelint.edits import Source, diff
 from wherelint.encoding import decode
-from wherelint.finding import FileReport, Finding, Number, Outcome, Problem, Witness
+from wherelint.finding import FileReport, Finding, Location, Number, Outcome, Problem, Witness
 from wherelint.notebook import spelled
 from wherelint.report.frame import Line, frame
 
@@ -56,8 +56,12 @@ def _change(text: str, finding: Finding) -> Iterable[Line]:
     """The lines that a fix takes away and puts in their place."""
     if finding.fix is None or not finding.fix.edits:
         return
-    source = Source(text)
-    for line in diff(text, source.edited(finding.fix.edits), finding.filename, context=0)[2:]:
+    source, edits = Source(text), finding.fix.edits
+    first = min(edit.location.row for edit in edits)
+    last = min(max(edit.end_location.row for edit in edits), len(source.lines))
+    start, rest = source.offset(Location(first, 1)), text[source.offset(Location(last + 1, 1)) :]
+    before, after = (whole[start:].removesuffix(rest) for whole in (text, source.edited(edits)))
+    for line in diff(before, after, finding.filename, context=0)[2:]:
         if not line.startswith("@@"):
             shown = line.partition("\n")[0]
             yield [("    ", ""), (shown, "added" if line.startswith("+") else "removed")]

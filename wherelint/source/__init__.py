@@ -28,9 +28,7 @@ def forget() -> None:
         project.private_names.cache_clear()
 
 
-def analysis(
-    text: str, filename: str, options: DetectOptions, around: list[Project] | None = None
-) -> Analysis | None:
+def analysis(text: str, filename: str, options: DetectOptions, around: list[Project] | None = None) -> Analysis | None:
     """What is known of one file; None where nothing in it can be a finding.
 
     ``around`` gets the project around the file, which knows what was read of it: more while fixes are looked for.
