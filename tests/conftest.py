@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -70,6 +70,14 @@ def _finding(filename: str, function: str, where: ast.Call, sqrt: ast.Call) -> F
 
 def _opt_in(finding: Finding, code: str) -> Finding:
     return replace(finding, code=code, name=rules.get(code).name)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nothing_is_kept_here() -> Iterator[None]:
+    kept = Path(__file__).parent.parent / ".wherelint_cache" / "check" / "wherelint.jsonl"
+    before = kept.exists() and kept.read_bytes()
+    yield
+    assert before == (kept.exists() and kept.read_bytes()), "a test kept reports in the repository: use --no-cache"
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ FOUND = {
 
 
 def test_examples(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", str(EXAMPLES), "--isolated", "--output-format", "json"]) == 1
+    assert main(["check", str(EXAMPLES), "--isolated", "--no-cache", "--output-format", "json"]) == 1
     captured = capsys.readouterr()
     assert captured.err == ""
     found = defaultdict(set)
@@ -36,7 +36,7 @@ def test_examples(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_modes_of_tensorflow(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["check", str(EXAMPLES / "safe_distance.py"), "--isolated", "--output-format", "json"])
+    main(["check", str(EXAMPLES / "safe_distance.py"), "--isolated", "--no-cache", "--output-format", "json"])
     findings = {finding["function"]: finding for finding in json.loads(capsys.readouterr().out)}
     assert findings["distance"]["modes"] == ["xla"]
     assert findings["distance"]["message"].endswith("(under XLA)")
@@ -50,7 +50,8 @@ def test_processes_change_nothing(project: Path, capfd: pytest.CaptureFixture[st
     write(project, {"broken.py": "def f(:\n", "a/b.py": UNSAFE, "c.py": SAFE, "low.py": SAFE})
     outputs = []
     for jobs in ("1", "3"):
-        status = main(["check", ".", "-j", jobs, "--output-format", output_format, "--confidence", "low"])
+        arguments = ["--output-format", output_format, "--confidence", "low", "--no-cache"]
+        status = main(["check", ".", "-j", jobs, *arguments])
         outputs.append((status, *capfd.readouterr()))
     assert outputs[0] == outputs[1]
     assert outputs[0][0] == 2

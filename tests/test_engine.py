@@ -176,6 +176,29 @@ def test_many_files(project: Path) -> None:
     assert (result.files, result.failed, result.hidden, len(result.findings), len(result.problems)) == (3, 1, 1, 1, 1)
 
 
+@pytest.mark.parametrize(
+    ("sizes", "expected"), [([100_000], 0), ([1_000] * 40, 0), ([150_000] * 2, 2), ([2_000] * 500, 4)]
+)
+def test_processes_are_worth_their_start(
+    project: Path, monkeypatch: pytest.MonkeyPatch, sizes: list[int], expected: int
+) -> None:
+    """One file, or a few small ones, are checked in this process; with many there is one for every core."""
+    asked = []
+
+    def run(function: object, items: list[object], jobs: int, *_: object, **__: object) -> list[object]:
+        asked.append(jobs)
+        return [(FileReport("a.py"), None) for _ in items]
+
+    monkeypatch.setattr(engine, "_cpus", lambda: 4)
+    monkeypatch.setattr("wherelint.pool.run", run)
+    write(project, {f"a{number:03}.py": "#" * size for number, size in enumerate(sizes)})
+    targets, _ = discover(["."], Configuration())
+    check_targets(targets)
+    check_targets(targets, 1)
+    check_targets(targets, 3)
+    assert [jobs if jobs > 1 else 0 for jobs in asked] == [expected, 0, min(3, len(sizes)) if len(sizes) > 1 else 0]
+
+
 def test_a_dead_process_is_one_error(project: Path) -> None:
     write(project, {"a.py": SAFE})
     targets, _ = discover(["."], Configuration())

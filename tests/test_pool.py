@@ -6,6 +6,7 @@ import multiprocessing
 import time
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from itertools import pairwise
 
 import crashing
 import pytest
@@ -35,8 +36,40 @@ def test_a_dead_worker_costs_its_own_item_only() -> None:
     assert multiprocessing.active_children() == []
 
 
+@pytest.mark.parametrize("sizes", [[1] * 20, list(range(20)), [100, *[1] * 19]], ids=["equal", "growing", "one large"])
+def test_a_dead_worker_costs_nothing_of_its_share(sizes: list[int]) -> None:
+    items = list(range(20))
+    seen: list[int] = []
+    assert pool.run(crashing.die_at_seven, items, 2, crashed, seen.append, sizes=sizes) == [
+        -7 if item == 7 else item * item for item in items
+    ]
+    assert seen == list(range(1, 21))
+    assert multiprocessing.active_children() == []
+
+
 def test_every_worker_may_die() -> None:
     assert pool.run(crashing.die_always, [1, 2], 2, crashed) == [-1, -2]
+    assert pool.run(crashing.die_always, [1, 2, 3], 2, crashed, sizes=[1, 1, 1]) == [-1, -2, -3]
+
+
+@pytest.mark.parametrize("jobs", [2, 7])
+def test_shares_are_neighbours_and_get_smaller(jobs: int) -> None:
+    sizes = [1000 + 37 * (index % 11) for index in range(400)]
+    shares = pool.shares(sizes, jobs)
+    assert sorted(index for share in shares for index in share) == list(range(400))
+    assert all(share == list(range(share[0], share[-1] + 1)) for share in shares)
+    work = [sum(sizes[index] for index in share) for share in shares]
+    assert work[0] > 3 * work[-1]
+    assert all(after < before + 2000 for before, after in pairwise(work))
+    assert max(map(len, shares)) <= 32
+    assert pool.shares([], jobs) == []
+    assert sorted(pool.shares([0, 0], jobs)) == [[0], [1]]
+
+
+def test_what_is_large_comes_first_and_alone() -> None:
+    shares = pool.shares([*[1] * 50, 500, *[1] * 50, 900], 2)
+    assert shares[:2] == [[101], [50]]
+    assert 49 in shares[-1] or any({49, 51} <= set(share) for share in shares)  # it parts no neighbours
 
 
 def test_an_exception_comes_through() -> None:

@@ -31,7 +31,7 @@ def test_shown_output_is_the_output(
     blocks = SHOWN.findall(text)
     assert blocks
     for command, shown in blocks:
-        main([*shlex.split(command), "--isolated"])
+        main([*shlex.split(command), "--isolated", "--no-cache"])
         output = capsys.readouterr().out
         if request.config.getoption("--regenerate"):
             text = text.replace(f"{command}\n{shown}", f"{command}\n{output}")
