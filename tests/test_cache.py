@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -550,9 +551,12 @@ class TestTheDirectory:
     def test_a_pipe_is_read_once(self, project: Path) -> None:
         os.mkfifo(project / "a.py")
         command = [sys.executable, "-m", "wherelint", "check", "a.py", "-q"]
-        child = subprocess.Popen(command, cwd=project, env=environment(), stdout=subprocess.PIPE, text=True)
-        (project / "a.py").write_text(UNSAFE)
-        assert "a.py:5:29: WL101" in child.communicate(timeout=60)[0]
+        # Writing waits until somebody reads.
+        threading.Thread(target=(project / "a.py").write_text, args=(UNSAFE,), daemon=True).start()
+        ran = subprocess.run(
+            command, cwd=project, env=environment(), capture_output=True, text=True, check=False, timeout=60
+        )
+        assert "a.py:5:29: WL101" in ran.stdout
         assert not (project / ".wherelint_cache").exists()
 
 
