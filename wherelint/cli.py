@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO, get_args
 import click
 
 from wherelint import __version__
+from wherelint.collector import collect_rarely
 from wherelint.finding import Confidence
 from wherelint.report.formats import FORMATS
 
@@ -36,6 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
+    collect_rarely()
     try:
         status = cli.main(arguments, prog_name="wherelint", standalone_mode=False)
         sys.stdout.flush()

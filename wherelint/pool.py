@@ -9,6 +9,8 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from typing import Generic, TypeVar
 
+from wherelint.collector import collect_rarely
+
 Item = TypeVar("Item")
 Output = TypeVar("Output")
 #: A process is handed a share of what is left, one of so many for each process; of so many items at most.
@@ -87,7 +89,7 @@ class _Work(Generic[Item, Output]):
         """
         # "spawn": the parent may have threads (NumPy starts some), and forking those can deadlock.
         context = multiprocessing.get_context("spawn")
-        pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_ignore_interrupt)
+        pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin)
         running: dict[Future[list[Output]], list[int]] = {}
         try:
             while waiting or running:
@@ -116,6 +118,7 @@ def _each(function: Callable[[Item], Output], items: Sequence[Item]) -> list[Out
     return [function(item) for item in items]
 
 
-def _ignore_interrupt() -> None:
+def _begin() -> None:
     """Leave Ctrl-C to the parent, which stops the workers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    collect_rarely()

@@ -103,8 +103,7 @@ def _poisoned(root: Node, values: Values, framework: str) -> Array:
     order = topological([root])
     tape = Tape(order)
     ieee, exact = (
-        backward(tape, values, root, arithmetic(framework), symbolic=symbolic).cotangents
-        for symbolic in (False, True)
+        backward(tape, values, root, arithmetic(framework), symbolic=symbolic).cotangents for symbolic in (False, True)
     )
     found = np.zeros(max(value.shape[0] for value in values.values()), np.bool_)
     for node in ieee:

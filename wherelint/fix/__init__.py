@@ -211,7 +211,7 @@ class _Proof:
             return None
         nodes = sum(len(p.order) for known in self._records.values() for p, _ in known)
         self._effort.left -= nodes * _SEARCHING
-        after = analyse(module, self._analysis.used, self._names, frozenset(), quick=True)
+        after = analyse(module, self._analysis.used, self._names, frozenset(), low=False, draft=True)
         if after.problems:
             return None
         crossed, clean = any(p.crossed for p in passed), all(p.clean for p in passed)
@@ -220,7 +220,7 @@ class _Proof:
     def confirms(self, after: Analysis, wanted: list[Finding]) -> bool:
         """Whether a rewrite leaves no doubt about what it mends, and keeps what the callers compute."""
         mended = set(map(key, wanted))
-        findings = analyse(after.module, after.used, self._names, frozenset()).findings
+        findings = analyse(after.module, after.used, self._names, frozenset(), draft=True).findings
         findings = [finding for finding in findings if key(finding) in mended]
         try:
             for name in self._callers:

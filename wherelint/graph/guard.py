@@ -82,7 +82,7 @@ class Guard:
     def tests(self, culprit: Node) -> bool:
         """Whether the condition itself compares what an operation computes with, for what it is."""
         read = self._leaves(culprit)
-        tests = (n for c in self.condition for n in self._below(c) if n.op in ORDERINGS | FINITE_TESTS)
+        tests = (n for c in self.condition for n in self.below(c) if n.op in ORDERINGS | FINITE_TESTS)
         return any(self._leaves(n) <= read for n in tests)
 
     def held_elements(self) -> list[Inputs]:
@@ -103,7 +103,7 @@ class Guard:
                     held.append(dict.fromkeys(alike, full))  # written twice, it is one array all the same
         return held[:4]
 
-    def _below(self, node: Node) -> frozenset[Node]:
+    def below(self, node: Node) -> frozenset[Node]:
         """Everything that a node reads, and itself."""
         if node not in self._reads:
             self._reads[node] = frozenset(topological([node]))
@@ -121,10 +121,10 @@ class Guard:
         out = at(run.values[culprit], p)
         if np.isfinite(out).all() or (culprit.op not in _QUOTIENTS and not np.isnan(out).any()):
             return False
-        below = frozenset[Node]().union(*map(self._below, self.condition or self.root.inputs))
+        below = frozenset[Node]().union(*map(self.below, self.condition or self.root.inputs))
         if culprit not in below:
             return False
-        if any(n.op in FINITE_TESTS and culprit in self._below(n) for n in below):
+        if any(n.op in FINITE_TESTS and culprit in self.below(n) for n in below):
             return False
         if culprit.op not in _QUOTIENTS:
             return True
@@ -138,7 +138,7 @@ class Guard:
         Such a selection reads everything upstream, so that what it reads says nothing; only nearness does.
         """
         judges = self.condition or [self.root]
-        if culprit not in frozenset[Node]().union(*map(self._below, judges)):
+        if culprit not in frozenset[Node]().union(*map(self.below, judges)):
             return False
         layer = set(judges)
         seen = set(layer)
@@ -159,7 +159,7 @@ class Guard:
             return False
         if len(self.root.inputs) < 2:
             return True  # relu and its like are there for their own sake
-        bounds = [plain(i) for i in self.root.inputs if culprit not in self._below(i)]
+        bounds = [plain(i) for i in self.root.inputs if culprit not in self.below(i)]
         if not all(b.op == "const" for b in bounds):
             return True
         infinite = not at(np.isfinite(run.values[culprit]), p).all()
@@ -181,7 +181,7 @@ class Guard:
         Which elements meet there depends on their order and on the search, of which the model knows neither.
         """
         found = [n for n in self._order if n.op == "gather" and n.params.get("searched")]
-        return any(n in self._below(culprit) or culprit in self._below(n) for n in found)
+        return any(n in self.below(culprit) or culprit in self.below(n) for n in found)
 
     def _normalises(self, culprit: Node) -> bool:
         """Whether a quotient measures a variable in units of the very limit that the condition compares it with.
@@ -193,7 +193,7 @@ class Guard:
         numerator, divisor = (plain(i) for i in culprit.inputs[:2])
         if divisor.op != "leaf":
             return False
-        for node in self._below(self.condition[0]):
+        for node in self.below(self.condition[0]):
             if node.op in ORDERINGS and divisor in (sides := [plain(i) for i in node.inputs]):
                 other = sides[1 - sides.index(divisor)]
                 if self._leaves(other) & self._leaves(numerator):
@@ -218,7 +218,7 @@ class Guard:
             return self.root.selection in CLIPS and self.root is not culprit
         if not self._leaves(condition[0]):
             return False
-        tests = [self._leaves(n) for n in self._below(condition[0]) if n.op in ORDERINGS | FINITE_TESTS]
+        tests = [self._leaves(n) for n in self.below(condition[0]) if n.op in ORDERINGS | FINITE_TESTS]
         one_by_one = frozenset[Node]().union(*(t for t in tests if t <= meeting))
         return not (meeting <= one_by_one or any(meeting <= t for t in tests))
 
@@ -227,13 +227,13 @@ class Guard:
 
         Knots, bins and times ascend; that they do is rarely written down.
         """
-        tested = frozenset[Node]().union(*map(self._below, self.condition))
+        tested = frozenset[Node]().union(*map(self.below, self.condition))
         return any(
             n.op == "subtract"
             and all(plain(i).op in ("gather", "lane") for i in n.inputs)
             and self._leaves(n.inputs[0]) & self._leaves(n.inputs[1])
             and not (at(run.values[n], p) > 0).all()
-            for n in self._below(culprit) - tested
+            for n in self.below(culprit) - tested
         )
 
     @staticmethod

@@ -55,9 +55,15 @@ class Pool:
                 values[v] = None
         self._floats = tuple(values)
         self._integers = tuple(dict.fromkeys([*_INTEGERS, *(c for c in constants if c == int(c))]))
+        self._values: dict[Node, tuple[float, ...]] = {}
 
     def values(self, leaf: Node) -> tuple[float, ...]:
         """Telling values of a leaf, the simplest first."""
+        if leaf not in self._values:
+            self._values[leaf] = self._values_of(leaf)
+        return self._values[leaf]
+
+    def _values_of(self, leaf: Node) -> tuple[float, ...]:
         if leaf.kind == "bool":
             return (0.0, 1.0)
         if leaf.kind == "int":
@@ -92,6 +98,7 @@ def bases(
     rng = np.random.default_rng(1052)
     positive, count = 12, 16  # positive and moderate first; signs vary only in the last ones, which rank lower
     ranges = [((0.2, 0.9), (1.1, 3.0), (0.2, 3.0))[i % 3] if i < positive else (-2.0, 2.0) for i in range(count)]
+    spread = np.array(ranges, np.float32)
     batch: Inputs = {}
     forced: dict[Node, float] = {}
     for fact in facts:
@@ -108,7 +115,6 @@ def bases(
             low, high = leaf.params.get("least", 1), leaf.params.get("most", 4)
             column = rng.integers(low, high + 1, (count, 1)).astype(np.float32).repeat(LANES, axis=1)
         else:
-            spread = np.array(ranges, np.float32)
             column = (spread[:, :1] + (spread[:, 1:] - spread[:, :1]) * rng.random((count, LANES))).astype(np.float32)
         if leaf in forced:
             column = np.full_like(column, forced[leaf])
@@ -171,9 +177,19 @@ def departures(base: Inputs, movable: Sequence[Node], pool: Pool, *, thorough: b
         batch[leaf][place:end:2] = values[:, None]
         batch[leaf][place + 1 : end : 2, _first(leaf)] = values[:, None]
         place = end
+    # One assignment for all the moves of a leaf; NumPy is slow at single elements.
+    rows: dict[tuple[Node, bool], list[int]] = {}
+    moved: dict[tuple[Node, bool], list[Any]] = {}
     for i, together in enumerate(moves, first):
         for leaf, elements, value in together:
-            batch[leaf][i, elements] = value
+            if isinstance(value, np.ndarray):
+                batch[leaf][i, elements] = value
+            else:
+                rows.setdefault((leaf, elements is _ALL), []).append(i)
+                moved.setdefault((leaf, elements is _ALL), []).append(value)
+    for leaf, everywhere in rows:
+        at = rows[leaf, everywhere]
+        batch[leaf][at, _ALL if everywhere else slice(1)] = np.array(moved[leaf, everywhere])[:, None]
     return batch
 
 

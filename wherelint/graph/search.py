@@ -279,7 +279,7 @@ class Search:
             select = clip
         else:
             select = self.root
-            if select.selection is None or not root_drops(run, select, node, p):
+            if select.selection is None or not root_drops(run, select, node, p, self.guard.below):
                 return None
         culprit, data = culprit_of(run, node, p)
         if culprit is None:

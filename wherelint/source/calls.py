@@ -220,6 +220,10 @@ def is_generator(function: Function) -> bool:
     definition = function.definition
     if isinstance(definition, cst.Lambda) or not function.block.mentions("yield"):
         return False
+    return function.block.chunk.once(_yields, definition)
+
+
+def _yields(definition: cst.FunctionDef) -> bool:
     finder = _Yields()
     definition.body.visit(finder)
     return finder.found

@@ -53,11 +53,12 @@ def analyse(
     names: Iterable[tuple[str, ...]],
     opt_in: frozenset[str],
     *,
-    quick: bool = False,
+    low: bool = True,
+    draft: bool = False,
 ) -> Analysis:
     """Search some functions of a file that uses some frameworks; functions that are too much are given up.
 
-    ``quick``: only for what is of high confidence, with a witness as it was found rather than a simple one.
+    Not ``low``: only for what is of high confidence. ``draft``: with witnesses as they were found, not simple ones.
     """
     filename = module.filename
     found: dict[Any, tuple[Finding, Catch | None]] = {}
@@ -73,7 +74,7 @@ def analyse(
         defect = not isinstance(error, (GiveUp, RecursionError))
         problems.append(Problem(filename, f"gave up on {what}: {why}", error=defect))
 
-    hunt = Hunt(module, used, low=not quick)
+    hunt = Hunt(module, used, low=low)
     for name in names:
         try:
             lowered = programs(module, name, used)
@@ -84,7 +85,7 @@ def analyse(
             give_up(f"`{'.'.join(name)}`", error)
     for catch, related in _one_per_bug(hunt.caught()):
         try:
-            shown = catch if quick else replace(catch, hazard=catch.search.simplest(catch.hazard))
+            shown = catch if draft else replace(catch, hazard=catch.search.simplest(catch.hazard))
             found[catch.key] = (_finding(shown, related, filename), shown)
         except Exception as error:
             give_up(f"a finding in `{catch.hazard.select.origin.function}`", error)

@@ -256,10 +256,8 @@ def _while(low: Lowering, node: cst.While) -> bool:
 
 def _any_iteration(low: Lowering, body: cst.BaseSuite) -> None:
     """A variable that the loop assigns is its initial value or anything."""
-    assigned = _Assigned()
-    body.visit(assigned)
     scope = low.frame.scope
-    for name, in_place in assigned.names.items():
+    for name, in_place in low.block.chunk.once(_assigned, body).items():
         if name not in scope.names:
             continue
         initial = scope.names[name]
@@ -272,6 +270,12 @@ def _any_iteration(low: Lowering, body: cst.BaseSuite) -> None:
         later = low.opaque(name, ("loop", low.identity(body), name), kind=kind, differentiable=tensor.kind == "float")
         first = low.opaque("(first iteration)", ("loop", low.identity(body)), kind="bool")
         scope.names[name] = low.node("cond", (first, tensor, later), body)
+
+
+def _assigned(body: cst.BaseSuite) -> dict[str, bool]:
+    assigned = _Assigned()
+    body.visit(assigned)
+    return assigned.names
 
 
 class _Assigned(cst.CSTVisitor):

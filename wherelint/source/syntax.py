@@ -6,10 +6,10 @@ What is known here depends on the text alone, so that it is shared by every file
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from wherelint.edits import physical_lines
 from wherelint.finding import Location
@@ -17,6 +17,7 @@ from wherelint.finding import Location
 if TYPE_CHECKING:
     import libcst as cst
 
+Answer = TypeVar("Answer")
 #: Texts kept for the files that import them: enough for a package, and for its trees to fit in memory.
 _MOST_TEXTS = 192
 _ROLES = {
@@ -40,10 +41,10 @@ class Chunk:
         self._lines = lines
         self._tree: cst.Module | None = None
         self._positions: Mapping[cst.CSTNode, Any] | None = None
-        #: By the identity of nodes, which live as long as the tree.
-        self._codes: dict[int, str] = {}
+        #: By question and the identity of nodes, which live as long as the tree.
+        self._answers: dict[tuple[object, int], Any] = {}
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The rows themselves."""
         return "".join(self._lines[self.first - 1 : self.last])
@@ -85,11 +86,20 @@ class Chunk:
             Location(span.end.line + shift, span.end.column + 1),
         )
 
+    def once(self, question: Callable[[Any], Answer], node: cst.CSTNode) -> Answer:
+        """``question(node)`` for a node of these rows; it is asked only once, however many files ask."""
+        key = question, id(node)
+        if key not in self._answers:
+            self._answers[key] = question(node)
+        answer: Answer = self._answers[key]
+        return answer
+
     def code(self, node: cst.CSTNode) -> str:
         """The source of a node on one line."""
-        if id(node) not in self._codes:
-            self._codes[id(node)] = " ".join(self.tree.code_for_node(node).split())
-        return self._codes[id(node)]
+        return self.once(self._code, node)
+
+    def _code(self, node: cst.CSTNode) -> str:
+        return " ".join(self.tree.code_for_node(node).split())
 
 
 @dataclass
