@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import gradients, op, positive, reverse, row, run, where
 
-from wherelint.graph.node import LANES, Node, const, leaf
+from wherelint.graph.differentiate import Tape, backward
+from wherelint.graph.node import LANES, Node, const, leaf, topological
 
 X, Y = leaf("x"), leaf("y")
 FLAG = leaf("flag", kind="bool")
@@ -251,3 +252,20 @@ def test_leaves_that_are_not_differentiated_get_no_cotangent() -> None:
     data = leaf("data", differentiable=False)
     ieee, _ = gradients(op("multiply", X, data), {X: row(1, 2, 3, 4), data: row(1, 1, 1, 1)})
     assert set(ieee.cotangents) & {X, data} == {X}
+
+
+def test_a_part_of_a_tape_gives_the_cotangents_that_the_whole_gives() -> None:
+    x, y = leaf("x"), leaf("y")
+    root_of_x = op("sqrt", x)
+    product = op("multiply", root_of_x, op("exp", y))
+    root = where(positive(x), op("add", product, op("log", y)), 0.0)
+    values = run(root, {x: row(0.0, 4.0, 9.0, 1.0), y: row(1.0, 2.0, 3.0, 4.0)})
+    order = topological([root])
+    whole = backward(Tape(order), values, root, "jax", symbolic=False)
+    path = {n for n in order if root_of_x in topological([n])} | {x}
+    part = backward(Tape([n for n in order if n in path], path), values, root, "jax", symbolic=False)
+    assert y not in part.cotangents and y in whole.cotangents
+    for node in (root_of_x, product, x):
+        np.testing.assert_array_equal(part.cotangents[node], whole.cotangents[node])
+    np.testing.assert_array_equal(part.broke[root_of_x], whole.broke[root_of_x])
+    assert part.broke[root_of_x].any()

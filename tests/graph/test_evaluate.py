@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from programs import op, positive, row, run, where
 
-from wherelint.graph.node import LANES, Node, const, leaf, spread
+from wherelint.graph.evaluate import evaluate
+from wherelint.graph.node import LANES, Node, const, leaf, spread, topological
 
 
 def value(root: Node, **inputs: np.ndarray) -> np.ndarray:
@@ -117,3 +118,12 @@ def test_no_warning_is_given_for_what_is_singular() -> None:
     # The suite turns warnings into errors, so evaluating is the test.
     assert np.isinf(value(where(positive(X), op("log", X), op("divide", 1.0, X)), x=row(0, 0, 0, 0))).all()
     assert LANES == 4
+
+
+def test_what_is_known_is_not_computed_again() -> None:
+    x, y = leaf("x"), leaf("y")
+    still = op("exp", y)
+    root = op("add", op("sqrt", x), still)
+    known = evaluate([y, still], {y: row(0.0)})
+    values = evaluate([n for n in topological([root]) if n not in known], {x: row(4.0)}, known=known)
+    assert values[root].tolist() == [[3.0]] and values[still] is known[still]

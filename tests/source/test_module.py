@@ -132,9 +132,30 @@ def test_the_frameworks_of_a_file(text: str, frameworks: list[str]) -> None:
 
 def test_libcst_is_asked_for_nothing_until_a_block_is() -> None:
     module = Module("a.py", "def f():\n    return 1\n\n\ndef g():\n    return 2\n")
-    f, g = (module.definitions[name].block for name in "fg")
+    f, g = (module.definitions[name].block.chunk for name in "fg")
     assert isinstance(f.statements()[0], cst.FunctionDef)
     assert g._tree is None
+
+
+def test_files_of_one_text_share_its_trees_but_not_what_their_names_mean() -> None:
+    text = "from .other import f\n\n\ndef g(x):\n    return f(x)\n"
+    one, two = Module("a.py", text), Module("b.py", text)
+    blocks = [module.definitions["g"].block for module in (one, two)]
+    assert blocks[0].tree is blocks[1].tree
+    assert [block.module for block in blocks] == [one, two]
+    assert one.definitions["g"] is not two.definitions["g"]
+
+
+def test_a_question_about_a_node_is_asked_once() -> None:
+    block = Module("a.py", "def once(x):\n    return x\n").definitions["once"].block
+    (function,) = block.chunk.statements()
+    asked: list[object] = []
+
+    def question(node: object) -> int:
+        asked.append(node)
+        return len(asked)
+
+    assert [block.chunk.once(question, function) for _ in "abc"] == [1, 1, 1]
 
 
 def test_what_libcst_cannot_take_is_given_up_and_the_rest_is_checked() -> None:
@@ -148,8 +169,8 @@ def test_what_libcst_cannot_take_is_given_up_and_the_rest_is_checked() -> None:
 
 
 def test_a_block_that_libcst_refuses_says_so() -> None:
-    module = Module("a.py", "def f():\n    return 1\n")
-    block = module.definitions["f"].block
+    module = Module("a.py", "def refused():\n    return 1\n")
+    block = module.definitions["refused"].block
     module.lines[1] = "    return (\n"
     with pytest.raises(GiveUp, match="LibCST cannot parse this block"):
         block.tree  # noqa: B018

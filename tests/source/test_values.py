@@ -9,7 +9,8 @@ import libcst as cst
 import pytest
 
 from wherelint.graph.node import leaf
-from wherelint.source.module import Block, Module
+from wherelint.source.lowering import Lowering
+from wherelint.source.module import Module
 from wherelint.source.values import MISSING, Class, Dotted, Instance, Scope, nodes_in
 
 MODULE = Module("a.py", "class A: ...\n")
@@ -18,7 +19,7 @@ X, Y = leaf("x"), leaf("y")
 
 def make(name: str, *bases: Any) -> Class:
     definition = cst.ensure_type(cst.parse_statement(f"class {name}: ..."), cst.ClassDef)
-    return Class(definition, Scope(MODULE), Block(MODULE, 1, 1, False), name, bases)
+    return Class(definition, Scope(MODULE), MODULE.blocks[0][1], name, bases)
 
 
 def test_a_name_is_looked_up_from_the_inside_out() -> None:
@@ -69,3 +70,9 @@ def test_objects_that_refer_to_each_other_end_somewhere() -> None:
 
 def test_the_fixture_parses() -> None:
     assert isinstance(ast.parse(MODULE.text).body[0], ast.ClassDef)
+
+
+def test_what_is_gone_leaves_its_identity_to_nobody() -> None:
+    low = Lowering(MODULE, ["jax"])
+    assert len({low.identity([i]) for i in range(1000)}) == 1000
+    assert low.identity(1.5) == low.identity(3.0 / 2) != low.identity("1.5")
