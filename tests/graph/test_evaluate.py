@@ -126,4 +126,5 @@ def test_what_is_known_is_not_computed_again() -> None:
     root = op("add", op("sqrt", x), still)
     known = evaluate([y, still], {y: row(0.0)})
     values = evaluate([n for n in topological([root]) if n not in known], {x: row(4.0)}, known=known)
-    assert values[root].tolist() == [[3.0]] and values[still] is known[still]
+    assert values[root].tolist() == [[3.0]]
+    assert values[still] is known[still]
