@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from wherelint.finding import Location
 from wherelint.source.names import canonical, framework_of, imported
-from wherelint.source.syntax import Chunk, read
+from wherelint.source.syntax import Chunk, Syntax, read
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -71,9 +71,11 @@ class Module:
     #: Dotted name of the package that holds the file, "" for a script.
     package: str = ""
     project: Project | None = None
+    #: The syntax of a text that this one differs little from.
+    before: InitVar[Syntax | None] = None
 
-    def __post_init__(self) -> None:
-        self.syntax = read(self.text)
+    def __post_init__(self, before: Syntax | None) -> None:
+        self.syntax = read(self.text) if before is None else before.revised(self.text)
         if self.project is None:
             from wherelint.source.project import Project
 

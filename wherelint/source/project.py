@@ -81,7 +81,7 @@ class Project:
         twin = copy(self)
         twin._modules = {name: module for name, module in self._modules.items() if module is not self._checked}
         old = self._checked
-        made = Module(old.filename, text, old.aliases, old.package, twin)
+        made = Module(old.filename, text, old.aliases, old.package, twin, old.syntax)
         twin._modules.update({name: made for name, module in self._modules.items() if module is old})
         twin._checked = made
         return made

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -43,6 +45,14 @@ class Chunk:
         self._positions: Mapping[cst.CSTNode, Any] | None = None
         #: By question and the identity of nodes, which live as long as the tree.
         self._answers: dict[tuple[object, int], Any] = {}
+
+    def moved(self, rows: int) -> Chunk:
+        """The same rows of a text in which they stand further down."""
+        made = copy(self)
+        made.first += rows
+        made.last += rows
+        made.text = self.text
+        return made
 
     @cached_property
     def text(self) -> str:
@@ -138,6 +148,36 @@ class Syntax:
         self._words: dict[ast.AST, Words] = {}
         self._index(ast.parse(text).body, indented=False)
 
+    def revised(self, text: str) -> Syntax:
+        """The syntax of a text that differs from this one; where one statement does, it alone is parsed again.
+
+        Raises SyntaxError.
+        """
+        lines = physical_lines(text)
+        first = next((i for i, pair in enumerate(zip(self.lines, lines, strict=False)) if pair[0] != pair[1]), None)
+        if first is None:
+            return Syntax(text)
+        ends = list(zip(reversed(self.lines[first:]), reversed(lines[first:]), strict=False))
+        last = len(self.lines) - next((i for i, pair in enumerate(ends) if pair[0] != pair[1]), len(ends))
+        moved = len(lines) - len(self.lines)
+        for number, (_, chunk) in enumerate(self.statements):
+            if chunk.first <= first + 1 and last <= chunk.last and not chunk.indented:
+                body: list[ast.stmt] = []
+                with suppress(SyntaxError):  # its rows alone; the whole text may be another matter
+                    body = ast.parse("".join(lines[chunk.first - 1 : chunk.last + moved])).body
+                if len(body) != 1 or isinstance(body[0], (ast.Import, ast.ImportFrom, ast.If, ast.Try, ast.With)):
+                    break
+                made = copy(self)
+                made.lines, made.rules, made.inner_imports = lines, dict(self.rules), list(self.inner_imports)
+                made._words = dict(self._words)
+                made._words[body[0]] = made._note(body[0])
+                begins, ends_at = (row + chunk.first - 1 for row in _rows(body[0]))
+                own = Chunk(lines, begins, ends_at, indented=False)
+                later = [(statement, each.moved(moved)) for statement, each in self.statements[number + 1 :]]
+                made.statements = [*self.statements[:number], (body[0], own), *later]
+                return made
+        return Syntax(text)
+
     def words(self, statement: ast.stmt) -> Words:
         """What a statement of the top level, or of a class there, mentions."""
         return self._words[statement]
@@ -151,9 +191,7 @@ class Syntax:
                     for item in getattr(statement, part, []):
                         self._index(item.body if isinstance(item, ast.ExceptHandler) else [item], indented=True)
             else:
-                decorators = getattr(statement, "decorator_list", [])
-                first = min([statement.lineno, *(d.lineno for d in decorators)])
-                last = statement.end_lineno or statement.lineno
+                first, last = _rows(statement)
                 self.statements.append((statement, Chunk(self.lines, first, last, indented=indented)))
                 self._words[statement] = self._note(statement)
 
@@ -200,6 +238,13 @@ class Syntax:
             self.rules.update({a.id: role for a in call.args if isinstance(a, ast.Name)})
             # A decorator in the image of these takes the parts of the derivative by keyword.
             self.rules.update({k.value.id: "vjp" for k in call.keywords if isinstance(k.value, ast.Name)})
+
+
+def _rows(statement: ast.stmt) -> tuple[int, int]:
+    """The first and last row of a statement, its decorators included."""
+    decorators = getattr(statement, "decorator_list", [])
+    first = min([statement.lineno, *(decorator.lineno for decorator in decorators)])
+    return first, statement.end_lineno or statement.lineno
 
 
 @lru_cache(_MOST_TEXTS)

@@ -1,0 +1,109 @@
+"""The syntax of a text: what it mentions, and what stays of it when one statement is rewritten."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wherelint.source.syntax import Syntax
+
+TEXT = '''"""A file."""
+import jax.numpy as jnp
+from jax import lax as l; x = 1
+
+@decorated
+def f(x):
+    import numpy as np
+    return jnp.where(x > 0, jnp.sqrt(x), 0.0)
+
+
+class A(B):
+    """A class."""
+
+    def g(self, y):
+        return y / self.scale[0]
+
+    h = jnp.maximum
+
+if x:
+    def k(z):
+        return lambda: z ** 2
+last = [
+    1,
+    2,
+]
+f.defvjp(forward, backward)
+'''
+ROWS = TEXT.splitlines(keepends=True)
+
+
+def known(syntax: Syntax) -> list[object]:
+    """Everything that a syntax says, but for the nodes that it says it of."""
+    said: list[object] = [syntax.lines, [ast.dump(statement) for statement in syntax.imports], syntax.rules]
+    for statement, chunk in syntax.statements:
+        words = syntax.words(statement)
+        said.append((ast.dump(statement), chunk.first, chunk.last, chunk.indented, chunk.text, words))
+        methods = statement.body if isinstance(statement, ast.ClassDef) else []
+        said += [syntax.words(each) for each in methods if isinstance(each, ast.FunctionDef)]
+    return said
+
+
+def test_words_are_what_a_statement_mentions() -> None:
+    syntax = Syntax(TEXT)
+    words = {getattr(s, "name", ""): syntax.words(s) for s, _ in syntax.statements}
+    assert {"jnp", "x"} <= words["f"].names
+    assert {"where", "sqrt"} <= words["f"].attributes
+    assert words["f"].imported == {"numpy"}
+    assert {ast.Gt, ast.Compare} <= words["f"].kinds
+    assert "maximum" in words["A"].attributes
+    assert ast.Div in words["A"].kinds
+    assert ast.Subscript in words["A"].kinds
+    assert {ast.Lambda, ast.Pow} <= words["k"].kinds
+    assert syntax.rules == {"forward": "vjp", "backward": "vjp"}
+    assert [ast.dump(i) for i in syntax.inner_imports] == [ast.dump(ast.parse("import numpy as np").body[0])]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("jnp.sqrt(x)", "jnp.sqrt(jnp.where(x > 0, x, 1.0))"),
+        ("    return jnp.where", "    safe = x\n    return jnp.where"),
+        ("        return y / self.scale[0]\n", "        return y\n"),
+        ("    1,\n    2,\n", "    1,\n"),
+        ("@decorated\n", "@decorated\n@twice\n"),
+    ],
+)
+def test_a_rewritten_statement_is_parsed_alone(old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, text = Syntax(TEXT), TEXT.replace(old, new)
+    assert text != TEXT
+    fresh = known(Syntax(text))
+    parsed: list[str] = []
+    parse = ast.parse
+    monkeypatch.setattr(ast, "parse", lambda source: parsed.append(source) or parse(source))
+    after = before.revised(text)
+    assert known(after) == fresh
+    assert known(before) == known(Syntax(TEXT))
+    assert len(parsed[0]) < len(text) / 2
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    at=st.integers(0, len(ROWS)),
+    removed=st.integers(0, 3),
+    added=st.lists(st.sampled_from([*ROWS, "    y = 1\n", "z = 2\n", "\n", '"""\n', "# a comment\n"]), max_size=3),
+)
+def test_a_revised_syntax_is_that_of_the_text(at: int, removed: int, added: list[str]) -> None:
+    text = "".join([*ROWS[:at], *added, *ROWS[at + removed :]])
+    try:
+        fresh = Syntax(text)
+    except SyntaxError:
+        with pytest.raises(SyntaxError):
+            Syntax(TEXT).revised(text)
+    else:
+        after = Syntax(TEXT).revised(text)
+        # What an old version of the statement said of derivatives and imports may still be there.
+        after.rules = fresh.rules
+        assert known(after) == known(fresh)
