@@ -68,7 +68,11 @@ class Place:
 
     def path(self) -> list[cst.CSTNode]:
         """The nodes around it, from the block inwards, itself last."""
-        return _path(self.block.tree, self.node)
+        parents = self.block.chunk.once(_parents, self.block.tree)
+        path = [self.node]
+        while path[-1] in parents:
+            path.append(parents[path[-1]])
+        return path[::-1]
 
 
 def place_of(node: Node) -> Place | None:
@@ -301,15 +305,12 @@ def _is_keyword_constant(node: cst.CSTNode) -> bool:
     return isinstance(node, cst.Name) and node.value in ("True", "False", "None")
 
 
-def _path(tree: cst.CSTNode, target: cst.CSTNode) -> list[cst.CSTNode]:
-    stack = [(tree, iter(tree.children))]
-    while stack:
-        node, children = stack[-1]
-        if node is target:
-            return [n for n, _ in stack]
-        child = next(children, None)
-        if child is None:
-            stack.pop()
-        else:
-            stack.append((child, iter(child.children)))
-    return [target]
+def _parents(tree: cst.CSTNode) -> dict[cst.CSTNode, cst.CSTNode]:
+    """Which node each node below another one stands in."""
+    parents: dict[cst.CSTNode, cst.CSTNode] = {}
+    todo = [tree]
+    for node in todo:
+        for child in node.children:
+            parents[child] = node
+            todo.append(child)
+    return parents

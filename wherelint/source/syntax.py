@@ -73,6 +73,13 @@ class Chunk:
                 raise GiveUp(f"LibCST cannot parse this block ({type(error).__name__})") from None
         return self._tree
 
+    @cached_property
+    def alone(self) -> bool:
+        """Whether the statement has its rows to itself."""
+        with suppress(SyntaxError):
+            return not self.indented and len(ast.parse(self.text).body) == 1
+        return False
+
     def statements(self) -> list[cst.CSTNode]:
         """The statements in these rows."""
         import libcst as cst
@@ -87,8 +94,9 @@ class Chunk:
         if self._positions is None:
             from libcst.metadata import MetadataWrapper, PositionProvider
 
+            # `wrapper.resolve` would visit the tree a second time, for providers that visit it.
             wrapper = MetadataWrapper(self.tree, unsafe_skip_copy=True)
-            self._positions = wrapper.resolve(PositionProvider)
+            self._positions = PositionProvider()._gen(wrapper)
         span = self._positions[node]
         shift = self.first - 1 - (1 if self.indented else 0)
         return (
@@ -161,7 +169,7 @@ class Syntax:
         last = len(self.lines) - next((i for i, pair in enumerate(ends) if pair[0] != pair[1]), len(ends))
         moved = len(lines) - len(self.lines)
         for number, (_, chunk) in enumerate(self.statements):
-            if chunk.first <= first + 1 and last <= chunk.last and not chunk.indented:
+            if chunk.first <= first + 1 and last <= chunk.last and chunk.alone:
                 body: list[ast.stmt] = []
                 with suppress(SyntaxError):  # its rows alone; the whole text may be another matter
                     body = ast.parse("".join(lines[chunk.first - 1 : chunk.last + moved])).body
