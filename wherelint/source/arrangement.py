@@ -34,7 +34,7 @@ def _meshgrid(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTN
 @handles("{jax.numpy,numpy,torch,tensorflow}.{argsort,searchsorted,digitize,bucketize,nonzero,argwhere,flatnonzero}",
          "jax.numpy.argpartition", "torch.{multinomial,randint,randperm}")  # fmt: skip
 def _indices(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
-    found = low.opaque(low.text(at), tuple(map(id, args)), kind="int")
+    found = low.opaque(low.text(at), tuple(map(low.identity, args)), kind="int")
     found.params["searched"] = True
     return found
 

@@ -109,7 +109,9 @@ def _linspace(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTN
     if name.endswith("linspace") and all(isinstance(end, (int, float, Node)) for end in (start, stop)):
         steps = const(np.linspace(0, 1, LANES).tolist(), origin=low.origin(at))
         return low.node("add", (start, low.node("multiply", (low.node("subtract", (stop, start), at), steps), at)), at)
-    return low.opaque(low.text(at), tuple(map(id, args)), differentiable=any(isinstance(a, Node) for a in args))
+    return low.opaque(
+        low.text(at), tuple(map(low.identity, args)), differentiable=any(isinstance(a, Node) for a in args)
+    )
 
 
 @handles("{jax.numpy,numpy,torch}.fft.{fftfreq,rfftfreq}", "scipy.fft.{fftfreq,rfftfreq}")
@@ -124,7 +126,7 @@ def _frequencies(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.C
 @handles("jax.nn.one_hot", "torch.nn.functional.one_hot", "tensorflow.one_hot", "keras.ops.one_hot")
 def _one_hot(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     values = {"on_value", "off_value"} & set(kwargs)
-    return NotImplemented if values else low.opaque(low.text(at), tuple(map(id, args)), kind="bool")
+    return NotImplemented if values else low.opaque(low.text(at), tuple(map(low.identity, args)), kind="bool")
 
 
 @handles("{jax.numpy,numpy,torch}.{finfo,iinfo}")

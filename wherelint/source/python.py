@@ -50,7 +50,7 @@ def _python_math(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.C
         else "float"
     )
     # `math` converts to a Python float: a traced value would not survive it.
-    return low.opaque(low.text(at), tuple(map(id, flat)), kind=kind, differentiable=False)  # type: ignore[arg-type]
+    return low.opaque(low.text(at), tuple(map(low.identity, flat)), kind=kind, differentiable=False)  # type: ignore[arg-type]
 
 
 _OPERATORS = {
@@ -111,7 +111,7 @@ _CLASSES: dict[str, tuple[type, ...]] = {
 
 @handles("builtins.isinstance")
 def _isinstance(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
-    unknown = low.opaque(low.text(at), tuple(map(id, args)), kind="bool")
+    unknown = low.opaque(low.text(at), tuple(map(low.identity, args)), kind="bool")
     if len(args) != 2 or not isinstance(args[0], (bool, int, float, str, tuple, list, dict, Instance)):
         return unknown
     answers: list[bool | None] = []
@@ -131,7 +131,7 @@ def _python_query(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.
         if args and isinstance(args[0], (list, tuple, dict, str)):
             return len(args[0])
         return low.size(low.text(at))
-    return low.opaque(low.text(at), tuple(map(id, args)), kind="bool")
+    return low.opaque(low.text(at), tuple(map(low.identity, args)), kind="bool")
 
 
 @handles("builtins.{float,complex}")
@@ -176,7 +176,7 @@ def _range(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode
     if args and all(isinstance(a, int) for a in args) and len(r := range(*args)) <= 64:
         return list(r)
     low.is_size(*args[-1:] if len(args) < 3 else ())
-    return low.opaque(low.text(at), tuple(map(id, args)), kind="int")
+    return low.opaque(low.text(at), tuple(map(low.identity, args)), kind="int")
 
 
 @handles("builtins.{zip,enumerate}")

@@ -43,8 +43,8 @@ class Chunk:
         self._lines = lines
         self._tree: cst.Module | None = None
         self._positions: Mapping[cst.CSTNode, Any] | None = None
-        #: By question and the identity of nodes, which live as long as the tree.
-        self._answers: dict[tuple[object, int], Any] = {}
+        #: By question and node, which stays: one of another file that is gone would leave its identity to a third.
+        self._answers: dict[tuple[object, cst.CSTNode], Any] = {}
 
     def moved(self, rows: int) -> Chunk:
         """The same rows of a text in which they stand further down."""
@@ -106,7 +106,7 @@ class Chunk:
 
     def once(self, question: Callable[[Any], Answer], node: cst.CSTNode) -> Answer:
         """``question(node)`` for a node of these rows; it is asked only once, however many files ask."""
-        key = question, id(node)
+        key = question, node
         if key not in self._answers:
             self._answers[key] = question(node)
         answer: Answer = self._answers[key]
