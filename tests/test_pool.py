@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import multiprocessing
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -81,7 +82,7 @@ def test_an_interruption_does_not_wait_for_the_workers(monkeypatch: pytest.Monke
     def interrupt(*args: object, **kwargs: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(pool, "wait", interrupt)
+    monkeypatch.setattr(concurrent.futures, "wait", interrupt)
     start = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         pool.run(crashing.sleep, [1, 2, 3], 2, crashed)

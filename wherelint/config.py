@@ -15,8 +15,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, get_args
 
-from pathspec import GitIgnoreSpec
-
 from wherelint import rules
 from wherelint.finding import Confidence
 
@@ -86,6 +84,8 @@ class Settings:
         yield f"# on: {', '.join(sorted(self.codes_for(path))) or 'no rule'}"
 
     def _matches(self, pattern: str, path: Path) -> bool:
+        from pathspec import GitIgnoreSpec
+
         spec = GitIgnoreSpec.from_lines([pattern.removeprefix("!")])
         return spec.match_file(relative_to(path, self.root)) != pattern.startswith("!")
 

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
-
-from pathspec import GitIgnoreSpec
+from typing import TYPE_CHECKING, Literal
 
 from wherelint.config import Configuration, Settings, relative_to
 from wherelint.finding import Problem
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
 
 #: What is done about findings: nothing; fixes are offered, or applied (the safe ones only, or all of them); or a
 #: comment silences them.
@@ -117,7 +118,7 @@ class _Walk:
             if settings.root not in excludes:
                 patterns = (*settings.exclude, *settings.extend_exclude)
                 kept = _without(patterns, relative_to(top, settings.root))
-                excludes[settings.root] = GitIgnoreSpec.from_lines(kept)
+                excludes[settings.root] = _patterns(kept)
             spec = excludes[settings.root]
             own = _gitignore(directory) if settings.respect_gitignore else None
             ignores = [*ignores, own] if own else ignores
@@ -146,15 +147,21 @@ class _Walk:
             return []
 
 
+def _patterns(lines: Iterable[str]) -> GitIgnoreSpec:
+    from pathspec import GitIgnoreSpec  # files that are named are checked without
+
+    return GitIgnoreSpec.from_lines(lines)
+
+
 def excluded(path: Path, settings: Settings) -> bool:
-    spec = GitIgnoreSpec.from_lines((*settings.exclude, *settings.extend_exclude))
+    spec = _patterns((*settings.exclude, *settings.extend_exclude))
     return spec.match_file(relative_to(path, settings.root))
 
 
 def _without(patterns: Iterable[str], directory: str) -> Iterator[str]:
     """The patterns that do not match the directory itself."""
     for pattern in patterns:
-        if directory == "." or not GitIgnoreSpec.from_lines([pattern]).match_file(directory + "/"):
+        if directory == "." or not _patterns([pattern]).match_file(directory + "/"):
             yield pattern
 
 
@@ -176,7 +183,7 @@ def _gitignore(directory: Path, but_not: Path | None = None) -> tuple[Path, GitI
             continue
     if but_not is not None:
         lines = list(_without(lines, relative_to(but_not, directory)))
-    return (directory, GitIgnoreSpec.from_lines(lines)) if lines else None
+    return (directory, _patterns(lines)) if lines else None
 
 
 def _prefix(directory: Path, root: Path) -> str:

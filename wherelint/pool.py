@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import signal
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from wherelint.collector import collect_rarely
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 Item = TypeVar("Item")
 Output = TypeVar("Output")
@@ -87,6 +87,11 @@ class _Work(Generic[Item, Output]):
 
         ``ahead``: how many are handed over before a process is free.
         """
+        # Together a quarter of the start-up of a run that needs no second process.
+        import multiprocessing
+        from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+        from concurrent.futures.process import BrokenProcessPool
+
         # "spawn": the parent may have threads (NumPy starts some), and forking those can deadlock.
         context = multiprocessing.get_context("spawn")
         pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin)
