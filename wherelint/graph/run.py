@@ -48,6 +48,8 @@ class Run:
     bases: Sequence[Inputs]
     #: Which batch each probe belongs to.
     batch: Array
+    #: What every probe of the first batch gave, whether it is a witness or not.
+    first: Values
 
     def base(self, p: int) -> Inputs:
         """The point that a probe departs from."""

@@ -95,8 +95,9 @@ class Search:
             if not batches:
                 continue
             held: list[Inputs] = [{**batches[0], **h} for h in self.guard.held_elements()]
-            self._note(self._run(*batches[:1], *held, *batches[1:]), confidence, found)
-            if points := self._aimed(batches[0], found):
+            run = self._run(*batches[:1], *held, *batches[1:])
+            self._note(run, confidence, found)
+            if points := self._aimed(batches[0], run.first, found):
                 self._note(self._run(points), confidence, found)
         return list(found.values())
 
@@ -107,13 +108,13 @@ class Search:
                 if known is None or hazard.rank < known.rank:
                     found[hazard.op] = hazard
 
-    def _aimed(self, batch: Inputs, found: dict[Node, Hazard]) -> Inputs:
+    def _aimed(self, batch: Inputs, values: Values, found: dict[Node, Hazard]) -> Inputs:
         """Probes that bring the operations that no hazard was found of exactly to their singular points."""
         nodes = [n for n in self.order if n in self.wanted and n not in found and code(n)]
         if not nodes:
             return {}
         self.effort.left -= len(self.order) * (1 + len(nodes))
-        points = aimed(nodes, batch, evaluate(self.order, batch))
+        points = aimed(nodes, batch, values)
         return {n: np.concatenate([v[:1], *(point[n] for point in points)]) for n, v in batch.items()} if points else {}
 
     def _begin(self) -> list[Inputs]:
@@ -228,10 +229,12 @@ class Search:
             if node in ieee.cotangents:
                 broken = broken | any_lane(~np.isfinite(ieee.cotangents[node]))
         broken = broken & fit
+        count = int((batch == 0).sum())
+        first = {n: v[:count] if v.shape[0] == len(batch) else v for n, v in values.items()}
         inputs, values = keep(broken, inputs), keep(broken, values)
         ieee = Backward(keep(broken, ieee.cotangents), keep(broken, ieee.broke))
         symbolic = self._backward(values, symbolic=True) if broken.any() else ieee
-        run = Run(inputs, values, ieee, symbolic, np.zeros(int(broken.sum()), np.bool_), bases, batch[broken])
+        run = Run(inputs, values, ieee, symbolic, np.zeros(int(broken.sum()), np.bool_), bases, batch[broken], first)
         for node in self._sources if broken.any() else []:
             if node in ieee.cotangents and node in symbolic.cotangents:
                 run.witness |= any_lane(run.poisoned(node))
