@@ -496,9 +496,14 @@ class TestTheDirectory:
         assert checked() == ["b.py"]
         assert output == known[1].replace("1 file checked", "2 files checked")
 
-    @pytest.mark.parametrize("function", ["mkdir", "replace", "fdopen"])
+    @pytest.mark.parametrize(("owner", "function"), [(Path, "mkdir"), (os, "replace"), (os, "fdopen")])
     def test_a_full_disk(
-        self, project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, function: str
+        self,
+        project: Path,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+        owner: object,
+        function: str,
     ) -> None:
         def full(*_: object, **__: object) -> None:
             raise OSError(errno.ENOSPC, "No space left on device")
@@ -506,7 +511,7 @@ class TestTheDirectory:
         write(project, {"a.py": UNSAFE})
         without = wherelint(capsys, "check", "--no-cache")
         with monkeypatch.context() as patch:
-            patch.setattr(os, function, full)
+            patch.setattr(owner, function, full)
             assert wherelint(capsys, "check") == without
         assert not PACK.exists()
         assert not list((project / ".wherelint_cache").glob("check/*"))
