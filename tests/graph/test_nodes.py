@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from programs import op, positive, where
 
-from wherelint.graph.node import LANES, const, differentiable_inputs, differentiated, leaf, leaves, topological
+from wherelint.graph.node import LANES, const, differentiable_inputs, differentiated, leaf, leaves, reading, topological
 
 
 def test_operands_come_before_what_reads_them() -> None:
@@ -72,3 +72,11 @@ def test_integers_and_booleans_are_never_differentiable() -> None:
     assert not leaf("n", kind="int").differentiable
     assert not leaf("flag", kind="bool").differentiable
     assert leaf("x").differentiable
+
+
+def test_what_reads_a_node_is_above_it() -> None:
+    x, y = leaf("x"), leaf("y")
+    low, other = op("sqrt", x), op("exp", y)
+    root = op("add", low, other)
+    assert reading(topological([root]), [x]) == {x, low, root}
+    assert reading(topological([other]), [x]) == {x}

@@ -137,6 +137,15 @@ def topological(roots: Iterable[Node]) -> list[Node]:
     return order
 
 
+def reading(order: Iterable[Node], nodes: Iterable[Node]) -> set[Node]:
+    """Some nodes, and those of ``order`` that read one of them, directly or not."""
+    found = set(nodes)
+    for node in order:
+        if not found.isdisjoint(node.inputs):
+            found.add(node)
+    return found
+
+
 def leaves(*roots: Node) -> list[Node]:
     """The inputs that the roots read, in a stable order."""
     return [n for n in topological(roots) if n.op == "leaf"]

@@ -10,7 +10,7 @@ import numpy as np
 
 from wherelint.graph.differentiate import Tape, backward
 from wherelint.graph.evaluate import Values, evaluate
-from wherelint.graph.node import FINITE_TESTS, Node, topological
+from wherelint.graph.node import FINITE_TESTS, Node, reading, topological
 from wherelint.graph.search import CLIPS, Effort, Hazard, Search, singular_operations
 from wherelint.ops import OPERATIONS, Array
 from wherelint.source.callers import Callers, place
@@ -193,10 +193,7 @@ class _Judge:
         key = hazard.select, frozenset(hazard.inputs)
         if key not in self._still:
             order = topological(sink for sink, _, _ in self._outlets_of(hazard.select))
-            moved = set(hazard.inputs)
-            for node in order:
-                if not moved.isdisjoint(node.inputs):
-                    moved.add(node)
+            moved = reading(order, hazard.inputs)
             benign = {
                 n: np.full((1, 1), True if n.kind == "bool" else np.float32(0.75))
                 for n in order
@@ -210,22 +207,16 @@ class _Judge:
     def _path(self, sink: Node, order: list[Node], tape: Tape, op: Node) -> Tape:
         """The part of a reverse pass from an outlet that leads to an operation and its operands."""
         if (sink, op) not in self._paths:
-            reading = {op}
-            for node in order:
-                if node in tape.wanted and not reading.isdisjoint(node.inputs):
-                    reading.add(node)
-            flowing = reading.union(op.inputs).intersection(tape.wanted)
-            self._paths[sink, op] = Tape([n for n in order if n in reading], flowing)
+            above = reading((n for n in order if n in tape.wanted), [op])
+            flowing = above.union(op.inputs).intersection(tape.wanted)
+            self._paths[sink, op] = Tape([n for n in order if n in above], flowing)
         return self._paths[sink, op]
 
     def _outlets_of(self, select: Node) -> list[tuple[Node, list[Node], Tape]]:
         """The values leaving the function that read a selection, each with what it reads."""
         if select not in self._outlets:
-            reading = {select}
-            for node in self._program.order:
-                if not reading.isdisjoint(node.inputs):
-                    reading.add(node)
-            sinks = [s for s in self._program.sinks if s.kind == "float" and s in reading][:_MOST_SINKS]
+            above = reading(self._program.order, [select])
+            sinks = [s for s in self._program.sinks if s.kind == "float" and s in above][:_MOST_SINKS]
             orders = [topological([s]) for s in sinks]
             self._outlets[select] = [(s, order, Tape(order)) for s, order in zip(sinks, orders, strict=True)]
         return self._outlets[select]
