@@ -36,7 +36,14 @@ def _number(low: Lowering, node: cst.BaseNumber) -> Value:
     value = _literal(node.value)  # type: ignore[attr-defined]
     if isinstance(value, complex):
         return low.opaque(node.value, differentiable=False)  # type: ignore[attr-defined]
-    return value if abs(value) < 1e300 else float(value) if abs(value) < 10**308 else math.inf
+    return capped(value)
+
+
+def capped(value: int | float) -> int | float:
+    """A number of Python as one that a float holds: an integer may be larger than any."""
+    if isinstance(value, float) or abs(value) < 10**300:
+        return value
+    return float(value) if abs(value) < 10**308 else math.inf if value > 0 else -math.inf
 
 
 def _string(low: Lowering, node: cst.SimpleString) -> Value:
@@ -138,9 +145,7 @@ def _fold(low: Lowering, kind: type, a: Any, b: Any, at: cst.CSTNode) -> Value:
             result = bitwise(a, b) if bitwise is not None and isinstance(a, int) and isinstance(b, int) else None
     except (ArithmeticError, ValueError):
         result = None
-    if isinstance(result, int) and abs(result) > 10**300:
-        result = math.inf
-    return result if isinstance(result, (bool, int, float)) else low.opaque(low.text(at), differentiable=False)
+    return capped(result) if isinstance(result, (bool, int, float)) else low.opaque(low.text(at), differentiable=False)
 
 
 def power(low: Lowering, a: Value, b: Value, at: cst.CSTNode, framework: str | None = None) -> Node:
