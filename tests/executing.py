@@ -84,7 +84,8 @@ def _torch(f: Callable[..., Any], argnums: list[int], eager: bool) -> Run:
         total = value.sum()
         wanted = [tensors[i] for i in argnums]
         found = torch.autograd.grad(total, wanted, allow_unused=True) if total.requires_grad else [None] * len(wanted)
-        gradients = [np.zeros_like(arrays[i]) if g is None else g.numpy() for i, g in zip(argnums, found, strict=True)]
+        pairs = zip(argnums, found, strict=True)
+        gradients = [np.zeros_like(arrays[i]) if g is None else g.numpy(force=True) for i, g in pairs]
         return [Outcome("eager", value.detach().numpy(), gradients)]
 
     return run

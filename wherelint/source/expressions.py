@@ -159,8 +159,7 @@ def power(low: Lowering, a: Value, b: Value, at: cst.CSTNode, framework: str | N
         integer = b.kind == "int" if isinstance(b, Node) else isinstance(b, int)
         whole = float(exact).is_integer() and integer
         return low.node("integer_power" if whole else "power_static", (a, b), at, framework=framework)
-    jax = framework == "jax" or (framework is None and low.frameworks[:1] == ["jax"])
-    if isinstance(b, Node) and b.kind == "int" and jax:  # it differentiates an integer exponent as one
+    if isinstance(b, Node) and b.kind == "int" and _is_jax(low, framework):  # differentiated as an integer exponent
         return low.node("integer_power", (a, b), at, framework=framework)
     return low.node("power", (a, b), at, framework=framework)
 
@@ -169,8 +168,23 @@ def multiply(low: Lowering, x: Node, y: Node, at: cst.CSTNode, framework: str | 
     """A product; with a factor made of booleans it is a selection."""
     for i, (factor, other) in enumerate(((x, y), (y, x))):
         if is_mask(factor) and other.kind == "float" and not is_mask(other):
-            return low.node("multiply", (x, y), at, selection="multiply", operand=1 - i, framework=framework)
+            # XLA compiles the product with a converted boolean to a select: 0 where the mask is, whatever the other is.
+            select = _is_jax(low, framework) and _is_cast(factor)
+            return low.node(
+                "multiply", (x, y), at, selection="multiply", framework=framework, operand=1 - i, select=select
+            )
     return low.node("multiply", (x, y), at, framework=framework)
+
+
+def _is_jax(low: Lowering, framework: str | None) -> bool:
+    return framework == "jax" or (framework is None and low.frameworks[:1] == ["jax"])
+
+
+def _is_cast(node: Node) -> bool:
+    """Whether a mask is booleans, converted or not."""
+    while node.op in ("identity", "stop"):
+        (node,) = node.inputs
+    return node.kind == "bool"
 
 
 def is_mask(node: Node) -> bool:

@@ -56,7 +56,7 @@ def _combining(module: Module) -> set[str]:
         words = module.syntax.words(definition.statement)
         names = _seen(words, module) | words.imported | words.names
         refers[name] = {n for n in names if n in module.definitions and n != name}
-        if names & _SELECT:
+        if names & _SELECT or words.kinds >= {ast.Mult, ast.Compare}:
             selects.add(name)
         if names & _SINGULAR or words.kinds & {ast.Div, ast.Pow}:
             singular.add(name)
