@@ -22,6 +22,13 @@ _EXACT = frozenset(
     """add subtract multiply divide reciprocal sqrt square abs negative maximum minimum fmax fmin clamp_min clamp_max
     where relu identity stop_gradient floor ceil round trunc sign max min amax amin zeros_like ones_like""".split()
 )
+#: Where the model knowingly differs, and why.
+_LIMITS = {
+    "powers with exponent 0": "they do not depend on the base: to the model the exponent is a selection",
+    "roots of -0 and -inf": "torch computes a power of 0.5 or -0.5 by the root, the model as IEEE does",
+    "signs of nan": "in torch 0 or nan, by whether it was vectorised",
+    "ties": "of two equal operands either may be the one that is taken; an infinite cotangent is healed by neither",
+}
 _OFF = np.float32(3e-7)
 _COPIES = 16
 
@@ -86,19 +93,20 @@ class Model:
         return Answer(value, *gradients, self._limits(values, count))
 
     def _limits(self, values: Values, count: int) -> dict[str, Array]:
-        # torch computes a power of 0.5 or -0.5 by the root, the model as IEEE does.
-        roots = np.zeros(count, np.bool_)
-        # With the exponent 0 a power does not depend on its base: to the model it is a selection of its own.
-        zeros = np.zeros(count, np.bool_)
+        found = {limit: np.zeros(count, np.bool_) for limit in _LIMITS}
+
+        def meet(limit: str, where: Array) -> None:
+            found[limit] |= where.any(axis=1)
+
         for node in self.order:
+            operands = [values[operand] for operand in node.inputs]
             if node.op in ("power", "power_static"):
-                base, exponent = (values[operand] for operand in node.inputs)
-                odd = ((base == 0) & np.signbit(base)) | np.isneginf(base)
-                roots |= self._framework == "torch" and (odd & (np.abs(exponent) == 0.5)).any(axis=1)
-                zeros |= (exponent == 0).any(axis=1)
-        # torch's sign of nan is 0 or nan, by whether it was vectorised.
-        signs = np.zeros(count, np.bool_)
-        for node in self.order:
+                meet("powers with exponent 0", operands[1] == 0)
+            if node.op == "power_static" and self._framework == "torch":
+                odd = ((operands[0] == 0) & np.signbit(operands[0])) | np.isneginf(operands[0])
+                meet("roots of -0 and -inf", odd & (np.abs(operands[1]) == 0.5))
             if node.op == "sign" and self._framework == "torch":
-                signs |= np.isnan(values[node.inputs[0]]).any(axis=1)
-        return {"signs of nan": signs, "roots of -0 and -inf": roots, "powers with exponent 0": zeros}
+                meet("signs of nan", np.isnan(operands[0]))
+            if node.op in ("maximum", "minimum", "fmax", "fmin", "clamp_min", "clamp_max"):
+                meet("ties", operands[0] == operands[1])
+        return found

@@ -91,7 +91,10 @@ class Framework:
     def _step(self, step: Step, operands: list[list[Any]]) -> list[Any]:
         if step.kind == "reduce":
             whole = self._module.stack(operands[0])
-            return [self._call(step)(whole)]
+            reduce = self._call(step)
+            if self.program.framework == "jax":  # compiled as in the program: XLA makes selects of products with masks
+                reduce = self._names["jax"].jit(reduce)
+            return [reduce(whole)]
         count = max(map(len, operands))
         lanes = [[o[i % len(o)] for o in operands] for i in range(count)]
         return [self._lane(step, lane) for lane in lanes]
