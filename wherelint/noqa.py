@@ -13,6 +13,7 @@ from wherelint.finding import Finding
 _CODES = r"(?:\s*:\s*(?P<codes>[A-Z]+[0-9]+(?:[,\s]+[A-Z]+[0-9]+)*)|(?!\s*:))"
 _LINE = re.compile(r"#\s*noqa" + _CODES, re.IGNORECASE)
 _FILE = re.compile(r"#\s*wherelint:\s*noqa" + _CODES, re.IGNORECASE)
+_ENDS = re.compile(r"\r\n?")
 _SKIPPED = (tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING)
 
 
@@ -111,7 +112,8 @@ def _comment(token: tokenize.TokenInfo, match: re.Match[str], *, file: bool = Fa
 def _tokens(text: str) -> Iterator[tokenize.TokenInfo]:
     # The text has been parsed before; the tokenizer can still stumble over what the parser accepts.
     try:
-        yield from tokenize.generate_tokens(StringIO(text).readline)
+        # It knows no row that ends with \r alone, and takes all that follows for the comment.
+        yield from tokenize.generate_tokens(StringIO(_ENDS.sub("\n", text)).readline)
     except (tokenize.TokenError, SyntaxError):
         return
 

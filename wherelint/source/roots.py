@@ -85,7 +85,7 @@ def _lower(low: Lowering, function: Function) -> Program:
     try:
         arguments = root_arguments(low, function)
         names = list(arguments)
-        kinds = decorator_names(function.definition) if isinstance(function.definition, cst.FunctionDef) else set()
+        kinds = decorator_names(function)
         if function.owner is not None and names and "staticmethod" not in kinds:
             receiver = self_of(low, function.owner)
             receiver.attributes = dict(receiver.initial)
