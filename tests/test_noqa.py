@@ -134,3 +134,7 @@ def test_a_comment_ends_with_its_row(end: str) -> None:
     text = end.join(["x = (1,  # noqa: WL101, WL102", "     2)", "y = 1  # noqa", ""])
     assert find_suppressions(text) == find_suppressions(text.replace(end, "\n"))
     assert find_suppressions(text).statements == ((1, 2),)
+
+
+def test_a_comment_for_files_that_stands_behind_code_hides_no_other() -> None:
+    assert find_suppressions("x = 1  # wherelint: noqa  # noqa: WL101\n").rows == {1: ("WL101",)}

@@ -85,10 +85,9 @@ def find_suppressions(text: str) -> Suppressions:
     for token in _tokens(text):
         row = token.start[0]
         if token.type == tokenize.COMMENT:
-            if match := _FILE.match(token.string):
-                if not token.line[: token.start[1]].strip():
-                    file += _prefixes(match)
-                    comments += _comment(token, match, file=True)
+            if (match := _FILE.match(token.string)) and not token.line[: token.start[1]].strip():
+                file += _prefixes(match)
+                comments += _comment(token, match, file=True)
             elif match := _LINE.search(token.string):
                 rows[row] = rows.get(row, ()) + _prefixes(match)
                 comments += _comment(token, match)

@@ -197,7 +197,8 @@ def _decorator_name(low: Lowering, expression: cst.BaseExpression) -> tuple[str,
 
 def decorated(low: Lowering, function: Function, decorators: Any, scope: Scope, block: Any) -> Value:
     """Mark functions whose body reverse mode never runs through; every other decorator is transparent."""
-    role = scope.module.rules.get(function.name)
+    # A method is called by the name of its class, a function inside another by its own.
+    role = scope.module.rules.get(function.name if function.owner else function.name.rpartition(".")[2])
     function.opaque, function.jvp_rule, function.custom_value = role is not None, role == "jvp", role == "primal"
     assert isinstance(function.definition, cst.FunctionDef)
     for name, last in decorators_of(low, function.definition, scope, block):

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import libcst as cst
-
 from wherelint.graph.node import Node, differentiable_inputs, topological
 from wherelint.source import (  # noqa: F401  (they register handlers)
     arrangement,
