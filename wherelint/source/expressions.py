@@ -111,14 +111,14 @@ def _binary_operation(low: Lowering, node: cst.BinaryOperation) -> Value:
 
 def binary(low: Lowering, kind: type, a: Value, b: Value, at: cst.CSTNode) -> Value:
     """``a <operator> b`` for the LibCST operator class ``kind``."""
-    plain = _ASSIGNED.get(kind, kind)
+    sign = _ASSIGNED.get(kind, kind)
     if isinstance(a, (bool, int, float)) and isinstance(b, (bool, int, float)):
-        return _fold(low, plain, a, b, at)
-    if plain is cst.Add and type(a) is type(b) and isinstance(a, (list, tuple, str)):
+        return _fold(low, sign, a, b, at)
+    if sign is cst.Add and type(a) is type(b) and isinstance(a, (list, tuple, str)):
         return a + b
-    if plain is cst.Multiply and isinstance(a, (list, tuple)) and isinstance(b, int) and 0 <= b * len(a) <= 64:
+    if sign is cst.Multiply and isinstance(a, (list, tuple)) and isinstance(b, int) and 0 <= b * len(a) <= 64:
         return a * b
-    if plain is cst.Power:
+    if sign is cst.Power:
         return power(low, a, b, at)
     op = _BINARY.get(kind)
     if op is None:
