@@ -62,14 +62,16 @@ def _jax(f: Callable[..., Any], argnums: list[int], eager: bool) -> Run:
     import jax
     import jax.numpy as jnp
 
-    def summed(*args: Any) -> tuple[Any, Any]:
+    def summed(ct: Any, *args: Any) -> tuple[Any, Any]:
         value = f(*args)
-        return jnp.sum(value), value
+        # The cotangent is an input: with a constant 1, XLA would fold products with masks that a loss leaves standing.
+        return jnp.sum(value * ct), value
 
-    gradient = jax.jit(jax.value_and_grad(summed, argnums=tuple(argnums), has_aux=True))
+    gradient = jax.jit(jax.value_and_grad(summed, argnums=tuple(i + 1 for i in argnums), has_aux=True))
+    one = np.float32(1)
 
     def run(arrays: list[np.ndarray]) -> list[Outcome]:
-        (_, value), gradients = gradient(*[jnp.asarray(a) for a in arrays])
+        (_, value), gradients = gradient(one, *[jnp.asarray(a) for a in arrays])
         return [Outcome("jit", np.asarray(value), [np.asarray(g) for g in gradients])]
 
     return run

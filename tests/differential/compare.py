@@ -113,6 +113,10 @@ def ask(seed: int, framework: str, tally: Tally) -> None:
             disagree(arithmetic, POINTS[i], f"{told(outcome)}; in the model {told(answer.outcome(i, arithmetic))}")
         return False
 
+    written, asked = real.at(POINTS[0]), real.lazily(POINTS[0])
+    if np.isfinite(written.value).all() and not np.allclose(written.value, asked.value, rtol=1e-4, atol=1e-5):
+        disagree("harness", POINTS[0], f"{told(written)}; {told(asked)}")  # it is not the program that is asked
+
     broken = []
     for i, point in enumerate(POINTS):
         outcome = real.at(point)
