@@ -35,7 +35,7 @@ EXEMPT = {
     **dict.fromkeys(("masked_with_another_variable", "tempered", "interpolation", "first_element_set"), _LOW),
     **dict.fromkeys(
         ("calls_a_helper", "helper_with_another_floor", "positional_and_keyword", "bound_arguments", "mapped",
-         "keyword_splat", "several_results", "careless"), _HELPER),
+         "keyword_splat", "several_results", "careless", "product_with_the_result_of_a_helper"), _HELPER),
     "integers": "the count is an integer, here it is tried as an array",
 }  # fmt: skip
 #: Findings that are right, with a printed witness that is not one.

@@ -69,7 +69,7 @@ class Search:
         self.guard = Guard(root, self.order)
         #: Benign points from which the search departed.
         self.starts: list[Inputs] = []
-        #: How often a node was asked about, at operands that were finite or not, without being a hazard.
+        #: How often a node was asked about, early or late, without being a hazard.
         self._refused: dict[tuple[Node, bool], int] = {}
 
     def hazards(self, *, low: bool = True) -> list[Hazard]:
@@ -257,14 +257,15 @@ class Search:
             healed = run.symbolic.broke.get(node)
             fresh = broke if healed is None or self._feeds_clip(node) else broke & ~healed
             candidates = any_lane(fresh) & witness
-            sound = candidates & _sound(run, node)
-            first = [*np.flatnonzero(sound)[:_TRIES].tolist(), *np.flatnonzero(candidates & ~sound)[:_TRIES].tolist()]
+            probes = np.flatnonzero(candidates)[:_TRIES].tolist()
+            # What something before the node had broken must not use up all the tries; what is found late is less sure.
+            late = [p for p in np.flatnonzero(candidates & _sound(run, node))[:_TRIES].tolist() if p not in probes]
             tried: set[Node] = set()
-            for p in sorted(first):
-                asked = node, bool(sound[p])
+            for p in [*probes, *late]:
+                asked = node, p in late
                 if self._refused.get(asked, 0) > _MOST_REFUSALS:
                     continue
-                hazard = self._attribute(run, node, p, confidence)
+                hazard = self._attribute(run, node, p, "low" if p in late else confidence)
                 if hazard is None:
                     self._refused[asked] = self._refused.get(asked, 0) + 1
                 elif hazard.op not in tried:

@@ -8,7 +8,8 @@ cast of one, or a mask built from one.
 ## Why is this bad?
 
 The mask multiplies the cotangent by 0 on its way in, and `0 * inf` is nan. Where the *value* of the operation
-is infinite too, the forward product is nan already.
+is infinite too, the forward product is nan already, except in JAX: XLA makes a select of the product with a boolean
+(converted or not), so that `(x > 0) * jnp.log(x)` is 0 at 0, and its gradient nan.
 
 ## Example
 
@@ -37,8 +38,8 @@ is safe when mask and operand are elementwise, unsafe when a reduction or an unk
 
 ## Known problems
 
-XLA may turn the product with a comparison into a select, which hides the nan in compiled JAX; the finding
-describes the program as it is written.
+XLA may turn the product of the cotangent with the mask into a select, too, if that cotangent is a constant: compiled
+JAX then hides a nan that comes back as soon as a loss weighs the result.
 """
 
 from wherelint.rules.rule import Rule
