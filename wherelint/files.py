@@ -51,6 +51,8 @@ def discover(
             walk.directory(path)
         elif not path.exists():
             walk.problems.append(Problem(name, "no such file or directory"))
+        elif not path.is_file():  # to read a pipe or a device may take for ever
+            walk.problems.append(Problem(name, "not a regular file; use - for standard input"))
         elif not (force_exclude and excluded(path, walk.configuration.settings(path.parent))):
             walk.add(path)
     return [walk.targets[path] for path in sorted(walk.targets)], walk.problems

@@ -210,7 +210,7 @@ class _Proof:
         except (SyntaxError, GiveUp, RecursionError, ValueError, _OtherwiseError):
             return None
         nodes = sum(len(p.order) for known in self._records.values() for p, _ in known)
-        self._effort.left -= nodes * _SEARCHING
+        self._effort.spend(nodes * _SEARCHING)
         after = analyse(module, self._analysis.used, self._names, frozenset(), low=False, draft=True)
         if after.problems:
             return None
@@ -242,7 +242,7 @@ class _Proof:
             raise _OtherwiseError
         crossed, lost, clean, poisoned = False, 0, True, False
         for (_, before), program in zip(known, new, strict=True):
-            self._effort.left -= len(program.order)
+            self._effort.spend(len(program.order))
             renames = renamed(before, program)
             now = None if renames is None else same(before, program, self._catch.framework, renames)
             if now is None:

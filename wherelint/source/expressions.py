@@ -36,7 +36,12 @@ def _number(low: Lowering, node: cst.BaseNumber) -> Value:
     value = _literal(node.value)  # type: ignore[attr-defined]
     if isinstance(value, complex):
         return low.opaque(node.value, differentiable=False)  # type: ignore[attr-defined]
-    return value if abs(value) < 1e300 else float(value) if abs(value) < 10**308 else math.inf
+    return _in_range(value)
+
+
+def _in_range(value: float) -> float:
+    """A number as NumPy can hold it; beyond, infinity, as in floating point arithmetic."""
+    return value if isinstance(value, float) or abs(value) < 10**300 else math.inf if value > 0 else -math.inf
 
 
 def _string(low: Lowering, node: cst.SimpleString) -> Value:
@@ -50,8 +55,9 @@ def _sequence(low: Lowering, node: cst.Tuple | cst.List) -> Value:
     items: list[Value] = []
     for element in node.elements:
         value = low.expression(element.value)
-        if isinstance(element, cst.StarredElement):
-            items += value if isinstance(value, (list, tuple)) else [value]
+        if isinstance(element, cst.StarredElement) and isinstance(value, (list, tuple)):
+            low.step(len(value))
+            items += value
         else:
             items.append(value)
     return tuple(items) if isinstance(node, cst.Tuple) else items
@@ -108,7 +114,7 @@ def binary(low: Lowering, kind: type, a: Value, b: Value, at: cst.CSTNode) -> Va
     if isinstance(a, (bool, int, float)) and isinstance(b, (bool, int, float)):
         return _fold(low, plain, a, b, at)
     if plain is cst.Add and type(a) is type(b) and isinstance(a, (list, tuple, str)):
-        return a + b
+        return low.joined(a, b)
     if plain is cst.Multiply and isinstance(a, (list, tuple)) and isinstance(b, int) and 0 <= b * len(a) <= 64:
         return a * b
     if plain is cst.Power:
@@ -138,9 +144,14 @@ def _fold(low: Lowering, kind: type, a: Any, b: Any, at: cst.CSTNode) -> Value:
             result = bitwise(a, b) if bitwise is not None and isinstance(a, int) and isinstance(b, int) else None
     except (ArithmeticError, ValueError):
         result = None
-    if isinstance(result, int) and abs(result) > 10**300:
-        result = math.inf
-    return result if isinstance(result, (bool, int, float)) else low.opaque(low.text(at), differentiable=False)
+    return number(low, result, at)
+
+
+def number(low: Lowering, result: Any, at: cst.CSTNode) -> Value:
+    """What Python makes of numbers; an input that stands for it where it is no number."""
+    if isinstance(result, (bool, int, float)):
+        return _in_range(result)
+    return low.opaque(low.text(at), differentiable=False)
 
 
 def power(low: Lowering, a: Value, b: Value, at: cst.CSTNode, framework: str | None = None) -> Node:
@@ -168,21 +179,30 @@ def multiply(low: Lowering, x: Node, y: Node, at: cst.CSTNode, framework: str | 
     return low.node("multiply", (x, y), at, framework=framework)
 
 
-def is_mask(node: Node) -> bool:
-    """Whether a value is 0 in some places by construction: booleans as numbers, ``1 - mask``, a constant with zeros."""
+def is_mask(node: Node, known: dict[Node, bool] | None = None) -> bool:
+    """Whether a value is 0 in some places by construction: booleans as numbers, ``1 - mask``, a constant with zeros.
+
+    ``known``: what was found of other nodes; a product may read one of them along many ways.
+    """
+    known = {} if known is None else known
+    if node not in known:
+        known[node] = _is_mask(node, known)
+    return known[node]
+
+
+def _is_mask(node: Node, known: dict[Node, bool]) -> bool:
     if node.kind == "bool" or node.params.get("mask"):
         return True
     if node.op == "const":
         values = node.params["value"]
         return bool((values == 0).any() and len(np.unique(values)) == 2)
-    if node.op in ("identity", "stop", "gather", "zeros_like", "ones_like") and node.inputs:
-        return node.op in ("identity", "stop", "gather") and is_mask(node.inputs[0])
-    if node.op in ("multiply", "subtract") and len(node.inputs) == 2:
-        masks = [is_mask(i) for i in node.inputs]
-        if node.op == "multiply":
-            return all(masks)
-        one = node.inputs[0]
-        return masks[1] and one.op == "const" and bool((one.params["value"] == 1).all())
+    if node.op in ("identity", "stop", "gather"):
+        return is_mask(node.inputs[0], known)
+    if node.op == "multiply":
+        return all(is_mask(i, known) for i in node.inputs)
+    if node.op == "subtract":
+        one, mask = node.inputs
+        return one.op == "const" and bool((one.params["value"] == 1).all()) and is_mask(mask, known)
     return False
 
 

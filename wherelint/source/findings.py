@@ -75,7 +75,12 @@ def analyse(
         problems.append(Problem(filename, f"gave up on {what}: {why}", error=defect))
 
     hunt = Hunt(module, used, low=low)
-    for name in names:
+    for number, name in enumerate(names := list(names)):
+        if hunt.spent:
+            left = len(names) - number
+            where = f"`{'.'.join(name)}`" + (f" and {left - 1} more functions" if left > 1 else "")
+            give_up(where, GiveUp("the file has more of them than the analysis follows, or longer ones"))
+            break
         try:
             lowered = programs(module, name, used)
             for finding in (f for program in lowered for f in _opt_in(program, used, filename, opt_in)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import libcst as cst
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from wherelint.graph.node import Node
 from wherelint.source import attributes
 from wherelint.source.calls import Args, Kwargs
-from wherelint.source.expressions import binary, power
+from wherelint.source.expressions import binary, number, power
 from wherelint.source.frameworks import argument, handles
 from wherelint.source.lowering import Lowering
 from wherelint.source.methods import MethodHandle
@@ -28,10 +29,12 @@ def _python_math(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.C
     flat = list(args[0]) if len(args) == 1 and isinstance(args[0], (list, tuple)) else list(args)
     if flat and all(isinstance(a, (int, float)) for a in flat):
         try:
+            if function == "pow" and owner == "builtins" and len(args) == 2:
+                return binary(low, cst.Power, args[0], args[1], at)  # which bounds what comes of it
             result = getattr(builtins if owner == "builtins" else math, function)(*args)
         except (ArithmeticError, ValueError, TypeError):
-            return low.opaque(low.text(at), differentiable=False)
-        return result if isinstance(result, (int, float)) else low.opaque(low.text(at), differentiable=False)
+            result = None
+        return number(low, result, at)
     if owner == "builtins" and function == "pow" and len(args) == 2:
         return power(low, args[0], args[1], at)
     if owner == "builtins" and function in ("abs", "round") and args:
@@ -173,8 +176,10 @@ def _python_dict(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.C
 
 @handles("builtins.range")
 def _range(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
-    if args and all(isinstance(a, int) for a in args) and len(r := range(*args)) <= 64:
-        return list(r)
+    if args and all(isinstance(a, int) for a in args):
+        with suppress(ValueError, OverflowError):  # a step of 0, more than can be counted
+            if len(r := range(*args)) <= 64:
+                return list(r)
     low.is_size(*args[-1:] if len(args) < 3 else ())
     return low.opaque(low.text(at), tuple(map(low.identity, args)), kind="int")
 
