@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from wherelint.cachedir import contents
 from wherelint.config import Configuration, Settings, relative_to
 from wherelint.finding import Problem
 
@@ -180,7 +181,7 @@ def _gitignore(directory: Path, but_not: Path | None = None) -> tuple[Path, GitI
     lines: list[str] = []
     for file in (directory / ".git" / "info" / "exclude", directory / ".gitignore"):
         try:
-            lines += file.read_text(encoding="utf-8", errors="replace").splitlines()
+            lines += contents(file).decode("utf-8", "replace").splitlines()
         except OSError:
             continue
     if but_not is not None:

@@ -21,27 +21,38 @@ from wherelint.source.module import Module
 from wherelint.source.roots import Program, programs
 from wherelint.source.syntax import GiveUp
 
-__all__ = ["propose"]
+__all__ = ["TOO_MANY", "patience", "propose"]
 
 _MOST_TRIED = 32
 #: Nodes of the graph that may be computed to prove one fix; searching a graph for findings costs as much as many.
 _MOST_WORK, _OFFERED_WORK, _SEARCHING = 50_000, 15_000, 10
+#: The same for a file, and how many characters cost as much as one: the text is read again for every rewrite.
+_MOST_IN_ALL, _CHARACTERS = 20_000_000, 200
+TOO_MANY = "no fix is offered: the file has more findings than fixes are looked for"
 _MOST_CALLERS = 6
 #: How many rewrites one after the other may be needed: masking a divisor can lay bare the root that it was computed by.
 _MOST_STEPS = 3
 _MOST_DETOURS = 2
 
 
-def propose(analysis: Analysis, finding: Finding, *, thorough: bool = True) -> Fix | None:
+def patience() -> Effort:
+    """What the fixes of one file may cost together."""
+    return Effort(_MOST_IN_ALL)
+
+
+def propose(analysis: Analysis, finding: Finding, whole: Effort | None = None, *, thorough: bool = True) -> Fix | None:
     """The rewrite that removes a finding, proven; one without edits that says why where there is none.
 
     None for a finding that no search made. Not ``thorough``: little time is spent, for a report that somebody waits
-    for.
+    for. ``whole`` is what is left for the file.
     """
     if _catch(analysis, finding) is None:
         return None
+    if whole is not None and whole.spent:
+        return Fix("display", TOO_MANY, ())
     try:
-        steps = _steps(analysis, finding, _MOST_STEPS, Effort(_MOST_WORK if thorough else _OFFERED_WORK))
+        effort = Effort(_MOST_WORK if thorough else _OFFERED_WORK, whole)
+        steps = _steps(analysis, finding, _MOST_STEPS, effort)
     except (GiveUp, RecursionError):
         return Fix("display", "no fix is offered: it is too much to follow", ())
     except Exception as error:  # a defect of ours: it is said where, and the finding stands all the same
@@ -204,6 +215,8 @@ class _Proof:
         assert project is not None
         if not consistent(candidate.edits):
             return None
+        if self._effort.whole is not None:
+            self._effort.whole.spend(len(self._analysis.module.text) // _CHARACTERS)
         try:
             module = project.revised(self._source.edited(candidate.edits))
             passed = [self._pass(module, name) for name in self._names]

@@ -29,7 +29,7 @@ _MOST_REFUSALS = 12
 _FAR = 4
 _MOST_FLAGS = 8
 #: Node evaluations for the numbers of one witness.
-_SIMPLIFYING = 200_000
+_SIMPLIFYING = 800_000
 
 
 @dataclass

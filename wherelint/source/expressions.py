@@ -41,7 +41,7 @@ def _number(low: Lowering, node: cst.BaseNumber) -> Value:
 
 def _in_range(value: float) -> float:
     """A number as NumPy can hold it; beyond, infinity, as in floating point arithmetic."""
-    return value if isinstance(value, float) or abs(value) < 10**300 else math.inf if value > 0 else -math.inf
+    return value if -(10**300) < value < 10**300 or value != value else math.inf if value > 0 else -math.inf
 
 
 def _string(low: Lowering, node: cst.SimpleString) -> Value:

@@ -40,6 +40,8 @@ class Analysis:
     used: Sequence[str]
     found: Sequence[tuple[Finding, Catch | None]]
     problems: Sequence[Problem]
+    #: How many node evaluations the searches took.
+    cost: int = 0
 
     @property
     def findings(self) -> list[Finding]:
@@ -94,7 +96,7 @@ def analyse(
             found[catch.key] = (_finding(shown, related, filename), shown)
         except Exception as error:
             give_up(f"a finding in `{catch.hazard.select.origin.function}`", error)
-    return Analysis(module, used, list(found.values()), problems)
+    return Analysis(module, used, list(found.values()), problems, hunt.cost)
 
 
 def _opt_in(program: Program, used: Sequence[str], filename: str, codes: frozenset[str]) -> Iterable[Finding]:

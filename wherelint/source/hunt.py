@@ -22,7 +22,7 @@ from wherelint.source.values import Origin
 _MOST_SINKS = 8
 _MOST_CONTEXTS = 8
 #: How many node evaluations the searches of a file may cost together, and how many steps it may take to read it.
-_MOST_EVALUATIONS, _MOST_STEPS = 4_000_000, 5_000_000
+_MOST_EVALUATIONS, _MOST_STEPS = 12_000_000, 2_000_000
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,11 @@ class Hunt:
         self._asked: set[tuple[int, int]] = set()
         self._callers = Callers(module, used)
         self._effort = Effort(_MOST_EVALUATIONS)
+
+    @property
+    def cost(self) -> int:
+        """How many node evaluations the searches took so far."""
+        return _MOST_EVALUATIONS - self._effort.left
 
     @property
     def spent(self) -> bool:
