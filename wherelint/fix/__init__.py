@@ -215,8 +215,6 @@ class _Proof:
         assert project is not None
         if not consistent(candidate.edits):
             return None
-        if self._effort.whole is not None:
-            self._effort.whole.spend(len(self._analysis.module.text) // _CHARACTERS)
         try:
             module = project.revised(self._source.edited(candidate.edits))
             passed = [self._pass(module, name) for name in self._names]
@@ -225,6 +223,7 @@ class _Proof:
         nodes = sum(len(p.order) for known in self._records.values() for p, _ in known)
         self._effort.spend(nodes * _SEARCHING)
         after = analyse(module, self._analysis.used, self._names, frozenset(), low=False, draft=True)
+        self._charge(after)
         if after.problems:
             return None
         crossed, clean = any(p.crossed for p in passed), all(p.clean for p in passed)
@@ -233,14 +232,20 @@ class _Proof:
     def confirms(self, after: Analysis, wanted: list[Finding]) -> bool:
         """Whether a rewrite leaves no doubt about what it mends, and keeps what the callers compute."""
         mended = set(map(key, wanted))
-        findings = analyse(after.module, after.used, self._names, frozenset(), draft=True).findings
-        findings = [finding for finding in findings if key(finding) in mended]
+        sure = analyse(after.module, after.used, self._names, frozenset(), draft=True)
+        self._charge(sure)
+        findings = [finding for finding in sure.findings if key(finding) in mended]
         try:
             for name in self._callers:
                 self._pass(after.module, name)
         except (GiveUp, RecursionError, _OtherwiseError):
             return False
         return gone(self._analysis.findings, findings, wanted)
+
+    def _charge(self, found: Analysis) -> None:
+        """Count what an analysis really took for what the fixes of the whole file may cost."""
+        if self._effort.whole is not None:
+            self._effort.whole.spend(found.cost + len(found.module.text) // _CHARACTERS)
 
     def _pass(self, module: Module, name: tuple[str, ...]) -> _Passed:
         """How a function passes the proof. Raises where it computes something else."""
