@@ -151,10 +151,11 @@ CONSTANTS = """
     pow(3, 10**9) | pow(3, -1, 3) | math.factorial(10**8) | math.prod([10**299]*64) | math.comb(10**9, 10**8)
     jnp.zeros(10**12) | jnp.eye(10**12) | jnp.arange(10**400) | jnp.arange(float("nan")) | jnp.arange(-10**299, 10**299)
     jnp.linspace(0, 10**400, 5) | jnp.full(10**12, 10**200) | jnp.array([2**64, 10**200]) | jnp.polyval([10**299]*9, x)
-    f"{1:1000000000}" | "%1000000000d" % 1 | bytes(10**10) | list(range(10**12)) | sum([10**299]*64) | 5 % 0 | 2.0**10**10
+    f"{1:1000000000}" | "%1000000000d" % 1 | bytes(10**10) | list(range(10**12)) | sum([10**299]*64) | 5 % 0
     [1, 2][10**20] | [1, 2][::0] | x[::0] | x[10**30] | x[1:10**30] | x ** 10**20 | int("9"*10**6) | int(float("inf"))
     [i for i in range(10**9)] | round(1e300, 10**9) | -10**299 * 10**299 | 10**299 // 1e-299 | jnp.sum(x, axis=10**30)
-    jnp.roll(x, 10**20) | jnp.repeat(x, 10**12) | jnp.diff(x, n=10**9) | x.reshape(10**20, -1) | (1j)**10**9 | chr(10**10)
+    jnp.roll(x, 10**20) | jnp.repeat(x, 10**12) | jnp.diff(x, n=10**9) | x.reshape(10**20, -1) | chr(10**10)
+    2.0**10**10 | (1j)**10**9
 """  # fmt: skip
 for _text in (text.strip() for row in CONSTANTS.strip().splitlines() for text in row.split(" | ")):
     CONTENT[_text] = (f("import math", f"y = {_text}", "x = x + y") + "\n\n" + UNSAFE[24:].replace("f(", "g("), 1, "")
@@ -365,7 +366,7 @@ NOTEBOOKS: dict[str, tuple[bytes, int, str]] = {
 def test_notebooks(project: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
     content, status, message = NOTEBOOKS[name]
     (project / "a.ipynb").write_bytes(content)
-    for options in ((), ("--fix", "--unsafe-fixes"), ("--diff",), ("--output-format", "json")):
+    for options in ((), ("--diff",), ("--output-format", "json"), ("--fix", "--unsafe-fixes")):
         assert main(["check", "--no-cache", *options]) == (0 if status == 1 and "--fix" in options else status)
         errors = capsys.readouterr().err
         assert message in errors
@@ -379,13 +380,12 @@ OPTIONS: dict[str, tuple[str, list[str], str]] = {
     "a list": ("[tool]\nwherelint = []", [], "must be a table"),
     "extends itself": ("[tool.wherelint]\nextend = 'pyproject.toml'", [], "extend"),
     "extends a folder": ("[tool.wherelint]\nextend = '.'", [], "Is a directory"),
-    "a pattern that is none": ("[tool.wherelint]\nexclude = ['[', '!', '**', '\\\\', '']", [], ""),
+    "a pattern that is none": ("[tool.wherelint]\nexclude = ['[', '!', '**', '\\\\', '[z-a]', '']", [], ""),
     "diff and baseline": ("", ["--diff", "--baseline", "a"], "a baseline is about what is reported"),
     "fix and add-noqa": ("", ["--fix", "--add-noqa"], "--add-noqa silences findings"),
     "device alone": ("", ["--device", "cpu"], "--device says where to confirm"),
     "no jobs": ("", ["-j", "-1"], "-1 is not in the range"),
     "many jobs": ("", ["-j", "100000"], ""),
-    "a null byte": ("", ["--config", "a\0b"], "a"),
 }
 
 
@@ -409,10 +409,10 @@ def test_a_file_has_a_bound(project: Path, capsys: pytest.CaptureFixture[str], m
     said = set()
     for _ in range(2):
         assert main(["check", "--no-cache", "--output-format", "json"]) == 1
-        said.add(json.loads(capsys.readouterr().out)["problems"][0]["message"])
+        said.add(capsys.readouterr().err)
     (message,) = said
-    assert message.startswith("gave up on `f")
-    assert message.endswith("more functions: the file has more of them than the analysis follows, or longer ones")
+    assert message.startswith("warning: a.py: gave up on `f")
+    assert "more functions: the file has more of them than the analysis follows, or longer ones" in message
 
 
 @pytest.mark.parametrize("options", [("--output-format", "json"), ("--fix", "--output-format", "json")], ids=" ".join)
@@ -422,8 +422,7 @@ def test_the_fixes_of_a_file_have_a_bound(
     write(project, {"a.py": J + "".join(UNSAFE[24:].replace("f(", f"f{n}(") for n in range(20))})
     monkeypatch.setattr(fix, "_MOST_IN_ALL", 1_000)
     assert main(["check", "--no-cache", *options]) == 1
-    report = json.loads(capsys.readouterr().out)
-    (problem,) = report["problems"]
-    skipped = sum(finding["fix"]["message"] == fix.TOO_MANY for finding in report["findings"])
+    captured = capsys.readouterr()
+    skipped = sum(fix.TOO_MANY == finding["fix"]["message"] for finding in json.loads(captured.out))
     assert 0 < skipped < 20
-    assert problem["message"].startswith(f"gave up on fixes for {skipped} of ")
+    assert captured.err.startswith(f"warning: a.py: gave up on fixes for {skipped} of ")

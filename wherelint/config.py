@@ -87,7 +87,10 @@ class Settings:
     def _matches(self, pattern: str, path: Path) -> bool:
         from pathspec import GitIgnoreSpec
 
-        spec = GitIgnoreSpec.from_lines([pattern.removeprefix("!")])
+        try:
+            spec = GitIgnoreSpec.from_lines([pattern.removeprefix("!")])
+        except (ValueError, re.error):  # it is no pattern
+            return False
         return spec.match_file(relative_to(path, self.root)) != pattern.startswith("!")
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from wherelint.cachedir import contents
 from wherelint.config import Configuration, Settings, relative_to
@@ -153,7 +154,11 @@ class _Walk:
 def _patterns(lines: Iterable[str]) -> GitIgnoreSpec:
     from pathspec import GitIgnoreSpec  # files that are named are checked without
 
-    return GitIgnoreSpec.from_lines(lines)
+    found: list[Any] = []
+    for line in lines:
+        with suppress(ValueError, re.error):  # a lone "!", "[z-a]": git, too, passes over what is no pattern
+            found += GitIgnoreSpec.from_lines([line]).patterns
+    return GitIgnoreSpec(found)
 
 
 def excluded(path: Path, settings: Settings) -> bool:
