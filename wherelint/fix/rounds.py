@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from wherelint.edits import Source, compatible
 from wherelint.finding import Edit, Finding, Fix
-from wherelint.fix import patience, propose
+from wherelint.fix import TOO_MANY, patience, propose
 from wherelint.fix.proof import gone, key
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def fixpoint(
                 refused[where] = fix
             elif _fits(fix, [f for _, f in chosen]):
                 chosen.append((finding, fix))
-        while chosen and not whole.spent:
+        while chosen:
             after = _edited(seen, [fix for _, fix in chosen])
             now = look(after)
             whole.spend(now.analysis.cost if now.analysis else 0)
@@ -50,7 +50,11 @@ def fixpoint(
                 text, seen = after, now
                 fixed += done
                 break
-            chosen.pop()  # together they do what none of them does alone: one of them waits
+            if whole.spent:
+                refused.update((_where(seen, finding), Fix("display", TOO_MANY, ())) for finding in done)
+                chosen = []
+            else:
+                chosen.pop()  # together they do what none of them does alone: one of them waits
         else:
             break
     left = []
