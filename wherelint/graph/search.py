@@ -260,7 +260,7 @@ class Search:
         if not witness.any():
             return
         for node, broke in run.ieee.broke.items():
-            if self.effort.spent:
+            if self.effort.whole is not None and self.effort.whole.spent:
                 return
             known = found.get(node)
             if known is not None and not known.missing_data and (known.confidence == "high" or confidence == "low"):
@@ -284,7 +284,8 @@ class Search:
 
     def _attribute(self, run: Run, node: Node, p: int, confidence: Literal["high", "low"]) -> Hazard | None:
         """The hazard of one probe at the node that broke its cotangent, if the root is what made the zero."""
-        self.effort.spend(len(self.order))
+        if self.effort.whole is not None:
+            self.effort.whole.spend(len(self.order))
         clip = reaches_leaf(run, node, p)
         if clip is None:
             return None

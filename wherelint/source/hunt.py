@@ -90,6 +90,8 @@ class Hunt:
                 known = self._catches.get(catch.key)
                 if known is None or (known.hazard.confidence == "low" and hazard.confidence == "high"):
                     self._catches[catch.key] = catch
+        if self._effort.spent:
+            raise GiveUp("the file has more selections over longer computations than the search follows")
 
     def caught(self) -> list[Catch]:
         """What was found, without what only happens where nothing is differentiated."""
