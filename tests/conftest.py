@@ -30,6 +30,7 @@ SAFE = "import jax.numpy as jnp\n\n\ndef f(x):\n    return jnp.sin(x)\n"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--all", action="store_true", help="every change of every program, not of a third of them")
     parser.addoption("--regenerate", action="store_true", help="rewrite the outputs that are kept in files")
 
 

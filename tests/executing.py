@@ -62,14 +62,16 @@ def _jax(f: Callable[..., Any], argnums: list[int], eager: bool) -> Run:
     import jax
     import jax.numpy as jnp
 
-    def summed(*args: Any) -> tuple[Any, Any]:
+    def summed(ct: Any, *args: Any) -> tuple[Any, Any]:
         value = f(*args)
-        return jnp.sum(value), value
+        # The cotangent is an input: with a constant 1, XLA would fold products with masks that a loss leaves standing.
+        return jnp.sum(value * ct), value
 
-    gradient = jax.jit(jax.value_and_grad(summed, argnums=tuple(argnums), has_aux=True))
+    gradient = jax.jit(jax.value_and_grad(summed, argnums=tuple(i + 1 for i in argnums), has_aux=True))
+    one = np.float32(1)
 
     def run(arrays: list[np.ndarray]) -> list[Outcome]:
-        (_, value), gradients = gradient(*[jnp.asarray(a) for a in arrays])
+        (_, value), gradients = gradient(one, *[jnp.asarray(a) for a in arrays])
         return [Outcome("jit", np.asarray(value), [np.asarray(g) for g in gradients])]
 
     return run
@@ -84,7 +86,8 @@ def _torch(f: Callable[..., Any], argnums: list[int], eager: bool) -> Run:
         total = value.sum()
         wanted = [tensors[i] for i in argnums]
         found = torch.autograd.grad(total, wanted, allow_unused=True) if total.requires_grad else [None] * len(wanted)
-        gradients = [np.zeros_like(arrays[i]) if g is None else g.numpy() for i, g in zip(argnums, found, strict=True)]
+        pairs = zip(argnums, found, strict=True)
+        gradients = [np.zeros_like(arrays[i]) if g is None else g.numpy(force=True) for i, g in pairs]
         return [Outcome("eager", value.detach().numpy(), gradients)]
 
     return run

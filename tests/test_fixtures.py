@@ -32,7 +32,6 @@ _SPELLINGS = {
 #: Rows on which the detection is wrong today, by fixture, framework and function; the markers stay true.
 KNOWN: dict[tuple[str, str, str], str] = {
     ("structure", "", "attribute_of_a_local_object"): "a namedtuple made by a call has no fields",
-    ("tensorflow_forms", "", "product_no_nan"): "multiply_no_nan is not known to be a selection",
 }
 
 

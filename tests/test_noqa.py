@@ -127,3 +127,14 @@ def test_a_multi_line_string_is_silenced_on_its_last_row() -> None:
 )
 def test_odd_texts_do_not_crash(text: str) -> None:
     assert find_suppressions(text).rows
+
+
+@pytest.mark.parametrize("end", ["\r", "\r\n"])
+def test_a_comment_ends_with_its_row(end: str) -> None:
+    text = end.join(["x = (1,  # noqa: WL101, WL102", "     2)", "y = 1  # noqa", ""])
+    assert find_suppressions(text) == find_suppressions(text.replace(end, "\n"))
+    assert find_suppressions(text).statements == ((1, 2),)
+
+
+def test_a_comment_for_files_that_stands_behind_code_hides_no_other() -> None:
+    assert find_suppressions("x = 1  # wherelint: noqa  # noqa: WL101\n").rows == {1: ("WL101",)}

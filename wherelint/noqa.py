@@ -13,6 +13,7 @@ from wherelint.finding import Finding
 _CODES = r"(?:\s*:\s*(?P<codes>[A-Z]+[0-9]+(?:[,\s]+[A-Z]+[0-9]+)*)|(?!\s*:))"
 _LINE = re.compile(r"#\s*noqa" + _CODES, re.IGNORECASE)
 _FILE = re.compile(r"#\s*wherelint:\s*noqa" + _CODES, re.IGNORECASE)
+_ENDS = re.compile(r"\r\n?")
 _SKIPPED = (tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING)
 
 
@@ -84,10 +85,9 @@ def find_suppressions(text: str) -> Suppressions:
     for token in _tokens(text):
         row = token.start[0]
         if token.type == tokenize.COMMENT:
-            if match := _FILE.match(token.string):
-                if not token.line[: token.start[1]].strip():
-                    file += _prefixes(match)
-                    comments += _comment(token, match, file=True)
+            if (match := _FILE.match(token.string)) and not token.line[: token.start[1]].strip():
+                file += _prefixes(match)
+                comments += _comment(token, match, file=True)
             elif match := _LINE.search(token.string):
                 rows[row] = rows.get(row, ()) + _prefixes(match)
                 comments += _comment(token, match)
@@ -111,7 +111,8 @@ def _comment(token: tokenize.TokenInfo, match: re.Match[str], *, file: bool = Fa
 def _tokens(text: str) -> Iterator[tokenize.TokenInfo]:
     # The text has been parsed before; the tokenizer can still stumble over what the parser accepts.
     try:
-        yield from tokenize.generate_tokens(StringIO(text).readline)
+        # It knows no row that ends with \r alone, and takes all that follows for the comment.
+        yield from tokenize.generate_tokens(StringIO(_ENDS.sub("\n", text)).readline)
     except (tokenize.TokenError, SyntaxError):
         return
 

@@ -6,6 +6,7 @@ import ast
 
 import pytest
 
+from wherelint.source import DetectOptions, detect
 from wherelint.source.names import canonical, framework_of, imported
 
 
@@ -98,3 +99,14 @@ def test_configured_aliases_come_first() -> None:
 )
 def test_the_framework_of_a_name(name: str, framework: str | None) -> None:
     assert framework_of(name) == framework
+
+
+def test_imported_names_mean_what_their_modules_say() -> None:
+    text = (
+        "from torch import inf as big, log, no_grad as paused, where\n\n\n"
+        "@paused()\ndef f(x):\n    return where(x > 0, log(x), -big)\n\n\n"
+        "def g(x):\n    return where(x > 0, log(x), 0.0)\n\n\n"
+        "def h(x):\n    return where(x < big, log(where(x < big, 1.0, x)), 0.0)\n"
+    )
+    found, _ = detect(text, "a.py", DetectOptions())
+    assert [finding.function for finding in found] == ["g"]

@@ -48,6 +48,13 @@ def _select(node: Node, operands: list[Array], dtype: Any) -> Array:
     return np.where(truth(condition), a, b)
 
 
+def _multiply(node: Node, operands: list[Array], dtype: Any) -> Array:
+    if node.params.get("select"):
+        i = node.params["operand"]
+        return np.asarray(np.where(truth(operands[1 - i]), operands[i], operands[i].dtype.type(0)))
+    return _product(node, operands, dtype)
+
+
 def _stack(node: Node, operands: list[Array], dtype: Any) -> Array:
     picked = [lane(operands[part], i) for i, part in enumerate(node.params["parts"])]
     return np.concatenate(np.broadcast_arrays(*picked), axis=1)
@@ -70,10 +77,12 @@ def _logical(forward: Callable[..., Any]) -> _Forward:
 
 
 BOOL = np.dtype(np.bool_)
+_product = _operation(np.multiply)
 _LOGICAL = frozenset({"logical_and", "logical_or", "logical_xor", "logical_not", "any", "all"})
 _Forward = Callable[[Node, list[Array], Any], Array]
 _FORWARD: dict[str, _Forward] = {
     **{op: (_logical if op in _LOGICAL else _operation)(entry.forward) for op, entry in OPERATIONS.items()},
+    "multiply": _multiply,
     "const": _const,
     "stop": lambda node, operands, dtype: _rounded(operands[0], node),
     "cond": _select,

@@ -78,8 +78,8 @@ class Search:
         self.guard = Guard(root, self.order)
         #: Benign points from which the search departed.
         self.starts: list[Inputs] = []
-        #: How often a node was asked about without being a hazard.
-        self._refused: dict[Node, int] = {}
+        #: How often a node was asked about, at operands that were finite or not, without being a hazard.
+        self._refused: dict[tuple[Node, bool], int] = {}
 
     def hazards(self, *, low: bool = True) -> list[Hazard]:
         """Every hazard whose zero the root makes; ``simplest`` makes a witness fit to print."""
@@ -267,14 +267,17 @@ class Search:
                 continue
             healed = run.symbolic.broke.get(node)
             fresh = broke if healed is None or self._feeds_clip(node) else broke & ~healed
-            probes = np.flatnonzero(any_lane(fresh) & witness)
+            candidates = any_lane(fresh) & witness
+            sound = candidates & _sound(run, node)
+            first = [*np.flatnonzero(sound)[:_TRIES].tolist(), *np.flatnonzero(candidates & ~sound)[:_TRIES].tolist()]
             tried: set[Node] = set()
-            for p in probes[:_TRIES].tolist():
-                if self._refused.get(node, 0) > _MOST_REFUSALS:
-                    break
+            for p in sorted(first):
+                asked = node, bool(sound[p])
+                if self._refused.get(asked, 0) > _MOST_REFUSALS:
+                    continue
                 hazard = self._attribute(run, node, p, confidence)
                 if hazard is None:
-                    self._refused[node] = self._refused.get(node, 0) + 1
+                    self._refused[asked] = self._refused.get(asked, 0) + 1
                 elif hazard.op not in tried:
                     tried.add(hazard.op)
                     yield hazard
@@ -358,3 +361,11 @@ def singular_operations(order: Sequence[Node]) -> list[Node]:
         elif below <= _FAR and node.op not in ("where", "cond", "stop"):
             distance[node] = below
     return found
+
+
+def _sound(run: Run, node: Node) -> Array:
+    """Probes at which everything that a node reads is finite: what broke there broke at the node itself."""
+    sound = np.ones(len(run.witness), np.bool_)
+    for operand in node.inputs:
+        sound &= rows(np.isfinite(run.values[operand]))
+    return sound

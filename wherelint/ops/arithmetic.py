@@ -190,6 +190,12 @@ ROOTS = table(
           tensorflow=pullback(lazy(lambda y, x: -y * y)), xla=slopes(lambda y, x: -y * y)),
 )  # fmt: skip
 
+
+def _over_divisor(ct: Array, z: Array, x: Array, y: Array) -> Array:
+    """The cotangent divided: a reciprocal would overflow where the divisor is subnormal, and make nan of a zero."""
+    return np.asarray(ct / y)
+
+
 ARITHMETIC = table(
     unary("identity", lambda x: x, one),
     entry("stop_gradient", lambda x: x, no_vjp),
@@ -214,11 +220,11 @@ ARITHMETIC = table(
     entry("subtract", np.subtract, slopes(one, minus_one)),
     entry("reverse_subtract", lambda x, y: y - x, slopes(minus_one, one)),
     entry("multiply", np.multiply, slopes(lambda z, x, y: y, lambda z, x, y: x)),
-    entry("divide", np.divide, slopes(lambda z, x, y: 1 / y, lambda z, x, y: -z / y),
+    entry("divide", np.divide, pullback(_over_divisor, times(lambda z, x, y: -z / y)),
           "WL103", DENOMINATOR, (None, 1.0),
           # Both divide by the square, which underflows and overflows before the quotient does.
-          jax=pullback(times(lambda z, x, y: 1 / y), lambda ct, z, x, y: -(ct * (1 / (y * y)) * x)),
-          xla=slopes(lambda z, x, y: 1 / y, lambda z, x, y: -x / (y * y))),
+          jax=pullback(_over_divisor, lambda ct, z, x, y: -(ct * (1 / (y * y)) * x)),
+          xla=pullback(_over_divisor, times(lambda z, x, y: -x / (y * y)))),
     # torch raises: "derivative for aten::floor_divide is not implemented".
     entry("floor_divide", np.floor_divide, no_vjp),
     entry("mod", np.mod, slopes(one, lambda z, x, y: -np.floor(x / y)), "WL103", DENOMINATOR, (None, 1.0),

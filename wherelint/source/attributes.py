@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import libcst as cst
@@ -14,9 +13,6 @@ from wherelint.source.names import canonical
 from wherelint.source.resolve import external, member
 from wherelint.source.values import MISSING, Bound, Class, Dotted, Function, Instance, Method, Shape, Super, Value
 
-_CONSTANTS = {"pi": math.pi, "e": math.e, "inf": math.inf, "Inf": math.inf, "infty": math.inf, "nan": math.nan,
-              "NaN": math.nan, "NINF": -math.inf, "tau": math.tau, "newaxis": None}  # fmt: skip
-_CONSTANT_MODULES = ("numpy", "jax.numpy", "math", "torch", "tensorflow.experimental.numpy", "scipy.constants")
 #: ``finfo`` of float32, the precision in which the search runs.
 _FLOAT32 = np.finfo(np.float32)
 FINFO = {"eps": float(_FLOAT32.eps), "tiny": float(_FLOAT32.tiny), "smallest_normal": float(_FLOAT32.tiny),
@@ -59,8 +55,6 @@ def read(low: Lowering, value: Value, name: str, at: cst.CSTNode) -> Value:
 
 
 def _external(low: Lowering, value: Dotted, name: str, at: cst.CSTNode) -> Value:
-    if value.name in _CONSTANT_MODULES and name in _CONSTANTS:
-        return _CONSTANTS[name]
     if value.name.endswith("finfo()") and name in FINFO:
         return FINFO[name]
     if value.name.endswith("iinfo()"):
@@ -92,8 +86,7 @@ def _bound(low: Lowering, receiver: Instance, found: Value, at: cst.CSTNode) -> 
     """A class attribute as an object sees it: a method with its receiver, the value of a property."""
     if not isinstance(found, Function):
         return found
-    assert isinstance(found.definition, cst.FunctionDef)
-    kinds = decorator_names(found.definition)
+    kinds = decorator_names(found)
     if kinds & {"property", "cached_property", "lazy_property", "functools.cached_property"}:
         from wherelint.source.calls import invoke
 
@@ -112,15 +105,16 @@ def keep_kind(low: Lowering, receiver: Instance, name: str, value: Value, *, buf
         receiver.attributes[name] = made
 
 
-def decorator_names(node: cst.FunctionDef) -> set[str]:
-    """The decorators of a function as written, the last attribute of each too."""
+def decorator_names(function: Function) -> set[str]:
+    """The last part of what each decorator of a function is called, seen through a renaming import."""
     names = set()
-    for decorator in node.decorators:
+    imports = function.scope.module.imports
+    for decorator in getattr(function.definition, "decorators", ()):
         expression: Any = decorator.decorator
         if isinstance(expression, cst.Call):
             expression = expression.func
         if isinstance(expression, cst.Attribute):
             names.add(expression.attr.value)
         elif isinstance(expression, cst.Name):
-            names.add(expression.value)
+            names.add(imports.get(expression.value, expression.value).rpartition(".")[2])
     return names

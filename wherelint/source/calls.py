@@ -196,9 +196,7 @@ def _with_own_rule(low: Lowering, function: Function, args: Args, kwargs: Kwargs
 
 
 def _never_differentiated(function: Function) -> int:
-    if not isinstance(function.definition, cst.FunctionDef):
-        return 0
-    return int(bool(attributes.decorator_names(function.definition) & {"no_grad", "inference_mode"}))
+    return int(bool(attributes.decorator_names(function) & {"no_grad", "inference_mode"}))
 
 
 class _Yields(cst.CSTVisitor):

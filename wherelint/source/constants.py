@@ -155,8 +155,7 @@ def cast(low: Lowering, value: Value, dtype: Value, at: cst.CSTNode) -> Value:
     return tensor if tensor.kind == "bool" else low.node("identity", (tensor,), at)
 
 
-@handles("{jax.lax,tensorflow}.stop_gradient", "jax.lax.stop_gradient", "keras.ops.stop_gradient",
-         "keras.backend.stop_gradient")  # fmt: skip
+@handles("{jax.lax,tensorflow}.stop_gradient", "keras.{ops,backend}.stop_gradient", "torch.detach")
 def _stop(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     value = argument(args, kwargs, 0, "x", "input", "variables")
     return NotImplemented if value is None else stopped(low, value, at)

@@ -36,12 +36,14 @@ def _number(low: Lowering, node: cst.BaseNumber) -> Value:
     value = _literal(node.value)  # type: ignore[attr-defined]
     if isinstance(value, complex):
         return low.opaque(node.value, differentiable=False)  # type: ignore[attr-defined]
-    return _in_range(value)
+    return capped(value)
 
 
-def _in_range(value: float) -> float:
-    """A number as NumPy can hold it; beyond, infinity, as in floating point arithmetic."""
-    return value if -(10**300) < value < 10**300 or value != value else math.inf if value > 0 else -math.inf
+def capped(value: int | float) -> int | float:
+    """A number of Python as one that a float holds: an integer may be larger than any."""
+    if isinstance(value, float) or abs(value) < 10**300:
+        return value
+    return float(value) if abs(value) < 10**308 else math.inf if value > 0 else -math.inf
 
 
 def _string(low: Lowering, node: cst.SimpleString) -> Value:
@@ -110,14 +112,14 @@ def _binary_operation(low: Lowering, node: cst.BinaryOperation) -> Value:
 
 def binary(low: Lowering, kind: type, a: Value, b: Value, at: cst.CSTNode) -> Value:
     """``a <operator> b`` for the LibCST operator class ``kind``."""
-    plain = _ASSIGNED.get(kind, kind)
+    sign = _ASSIGNED.get(kind, kind)
     if isinstance(a, (bool, int, float)) and isinstance(b, (bool, int, float)):
-        return _fold(low, plain, a, b, at)
-    if plain is cst.Add and type(a) is type(b) and isinstance(a, (list, tuple, str)):
+        return _fold(low, sign, a, b, at)
+    if sign is cst.Add and type(a) is type(b) and isinstance(a, (list, tuple, str)):
         return low.joined(a, b)
-    if plain is cst.Multiply and isinstance(a, (list, tuple)) and isinstance(b, int) and 0 <= b * len(a) <= 64:
+    if sign is cst.Multiply and isinstance(a, (list, tuple)) and isinstance(b, int) and 0 <= b * len(a) <= 64:
         return a * b
-    if plain is cst.Power:
+    if sign is cst.Power:
         return power(low, a, b, at)
     op = _BINARY.get(kind)
     if op is None:
@@ -144,14 +146,7 @@ def _fold(low: Lowering, kind: type, a: Any, b: Any, at: cst.CSTNode) -> Value:
             result = bitwise(a, b) if bitwise is not None and isinstance(a, int) and isinstance(b, int) else None
     except (ArithmeticError, ValueError):
         result = None
-    return number(low, result, at)
-
-
-def number(low: Lowering, result: Any, at: cst.CSTNode) -> Value:
-    """What Python makes of numbers; an input that stands for it where it is no number."""
-    if isinstance(result, (bool, int, float)):
-        return _in_range(result)
-    return low.opaque(low.text(at), differentiable=False)
+    return capped(result) if isinstance(result, (bool, int, float)) else low.opaque(low.text(at), differentiable=False)
 
 
 def power(low: Lowering, a: Value, b: Value, at: cst.CSTNode, framework: str | None = None) -> Node:
@@ -165,8 +160,7 @@ def power(low: Lowering, a: Value, b: Value, at: cst.CSTNode, framework: str | N
         integer = b.kind == "int" if isinstance(b, Node) else isinstance(b, int)
         whole = float(exact).is_integer() and integer
         return low.node("integer_power" if whole else "power_static", (a, b), at, framework=framework)
-    jax = framework == "jax" or (framework is None and low.frameworks[:1] == ["jax"])
-    if isinstance(b, Node) and b.kind == "int" and jax:  # it differentiates an integer exponent as one
+    if isinstance(b, Node) and b.kind == "int" and _is_jax(low, framework):  # differentiated as an integer exponent
         return low.node("integer_power", (a, b), at, framework=framework)
     return low.node("power", (a, b), at, framework=framework)
 
@@ -175,8 +169,23 @@ def multiply(low: Lowering, x: Node, y: Node, at: cst.CSTNode, framework: str | 
     """A product; with a factor made of booleans it is a selection."""
     for i, (factor, other) in enumerate(((x, y), (y, x))):
         if is_mask(factor) and other.kind == "float" and not is_mask(other):
-            return low.node("multiply", (x, y), at, selection="multiply", operand=1 - i, framework=framework)
+            # XLA compiles the product with a converted boolean to a select: 0 where the mask is, whatever the other is.
+            select = _is_jax(low, framework) and _is_cast(factor)
+            return low.node(
+                "multiply", (x, y), at, selection="multiply", framework=framework, operand=1 - i, select=select
+            )
     return low.node("multiply", (x, y), at, framework=framework)
+
+
+def _is_jax(low: Lowering, framework: str | None) -> bool:
+    return framework == "jax" or (framework is None and low.frameworks[:1] == ["jax"])
+
+
+def _is_cast(node: Node) -> bool:
+    """Whether a mask is booleans, converted or not."""
+    while node.op in ("identity", "stop"):
+        (node,) = node.inputs
+    return node.kind == "bool"
 
 
 def is_mask(node: Node, known: dict[Node, bool] | None = None) -> bool:

@@ -18,7 +18,8 @@ CUTS = frozenset({"WL401", "WL402"})
 _MOST_REACHED = 60
 _SELECT = frozenset(
     """where where_ select select_n masked_fill masked_fill_ nan_to_num nan_to_num_ clip clip_ clamp clamp_ clamp_min
-    clamp_max clip_by_value maximum minimum fmax fmin relu relu6 ReLU masked_select boolean_mask at piecewise""".split()
+    clamp_max clip_by_value maximum minimum fmax fmin relu relu6 ReLU masked_select boolean_mask at piecewise
+    multiply_no_nan""".split()
 )
 _SINGULAR = frozenset(
     """sqrt rsqrt cbrt log log2 log10 log1p logaddexp divide div true_divide truediv reciprocal mod remainder fmod
@@ -35,11 +36,13 @@ def roots(module: Module, *, everything: bool = False) -> list[tuple[str, ...]]:
     combining = set() if everything else _combining(module)
     for statement, _ in module.blocks:
         if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            if everything or statement.name in combining or interesting(statement, module):
+            if everything or (statement.name,) in combining or interesting(statement, module):
                 found.append((statement.name,))
         elif isinstance(statement, ast.ClassDef):
             named = (
-                (statement.name, item.name) for item in methods(statement) if everything or interesting(item, module)
+                (statement.name, item.name)
+                for item in methods(statement)
+                if everything or (statement.name, item.name) in combining or interesting(item, module)
             )
             found += named
         elif ast.Lambda in module.syntax.words(statement).kinds and interesting(statement, module):
@@ -47,32 +50,36 @@ def roots(module: Module, *, everything: bool = False) -> list[tuple[str, ...]]:
     return list(dict.fromkeys(found))
 
 
-def _combining(module: Module) -> set[str]:
-    """Functions that bring together a selection of one helper and a singular operation of another."""
-    refers: dict[str, set[str]] = {}
-    selects: set[str] = set()
-    singular: set[str] = set()
+def _combining(module: Module) -> set[tuple[str, ...]]:
+    """Functions and methods that bring together a selection of one helper and a singular operation of another."""
+    refers: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
+    selects: set[tuple[str, ...]] = set()
+    singular: set[tuple[str, ...]] = set()
     for name, definition in module.definitions.items():
-        words = module.syntax.words(definition.statement)
-        names = _seen(words, module) | words.imported | words.names
-        refers[name] = {n for n in names if n in module.definitions and n != name}
-        if names & _SELECT:
-            selects.add(name)
-        if names & _SINGULAR or words.kinds & {ast.Div, ast.Pow}:
-            singular.add(name)
+        inner = methods(definition.statement) if isinstance(definition.statement, ast.ClassDef) else ()
+        items = [((name,), definition.statement), *(((name, item.name), item) for item in inner)]
+        for qualified, statement in items:
+            words = module.syntax.words(statement)
+            names = _seen(words, module) | words.imported | words.names
+            refers[qualified] = {(n,) for n in names if n in module.definitions and n != name}
+            if names & _SELECT or words.kinds >= {ast.Mult, ast.Compare}:
+                selects.add(qualified)
+            if names & _SINGULAR or words.kinds & {ast.Div, ast.Pow}:
+                singular.add(qualified)
     if not selects:
         return set()
     found = set()
-    for name, definition in module.definitions.items():
-        if isinstance(definition.statement, ast.FunctionDef | ast.AsyncFunctionDef) and refers[name]:
-            reached, todo = {name}, [name]
+    for qualified, referred in refers.items():
+        statement = module.definitions[qualified[0]].statement
+        if referred and (len(qualified) > 1 or isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef)):
+            reached, todo = {qualified}, [qualified]
             while todo and len(reached) < _MOST_REACHED:
                 fresh = refers[todo.pop()] - reached
                 reached |= fresh
                 todo += fresh
             chosen = reached & selects
             if chosen and any(reached & singular - {c} for c in chosen):
-                found.add(name)
+                found.add(qualified)
     return found
 
 

@@ -181,6 +181,7 @@ class _Judge:
         self._effort = effort
         self._outlets: dict[Node, list[tuple[Node, list[Node], Tape]]] = {}
         self._paths: dict[tuple[Node, Node], Tape] = {}
+        self._reached: dict[tuple[Node, Node], bool] = {}
         self._still: dict[tuple[Node, frozenset[Node]], tuple[list[Node], Values]] = {}
 
     def __call__(self, hazard: Hazard) -> bool:
@@ -194,12 +195,13 @@ class _Judge:
             if not np.isfinite(values[sink]).all():
                 continue
             path = self._path(sink, order, tape, hazard.op)
-            if hazard.op not in backward(path, values, sink, self._arithmetic, symbolic=True).broke:
+            found = backward(path, values, sink, self._arithmetic, symbolic=True)
+            if hazard.op not in found.broke and self._reaches(sink, order, tape, values, hazard.select):
                 return True
             # Below a clip the operation is singular in earnest; it is the clip that has to hold the gradient back.
             if below_a_clip:
-                found = backward(tape, values, sink, self._arithmetic, symbolic=True).cotangents
-                if any(n in found and _heals(found[n], gradient) for n, gradient in hazard.gradient.items()):
+                cts = backward(tape, values, sink, self._arithmetic, symbolic=True).cotangents
+                if any(n in cts and _heals(cts[n], gradient) for n, gradient in hazard.gradient.items()):
                     return True
         return False
 
@@ -226,6 +228,14 @@ class _Judge:
             flowing = above.union(op.inputs).intersection(tape.wanted)
             self._paths[sink, op] = Tape([n for n in order if n in above], flowing)
         return self._paths[sink, op]
+
+    def _reaches(self, sink: Node, order: list[Node], tape: Tape, values: Values, select: Node) -> bool:
+        """Whether a selection receives a cotangent from an outlet: `floor` and the like hand nothing on."""
+        if (sink, select) not in self._reached:
+            path = self._path(sink, order, tape, select)
+            found = backward(path, values, sink, self._arithmetic, symbolic=True).cotangents
+            self._reached[sink, select] = select in found or select not in tape.wanted
+        return self._reached[sink, select]
 
     def _outlets_of(self, select: Node) -> list[tuple[Node, list[Node], Tape]]:
         """The values leaving the function that read a selection, each with what it reads."""

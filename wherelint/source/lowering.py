@@ -12,6 +12,7 @@ from typing import Any
 
 import libcst as cst
 
+from wherelint.graph.blame import CLIPS
 from wherelint.graph.node import LANES, Kind, Node, const, differentiated, leaf, spread, topological
 from wherelint.ops import OPERATIONS, Signature
 from wherelint.source.module import Block, Module
@@ -424,13 +425,8 @@ def _single(node: Node) -> bool:
 
 
 def _selects(op: str) -> str | None:
-    return (
-        op
-        if op in ("where", "clip", "maximum", "minimum", "fmax", "fmin", "relu", "relu6")
-        else "clip"
-        if op == "clamp"
-        else None
-    )
+    """What kind of selection an operation is, if it is one."""
+    return "clip" if op in ("clamp", "clamp_min", "clamp_max") else op if op == "where" or op in CLIPS else None
 
 
 def _kind(op: str, operands: tuple[Node, ...]) -> Kind:

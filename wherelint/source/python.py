@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import builtins
+import math
 from collections.abc import Callable
 from contextlib import suppress
 
 import libcst as cst
-import numpy as np
 
 from wherelint.graph.node import Node
 from wherelint.source import attributes
 from wherelint.source.calls import Args, Kwargs
-from wherelint.source.expressions import binary, number, power
+from wherelint.source.expressions import binary, capped
 from wherelint.source.frameworks import argument, handles
 from wherelint.source.lowering import Lowering
 from wherelint.source.methods import MethodHandle
@@ -22,21 +23,17 @@ from wherelint.source.values import Class, Dotted, Instance, Super, Value
          "acos,asin,atan,"
          "atan2,hypot,tanh,cosh,sinh,gamma,lgamma,erf,prod,isnan,isinf,isfinite,degrees,radians}")  # fmt: skip
 def _python_math(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
-    import builtins
-    import math
-
     owner, _, function = name.rpartition(".")
     flat = list(args[0]) if len(args) == 1 and isinstance(args[0], (list, tuple)) else list(args)
+    if owner == "builtins" and function == "pow":
+        return binary(low, cst.Power, args[0], args[1], at) if len(args) == 2 else NotImplemented
     if flat and all(isinstance(a, (int, float)) for a in flat):
         try:
-            if function == "pow" and owner == "builtins" and len(args) == 2:
-                return binary(low, cst.Power, args[0], args[1], at)  # which bounds what comes of it
             result = getattr(builtins if owner == "builtins" else math, function)(*args)
         except (ArithmeticError, ValueError, TypeError):
             result = None
-        return number(low, result, at)
-    if owner == "builtins" and function == "pow" and len(args) == 2:
-        return power(low, args[0], args[1], at)
+        known = isinstance(result, (int, float))
+        return capped(result) if known else low.opaque(low.text(at), differentiable=False)
     if owner == "builtins" and function in ("abs", "round") and args:
         return low.node(function, (args[0],), at)
     if owner == "builtins" and function in ("max", "min") and len(flat) >= 2:
@@ -151,7 +148,7 @@ def _python_float(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.
 
 @handles("builtins.{int,bool}")
 def _python_int(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
-    if len(args) == 1 and isinstance(args[0], (int, float)) and np.isfinite(args[0]):
+    if len(args) == 1 and isinstance(args[0], (int, float)) and math.isfinite(args[0]):
         return int(args[0]) if name.endswith("int") else bool(args[0])
     if not args:
         return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
 from typing import Any
 
@@ -20,6 +21,9 @@ _BUILTINS = frozenset(
     round print super reversed sorted dict set type any all str complex callable filter iter next property staticmethod
     classmethod""".split()
 )
+_CONSTANTS = {"pi": math.pi, "e": math.e, "inf": math.inf, "Inf": math.inf, "infty": math.inf, "nan": math.nan,
+              "NaN": math.nan, "NINF": -math.inf, "tau": math.tau, "newaxis": None}  # fmt: skip
+_CONSTANT_MODULES = ("numpy", "jax.numpy", "math", "torch", "scipy.constants")
 _resolving: set[tuple[int, str]] = set()
 
 
@@ -76,6 +80,9 @@ def global_value(low: Lowering, module: Module, name: str) -> Value:
 
 def external(low: Lowering, module: Module, name: str) -> Value:
     """What a dotted name stands for: a definition in another file of the project, or something outside it."""
+    parent, _, last = name.rpartition(".")
+    if parent in _CONSTANT_MODULES and last in _CONSTANTS:
+        return _CONSTANTS[last]
     found = module.project.find(name) if module.project is not None and framework_of(name) is None else None
     if found is None:
         return Dotted(name)
@@ -184,12 +191,14 @@ def _decorator_name(low: Lowering, expression: cst.BaseExpression) -> tuple[str,
     base = target.name if isinstance(target, Dotted) else ""
     from wherelint.source.names import canonical
 
-    return canonical(".".join([base or node.value, *reversed(parts)])), (parts[0] if parts else node.value)
+    name = canonical(".".join([base or node.value, *reversed(parts)]))
+    return name, name.rpartition(".")[2]
 
 
 def decorated(low: Lowering, function: Function, decorators: Any, scope: Scope, block: Any) -> Value:
     """Mark functions whose body reverse mode never runs through; every other decorator is transparent."""
-    role = scope.module.rules.get(function.name)
+    # A method is called by the name of its class, a function inside another by its own.
+    role = scope.module.rules.get(function.name if function.owner else function.name.rpartition(".")[2])
     function.opaque, function.jvp_rule, function.custom_value = role is not None, role == "jvp", role == "primal"
     assert isinstance(function.definition, cst.FunctionDef)
     for name, last in decorators_of(low, function.definition, scope, block):

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import libcst as cst
-
 from wherelint.graph.node import Node, differentiable_inputs, topological
 from wherelint.source import (  # noqa: F401  (they register handlers)
     arrangement,
@@ -89,7 +87,7 @@ def _lower(low: Lowering, function: Function) -> Program:
     try:
         arguments = root_arguments(low, function)
         names = list(arguments)
-        kinds = decorator_names(function.definition) if isinstance(function.definition, cst.FunctionDef) else set()
+        kinds = decorator_names(function)
         if function.owner is not None and names and "staticmethod" not in kinds:
             receiver = self_of(low, function.owner)
             receiver.attributes = dict(receiver.initial)

@@ -247,11 +247,25 @@ def _while(low: Lowering, node: cst.While) -> bool:
         return False
     with low.assuming(test):
         low.run(list(node.body.body))
-    if not low.block.mentions("break"):
+    if not low.block.chunk.once(_breaks, node.body):
         after = low.negation(low.condition(low.expression(node.test), node.test), node.test)
         if isinstance(after, Node):
             low.facts.append(after)
     return False
+
+
+def _breaks(body: cst.BaseSuite) -> bool:
+    """Whether a loop may end although its test holds."""
+    found = _Breaks()
+    body.visit(found)
+    return found.any
+
+
+class _Breaks(cst.CSTVisitor):
+    any = False
+
+    def visit_Break(self, node: cst.Break) -> None:
+        self.any = True
 
 
 def _any_iteration(low: Lowering, body: cst.BaseSuite) -> None:
@@ -377,7 +391,9 @@ def _function(low: Lowering, node: cst.FunctionDef) -> bool:
 
 
 def _class(low: Lowering, node: cst.ClassDef) -> bool:
-    low.frame.scope.names[node.name.value] = make_class(low, node, low.frame.scope, low.block, low.frame.function)
+    made = make_class(low, node, low.frame.scope, low.block, low.frame.function)
+    low.frame.scope.names[node.name.value] = made
+    low.closures += [each for each in made.members.values() if isinstance(each, Function) and each.owner is made]
     return False
 
 

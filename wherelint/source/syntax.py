@@ -289,7 +289,8 @@ class Syntax:
         last = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
         role = _ROLES.get(last)
         if role is not None:
-            self.rules.update({a.id: role for a in call.args if isinstance(a, ast.Name)})
+            named = [a for a in call.args if isinstance(a, ast.Name | ast.Attribute)]
+            self.rules.update({ast.unparse(a): role for a in named})
             # A decorator in the image of these takes the parts of the derivative by keyword.
             self.rules.update({k.value.id: "vjp" for k in call.keywords if isinstance(k.value, ast.Name)})
 

@@ -1,0 +1,112 @@
+"""What wherelint's graph of a program says at given points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from executing import Outcome
+
+from differential.programs import INPUTS
+from wherelint.graph.differentiate import Tape, backward
+from wherelint.graph.evaluate import Values, evaluate
+from wherelint.graph.node import LANES, Node, topological
+from wherelint.ops import OPERATIONS, Array
+from wherelint.source.module import Module
+from wherelint.source.roots import programs
+
+#: Operations that every framework rounds alike.
+_EXACT = frozenset(
+    """add subtract multiply divide reciprocal sqrt square abs negative maximum minimum fmax fmin clamp_min clamp_max
+    where relu identity stop_gradient floor ceil round trunc sign max min amax amin zeros_like ones_like""".split()
+)
+#: Where the model knowingly differs, and why.
+_LIMITS = {
+    "powers with exponent 0": "they do not depend on the base: to the model the exponent is a selection",
+    "roots of -0 and -inf": "torch computes a power of 0.5 or -0.5 by the root, the model as IEEE does",
+    "signs of nan": "in torch 0 or nan, by whether it was vectorised",
+    "ties": "of two equal operands either may be the one that is taken; an infinite cotangent is healed by neither",
+}
+_OFF = np.float32(3e-7)
+_COPIES = 16
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The value (points, lanes) and, for each input, the gradient under either arithmetic (points, lanes)."""
+
+    value: Array
+    ieee: list[Array]
+    symbolic: list[Array]
+    #: Documented limits of the model, each with the points at which it is met.
+    limits: dict[str, Array]
+
+    def outcome(self, i: int, arithmetic: str) -> Outcome:
+        """The answer at one point."""
+        return Outcome(arithmetic, self.value[i], [gradient[i] for gradient in getattr(self, arithmetic)])
+
+
+class Model:
+    """The graph of ``f``."""
+
+    def __init__(self, text: str, framework: str) -> None:
+        self._framework = framework
+        (program,) = programs(Module("a.py", text, {}), ("f",), [framework])
+        (self.root,) = program.sinks
+        self.order = topological([self.root])
+        self._leaves = {str(n.params["name"]): n for n in self.order if n.op == "leaf"}
+
+    def at(self, points: Sequence[Sequence[Array]], dtype: Any = np.float32) -> Answer:
+        """The answers at points, each of one array an input."""
+        inputs: dict[Node, Array] = {}
+        for i, name in enumerate(INPUTS):
+            if name in self._leaves:
+                inputs[self._leaves[name]] = np.stack([point[i] for point in points]).astype(dtype)
+        return self._answer(evaluate(self.order, inputs, dtype), len(points))
+
+    def rounded(self, point: Sequence[Array]) -> Answer:
+        """The answers at copies of one point where every operation that is not rounded exactly is off by a little."""
+        values: Values = {}
+        rng = np.random.default_rng(1052)
+        for node in self.order:
+            if node.op == "leaf":
+                values[node] = np.repeat(point[INPUTS.index(str(node.params["name"]))][None], _COPIES, axis=0)
+                continue
+            values.update(evaluate([node], {}, known=values))
+            if node.kind == "float" and node.op in OPERATIONS and node.op not in _EXACT:
+                value = values[node]
+                off = rng.uniform(-1, 1, (_COPIES, value.shape[1])).astype(np.float32)
+                off[::2] = off[::2, :1]  # the elements are off together, or each alone
+                with np.errstate(all="ignore"):
+                    values[node] = value * (1 + _OFF * off) + np.float32(_OFF) * off * (value == 0)
+        return self._answer(values, _COPIES)
+
+    def _answer(self, values: Values, count: int) -> Answer:
+        gradients = []
+        for symbolic in (False, True):
+            found = backward(Tape(self.order), values, self.root, self._framework, symbolic=symbolic).cotangents
+            none = np.zeros((count, LANES))
+            gradients.append([none + found.get(self._leaves.get(name), 0.0) for name in INPUTS])  # type: ignore[call-overload]
+        value = np.broadcast_to(values[self.root], (count, values[self.root].shape[1]))
+        return Answer(value, *gradients, self._limits(values, count))
+
+    def _limits(self, values: Values, count: int) -> dict[str, Array]:
+        found = {limit: np.zeros(count, np.bool_) for limit in _LIMITS}
+
+        def meet(limit: str, where: Array) -> None:
+            found[limit] |= where.any(axis=1)
+
+        for node in self.order:
+            operands = [values[operand] for operand in node.inputs]
+            if node.op in ("power", "power_static"):
+                meet("powers with exponent 0", operands[1] == 0)
+            if node.op == "power_static" and self._framework == "torch":
+                odd = ((operands[0] == 0) & np.signbit(operands[0])) | np.isneginf(operands[0])
+                meet("roots of -0 and -inf", odd & (np.abs(operands[1]) == 0.5))
+            if node.op == "sign" and self._framework == "torch":
+                meet("signs of nan", np.isnan(operands[0]))
+            if node.op in ("maximum", "minimum", "fmax", "fmin", "clamp_min", "clamp_max"):
+                meet("ties", operands[0] == operands[1])
+        return found

@@ -1,0 +1,32 @@
+"""Python's integers have no end; what is made of them does."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from wherelint.source import DetectOptions, detect
+from wherelint.source.expressions import capped
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [(2**64, 2**64), (True, True), (0.5, 0.5), (10**305, 1e305), (10**400, math.inf), (-(10**400), -math.inf)],
+)
+def test_an_integer_beyond_the_floats_is_infinite(value: float, wanted: float) -> None:
+    assert capped(value) == wanted
+    assert type(capped(value)) is type(wanted)
+
+
+@pytest.mark.parametrize(
+    "number",
+    ["2**64", "int(2**64)", "int(10**400)", "-10**400", "pow(2, 5000)", "pow(3, 10**9)", "math.prod([10**299] * 50)",
+     "bool(10**320)", "int(-9.9e307)", "float(10**350)", "round(1e308)", "max(10**310, 3)", "jnp.array([2**64, 3])"],
+)  # fmt: skip
+def test_a_huge_integer_is_a_number_like_any_other(number: str) -> None:
+    text = f"import math\nimport jax.numpy as jnp\n\n\ndef f(x):\n    n = {number}\n    y = x - n\n"
+    text += "    return jnp.where(x > 0, jnp.log(x), 0.0 * jnp.exp(-jnp.abs(y)))\n"
+    findings, problems = detect(text, "a.py", DetectOptions())
+    assert problems == []
+    assert [f.code for f in findings] == ["WL102"]

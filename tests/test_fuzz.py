@@ -1,0 +1,116 @@
+"""Every promise holds for programs of every syntax. ``tests/fuzz.py`` goes on for as long as one likes."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import random
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import fuzz
+import pytest
+from conftest import UNSAFE, environment
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from mutations import COMMENTS, EXPRESSIONS, STATEMENTS, Mutator, templates
+
+from wherelint.files import Mend
+
+_REPORTS = """
+import sys
+from fuzz import SETTINGS, look, output
+from mutations import Mutator
+import random
+for seed in range(int(sys.argv[1]), int(sys.argv[2])):
+    text = Mutator(random.Random(seed)).program()
+    for mend in ("offer", "unsafe"):
+        report = look(text, SETTINGS, mend, snippets=mend == "offer")
+        print(seed, mend, output(report))
+"""
+
+
+@pytest.mark.slow
+def test_promises_hold_for_mutations_of_real_programs() -> None:
+    counts: Counter[str] = Counter()
+
+    @settings(max_examples=60, deadline=None, derandomize=True, database=None, suppress_health_check=[*HealthCheck],
+              phases=[Phase.generate, Phase.shrink])  # fmt: skip
+    @given(st.randoms(use_true_random=False))
+    def run(rng: random.Random) -> None:
+        counts.update(fuzz.one(rng))
+
+    run()
+    # Else it is the parser that was tested.
+    assert counts["parsing"] > 0.6 * counts["programs"], counts
+    assert counts["searched"] > 0.5 * counts["programs"], counts
+    assert counts["with a finding"] > 0.2 * counts["programs"], counts
+    assert counts["fixed (unsafe)"] > 10, counts
+    assert counts["silenced"] > 10, counts
+
+
+@pytest.mark.parametrize(("mend", "share"), [("no", 0.1), ("unsafe", 1.0), ("silence", 1.0)])
+def test_promises_hold_with_comments_of_every_shape(mend: Mend, share: float) -> None:
+    rows = [row for row, line in enumerate(UNSAFE.splitlines()) if line.strip()]
+    silent = []
+    for comment in COMMENTS:
+        for row in rows:
+            lines = UNSAFE.splitlines()
+            lines[row] += f"  {comment}"
+            left = fuzz.look("\n".join(lines) + "\n", mend=mend).findings
+            silent.append({finding.code for finding in left} <= {"WL001"})
+    assert sum(silent) >= share * len(silent)
+    assert all(silent) == (mend != "no")
+
+
+@pytest.mark.slow
+def test_every_process_says_the_same(tmp_path: Path) -> None:
+    said = []
+    for seed in ("1", "2"):
+        child = {**environment(), "PYTHONHASHSEED": seed}
+        child["PYTHONPATH"] += os.pathsep + str(Path(__file__).parent)
+        ran = subprocess.run(
+            [sys.executable, "-c", _REPORTS, "0", "25"], env=child, cwd=tmp_path, capture_output=True, check=False
+        )
+        assert ran.returncode == 0, ran.stderr.decode()
+        said.append(ran.stdout)
+    assert said[0] == said[1]
+    assert said[0].count(b"Finding(") > 10
+
+
+def test_the_templates_have_nodes_of_every_class() -> None:
+    """Those of this Python."""
+    statements = [*templates(EXPRESSIONS), *templates(STATEMENTS)]
+    made = {type(node) for statement in statements for node in ast.walk(statement)}
+    kinds = {c for c in vars(ast).values() if isinstance(c, type) and issubclass(c, ast.AST) and not c.__subclasses__()}
+    deprecated = {c for c in kinds if (c.__doc__ or "").startswith("Deprecated")}
+    missing = {kind.__name__ for kind in kinds - made - deprecated}
+    assert missing <= {"Module", "Interactive", "Expression", "FunctionType", "TypeIgnore", "slice"}
+
+
+def test_a_failure_is_made_small() -> None:
+    text = UNSAFE + "\n\ndef g(x):\n    return x\n"
+    assert fuzz.smaller(text, lambda fewer: "sqrt" in fewer) == "    return jnp.where(x > 0, jnp.sqrt(x), 0.0)"
+
+
+def test_the_same_seed_makes_the_same_program() -> None:
+    assert [Mutator(random.Random(7)).program() for _ in range(2)] == [Mutator(random.Random(7)).program()] * 2
+
+
+def test_a_notebook_has_the_cells_of_a_program() -> None:
+    made = json.loads(fuzz.notebook(UNSAFE, random.Random(1)))
+    assert len(made["cells"]) == 2
+
+
+def test_a_promise_that_is_broken_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    from wherelint import source
+
+    def analysis(*arguments: object) -> None:
+        raise LookupError("a defect")
+
+    monkeypatch.setattr(source, "analysis", analysis)
+    with pytest.raises(fuzz.Broken, match="a defect"):
+        fuzz.check(UNSAFE)
