@@ -338,13 +338,17 @@ def test_a_working_directory_that_is_gone_is_one_line(run: Run, project: Path, m
 
 
 def test_an_interrupted_process_prints_one_line(project: Path) -> None:
-    os.mkfifo(project / "slow")
-    command = [sys.executable, "-m", "wherelint", "check", "slow"]
+    loops = "".join(f"{'  ' * (i + 1)}for a{i} in range(4):\n" for i in range(30))
+    slow = "".join(f"def f{n}(x):\n{loops}{'  ' * 31}pass\n" + "  return jnp.where(x > 0, x, 0)\n" for n in range(99))
+    write(project, {"slow.py": f"import jax.numpy as jnp\n{slow}"})
+    command = [sys.executable, "-m", "wherelint", "check", "slow.py"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment())
     time.sleep(1.5)
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=20)
-    assert (process.returncode, output, errors) == (130, "", "wherelint: interrupted\n")
+    # Python itself dies of the signal where that struck inside of `exec`, which `dataclasses` uses: 130 to a shell.
+    assert process.returncode in (130, -signal.SIGINT)
+    assert (output, errors) == ("", "wherelint: interrupted\n")
 
 
 def test_discovery_is_what_the_command_uses(run: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

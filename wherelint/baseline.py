@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from wherelint.cachedir import contents
 from wherelint.config import ConfigError
 from wherelint.edits import physical_lines
 from wherelint.finding import FileReport
@@ -53,13 +54,13 @@ class Baseline:
 
     def __init__(self, path: Path) -> None:
         try:
-            read = json.loads(path.read_text(encoding="utf-8"))
+            read = json.loads(contents(path))
             if read["version"] != _VERSION:
                 raise ConfigError(f"{path}: it was written by another version; write it again with --write-baseline")
             self._left = Counter({Entry(*(e[k] for k in Entry._fields)): int(e["count"]) for e in read["findings"]})
         except OSError as error:
             raise ConfigError(f"{path}: cannot read the baseline: {error.strerror}") from None
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, RecursionError):
             raise ConfigError(f"{path}: this is no baseline; write one with --write-baseline") from None
         #: How many findings were left out.
         self.known = 0

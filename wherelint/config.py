@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from wherelint import rules
+from wherelint.cachedir import contents
 from wherelint.finding import Confidence
 
 if sys.version_info >= (3, 11):
@@ -86,7 +87,10 @@ class Settings:
     def _matches(self, pattern: str, path: Path) -> bool:
         from pathspec import GitIgnoreSpec
 
-        spec = GitIgnoreSpec.from_lines([pattern.removeprefix("!")])
+        try:
+            spec = GitIgnoreSpec.from_lines([pattern.removeprefix("!")])
+        except (ValueError, re.error):  # it is no pattern
+            return False
         return spec.match_file(relative_to(path, self.root)) != pattern.startswith("!")
 
 
@@ -156,7 +160,7 @@ def load(file: Path, *, required: bool = False, extending: tuple[Path, ...] = ()
     the files that extend it.
     """
     try:
-        text = file.read_bytes().decode()
+        text = contents(file).decode()
         data = tomllib.loads(text)
     except (FileNotFoundError, NotADirectoryError):
         if required:
@@ -164,7 +168,7 @@ def load(file: Path, *, required: bool = False, extending: tuple[Path, ...] = ()
         return None
     except OSError as error:
         raise ConfigError(f"{file}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"{file}: not valid TOML: {error}") from None
     if file.name == "pyproject.toml" or "tool" in data:
         tool = data.get("tool")

@@ -46,10 +46,11 @@ class Source:
 
     def edited(self, edits: Iterable[Edit]) -> str:
         """The text after some edits that do not touch each other."""
-        text = self.text
-        for edit in sorted(edits, key=lambda e: (e.location, e.end_location), reverse=True):
-            text = text[: self.offset(edit.location)] + edit.content + text[self.offset(edit.end_location) :]
-        return text
+        parts, end = [], 0
+        for edit in sorted(edits, key=lambda e: (e.location, e.end_location)):
+            parts += [self.text[end : self.offset(edit.location)], edit.content]
+            end = self.offset(edit.end_location)
+        return "".join([*parts, self.text[end:]])
 
 
 def touching(a: Edit, b: Edit) -> bool:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from wherelint import rules, source
+from wherelint.cachedir import contents
 from wherelint.config import Settings
 from wherelint.defects import DEFECT, describe
 from wherelint.digest import digest
@@ -123,7 +124,7 @@ def check_source(
 def check_file(target: Target) -> tuple[FileReport, Trace | None]:
     """Check one file of the file system; and what the report was made of, None where it is not to be kept."""
     try:
-        content = Path(target.name).read_bytes()
+        content = contents(Path(target.name))
     except OSError as error:
         return _failed(target.name, f"cannot read the file: {error.strerror}"), None
     around: list[Project] = []
@@ -264,19 +265,33 @@ def _check_text(
         seen = look(text)
     shown = seen.shown
     if shown and mend == "offer" and seen.analysis is not None:
-        from wherelint.fix import propose
+        from wherelint.fix import patience, propose
 
-        offered = (finding.fix or propose(seen.analysis, finding, thorough=False) for finding in shown)
+        whole = patience()
+        offered = (finding.fix or propose(seen.analysis, finding, whole, thorough=False) for finding in shown)
         shown = tuple(replace(finding, fix=fix) for finding, fix in zip(shown, list(offered), strict=True))
     if shown and snippets and seen.analysis is not None:
         from wherelint.confirm.snippet import snippet
 
         shown = tuple(replace(finding, snippet=snippet(seen.analysis, finding)) for finding in shown)
     problems = tuple(seen.analysis.problems) if seen.analysis else ()
+    if skipped := _unfixed(shown):
+        why = f"gave up on fixes for {skipped} of {len(shown)} findings: they are more than fixes are looked for"
+        problems = (*problems, Problem(filename, why, error=False))
     report = FileReport(filename, shown, problems, seen.hidden, text if shown or fixed else "", fixed)
     if notebook is None:
         return report, text
     return notebook.report(report), notebook.rewritten(text) if fixed else text
+
+
+def _unfixed(findings: Iterable[Finding]) -> int:
+    """How many findings no fix was looked for, since there are too many."""
+    fixes = [finding.fix for finding in findings if finding.fix is not None]
+    if not fixes:
+        return 0
+    from wherelint.fix import TOO_MANY
+
+    return sum(fix.message == TOO_MANY for fix in fixes)
 
 
 def _silenced(text: str, findings: Iterable[Finding]) -> tuple[str, tuple[Finding, ...]]:

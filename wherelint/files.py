@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from wherelint.cachedir import contents
 from wherelint.config import Configuration, Settings, relative_to
 from wherelint.finding import Problem
 
@@ -51,6 +53,8 @@ def discover(
             walk.directory(path)
         elif not path.exists():
             walk.problems.append(Problem(name, "no such file or directory"))
+        elif not path.is_file():  # to read a pipe or a device may take for ever
+            walk.problems.append(Problem(name, "not a regular file; use - for standard input"))
         elif not (force_exclude and excluded(path, walk.configuration.settings(path.parent))):
             walk.add(path)
     return [walk.targets[path] for path in sorted(walk.targets)], walk.problems
@@ -150,7 +154,11 @@ class _Walk:
 def _patterns(lines: Iterable[str]) -> GitIgnoreSpec:
     from pathspec import GitIgnoreSpec  # files that are named are checked without
 
-    return GitIgnoreSpec.from_lines(lines)
+    found: list[Any] = []
+    for line in lines:
+        with suppress(ValueError, re.error):  # a lone "!", "[z-a]": git, too, passes over what is no pattern
+            found += GitIgnoreSpec.from_lines([line]).patterns
+    return GitIgnoreSpec(found)
 
 
 def excluded(path: Path, settings: Settings) -> bool:
@@ -178,7 +186,7 @@ def _gitignore(directory: Path, but_not: Path | None = None) -> tuple[Path, GitI
     lines: list[str] = []
     for file in (directory / ".git" / "info" / "exclude", directory / ".gitignore"):
         try:
-            lines += file.read_text(encoding="utf-8", errors="replace").splitlines()
+            lines += contents(file).decode("utf-8", "replace").splitlines()
         except OSError:
             continue
     if but_not is not None:

@@ -21,27 +21,38 @@ from wherelint.source.module import Module
 from wherelint.source.roots import Program, programs
 from wherelint.source.syntax import GiveUp
 
-__all__ = ["propose"]
+__all__ = ["TOO_MANY", "patience", "propose"]
 
 _MOST_TRIED = 32
 #: Nodes of the graph that may be computed to prove one fix; searching a graph for findings costs as much as many.
 _MOST_WORK, _OFFERED_WORK, _SEARCHING = 50_000, 15_000, 10
+#: The same for a file, and how many characters cost as much as one: the text is read again for every rewrite.
+_MOST_IN_ALL, _CHARACTERS = 20_000_000, 200
+TOO_MANY = "no fix is offered: the file has more findings than fixes are looked for"
 _MOST_CALLERS = 6
 #: How many rewrites one after the other may be needed: masking a divisor can lay bare the root that it was computed by.
 _MOST_STEPS = 3
 _MOST_DETOURS = 2
 
 
-def propose(analysis: Analysis, finding: Finding, *, thorough: bool = True) -> Fix | None:
+def patience() -> Effort:
+    """What the fixes of one file may cost together."""
+    return Effort(_MOST_IN_ALL)
+
+
+def propose(analysis: Analysis, finding: Finding, whole: Effort | None = None, *, thorough: bool = True) -> Fix | None:
     """The rewrite that removes a finding, proven; one without edits that says why where there is none.
 
     None for a finding that no search made. Not ``thorough``: little time is spent, for a report that somebody waits
-    for.
+    for. ``whole`` is what is left for the file.
     """
     if _catch(analysis, finding) is None:
         return None
+    if whole is not None and whole.spent:
+        return Fix("display", TOO_MANY, ())
     try:
-        steps = _steps(analysis, finding, _MOST_STEPS, Effort(_MOST_WORK if thorough else _OFFERED_WORK))
+        effort = Effort(_MOST_WORK if thorough else _OFFERED_WORK, whole)
+        steps = _steps(analysis, finding, _MOST_STEPS, effort)
     except (GiveUp, RecursionError):
         return Fix("display", "no fix is offered: it is too much to follow", ())
     except Exception as error:  # a defect of ours: it is said where, and the finding stands all the same
@@ -210,8 +221,9 @@ class _Proof:
         except (SyntaxError, GiveUp, RecursionError, ValueError, _OtherwiseError):
             return None
         nodes = sum(len(p.order) for known in self._records.values() for p, _ in known)
-        self._effort.left -= nodes * _SEARCHING
+        self._effort.spend(nodes * _SEARCHING)
         after = analyse(module, self._analysis.used, self._names, frozenset(), low=False, draft=True)
+        self._charge(after)
         if after.problems:
             return None
         crossed, clean = any(p.crossed for p in passed), all(p.clean for p in passed)
@@ -220,14 +232,20 @@ class _Proof:
     def confirms(self, after: Analysis, wanted: list[Finding]) -> bool:
         """Whether a rewrite leaves no doubt about what it mends, and keeps what the callers compute."""
         mended = set(map(key, wanted))
-        findings = analyse(after.module, after.used, self._names, frozenset(), draft=True).findings
-        findings = [finding for finding in findings if key(finding) in mended]
+        sure = analyse(after.module, after.used, self._names, frozenset(), draft=True)
+        self._charge(sure)
+        findings = [finding for finding in sure.findings if key(finding) in mended]
         try:
             for name in self._callers:
                 self._pass(after.module, name)
         except (GiveUp, RecursionError, _OtherwiseError):
             return False
         return gone(self._analysis.findings, findings, wanted)
+
+    def _charge(self, found: Analysis) -> None:
+        """Count what an analysis really took for what the fixes of the whole file may cost."""
+        if self._effort.whole is not None:
+            self._effort.whole.spend(found.cost + len(found.module.text) // _CHARACTERS)
 
     def _pass(self, module: Module, name: tuple[str, ...]) -> _Passed:
         """How a function passes the proof. Raises where it computes something else."""
@@ -242,7 +260,7 @@ class _Proof:
             raise _OtherwiseError
         crossed, lost, clean, poisoned = False, 0, True, False
         for (_, before), program in zip(known, new, strict=True):
-            self._effort.left -= len(program.order)
+            self._effort.spend(len(program.order))
             renames = renamed(before, program)
             now = None if renames is None else same(before, program, self._catch.framework, renames)
             if now is None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from wherelint.edits import Source, compatible
 from wherelint.finding import Edit, Finding, Fix
-from wherelint.fix import propose
+from wherelint.fix import TOO_MANY, patience, propose
 from wherelint.fix.proof import gone, key
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ def fixpoint(
     What is left is seen with the fix that is offered for it.
     """
     fixed: list[Finding] = []
+    whole = patience()
     refused: dict[object, Fix | None] = {}
     allowed = ("safe", "unsafe") if unsafe else ("safe",)
     for _ in range(_MOST_ROUNDS):
@@ -35,7 +36,7 @@ def fixpoint(
             where = _where(seen, finding)
             if where in refused:
                 continue
-            fix = finding.fix or (propose(seen.analysis, finding) if seen.analysis else None)
+            fix = finding.fix or (propose(seen.analysis, finding, whole) if seen.analysis else None)
             if fix is None or not fix.edits or fix.applicability not in allowed:
                 refused[where] = fix
             elif _fits(fix, [f for _, f in chosen]):
@@ -43,19 +44,24 @@ def fixpoint(
         while chosen:
             after = _edited(seen, [fix for _, fix in chosen])
             now = look(after)
+            whole.spend(now.analysis.cost if now.analysis else 0)
             done = [finding for finding, _ in chosen]
             if _better(seen, now, done):
                 text, seen = after, now
                 fixed += done
                 break
-            chosen.pop()  # together they do what none of them does alone: one of them waits
+            if whole.spent:
+                refused.update((_where(seen, finding), Fix("display", TOO_MANY, ())) for finding in done)
+                chosen = []
+            else:
+                chosen.pop()  # together they do what none of them does alone: one of them waits
         else:
             break
     left = []
     for finding in seen.shown:
         offered = refused.get(_where(seen, finding))
         if offered is not None and offered.edits and fixed and seen.analysis is not None:
-            offered = propose(seen.analysis, finding)  # its rows may have moved
+            offered = propose(seen.analysis, finding, whole)  # its rows may have moved
         left.append(replace(finding, fix=offered))
     return text, replace(seen, shown=tuple(left)), tuple(fixed)
 

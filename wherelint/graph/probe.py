@@ -102,7 +102,7 @@ def bases(
     batch: Inputs = {}
     forced: dict[Node, float] = {}
     for fact in facts:
-        _force(fact, True, forced)
+        _force(fact, forced)
     column: Array
     for leaf in leaves:
         if leaf.kind == "bool":
@@ -128,19 +128,24 @@ def bases(
     return [{leaf: column[i : i + 1] for leaf, column in batch.items()} for i in best]
 
 
-def _force(fact: Node, truth: bool, forced: dict[Node, float]) -> None:
+def _force(fact: Node, forced: dict[Node, float]) -> None:
     """Leaf values that a predicate dictates: ``flag``, ``not flag``, ``n == 3``, and conjunctions of these."""
-    if fact.op == "leaf" and fact.kind == "bool":
-        forced[fact] = float(truth)
-    elif fact.op == "logical_not":
-        _force(fact.inputs[0], not truth, forced)
-    elif fact.op == ("logical_and" if truth else "logical_or"):
-        for part in fact.inputs:
-            _force(part, truth, forced)
-    elif fact.op == ("equal" if truth else "not_equal"):
-        a, b = fact.inputs
-        if a.op == "leaf" and b.op == "const":
-            forced[a] = float(b.params["value"].flat[0])
+    todo, seen = [(fact, True)], set[tuple[Node, bool]]()
+    while todo:
+        fact, truth = todo.pop()
+        if (fact, truth) in seen:
+            continue
+        seen.add((fact, truth))
+        if fact.op == "leaf" and fact.kind == "bool":
+            forced[fact] = float(truth)
+        elif fact.op == "logical_not":
+            todo.append((fact.inputs[0], not truth))
+        elif fact.op == ("logical_and" if truth else "logical_or"):
+            todo += [(part, truth) for part in reversed(fact.inputs)]
+        elif fact.op == ("equal" if truth else "not_equal"):
+            a, b = fact.inputs
+            if a.op == "leaf" and b.op == "const":
+                forced[a] = float(b.params["value"].flat[0])
 
 
 def _wander(batch: Inputs, facts: Sequence[Node], pool: Pool, rng: np.random.Generator) -> Inputs:

@@ -28,6 +28,8 @@ _MOST_REFUSALS = 12
 #: How many operations may stand between a clip and the singular operation that it feeds.
 _FAR = 4
 _MOST_FLAGS = 8
+#: Node evaluations for the numbers of one witness.
+_SIMPLIFYING = 800_000
 
 
 @dataclass
@@ -35,10 +37,17 @@ class Effort:
     """How many node evaluations a function may cost; shared by its searches, counted rather than timed."""
 
     left: int = 800_000
+    #: What is left for the whole file.
+    whole: Effort | None = None
+
+    def spend(self, evaluations: int) -> None:
+        self.left -= evaluations
+        if self.whole is not None:
+            self.whole.left -= evaluations
 
     @property
     def spent(self) -> bool:
-        return self.left <= 0
+        return self.left <= 0 or (self.whole is not None and self.whole.left <= 0)
 
 
 class Search:
@@ -113,7 +122,7 @@ class Search:
         nodes = [n for n in self.order if n in self.wanted and n not in found and code(n)]
         if not nodes:
             return {}
-        self.effort.left -= len(self.order) * (1 + len(nodes))
+        self.effort.spend(len(self.order) * (1 + len(nodes)))
         points = aimed(nodes, batch, values)
         return {n: np.concatenate([v[:1], *(point[n] for point in points)]) for n, v in batch.items()} if points else {}
 
@@ -154,7 +163,7 @@ class Search:
         starts = self._begin()
         for i, start in enumerate(starts):
             batch = departures(start, self.guard.movable()[:_MOST_MOVABLE], self.pool, thorough=i == 0, joint=2)
-            self.effort.left -= len(self.order)
+            self.effort.spend(len(self.order))
             values = evaluate(self.order, batch)
             fit = self._allowed(values) & rows(np.isfinite(values[self.root]))
             for node in self.wanted.intersection(nodes):
@@ -220,7 +229,7 @@ class Search:
         """Evaluate batches as one, and keep only the probes whose value is finite and whose gradient is not."""
         bases = [{n: v[:1] for n, v in inputs.items()} for inputs in batches]
         inputs, batch = joined(batches)
-        self.effort.left -= 3 * len(self.order) * len(batches)
+        self.effort.spend(3 * len(self.order) * len(batches))
         values = evaluate(self.order, inputs, dtype)
         fit = self._allowed(values) & rows(np.isfinite(values[self.root]))
         ieee = self._backward(values, symbolic=False)
@@ -251,6 +260,8 @@ class Search:
         if not witness.any():
             return
         for node, broke in run.ieee.broke.items():
+            if self.effort.whole is not None and self.effort.whole.spent:
+                return
             known = found.get(node)
             if known is not None and not known.missing_data and (known.confidence == "high" or confidence == "low"):
                 continue
@@ -277,6 +288,8 @@ class Search:
 
     def _attribute(self, run: Run, node: Node, p: int, confidence: Literal["high", "low"]) -> Hazard | None:
         """The hazard of one probe at the node that broke its cotangent, if the root is what made the zero."""
+        if self.effort.whole is not None:
+            self.effort.whole.spend(len(self.order))
         clip = reaches_leaf(run, node, p)
         if clip is None:
             return None
@@ -307,7 +320,10 @@ class Search:
 
     def simplest(self, hazard: Hazard) -> Hazard:
         """Replace the numbers of a witness by simpler ones as long as it shows the same hazard."""
+        self.effort = Effort(_SIMPLIFYING, self.effort.whole)
         for node in self.leaves:
+            if self.effort.spent:
+                break
             if node.kind != "float":
                 continue
             now = hazard.inputs[node]

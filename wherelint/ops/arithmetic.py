@@ -190,6 +190,7 @@ ROOTS = table(
           tensorflow=pullback(lazy(lambda y, x: -y * y)), xla=slopes(lambda y, x: -y * y)),
 )  # fmt: skip
 
+
 def _over_divisor(ct: Array, z: Array, x: Array, y: Array) -> Array:
     """The cotangent divided: a reciprocal would overflow where the divisor is subnormal, and make nan of a zero."""
     return np.asarray(ct / y)

@@ -8,7 +8,7 @@ import numpy as np
 from wherelint.graph.node import LANES, Node, const
 from wherelint.source.calls import Args, Kwargs, operation, unknown
 from wherelint.source.frameworks import argument, framework, handles
-from wherelint.source.lowering import Lowering, static_numbers
+from wherelint.source.lowering import Lowering
 from wherelint.source.values import Dotted, Handler, Value
 
 
@@ -24,7 +24,7 @@ def array(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode)
     if name.endswith(".append") and len(args) > 1:
         value = [args[0], args[1]]
     if isinstance(value, (list, tuple)):
-        numbers = static_numbers(value)
+        numbers = low.static_numbers(value)
         if numbers:
             return low.numbers(numbers, at)
         if not value:
@@ -95,7 +95,7 @@ def _arange(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNod
         return low.opaque(low.text(at), kind="int")
     count = LANES
     if isinstance(stop, (int, float)) and not isinstance(stop, bool):
-        count = max(1, min(64, int(np.ceil(stop - start))))
+        count = int(np.ceil(np.clip(np.nan_to_num(float(stop) - start), 1, 64)))
     values = [start + i for i in range(count)]
     return low.stop(const(values, origin=low.origin(at)), at, "int" if isinstance(start, int) else "float")
 

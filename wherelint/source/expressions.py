@@ -57,8 +57,9 @@ def _sequence(low: Lowering, node: cst.Tuple | cst.List) -> Value:
     items: list[Value] = []
     for element in node.elements:
         value = low.expression(element.value)
-        if isinstance(element, cst.StarredElement):
-            items += value if isinstance(value, (list, tuple)) else [value]
+        if isinstance(element, cst.StarredElement) and isinstance(value, (list, tuple)):
+            low.step(len(value))
+            items += value
         else:
             items.append(value)
     return tuple(items) if isinstance(node, cst.Tuple) else items
@@ -115,7 +116,7 @@ def binary(low: Lowering, kind: type, a: Value, b: Value, at: cst.CSTNode) -> Va
     if isinstance(a, (bool, int, float)) and isinstance(b, (bool, int, float)):
         return _fold(low, sign, a, b, at)
     if sign is cst.Add and type(a) is type(b) and isinstance(a, (list, tuple, str)):
-        return a + b
+        return low.joined(a, b)
     if sign is cst.Multiply and isinstance(a, (list, tuple)) and isinstance(b, int) and 0 <= b * len(a) <= 64:
         return a * b
     if sign is cst.Power:
@@ -187,21 +188,30 @@ def _is_cast(node: Node) -> bool:
     return node.kind == "bool"
 
 
-def is_mask(node: Node) -> bool:
-    """Whether a value is 0 in some places by construction: booleans as numbers, ``1 - mask``, a constant with zeros."""
+def is_mask(node: Node, known: dict[Node, bool] | None = None) -> bool:
+    """Whether a value is 0 in some places by construction: booleans as numbers, ``1 - mask``, a constant with zeros.
+
+    ``known``: what was found of other nodes; a product may read one of them along many ways.
+    """
+    known = {} if known is None else known
+    if node not in known:
+        known[node] = _is_mask(node, known)
+    return known[node]
+
+
+def _is_mask(node: Node, known: dict[Node, bool]) -> bool:
     if node.kind == "bool" or node.params.get("mask"):
         return True
     if node.op == "const":
         values = node.params["value"]
         return bool((values == 0).any() and len(np.unique(values)) == 2)
-    if node.op in ("identity", "stop", "gather", "zeros_like", "ones_like") and node.inputs:
-        return node.op in ("identity", "stop", "gather") and is_mask(node.inputs[0])
-    if node.op in ("multiply", "subtract") and len(node.inputs) == 2:
-        masks = [is_mask(i) for i in node.inputs]
-        if node.op == "multiply":
-            return all(masks)
-        one = node.inputs[0]
-        return masks[1] and one.op == "const" and bool((one.params["value"] == 1).all())
+    if node.op in ("identity", "stop", "gather"):
+        return is_mask(node.inputs[0], known)
+    if node.op == "multiply":
+        return all(is_mask(i, known) for i in node.inputs)
+    if node.op == "subtract":
+        one, mask = node.inputs
+        return one.op == "const" and bool((one.params["value"] == 1).all()) and is_mask(mask, known)
     return False
 
 

@@ -40,6 +40,8 @@ class Analysis:
     used: Sequence[str]
     found: Sequence[tuple[Finding, Catch | None]]
     problems: Sequence[Problem]
+    #: How many node evaluations the searches took.
+    cost: int = 0
 
     @property
     def findings(self) -> list[Finding]:
@@ -75,7 +77,12 @@ def analyse(
         problems.append(Problem(filename, f"gave up on {what}: {why}", error=defect))
 
     hunt = Hunt(module, used, low=low)
-    for name in names:
+    for number, name in enumerate(names := list(names)):
+        if hunt.spent:
+            left = len(names) - number
+            where = f"`{'.'.join(name)}`" + (f" and {left - 1} more functions" if left > 1 else "")
+            give_up(where, GiveUp("the file has more of them than the analysis follows, or longer ones"))
+            break
         try:
             lowered = programs(module, name, used)
             for finding in (f for program in lowered for f in _opt_in(program, used, filename, opt_in)):
@@ -89,7 +96,7 @@ def analyse(
             found[catch.key] = (_finding(shown, related, filename), shown)
         except Exception as error:
             give_up(f"a finding in `{catch.hazard.select.origin.function}`", error)
-    return Analysis(module, used, list(found.values()), problems)
+    return Analysis(module, used, list(found.values()), problems, hunt.cost)
 
 
 def _opt_in(program: Program, used: Sequence[str], filename: str, codes: frozenset[str]) -> Iterable[Finding]:

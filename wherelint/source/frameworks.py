@@ -12,7 +12,7 @@ from wherelint.ops import Signature
 from wherelint.source import indexing
 from wherelint.source.calls import Args, Kwargs
 from wherelint.source.expressions import as_mask, multiply, power
-from wherelint.source.lowering import Lowering, static_numbers
+from wherelint.source.lowering import Lowering
 from wherelint.source.values import Value
 
 Handle = Callable[[Lowering, str, Args, Kwargs, cst.CSTNode], Value]
@@ -137,7 +137,8 @@ def selection(low: Lowering, condition: Value, a: Value, b: Value, at: cst.CSTNo
     """A selection; of host NumPy it is not differentiated."""
     owner = framework(name)
     condition = as_condition(low, condition, at)
-    if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)) and len(a) == len(b) and static_numbers(a) is None:
+    lists = isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)) and len(a) == len(b)
+    if lists and low.static_numbers(a) is None:
         a, b = low.tensor(a, at), low.tensor(b, at)
     if owner is None:
         return low.stop(low.node("where", (condition, a, b), at), at)

@@ -21,6 +21,8 @@ from wherelint.source.values import Origin
 
 _MOST_SINKS = 8
 _MOST_CONTEXTS = 8
+#: How many node evaluations the searches of a file may cost together, and how many steps it may take to read it.
+_MOST_EVALUATIONS, _MOST_STEPS = 12_000_000, 2_000_000
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,17 @@ class Hunt:
         #: Pairs of a selection and an operation that some function was searched for already.
         self._asked: set[tuple[int, int]] = set()
         self._callers = Callers(module, used)
+        self._effort = Effort(_MOST_EVALUATIONS)
+
+    @property
+    def cost(self) -> int:
+        """How many node evaluations the searches took so far."""
+        return _MOST_EVALUATIONS - self._effort.left
+
+    @property
+    def spent(self) -> bool:
+        """Whether enough was done for this file."""
+        return self._effort.spent or self._module.steps > _MOST_STEPS
 
     def search(self, name: tuple[str, ...], found: Sequence[Program]) -> None:
         """Search the selections of a function. Raises GiveUp where that would take too long."""
@@ -64,7 +77,7 @@ class Hunt:
             self._search(name, program)
 
     def _search(self, name: tuple[str, ...], program: Program) -> None:
-        effort = Effort()
+        effort = Effort(whole=self._effort)
         judges: dict[str, _Judge] = {}
         for root in self._roots(program):
             if effort.spent:
@@ -77,6 +90,8 @@ class Hunt:
                 known = self._catches.get(catch.key)
                 if known is None or (known.hazard.confidence == "low" and hazard.confidence == "high"):
                     self._catches[catch.key] = catch
+        if self._effort.spent:
+            raise GiveUp("the file has more selections over longer computations than the search follows")
 
     def caught(self) -> list[Catch]:
         """What was found, without what only happens where nothing is differentiated."""
@@ -90,7 +105,7 @@ class Hunt:
         contexts = self._callers.contexts(hazard.select.origin.function, place(hazard.select))[:_MOST_CONTEXTS]
         if hazard.confidence == "low" or not contexts:
             return catch
-        effort = Effort()
+        effort = Effort(whole=self._effort)
         for root in contexts:
             search = Search(root, arithmetic(catch.framework), effort)
             if effort.spent or search.meets(
@@ -176,7 +191,7 @@ class _Judge:
         values = self._values(hazard)
         below_a_clip = hazard.select in set(topological([hazard.op]))
         for sink, order, tape in outlets:
-            self._effort.left -= 2 * len(order)
+            self._effort.spend(2 * len(order))
             if not np.isfinite(values[sink]).all():
                 continue
             path = self._path(sink, order, tape, hazard.op)

@@ -61,7 +61,8 @@ def _part(low: Lowering, part: cst.BaseSlice) -> Any:
         return low.expression(part.value)
     assert isinstance(part, cst.Slice)
     bounds = [None if b is None else low.expression(b) for b in (part.lower, part.upper, part.step)]
-    return slice(*bounds) if all(b is None or isinstance(b, int) for b in bounds) else (_SLICE, bounds[0])
+    known = bounds[2] != 0 and all(b is None or isinstance(b, int) for b in bounds)
+    return slice(*bounds) if known else (_SLICE, bounds[0])
 
 
 def _tensor_index(low: Lowering, tensor: Node, parts: list[Any], at: cst.CSTNode) -> Value:

@@ -32,6 +32,8 @@ from wherelint.source.values import (
 )  # fmt: skip
 
 MAX_NODES = 6000
+#: How many expressions and statements may be read for one function, those of what it calls each time it does.
+MAX_STEPS = 300_000
 MAX_DEPTH = 6
 _LABEL = 48
 
@@ -94,6 +96,7 @@ class Lowering:
         self.severed = 0
         self.active: list[cst.CSTNode] = []
         self._count = 0
+        self.steps = 0
         self._leaves: dict[object, Node] = {}
         #: What ``identity`` was asked about: an object that is gone would leave its identity to another one.
         self._held: dict[int, object] = {}
@@ -126,12 +129,20 @@ class Lowering:
 
     def expression(self, node: cst.CSTNode) -> Value:
         """The value of an expression; something unknown becomes an opaque leaf."""
+        self.step()
         handler = EXPRESSIONS.get(type(node))
         return handler(self, node) if handler is not None else self.opaque(self.text(node))
+
+    def step(self, count: int = 1) -> None:
+        """Count what is done, whether or not a value comes of it. Raises GiveUp where that is too much."""
+        self.steps += count
+        if self.steps > MAX_STEPS:
+            raise GiveUp("it takes more steps than the analysis follows")
 
     def run(self, body: Sequence[cst.CSTNode]) -> bool:
         """Lower statements; True where control does not reach the end."""
         for statement in body:
+            self.step()
             handler = STATEMENTS.get(type(statement))
             if handler is not None and handler(self, statement):
                 return True
@@ -172,6 +183,7 @@ class Lowering:
 
     def stop(self, value: Value, at: cst.CSTNode, kind: Kind = "float", **params: Any) -> Node:
         """The value without its derivative."""
+        self.step()
         tensor = self.tensor(value, at)
         return Node(
             "stop",
@@ -230,14 +242,18 @@ class Lowering:
     @staticmethod
     def is_size(*values: Value) -> None:
         """Note that inputs count something, since they are used as lengths: integers, at least 1."""
-        for value in values:
-            if isinstance(value, (tuple, list)):
-                Lowering.is_size(*value)
-            elif isinstance(value, Node) and value.op == "leaf" and value.kind != "bool":
+        todo = list(nodes_in(*(value for value in values if isinstance(value, (Node, tuple, list)))))
+        seen = set[Node]()
+        while todo:
+            value = todo.pop()
+            if value in seen:
+                continue
+            seen.add(value)
+            if value.op == "leaf" and value.kind != "bool":
                 value.kind, value.differentiable = "int", False
                 value.params.setdefault("least", 1)
-            elif isinstance(value, Node) and value.op in _OF_THE_SAME_DTYPE:
-                Lowering.is_size(*value.inputs)
+            elif value.op in _OF_THE_SAME_DTYPE:
+                todo += value.inputs
 
     def tensor(self, value: Value, at: cst.CSTNode) -> Node:
         """Any value as a node."""
@@ -246,7 +262,7 @@ class Lowering:
         if isinstance(value, (bool, int, float)):
             return const(value, origin=self.origin(at))
         if isinstance(value, (list, tuple)) and value:
-            numbers = static_numbers(value)
+            numbers = self.static_numbers(value)
             if numbers is not None:
                 return self.numbers(numbers, at)
             if len(value) == 1:
@@ -265,6 +281,27 @@ class Lowering:
             return self.opaque(value.name, differentiable=False, fixed=True)
         static = value is None or isinstance(value, (str, bytes, Function, Class, Handler, list, tuple, dict))
         return self.opaque(self.text(at), self.identity(value), differentiable=not static, fixed=static)
+
+    def static_numbers(self, value: Value) -> list[Any] | None:
+        """A nested sequence of numbers as one list, None where something in it is not known."""
+        self.step(len(value))
+        out: list[Any] = []
+        for item in value:
+            if isinstance(item, (bool, int, float)):
+                out.append(item)
+            elif isinstance(item, (list, tuple)):
+                inner = self.static_numbers(item)
+                if inner is None:
+                    return None
+                out += inner
+            else:
+                return None
+        return out
+
+    def joined(self, a: Value, b: Value) -> Value:
+        """Two sequences of one type as one; it counts how long it is, for some double with every line."""
+        self.step(len(a) + len(b))
+        return a + b
 
     def numbers(self, values: Sequence[Any], at: cst.CSTNode) -> Node:
         """A constant array."""
@@ -300,6 +337,7 @@ class Lowering:
 
     def choose(self, condition: Node | bool, a: Value, b: Value, at: cst.CSTNode) -> Value:
         """``a if condition else b``, lazily: the arm not taken contributes nothing."""
+        self.step()
         if isinstance(condition, bool):
             return a if condition else b
         if a is b or (_is_static(a) and _is_static(b) and type(a) is type(b) and a == b):
@@ -404,19 +442,3 @@ def _kind(op: str, operands: tuple[Node, ...]) -> Kind:
 
 def _is_static(value: Value) -> bool:
     return value is None or isinstance(value, (bool, int, float, str))
-
-
-def static_numbers(value: Value) -> list[Any] | None:
-    """A nested sequence of numbers as lists, None where something in it is not known."""
-    out: list[Any] = []
-    for item in value:
-        if isinstance(item, (bool, int, float)):
-            out.append(item)
-        elif isinstance(item, (list, tuple)):
-            inner = static_numbers(item)
-            if inner is None:
-                return None
-            out += inner
-        else:
-            return None
-    return out

@@ -71,6 +71,8 @@ class Module:
     #: Dotted name of the package that holds the file, "" for a script.
     package: str = ""
     project: Project | None = None
+    #: How many steps were taken so far to read its functions.
+    steps: int = field(default=0, init=False)
     #: The syntax of a text that this one differs little from.
     before: InitVar[Syntax | None] = None
 

@@ -9,6 +9,7 @@ from copy import copy
 from functools import lru_cache
 from pathlib import Path
 
+from wherelint.cachedir import contents
 from wherelint.digest import digest
 from wherelint.source.module import Module
 
@@ -24,7 +25,7 @@ def private_names(root: str) -> dict[str, list[str]]:
     names: dict[str, list[str]] = {}
     for path in sorted(Path(root).rglob("*.py")):
         try:
-            text = path.read_bytes() if path.stat().st_size <= MOST_BYTES else b""
+            text = contents(path, MOST_BYTES)
         except OSError:
             continue
         for name in set(_PRIVATE.findall(text)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Callable
+from contextlib import suppress
 
 import libcst as cst
 
@@ -172,8 +173,10 @@ def _python_dict(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.C
 
 @handles("builtins.range")
 def _range(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
-    if args and all(isinstance(a, int) for a in args) and len(r := range(*args)) <= 64:
-        return list(r)
+    if args and all(isinstance(a, int) for a in args):
+        with suppress(ValueError, OverflowError):  # a step of 0, more than can be counted
+            if len(r := range(*args)) <= 64:
+                return list(r)
     low.is_size(*args[-1:] if len(args) < 3 else ())
     return low.opaque(low.text(at), tuple(map(low.identity, args)), kind="int")
 

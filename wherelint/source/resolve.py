@@ -249,6 +249,7 @@ def self_of(low: Lowering, cls: Class) -> Instance:
     if cls.instance is None:
         from wherelint.source.calls import construct
 
+        low.step(4 * sum(1 for _ in cls.ancestry()))  # so often all bases are gone through
         cls.instance = Instance(cls, "self")
         construct(low, cls.instance, (), {}, cls.definition)
         constrain(low, cls.instance)

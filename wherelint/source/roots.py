@@ -50,6 +50,7 @@ def programs(module: Module, name: tuple[str, ...], used: Sequence[str]) -> list
     """
     low = Lowering(module, used)
     block = module.definitions[name[0]].block
+    block.chunk.statements()  # for a name whose block cannot be read anything may stand
     low.frames.append(Frame(global_scope(module), "", block, 0))
     value = global_value(low, module, name[0])
     if isinstance(value, Class):
@@ -61,16 +62,19 @@ def programs(module: Module, name: tuple[str, ...], used: Sequence[str]) -> list
     done: set[int] = set()
     if not isinstance(value, Function):
         todo = [f for f in low.closures if not f.called]
-    while todo:
-        function = todo.pop(0)
-        if not isinstance(function, Function) or id(function.definition) in done:
-            continue
-        done.add(id(function.definition))
-        low.closures.clear()
-        if function.opaque and not function.jvp_rule:
-            continue
-        found.append(_lower(low, function))
-        todo += [f for f in low.closures if not f.called]
+    try:
+        while todo:
+            function = todo.pop(0)
+            if not isinstance(function, Function) or id(function.definition) in done:
+                continue
+            done.add(id(function.definition))
+            low.closures.clear()
+            if function.opaque and not function.jvp_rule:
+                continue
+            found.append(_lower(low, function))
+            todo += [f for f in low.closures if not f.called]
+    finally:
+        module.steps += low.steps
     return found
 
 

@@ -6,8 +6,10 @@ What is known here depends on the text alone, so that it is shared by every file
 from __future__ import annotations
 
 import ast
+import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -26,6 +28,10 @@ _ROLES = {
     "defvjp": "vjp", "defjvp": "jvp", "defjvps": "jvp", "custom_vjp": "primal", "custom_jvp": "primal",
     "custom_gradient": "primal",
 }  # fmt: skip
+#: LibCST takes three times as long for every bracket more around a pattern.
+_MOST_NESTED = 7
+#: The recursion limit while LibCST writes; Python 3.10 has the stack for several times as much.
+_RECURSION = 3_000
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -67,6 +73,8 @@ class Chunk:
         if self._tree is None:
             # An indented block parses under an `if`; its row then counts from the row before it.
             text = f"if 1:\n{self.text}" if self.indented else self.text
+            if "case" in text and _deepest_pattern(text) > _MOST_NESTED:
+                raise GiveUp("its patterns are nested too deeply")
             try:
                 self._tree = cst.parse_module(text)
             except (cst.ParserSyntaxError, RecursionError, KeyError, ValueError) as error:
@@ -96,7 +104,8 @@ class Chunk:
 
             # `wrapper.resolve` would visit the tree a second time, for providers that visit it.
             wrapper = MetadataWrapper(self.tree, unsafe_skip_copy=True)
-            self._positions = PositionProvider()._gen(wrapper)
+            with _deeper():
+                self._positions = PositionProvider()._gen(wrapper)
         span = self._positions[node]
         shift = self.first - 1 - (1 if self.indented else 0)
         return (
@@ -117,7 +126,44 @@ class Chunk:
         return self.once(self._code, node)
 
     def _code(self, node: cst.CSTNode) -> str:
-        return " ".join(self.tree.code_for_node(node).split())
+        with _deeper():
+            return " ".join(self.tree.code_for_node(node).split())
+
+
+@contextmanager
+def _deeper() -> Iterator[None]:
+    """Let LibCST write nodes that are nested as deeply as a sum of hundreds of terms. Raises GiveUp for more."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, _RECURSION))
+    try:
+        yield
+    except Exception as error:  # LibCST stumbles over something else on the way out of a RecursionError, or of Ctrl-C
+        cause: BaseException | None = error
+        while cause is not None:
+            if isinstance(cause, KeyboardInterrupt):
+                raise cause from None
+            cause = cause.__context__
+        raise GiveUp("it is nested too deeply") from None
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def _deepest_pattern(text: str) -> int:
+    """How many brackets are open at once in a pattern of ``match``; those of strings count, too."""
+    rows = text.encode().splitlines(keepends=True)
+    most = 0
+    for match in (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Match)):
+        before: ast.AST = match.subject
+        for case in match.cases:
+            end = case.guard or case.body[0]
+            pattern = b"".join(rows[before.end_lineno - 1 : end.lineno])  # type: ignore[attr-defined]
+            stop = len(pattern) - len(rows[end.lineno - 1]) + end.col_offset
+            depth = 0
+            for bracket in re.findall(rb"[(\[{]|[)\]}]", pattern[before.end_col_offset : stop]):  # type: ignore[attr-defined]
+                depth += 1 if bracket in b"([{" else -1
+                most = max(most, depth)
+            before = case.body[-1]
+    return most
 
 
 @dataclass

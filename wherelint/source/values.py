@@ -107,10 +107,13 @@ class Class:
 
     def ancestry(self) -> Iterator[Class]:
         """The class and its bases that the project defines, nearest first."""
-        yield self
-        for base in self.bases:
-            if isinstance(base, Class):
-                yield from base.ancestry()
+        todo, seen = [self], set[int]()
+        while todo:
+            cls = todo.pop()
+            if id(cls) not in seen:
+                seen.add(id(cls))
+                yield cls
+                todo += [base for base in reversed(cls.bases) if isinstance(base, Class)]
 
 
 @dataclass(eq=False)
