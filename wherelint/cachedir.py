@@ -76,10 +76,7 @@ def _ours(directory: Path) -> Iterator[Path]:
 
 
 def _is_mark(path: Path) -> bool:
-    try:
-        return path.name in _MARKS and path.read_bytes() == _MARKS[path.name]
-    except OSError:
-        return False
+    return path.name in _MARKS and path.is_file() and path.read_bytes() == _MARKS[path.name]
 
 
 def _mark(directory: Path) -> None:

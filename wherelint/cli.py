@@ -618,8 +618,13 @@ def _told_to_end() -> Iterator[None]:
     numbers = [number for name in ("SIGTERM", "SIGHUP") if (number := getattr(signal, name, None))]
     mine = threading.current_thread() is threading.main_thread()
     taken = [number for number in numbers if mine and signal.getsignal(number) is signal.SIG_DFL]  # not under nohup
+
+    def end(number: int, frame: object) -> None:
+        signal.signal(number, signal.SIG_DFL)  # who insists is obeyed at once
+        raise KeyboardInterrupt
+
     for number in taken:
-        signal.signal(number, signal.default_int_handler)
+        signal.signal(number, end)
     try:
         yield
     finally:
