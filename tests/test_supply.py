@@ -142,6 +142,7 @@ def test_what_a_run_touches(audit: Audit, arguments: tuple[str, ...], written: s
     said = {"-": FILES["a.py"], "server": session(audit.project)}
     events = audit.run(*arguments, said=said.get(next((each for each in arguments if each in said), "")))
     assert audit.written(events) == written
+    assert arguments != ("server",) or ["import", "wherelint.source.module"] in events  # it had a look
     kinds = {event for event, *_ in events}
     assert kinds <= {"write", "exec", "import"}, kinds
     imported = {about.partition(".")[0] for event, about in (each[:2] for each in events) if event == "import"}

@@ -39,6 +39,9 @@ def replace(path: Path, content: bytes, *, before: bytes | None = None, durable:
                 return
             raise ChangedError
         os.replace(temporary, path)
+    except OSError as error:
+        error.filename, error.filename2 = str(path), None  # what it was about
+        raise
     finally:
         with suppress(OSError):  # there is none if all went well
             os.unlink(temporary)
