@@ -48,8 +48,12 @@ def replace(path: Path, content: bytes, *, before: bytes | None = None, durable:
 
 
 def write(path: Path, content: bytes) -> None:
-    """Write a file that was named: replace it if it is a plain one, which a pipe, a device or a link is not."""
-    if path.is_symlink() or (path.exists() and not path.is_file()):
+    """Write a file that was named: replace it if that can be done, and it is no pipe, device or link.
+
+    A file that is read-only is refused, and one in a directory that is takes the contents in place.
+    """
+    plain = path.is_file() and not path.is_symlink() and os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
+    if os.path.lexists(path) and not plain:
         path.write_bytes(content)
     else:
         replace(path, content)
