@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from pathlib import Path
 
 
 def square(item: int) -> int:
@@ -33,3 +34,10 @@ def sleep(item: int) -> int:
 
 def raise_error(item: int) -> int:
     raise ValueError(str(item))
+
+
+def spin(folder: str) -> None:
+    """Be busy for ever, and say so in a folder."""
+    Path(folder, str(os.getpid())).touch()
+    while True:
+        pass

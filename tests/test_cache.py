@@ -496,7 +496,7 @@ class TestTheDirectory:
         assert checked() == ["b.py"]
         assert output == known[1].replace("1 file checked", "2 files checked")
 
-    @pytest.mark.parametrize(("owner", "function"), [(Path, "mkdir"), (os, "replace"), (os, "fdopen")])
+    @pytest.mark.parametrize(("owner", "function"), [(Path, "mkdir"), (os, "replace")])
     def test_a_full_disk(
         self,
         project: Path,

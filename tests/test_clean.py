@@ -8,12 +8,13 @@ import pytest
 from conftest import SAFE, Run, write
 
 KEY = "0" * 64
+LEFT = ".wherelint-0123456789abcdef.tmp"
 
 
 def test_what_is_kept_is_removed(run: Run, project: Path) -> None:
     write(project, {"a.py": SAFE})
     run("check")
-    write(project, {f".wherelint_cache/confirm/{KEY}.json": "{}", ".wherelint_cache/check/wherelint-abc.tmp": ""})
+    write(project, {f".wherelint_cache/{name}": "" for name in (f"confirm/{KEY}.json", f"check/{LEFT}")})
     status, output, errors = run("clean")
     assert (status, output, errors) == (0, ".wherelint_cache: 5 files (0.0 MB) removed.\n", "")
     assert not (project / ".wherelint_cache").exists()

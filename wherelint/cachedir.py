@@ -15,6 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from wherelint.replacing import TEMPORARY, replace
+
 DEFAULT = Path(".wherelint_cache")
 _MARKS = {
     ".gitignore": b"*\n",
@@ -22,8 +24,8 @@ _MARKS = {
 }
 #: The files of ours, by the directory that they are in.
 _OURS = {
-    "check": re.compile(r"wherelint\.jsonl|wherelint-\w+\.tmp"),
-    "confirm": re.compile(r"[0-9a-f]{64}\.json|wherelint-\w+\.tmp"),
+    "check": re.compile(rf"wherelint\.jsonl|{TEMPORARY.pattern}"),
+    "confirm": re.compile(rf"[0-9a-f]{{64}}\.json|{TEMPORARY.pattern}"),
 }
 
 
@@ -49,19 +51,10 @@ def contents(path: Path, most: float = math.inf) -> bytes:
 
 def keep(path: Path, content: bytes) -> None:
     """Write a file in a directory of the cache, if that can be done; a reader sees all of it or nothing."""
-    import tempfile
-
-    temporary = ""
-    try:
+    with suppress(OSError):
         _mark(path.parent.parent)
         path.parent.mkdir(exist_ok=True)
-        handle, temporary = tempfile.mkstemp(".tmp", "wherelint-", path.parent)
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.replace(temporary, path)
-    except OSError:
-        with suppress(OSError):
-            os.unlink(temporary)
+        replace(path, content, durable=False)
 
 
 def clean(directory: Path) -> Removed:
@@ -83,15 +76,23 @@ def _ours(directory: Path) -> Iterator[Path]:
         folder = directory / name
         if folder.is_dir() and not folder.is_symlink():
             yield from (path for path in folder.iterdir() if pattern.fullmatch(path.name) and not path.is_dir())
-    marks = [directory / name for name in _MARKS]
-    with suppress(OSError):
-        if all(path.read_bytes() == _MARKS[path.name] for path in marks):  # else another put it there
-            yield from marks
+    if directory.is_dir():
+        yield from (path for path in directory.iterdir() if TEMPORARY.fullmatch(path.name))
+    if _is_mark(directory / "CACHEDIR.TAG"):  # else another put it there; the last to go
+        yield from (path for name in _MARKS if _is_mark(path := directory / name))
+
+
+def _is_mark(path: Path) -> bool:
+    return path.name in _MARKS and path.is_file() and path.read_bytes() == _MARKS[path.name]
 
 
 def _mark(directory: Path) -> None:
-    """Make the directory, and have git and backups leave it alone, unless something else is in it already."""
+    """Make the directory, and have git and backups leave it alone, unless something else is in it already.
+
+    A run that was killed may have done a part of it.
+    """
     directory.mkdir(parents=True, exist_ok=True)
-    if not any(directory.iterdir()):
+    there = [path for path in directory.iterdir() if not TEMPORARY.fullmatch(path.name)]
+    if len(there) < len(_MARKS) and all(_is_mark(path) for path in there):
         for name, content in _MARKS.items():
-            (directory / name).write_bytes(content)
+            replace(directory / name, content, durable=False)

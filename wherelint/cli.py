@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shutil
+import signal
 import sys
-from collections.abc import Callable, Iterable, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, get_args
 
@@ -146,7 +150,8 @@ def check(**options: Any) -> int:
     try:
         overrides = _overrides(options)
         configuration = Configuration(overrides, options["config"], options["isolated"])
-        return _check(options, configuration)
+        with _told_to_end():
+            return _check(options, configuration)
     except ConfigError as error:
         raise click.ClickException(str(error)) from None
     except BrokenPipeError:
@@ -383,6 +388,7 @@ def _confirm_and_report(result: Result, options: dict[str, Any], stream: TextIO)
 
 def _write_scripts(result: Result, directory: Path) -> int:
     """One script a finding; what has no program has no script. The exit status for it."""
+    from wherelint import replacing
     from wherelint.confirm.routine import Snippet
     from wherelint.confirm.script import script
     from wherelint.notebook import spelled
@@ -400,7 +406,7 @@ def _write_scripts(result: Result, directory: Path) -> int:
                 taken.add(stem)
                 # The next run is not to find them.
                 text = f"# wherelint: noqa\n{script(finding.snippet, finding)}"
-                (directory / f"{stem}.py").write_text(text, encoding="utf-8", errors="replace")
+                replacing.write(directory / f"{stem}.py", text.encode(errors="replace"))
     except OSError as error:
         click.echo(f"error: {error.filename or directory}: cannot write the scripts: {error.strerror}", err=True)
         return FAILED
@@ -470,13 +476,11 @@ def _report(result: Result, options: dict[str, Any], stream: TextIO) -> int:
     findings = () if options["fix_only"] else result.findings
     style = options["output_format"]
     for other, path in _more_reports(options):
-        with path.open("w", encoding="utf-8", newline="\n") as file:
-            _write(other, result, options, file)
+        _write_file(other, result, options, path)
     if options["output_file"] is None:
         _write(style, result, options, stream)
     else:
-        with options["output_file"].open("w", encoding="utf-8", newline="\n") as file:
-            _write(style, result, options, file)
+        _write_file(style, result, options, options["output_file"])
     if options["show_fixes"] and style not in FORMATS:
         text.write(map(text.fixed_line, result.fixed), stream, color=_color(options["color"], stream))
     if (style not in FORMATS or options["output_file"] is not None) and not options["quiet"]:
@@ -493,6 +497,15 @@ def _report(result: Result, options: dict[str, Any], stream: TextIO) -> int:
     if options["verbose"]:
         click.echo(f"{text.count(result.files, 'file')} in {result.seconds:.2f} s", err=True)
     return failed or (FINDINGS if findings and not options["exit_zero"] else CLEAN)
+
+
+def _write_file(style: str, result: Result, options: dict[str, Any], path: Path) -> None:
+    """The findings in one format, in a file."""
+    from wherelint import replacing
+
+    text = io.StringIO()
+    _write(style, result, options, text)
+    replacing.write(path, text.getvalue().encode(errors="backslashreplace"))
 
 
 def _write(style: str, result: Result, options: dict[str, Any], stream: TextIO) -> None:
@@ -597,6 +610,26 @@ def _stopped(error: OSError) -> int:
 
 def _discard(stream: TextIO) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+@contextmanager
+def _told_to_end() -> Iterator[None]:
+    """A CI service that cancels the run, or a terminal that is closed, is Ctrl-C: nothing is left behind."""
+    numbers = [number for name in ("SIGTERM", "SIGHUP") if (number := getattr(signal, name, None))]
+    mine = threading.current_thread() is threading.main_thread()
+    taken = [number for number in numbers if mine and signal.getsignal(number) is signal.SIG_DFL]  # not under nohup
+
+    def end(number: int, frame: object) -> None:
+        signal.signal(number, signal.SIG_DFL)  # who insists is obeyed at once
+        raise KeyboardInterrupt
+
+    for number in taken:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number in taken:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _interrupted() -> int:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import io
+import os
 import tokenize
 import warnings
 
 from wherelint.finding import Location
+
+#: Where a text comes from, as far as Python is told, which opens the file of that name to quote what does not parse:
+#: ``<unknown>``, which it would take otherwise, may be a pipe.
+NOWHERE = os.devnull
 
 
 class UndecodableError(Exception):

@@ -17,7 +17,7 @@ from wherelint.cachedir import contents
 from wherelint.config import Settings
 from wherelint.defects import DEFECT, describe
 from wherelint.digest import digest
-from wherelint.encoding import UndecodableError, decode, encode
+from wherelint.encoding import NOWHERE, UndecodableError, decode, encode
 from wherelint.files import Mend, Target
 from wherelint.finding import FileReport, Finding, Framework, Location, Problem
 from wherelint.source.options import DetectOptions
@@ -317,7 +317,7 @@ def _syntax_error(text: str, filename: str) -> FileReport | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            ast.parse(text)
+            ast.parse(text, NOWHERE)
     except SyntaxError as error:
         place = Location(error.lineno, max(error.offset or 1, 1)) if error.lineno else None
         version = ".".join(map(str, sys.version_info[:2]))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from wherelint.cachedir import contents
 from wherelint.config import Configuration, Settings, relative_to
 from wherelint.finding import Problem
+from wherelint.replacing import ChangedError, replace
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -70,29 +71,15 @@ def rewrite(name: str, before: bytes, after: bytes) -> Problem | None:
 
     A symbolic link stays one, and permissions are kept. A file that is not ``before`` any more is left alone.
     """
-    import tempfile
-
     path = Path(os.path.realpath(name))
-    temporary = None
     try:
         if not os.access(path, os.W_OK):
             return Problem(name, "cannot write the file: it is read-only; it was not changed")
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(handle, "wb") as file:
-            file.write(after)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, path.stat().st_mode & 0o7777)
-        if path.read_bytes() != before:
-            return Problem(name, "the file was changed by something else meanwhile; it was left as it is, run again")
-        os.replace(temporary, path)
-        temporary = None
+        replace(path, after, before=before)
+    except ChangedError:
+        return Problem(name, "the file was changed by something else meanwhile; it was left as it is, run again")
     except OSError as error:
         return Problem(name, f"cannot write the file: {error.strerror}; it was not changed")
-    finally:
-        if temporary is not None:
-            with suppress(OSError):
-                os.unlink(temporary)
     return None
 
 

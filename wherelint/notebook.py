@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from wherelint.edits import physical_lines
-from wherelint.encoding import UndecodableError
+from wherelint.encoding import NOWHERE, UndecodableError
 from wherelint.finding import FileReport, Finding, Fix, Location, Problem
 
 #: Cell magics below which there is Python, in the namespace of the notebook.
@@ -128,7 +128,7 @@ class Notebook:
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
-                    ast.parse(f"{self._mark}\n{text}")
+                    ast.parse(f"{self._mark}\n{text}", NOWHERE)
                 return text
             except SyntaxError as error:
                 row = (error.lineno or 0) - 2

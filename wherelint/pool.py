@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from wherelint.collector import collect_rarely
@@ -101,7 +103,8 @@ class _Work(Generic[Item, Output]):
                 while waiting and len(running) < jobs + ahead:
                     # A pool that broke meanwhile refuses the share: it leaves the list only once it is under way.
                     share = [self._items[index] for index in waiting[-1]]
-                    running[pool.submit(_each, self._function, share)] = waiting[-1]
+                    with _deaf():
+                        running[pool.submit(_each, self._function, share)] = waiting[-1]
                     waiting.pop()
                 done, _ = wait(running, return_when=FIRST_COMPLETED)
                 for future in done:
@@ -123,7 +126,30 @@ def _each(function: Callable[[Item], Output], items: Sequence[Item]) -> list[Out
     return [function(item) for item in items]
 
 
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Ctrl-C waits; a process that is started meanwhile never hears it, not even before it has begun."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    heard = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, heard)
+
+
 def _begin() -> None:
-    """Leave Ctrl-C to the parent, which stops the workers."""
+    """Leave Ctrl-C to the parent, which stops the workers, and end with it if it cannot."""
+    import threading
+    from multiprocessing import parent_process
+
+    def watch() -> None:
+        parent = parent_process()
+        assert parent is not None
+        parent.join()
+        os._exit(1)
+
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=watch, daemon=True).start()
     collect_rarely()

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterator
 
 from wherelint.edits import Source
+from wherelint.encoding import NOWHERE
 from wherelint.finding import Edit, Finding, Location
 from wherelint.noqa import find_suppressions
 
@@ -53,6 +54,6 @@ def _meaning(text: str) -> str | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return ast.dump(ast.parse(text))
+            return ast.dump(ast.parse(text, NOWHERE))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None

@@ -423,6 +423,7 @@ def test_a_busy_child_does_not_outlive_its_parent(number: signal.Signals, tmp_pa
         parent.send_signal(number)
         assert parent.wait(20) != 0
         assert gone(child, 3.0)
+        assert os.listdir(tmp_path) == []  # the folder that it was given
     finally:
         if not gone(child, 0.0):
             os.kill(child, signal.SIGKILL)

@@ -82,7 +82,7 @@ def test_a_rewritten_statement_is_parsed_alone(old: str, new: str, monkeypatch: 
     fresh = known(Syntax(text))
     parsed: list[str] = []
     parse = ast.parse
-    monkeypatch.setattr(ast, "parse", lambda source: parsed.append(source) or parse(source))
+    monkeypatch.setattr(ast, "parse", lambda source, *rest: parsed.append(source) or parse(source, *rest))
     after = before.revised(text)
     assert known(after) == fresh
     assert known(before) == known(Syntax(TEXT))

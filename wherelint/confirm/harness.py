@@ -31,11 +31,12 @@ if sys.argv[1] not in sys.path: sys.path.append(sys.argv[1])
 from wherelint.confirm.child import main
 main(*sys.argv[2:])
 """
-#: A child that is busy does not outlive its parent, however that ends.
+#: A child that is busy does not outlive its parent, however that ends; nor does the folder that it was given.
 _WATCH = """
-import os, threading, time
-def watch(parent=os.getppid()):
+import os, shutil, threading, time
+def watch(parent=os.getppid(), room=os.getcwd()):
     while os.getppid() == parent: time.sleep(0.5)
+    shutil.rmtree(room, ignore_errors=True)
     os._exit(1)
 threading.Thread(target=watch, daemon=True).start()
 """

@@ -20,7 +20,7 @@ from lsprotocol import types
 
 from wherelint import source
 from wherelint.config import Settings, load
-from wherelint.encoding import decode
+from wherelint.encoding import NOWHERE, decode
 from wherelint.engine import check_source
 from wherelint.files import excluded
 from wherelint.finding import Edit, FileReport, Finding, Fix, Location, Problem
@@ -160,7 +160,7 @@ def _python(cell: str) -> str:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                ast.parse(text)
+                ast.parse(text, NOWHERE)
             return text
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from wherelint.encoding import NOWHERE
 from wherelint.finding import Finding, Problem
 from wherelint.source.options import DetectOptions
 
@@ -40,7 +41,7 @@ def analysis(text: str, filename: str, options: DetectOptions, around: list[Proj
 
     markers = (*gate.MARKERS, *(alias.split(".", 1)[0] for alias in options.aliases))
     if not any(marker in text for marker in markers):
-        compile(text, filename, "exec", flags=0x400, dont_inherit=True)  # PyCF_ONLY_AST: parse, run nothing
+        compile(text, NOWHERE, "exec", flags=0x400, dont_inherit=True)  # PyCF_ONLY_AST: parse, run nothing
         return None
     from wherelint.source.module import Module
 

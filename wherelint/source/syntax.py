@@ -16,6 +16,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from wherelint.edits import physical_lines
+from wherelint.encoding import NOWHERE
 from wherelint.finding import Location
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class Chunk:
     def alone(self) -> bool:
         """Whether the statement has its rows to itself."""
         with suppress(SyntaxError):
-            return not self.indented and len(ast.parse(self.text).body) == 1
+            return not self.indented and len(ast.parse(self.text, NOWHERE).body) == 1
         return False
 
     def statements(self) -> list[cst.CSTNode]:
@@ -200,7 +201,7 @@ class Syntax:
         #: Functions that take part in a custom derivative: "primal", "vjp" (forward and backward), "jvp".
         self.rules: dict[str, str] = {}
         self._words: dict[ast.AST, Words] = {}
-        self._index(ast.parse(text).body, indented=False)
+        self._index(ast.parse(text, NOWHERE).body, indented=False)
 
     def revised(self, text: str) -> Syntax:
         """The syntax of a text that differs from this one; where one statement does, it alone is parsed again.
@@ -218,7 +219,7 @@ class Syntax:
             if chunk.first <= first + 1 and last <= chunk.last and chunk.alone:
                 body: list[ast.stmt] = []
                 with suppress(SyntaxError):  # its rows alone; the whole text may be another matter
-                    body = ast.parse("".join(lines[chunk.first - 1 : chunk.last + moved])).body
+                    body = ast.parse("".join(lines[chunk.first - 1 : chunk.last + moved]), NOWHERE).body
                 if len(body) != 1 or isinstance(body[0], (ast.Import, ast.ImportFrom, ast.If, ast.Try, ast.With)):
                     break
                 made = copy(self)

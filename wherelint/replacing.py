@@ -1,0 +1,79 @@
+"""A file is replaced in one step, or not at all."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import time
+from contextlib import suppress
+from pathlib import Path
+
+#: What a run that was killed may leave behind: no tool takes it for a program, and the next run removes it.
+TEMPORARY = re.compile(r"\.wherelint-[0-9a-f]{16}\.tmp")
+#: Seconds after which nobody is still at work on one.
+_STALE = 3600
+
+
+class ChangedError(Exception):
+    """Something else has changed the file meanwhile."""
+
+
+def replace(path: Path, content: bytes, *, before: bytes | None = None, durable: bool = True) -> None:
+    """Give a file other contents; whoever reads it sees either the old ones or the new ones, whatever happens.
+
+    Owner and permissions are kept. Raises OSError; and ChangedError for what is not ``before`` any more. ``durable``:
+    not even a power failure loses both.
+    """
+    _sweep(path.parent)
+    temporary = path.parent / f".wherelint-{os.urandom(8).hex()}.tmp"
+    try:
+        with open(temporary, "xb") as file:
+            file.write(content)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        _liken(temporary, path)
+        if before is not None and (now := path.read_bytes()) != before:
+            if now == content:  # another run was as quick
+                return
+            raise ChangedError
+        os.replace(temporary, path)
+    except OSError as error:
+        error.filename, error.filename2 = str(path), None  # what it was about
+        raise
+    finally:
+        with suppress(OSError):  # there is none if all went well
+            os.unlink(temporary)
+
+
+def write(path: Path, content: bytes) -> None:
+    """Write a file that was named: replace it if that can be done, and it is no pipe, device or link.
+
+    A file that is read-only is refused, and one in a directory that is takes the contents in place.
+    """
+    plain = path.is_file() and not path.is_symlink() and os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
+    if os.path.lexists(path) and not plain:
+        path.write_bytes(content)
+    else:
+        replace(path, content)
+
+
+def _liken(temporary: Path, path: Path) -> None:
+    """Give a new file the owner and the permissions of the one that it replaces."""
+    try:
+        like, made = path.stat(), temporary.stat()
+    except FileNotFoundError:
+        return
+    if hasattr(os, "chown") and (like.st_uid, like.st_gid) != (made.st_uid, made.st_gid):
+        with suppress(OSError):  # of another user
+            os.chown(temporary, like.st_uid, like.st_gid)
+    temporary.chmod(stat.S_IMODE(like.st_mode))
+
+
+def _sweep(directory: Path) -> None:
+    """Remove what runs have left behind that were killed."""
+    with suppress(OSError), os.scandir(directory) as entries:
+        for entry in entries:
+            if TEMPORARY.fullmatch(entry.name) and time.time() - entry.stat(follow_symlinks=False).st_mtime > _STALE:
+                os.unlink(entry.path)
