@@ -7,6 +7,10 @@ import signal
 import time
 from pathlib import Path
 
+from wherelint.engine import check_source
+from wherelint.files import Target
+from wherelint.finding import FileReport
+
 
 def square(item: int) -> int:
     return item * item
@@ -34,6 +38,13 @@ def sleep(item: int) -> int:
 
 def raise_error(item: int) -> int:
     raise ValueError(str(item))
+
+
+def wait(target: Target) -> tuple[FileReport, None]:
+    """Check an empty file in the place of one, once there is a file called go."""
+    while not Path("go").exists():
+        time.sleep(0.01)
+    return check_source(b"", target.name, target.settings), None
 
 
 def spin(folder: str) -> None:

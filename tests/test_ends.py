@@ -11,10 +11,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import environment
+from conftest import environment, write
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="processes are found in /proc")
-CHECK = [sys.executable, "-m", "wherelint", "check", "--no-cache", "--fix", "-j2"]
+#: The command where a check of a file waits for a file called "go".
+WAITING = """\
+import sys
+sys.path.insert(0, sys.argv.pop(1))
+import crashing
+from wherelint import cli, engine
+if __name__ == "__main__":
+    engine.check_file = crashing.wait
+    sys.exit(cli.main())
+"""
+CHECK = [sys.executable, "waiting.py", str(Path(__file__).parent), "check", "--no-cache", "--fix", "-j2"]
 BUSY = """\
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -51,9 +61,8 @@ def children(process: subprocess.Popen[str], count: int) -> list[int]:
 
 @pytest.fixture
 def checking(project: Path) -> Iterator[subprocess.Popen[str]]:
-    """A run in two processes, which wait for what is not written."""
-    for name in ("a", "b"):
-        os.mkfifo(project / name)
+    """A run in two processes, which wait for what does not come."""
+    write(project, {"waiting.py": WAITING, "a": "", "b": ""})
     process = subprocess.Popen(
         [*CHECK, "a", "b"], env=environment(), text=True, start_new_session=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -74,11 +83,11 @@ def test_a_run_that_is_told_to_end(checking: subprocess.Popen[str], number: sign
 
 
 def test_hangups_do_not_count_under_nohup(project: Path) -> None:
-    os.mkfifo(project / "a")
+    write(project, {"waiting.py": WAITING, "a": ""})
     process = subprocess.Popen(["nohup", *CHECK, "a"], env=environment(), stdout=-1, stderr=-1, text=True)
     time.sleep(1.5)
     process.send_signal(signal.SIGHUP)
-    (project / "a").write_text("")
+    (project / "go").touch()
     assert "1 file checked" in process.communicate(timeout=20)[0]
     assert process.returncode == 0
 
