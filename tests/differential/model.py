@@ -27,6 +27,7 @@ _LIMITS = {
     "powers with exponent 0": "they do not depend on the base: to the model the exponent is a selection",
     "roots of -0 and -inf": "torch computes a power of 0.5 or -0.5 by the root, the model as IEEE does",
     "signs of nan": "in torch 0 or nan, by whether it was vectorised",
+    "subnormals": "XLA takes them for 0 on a CPU",
     "ties": "of two equal operands either may be the one that is taken; an infinite cotangent is healed by neither",
 }
 _OFF = np.float32(3e-7)
@@ -81,6 +82,7 @@ class Model:
                 off[::2] = off[::2, :1]  # the elements are off together, or each alone
                 with np.errstate(all="ignore"):
                     values[node] = value * (1 + _OFF * off) + np.float32(_OFF) * off * (value == 0)
+                values[node][3::4] = np.where(value == 0, -value, values[node])[3::4]  # a zero of the other sign
         return self._answer(values, _COPIES)
 
     def _answer(self, values: Values, count: int) -> Answer:
@@ -100,6 +102,8 @@ class Model:
 
         for node in self.order:
             operands = [values[operand] for operand in node.inputs]
+            if self._framework == "jax" and node.kind == "float":
+                meet("subnormals", (values[node] != 0) & (np.abs(values[node]) < np.finfo(np.float32).tiny))
             if node.op in ("power", "power_static"):
                 meet("powers with exponent 0", operands[1] == 0)
             if node.op == "power_static" and self._framework == "torch":

@@ -35,6 +35,9 @@ class Framework:
         exec(compile(text, "a.py", "exec"), namespace)  # our own text
         self._names = namespace
         self._run = compiled(program.framework, namespace["f"], (0, 1))
+        #: What the selections decided, and what they shall decide again.
+        self._decided: list[bool] = []
+        self._replayed: Iterator[bool] | None = None
 
     def at(self, point: Sequence[Array]) -> Outcome:
         """Value and gradients: compiled in JAX, eager in torch."""
@@ -74,9 +77,34 @@ class Framework:
         if self.program.framework == "torch":
             (outcome,) = compiled("torch", self._lanes, range(len(scalars)))(scalars)
         else:
+            self._decided = []
             outcome = _eager_jax(self._lanes, list(scalars))
+        return self._outcome(outcome)
+
+    def lazily_compiled(self, point: Sequence[Array]) -> Outcome:
+        """The same as one program of XLA, which makes selects of some products; its selections are decided already."""
+        self.lazily(point)
+        scalars = np.concatenate(point)
+
+        def again(*scalars: Any) -> Any:
+            self._replayed = iter(self._decided)
+            try:
+                return self._lanes(*scalars)
+            finally:
+                self._replayed = None
+
+        (outcome,) = compiled("jax", again, range(len(scalars)))(scalars)
+        return self._outcome(outcome)
+
+    def _outcome(self, outcome: Outcome) -> Outcome:
         gradients = np.array([float(g) for g in outcome.gradients]).reshape(len(INPUTS), LANES)
         return Outcome("lazy", outcome.value, list(gradients))
+
+    def _decide(self, condition: Any) -> bool:
+        if self._replayed is not None:
+            return next(self._replayed)
+        self._decided.append(bool(condition))
+        return self._decided[-1]
 
     def _lanes(self, *scalars: Any) -> Any:
         values: list[list[Any]] = [list(scalars[i * LANES : (i + 1) * LANES]) for i in range(len(INPUTS))]
@@ -101,18 +129,18 @@ class Framework:
 
     def _lane(self, step: Step, operands: list[Any]) -> Any:
         if step.kind == "where":
-            chosen = operands[1] if bool(operands[0]) else operands[2]
+            chosen = operands[1] if self._decide(operands[0]) else operands[2]
             return self._scalar(chosen)
         if step.kind == "product":
-            return operands[1] if bool(operands[0]) else self._scalar(0.0)
+            return operands[1] if self._decide(operands[0]) else self._scalar(0.0)
         if step.kind == "apply":
             signature = SIGNATURES[step.name]
             sign = _EXTREMA.get(signature.op)
-            if sign is not None and bool((operands[0] < operands[1]) | (operands[0] > operands[1])):
-                return operands[0] if bool(operands[0] > operands[1]) == (sign > 0) else operands[1]
-            if signature.op in ("relu", "relu6") and bool(operands[0] < 0):
+            if sign is not None and self._decide((operands[0] < operands[1]) | (operands[0] > operands[1])):
+                return operands[0] if self._decide(operands[0] > operands[1]) == (sign > 0) else operands[1]
+            if signature.op in ("relu", "relu6") and self._decide(operands[0] < 0):
                 return self._scalar(0.0)
-            if signature.op == "relu6" and bool(operands[0] > 6):
+            if signature.op == "relu6" and self._decide(operands[0] > 6):
                 return self._scalar(6.0)
         return self._call(step)(*operands)
 

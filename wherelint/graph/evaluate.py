@@ -49,8 +49,9 @@ def _select(node: Node, operands: list[Array], dtype: Any) -> Array:
 
 
 def _multiply(node: Node, operands: list[Array], dtype: Any) -> Array:
-    if node.params.get("select"):
-        i = node.params["operand"]
+    i = node.params.get("operand", 0)
+    # XLA makes no select of the product of an array with one boolean.
+    if node.params.get("select") and operands[1 - i].shape[1] >= operands[i].shape[1]:
         return np.asarray(np.where(truth(operands[1 - i]), operands[i], operands[i].dtype.type(0)))
     return _product(node, operands, dtype)
 
