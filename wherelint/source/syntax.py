@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from wherelint.edits import physical_lines
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     import libcst as cst
 
 Answer = TypeVar("Answer")
-#: Texts kept for the files that import them: enough for a package, and for its trees to fit in memory.
-_MOST_TEXTS = 192
+#: Texts kept for the files that import them, and their characters: enough for a package, and trees that fit in memory.
+_MOST_TEXTS, _MOST_CHARACTERS = 192, 3_000_000
 _ROLES = {
     "defvjp": "vjp", "defjvp": "jvp", "defjvps": "jvp", "custom_vjp": "primal", "custom_jvp": "primal",
     "custom_gradient": "primal",
@@ -303,10 +303,17 @@ def _rows(statement: ast.stmt) -> tuple[int, int]:
     return first, statement.end_lineno or statement.lineno
 
 
-@lru_cache(_MOST_TEXTS)
+#: Those kept, the one that was asked for last at the end.
+_kept: dict[str, Syntax] = {}
+
+
 def read(text: str) -> Syntax:
     """The syntax of a text, shared between all who read it. Raises SyntaxError."""
-    return Syntax(text)
+    syntax = _kept.pop(text, None) or Syntax(text)
+    _kept[text] = syntax
+    while len(_kept) > _MOST_TEXTS or (len(_kept) > 1 and sum(map(len, _kept)) > _MOST_CHARACTERS):
+        del _kept[next(iter(_kept))]
+    return syntax
 
 
 def methods(statement: ast.ClassDef) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
