@@ -74,6 +74,8 @@ class Chunk:
         if self._tree is None:
             # An indented block parses under an `if`; its row then counts from the row before it.
             text = f"if 1:\n{self.text}" if self.indented else self.text
+            if sys.version_info < (3, 11) and _depth(text) > _RECURSION:  # later ones do not even parse it
+                raise GiveUp("it is nested too deeply")
             if "case" in text and _deepest_pattern(text) > _MOST_NESTED:
                 raise GiveUp("its patterns are nested too deeply")
             try:
@@ -147,6 +149,16 @@ def _deeper() -> Iterator[None]:
         raise GiveUp("it is nested too deeply") from None
     finally:
         sys.setrecursionlimit(before)
+
+
+def _depth(text: str) -> int:
+    """How deeply the syntax of a text is nested."""
+    depth = 0
+    level: list[ast.AST] = [ast.parse(text)]
+    while level:
+        depth += 1
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+    return depth
 
 
 def _deepest_pattern(text: str) -> int:
