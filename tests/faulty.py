@@ -22,7 +22,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from wherelint import api, baseline, cache, cachedir, cli, files, replacing  # noqa: F401  (what is loaded is no step)
+from wherelint import api, baseline, cache, cachedir, cli, disk, files  # noqa: F401  (what is loaded is no step)
 from wherelint.confirm import script, snippet  # noqa: F401
 from wherelint.report import text  # noqa: F401
 

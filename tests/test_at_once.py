@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from conftest import SAFE, UNSAFE, environment, write
 
-from wherelint import files, replacing
+from wherelint import disk, files
 from wherelint.cachedir import DEFAULT
 
 MINE = UNSAFE + "# mine\n"
@@ -37,7 +37,7 @@ def test_runs_that_fix_the_same_files(project: Path, cache: tuple[str, ...]) -> 
     assert texts["a.py"] == texts["b.py"] == texts["c.py"] == texts["link.py"]
     assert texts["d.py"].startswith(texts["a.py"].partition("return")[0])
     assert (project / "link.py").is_symlink()
-    assert not [path for path in project.rglob("*") if replacing.TEMPORARY.fullmatch(path.name)]
+    assert not [path for path in project.rglob("*") if disk.TEMPORARY.fullmatch(path.name)]
     again = subprocess.run([*command, "-q"], env=environment(), capture_output=True, text=True, check=False)
     assert (again.returncode, again.stdout, again.stderr) == (0, "", "")
 
@@ -46,13 +46,13 @@ def test_runs_that_fix_the_same_files(project: Path, cache: tuple[str, ...]) -> 
 def test_what_an_editor_saves_meanwhile_stays(project: Path, monkeypatch: pytest.MonkeyPatch, at: int) -> None:
     """Before and while the new contents are written."""
     write(project, {"a.py": UNSAFE})
-    step, calls = os.fsync if at == 1 else replacing._liken, []
+    step, calls = os.fsync if at == 1 else disk._liken, []
 
     def edit(*arguments: object) -> None:
         calls.append(step(*arguments))  # type: ignore[operator]
         write(project, {"a.py": MINE})
 
-    monkeypatch.setattr(*((os, "fsync") if at == 1 else (replacing, "_liken")), edit)
+    monkeypatch.setattr(*((os, "fsync") if at == 1 else (disk, "_liken")), edit)
     problem = files.rewrite("a.py", UNSAFE.encode(), SAFE.encode())
     assert calls
     assert problem is not None
@@ -89,7 +89,7 @@ def test_a_long_name_can_be_fixed(project: Path) -> None:
 def test_a_new_file_has_the_permissions_that_are_usual(project: Path) -> None:
     before = os.umask(0o027)
     try:
-        replacing.write(Path("report.txt"), b"report")
+        disk.write(Path("report.txt"), b"report")
     finally:
         os.umask(before)
     assert (project / "report.txt").stat().st_mode & 0o777 == 0o640
@@ -98,12 +98,12 @@ def test_a_new_file_has_the_permissions_that_are_usual(project: Path) -> None:
 def test_a_report_is_written_through_a_link_and_into_a_pipe(project: Path) -> None:
     write(project, {"real.txt": "old"})
     (project / "link.txt").symlink_to("real.txt")
-    replacing.write(Path("link.txt"), b"new")
+    disk.write(Path("link.txt"), b"new")
     assert (project / "link.txt").is_symlink()
     assert (project / "real.txt").read_text() == "new"
     os.mkfifo("pipe")
     reader = os.open("pipe", os.O_RDONLY | os.O_NONBLOCK)
-    replacing.write(Path("pipe"), b"report")
+    disk.write(Path("pipe"), b"report")
     assert os.read(reader, 100) == b"report"
     os.close(reader)
 
@@ -113,9 +113,9 @@ def test_what_is_read_only_is_refused_and_a_file_in_such_a_directory_is_written(
     write(project, {"known.json": "old", "locked/known.json": "old"})
     (project / "known.json").chmod(0o444)
     with pytest.raises(PermissionError):
-        replacing.write(Path("known.json"), b"new")
+        disk.write(Path("known.json"), b"new")
     (project / "locked").chmod(0o555)
-    replacing.write(Path("locked/known.json"), b"new")
+    disk.write(Path("locked/known.json"), b"new")
     (project / "locked").chmod(0o755)
     assert [path.read_text() for path in (project / "known.json", project / "locked/known.json")] == ["old", "new"]
 

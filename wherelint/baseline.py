@@ -13,9 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from wherelint import replacing
-from wherelint.cachedir import contents
+from wherelint import disk
 from wherelint.config import ConfigError
+from wherelint.disk import contents
 from wherelint.edits import physical_lines
 from wherelint.finding import FileReport
 
@@ -46,7 +46,7 @@ def write(path: Path, reports: Iterable[FileReport]) -> int:
     """Write the findings of some reports as a baseline; how many there are."""
     counts = Counter(entry for report in reports for entry in entries(report))
     known = [{**entry._asdict(), "count": count} for entry, count in sorted(counts.items())]
-    replacing.write(path, (json.dumps({"version": _VERSION, "findings": known}, indent=1) + "\n").encode())
+    disk.write(path, (json.dumps({"version": _VERSION, "findings": known}, indent=1) + "\n").encode())
     return counts.total()
 
 

@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from wherelint import __version__, cachedir
+from wherelint import __version__, cachedir, disk
 from wherelint.digest import digest
 from wherelint.edits import physical_lines
 from wherelint.encoding import UndecodableError, decode
@@ -120,7 +120,7 @@ class Cache:
 
     def _read(self) -> dict[str, bytes]:
         try:
-            content = cachedir.contents(self._path, 2 * _MOST_BYTES)
+            content = disk.contents(self._path, 2 * _MOST_BYTES)
         except OSError:
             return {}
         lines = content.split(b"\n")

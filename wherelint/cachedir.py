@@ -5,17 +5,13 @@ It may have come with a tree of somebody else's: what is read from it is only da
 
 from __future__ import annotations
 
-import errno
-import math
-import os
 import re
-import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from wherelint.replacing import TEMPORARY, replace
+from wherelint.disk import TEMPORARY, replace
 
 DEFAULT = Path(".wherelint_cache")
 _MARKS = {
@@ -35,18 +31,6 @@ class Removed(NamedTuple):
     files: int
     size: int
     others: bool
-
-
-def contents(path: Path, most: float = math.inf) -> bytes:
-    """What a plain file contains. Raises OSError where it is something else (a device, a pipe), or too large."""
-    status = path.stat()
-    if stat.S_ISDIR(status.st_mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    if not stat.S_ISREG(status.st_mode):  # to read it may take for ever
-        raise OSError(errno.EINVAL, "not a regular file", str(path))
-    if status.st_size > most:
-        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
-    return path.read_bytes()
 
 
 def keep(path: Path, content: bytes) -> None:

@@ -388,7 +388,7 @@ def _confirm_and_report(result: Result, options: dict[str, Any], stream: TextIO)
 
 def _write_scripts(result: Result, directory: Path) -> int:
     """One script a finding; what has no program has no script. The exit status for it."""
-    from wherelint import replacing
+    from wherelint import disk
     from wherelint.confirm.routine import Snippet
     from wherelint.confirm.script import script
     from wherelint.notebook import spelled
@@ -406,7 +406,7 @@ def _write_scripts(result: Result, directory: Path) -> int:
                 taken.add(stem)
                 # The next run is not to find them.
                 text = f"# wherelint: noqa\n{script(finding.snippet, finding)}"
-                replacing.write(directory / f"{stem}.py", text.encode(errors="replace"))
+                disk.write(directory / f"{stem}.py", text.encode(errors="replace"))
     except OSError as error:
         click.echo(f"error: {error.filename or directory}: cannot write the scripts: {error.strerror}", err=True)
         return FAILED
@@ -501,11 +501,11 @@ def _report(result: Result, options: dict[str, Any], stream: TextIO) -> int:
 
 def _write_file(style: str, result: Result, options: dict[str, Any], path: Path) -> None:
     """The findings in one format, in a file."""
-    from wherelint import replacing
+    from wherelint import disk
 
     text = io.StringIO()
     _write(style, result, options, text)
-    replacing.write(path, text.getvalue().encode(errors="backslashreplace"))
+    disk.write(path, text.getvalue().encode(errors="backslashreplace"))
 
 
 def _write(style: str, result: Result, options: dict[str, Any], stream: TextIO) -> None:

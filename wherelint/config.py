@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from wherelint import rules
-from wherelint.cachedir import contents
+from wherelint.disk import contents
 from wherelint.finding import Confidence
 
 if sys.version_info >= (3, 11):

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from wherelint import rules, source
-from wherelint.cachedir import contents
 from wherelint.config import Settings
 from wherelint.defects import DEFECT, describe
 from wherelint.digest import digest
+from wherelint.disk import contents
 from wherelint.encoding import NOWHERE, UndecodableError, decode, encode
 from wherelint.files import Mend, Target
 from wherelint.finding import FileReport, Finding, Framework, Location, Problem

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from wherelint.cachedir import contents
 from wherelint.config import Configuration, Settings, relative_to
+from wherelint.disk import ChangedError, contents, replace
 from wherelint.finding import Problem
-from wherelint.replacing import ChangedError, replace
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec

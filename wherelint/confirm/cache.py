@@ -11,7 +11,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from wherelint import __version__, cachedir
+from wherelint import __version__, cachedir, disk
 from wherelint.confirm.harness import request
 from wherelint.confirm.routine import Snippet
 from wherelint.finding import AfterFix, Confirmation, Number, Outcome
@@ -37,7 +37,7 @@ class Cache:
     def find(self, snippet: Snippet, device: str) -> Confirmation | None:
         """What is known of a snippet on a device."""
         try:
-            return _read(json.loads(cachedir.contents(self._path(snippet, device), _LARGEST)))
+            return _read(json.loads(disk.contents(self._path(snippet, device), _LARGEST)))
         except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
             return None
 

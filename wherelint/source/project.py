@@ -9,8 +9,8 @@ from copy import copy
 from functools import lru_cache
 from pathlib import Path
 
-from wherelint.cachedir import contents
 from wherelint.digest import digest
+from wherelint.disk import contents
 from wherelint.source.module import Module
 
 #: A helper worth following lives in a file of this size at most.

@@ -1,7 +1,9 @@
-"""A file is replaced in one step, or not at all."""
+"""Plain files: they are read whole, and replaced in one step or not at all."""
 
 from __future__ import annotations
 
+import errno
+import math
 import os
 import re
 import stat
@@ -17,6 +19,18 @@ _STALE = 3600
 
 class ChangedError(Exception):
     """Something else has changed the file meanwhile."""
+
+
+def contents(path: Path, most: float = math.inf) -> bytes:
+    """What a plain file contains. Raises OSError where it is something else (a device, a pipe), or too large."""
+    status = path.stat()
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(status.st_mode):  # to read it may take for ever
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    if status.st_size > most:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
+    return path.read_bytes()
 
 
 def replace(path: Path, content: bytes, *, before: bytes | None = None, durable: bool = True) -> None:
