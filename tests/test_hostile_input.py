@@ -419,7 +419,8 @@ def test_the_fixes_of_a_file_have_a_bound(
     project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
 ) -> None:
     write(project, {"a.py": J + "".join(UNSAFE[24:].replace("f(", f"f{n}(") for n in range(20))})
-    monkeypatch.setattr(fix, "_MOST_IN_ALL", 1_000)
+    for bound in ("_MOST_IN_ALL", "_OFFERED_IN_ALL"):
+        monkeypatch.setattr(fix, bound, 1_000)
     assert main(["check", "--no-cache", *options]) == 1
     captured = capsys.readouterr()
     skipped = sum((finding["fix"] or {}).get("message") == fix.TOO_MANY for finding in json.loads(captured.out))

@@ -267,7 +267,7 @@ def _check_text(
     if shown and mend == "offer" and seen.analysis is not None:
         from wherelint.fix import patience, propose
 
-        whole = patience()
+        whole = patience(thorough=False)
         offered = (finding.fix or propose(seen.analysis, finding, whole, thorough=False) for finding in shown)
         shown = tuple(replace(finding, fix=fix) for finding, fix in zip(shown, list(offered), strict=True))
     if shown and snippets and seen.analysis is not None:

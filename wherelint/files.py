@@ -104,6 +104,9 @@ class _Walk:
         stack = [(top, ignores)]
         while stack:
             directory, ignores = stack.pop()
+            entries = self._entries(directory)
+            if not entries:  # perhaps because it may not be read: then no settings can be, either
+                continue
             settings = self.configuration.settings(directory)
             if settings.root not in excludes:
                 patterns = (*settings.exclude, *settings.extend_exclude)
@@ -115,7 +118,7 @@ class _Walk:
             named = _prefix(directory, settings.root)
             ignoring = [(_prefix(directory, at), each) for at, each in ignores] if settings.respect_gitignore else []
             shown = display_name(directory / "_").removesuffix("_")
-            for entry in self._entries(directory):
+            for entry in entries:
                 is_directory = entry.is_dir(follow_symlinks=False)
                 if not is_directory and os.path.splitext(entry.name)[1] not in _SUFFIXES:
                     continue

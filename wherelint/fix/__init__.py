@@ -26,8 +26,8 @@ __all__ = ["TOO_MANY", "patience", "propose"]
 _MOST_TRIED = 32
 #: Nodes of the graph that may be computed to prove one fix; searching a graph for findings costs as much as many.
 _MOST_WORK, _OFFERED_WORK, _SEARCHING = 50_000, 15_000, 10
-#: The same for a file, and how many characters cost as much as one: the text is read again for every rewrite.
-_MOST_IN_ALL, _CHARACTERS = 20_000_000, 200
+#: The same for a file, in node evaluations; and how many characters, which are read again for every rewrite, cost one.
+_MOST_IN_ALL, _OFFERED_IN_ALL, _CHARACTERS = 50_000_000, 10_000_000, 20
 TOO_MANY = "no fix is offered: the file has more findings than fixes are looked for"
 _MOST_CALLERS = 6
 #: How many rewrites one after the other may be needed: masking a divisor can lay bare the root that it was computed by.
@@ -35,9 +35,9 @@ _MOST_STEPS = 3
 _MOST_DETOURS = 2
 
 
-def patience() -> Effort:
+def patience(*, thorough: bool) -> Effort:
     """What the fixes of one file may cost together."""
-    return Effort(_MOST_IN_ALL)
+    return Effort(_MOST_IN_ALL if thorough else _OFFERED_IN_ALL)
 
 
 def propose(analysis: Analysis, finding: Finding, whole: Effort | None = None, *, thorough: bool = True) -> Fix | None:

@@ -27,7 +27,7 @@ def fixpoint(
     What is left is seen with the fix that is offered for it.
     """
     fixed: list[Finding] = []
-    whole = patience()
+    whole = patience(thorough=True)
     refused: dict[object, Fix | None] = {}
     allowed = ("safe", "unsafe") if unsafe else ("safe",)
     for _ in range(_MOST_ROUNDS):
