@@ -349,6 +349,7 @@ class TestSettings:
     @pytest.fixture
     def table(self, editor: Editor) -> Iterator[Callable[[str], None]]:
         file = editor.root / "pyproject.toml"
+        editor.until(lambda: editor.registered)
         assert [registration.method for registration in editor.registered] == ["workspace/didChangeWatchedFiles"]
 
         def table(text: str) -> None:
