@@ -52,6 +52,7 @@ LOOPS = f(*(f"{'    ' * n}for i{n} in range(4):" for n in range(24)), "    " * 2
 
 #: Name: text or bytes, exit code of ``check``, and the beginning of what is said ("" for nothing).
 CONTENT: dict[str, tuple[str | bytes, int, str]] = {
+    "a key of shared parts": (f("k = (x,)", *["k = (k, k)"] * 60, "y = {}.get(k)"), 1, ""),
     "empty": (b"", 0, ""),
     "blank": (b" \t\x0c\n\n", 0, ""),
     "syntax error": ("def f(:\n", 2, "does not parse as Python"),

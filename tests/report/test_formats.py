@@ -144,7 +144,7 @@ def test_findings_stay_in_the_order_given(style: str) -> None:
     assert list(dict.fromkeys(said)) == [3, 1, 2]
 
 
-@pytest.mark.parametrize("style", sorted(FORMATS.keys() - {"json", "json-lines"}))
+@pytest.mark.parametrize("style", FORMATS)
 def test_problems_are_reported(style: str) -> None:
     text = render(style, [], PROBLEMS)
     assert all(word in text for word in ("broken.py", "was never closed", "gone.py", "no such file", "gave up on"))
@@ -168,6 +168,18 @@ def test_a_format_is_imported_when_it_is_used(style: str) -> None:
 def test_json_lines_are_the_elements_of_the_json() -> None:
     lines = render("json-lines", ALL).split("\n")
     assert [strict(line) for line in lines] == strict(render("json", ALL)) == list(map(report_json.as_dict, ALL))
+
+
+def test_a_problem_in_json_has_the_keys_of_a_finding_and_no_code() -> None:
+    finding, *problems = strict(render("json", ALL[:1], PROBLEMS))
+    assert len(problems) == len(PROBLEMS)
+    for entry, problem in zip(problems, PROBLEMS, strict=True):
+        assert entry.keys() == finding.keys()
+        assert entry["code"] is None
+        assert (entry["filename"], entry["message"]) == (problem.filename, problem.message)
+        assert entry["name"] == ("not-checked" if problem.error else "gave-up")
+        assert entry["select"]["location"] == entry["location"]
+    assert [strict(line) for line in render("json-lines", ALL[:1], PROBLEMS).split("\n")] == [finding, *problems]
 
 
 def test_json_lines_of_nothing_are_no_lines() -> None:

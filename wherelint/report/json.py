@@ -1,4 +1,7 @@
-"""The machine-readable reports: a list of findings, or a finding a line, strict JSON."""
+"""The machine-readable reports: a list of findings and problems, or one of them a line, strict JSON.
+
+A problem has the keys of a finding, and none for its ``code``: a file that could not be checked, or what was given up.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +10,22 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from wherelint.finding import Confirmation, Edit, Finding, Fix, Location, Number, Selection, Witness
+from wherelint.finding import Confirmation, Edit, Finding, Fix, Location, Number, Problem, Selection, Witness
 from wherelint.notebook import in_cell
 
 #: The table of rules in the README; ``wherelint explain`` has the rest.
 URL = "https://github.com/wherelint/wherelint#rules"
 
 
-def render(findings: Iterable[Finding], *_: object) -> str:
-    """The findings as a JSON array, one key a line; an empty run is ``[]``. Nothing else has a place in it."""
-    return json.dumps([as_dict(finding) for finding in findings], indent=2, allow_nan=False)
+def render(findings: Iterable[Finding], problems: Iterable[Problem] = (), *_: object) -> str:
+    """The findings and problems as a JSON array, one key a line; an empty run is ``[]``."""
+    return json.dumps([*map(as_dict, findings), *map(_of_problem, problems)], indent=2, allow_nan=False)
 
 
-def lines(findings: Iterable[Finding], *_: object) -> str:
-    """The findings as JSON objects, one a line; an empty run is empty."""
-    return "\n".join(json.dumps(as_dict(finding), allow_nan=False) for finding in findings)
+def lines(findings: Iterable[Finding], problems: Iterable[Problem] = (), *_: object) -> str:
+    """The findings and problems as JSON objects, one a line; an empty run is empty."""
+    entries = [*map(as_dict, findings), *map(_of_problem, problems)]
+    return "\n".join(json.dumps(entry, allow_nan=False) for entry in entries)
 
 
 def as_dict(finding: Finding) -> dict[str, Any]:
@@ -47,6 +51,34 @@ def as_dict(finding: Finding) -> dict[str, Any]:
         "url": URL,
         "fix": _fix(finding.fix, cells) if finding.fix else None,
         "confirmation": _confirmation(finding.confirmation) if finding.confirmation else None,
+    }
+
+
+def _of_problem(problem: Problem) -> dict[str, Any]:
+    """A problem with the keys of a finding; without a place of its own, at the top of the file."""
+    cells = problem.cells if problem.location else ()
+    top = problem.location or Location(1, 1)
+    place = _location(top, cells)
+    return {
+        "code": None,
+        "name": "not-checked" if problem.error else "gave-up",
+        "message": problem.message,
+        "filename": problem.filename,
+        "cell": in_cell(top, cells)[0],
+        "location": place,
+        "end_location": place,
+        "select": {"kind": None, "location": place, "end_location": place},
+        "related": [],
+        "function": None,
+        "framework": None,
+        "modes": [],
+        "op": None,
+        "confidence": None,
+        "witness": None,
+        "noqa_row": None,
+        "url": None,
+        "fix": None,
+        "confirmation": None,
     }
 
 

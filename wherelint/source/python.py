@@ -270,7 +270,7 @@ def _values(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.
 def _get(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     if isinstance(receiver, dict) and args and isinstance(args[0], str) and args[0] in receiver:
         return receiver[args[0]]
-    return low.opaque(low.text(at), (low.identity(receiver), *map(str, args)))
+    return low.opaque(low.text(at), tuple(map(low.identity, (receiver, *args))))
 
 
 @_container("update")
