@@ -47,7 +47,7 @@ def test_json(run: Run, project: Path) -> None:
     write(project, {"a.py": UNSAFE, "b.py": BROKEN})
     status, output, errors = run("check", "--output-format", "json")
     assert status == 2
-    assert [(f["code"], f["filename"]) for f in json.loads(output)] == [("WL101", "a.py")]
+    assert [(f["code"], f["filename"]) for f in json.loads(output)] == [("WL101", "a.py"), (None, "b.py")]
     assert errors.startswith("error: b.py:1:7: does not parse as Python 3.")
     (project / "a.py").write_text(SAFE)
     (project / "b.py").unlink()

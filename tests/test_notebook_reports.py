@@ -51,7 +51,9 @@ def test_text(wherelint) -> None:
 
 
 def test_json(wherelint) -> None:
-    (finding,) = json.loads(wherelint("check", "--output-format", "json")[1])
+    finding, problem = json.loads(wherelint("check", "--output-format", "json")[1])
+    assert (problem["code"], problem["filename"]) == (None, "a.ipynb")
+    assert problem["location"] == {"cell": 4, "row": 1, "column": 7}
     assert finding["cell"] == 3
     assert finding["location"] == {"cell": 3, "row": 2, "column": 9}
     assert finding["select"]["location"] == {"cell": 3, "row": 3, "column": 12}

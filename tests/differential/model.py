@@ -25,7 +25,7 @@ _EXACT = frozenset(
 #: Where the model knowingly differs, and why.
 _LIMITS = {
     "powers with exponent 0": "they do not depend on the base: to the model the exponent is a selection",
-    "roots of -0 and -inf": "torch computes a power of 0.5 or -0.5 by the root, the model as IEEE does",
+    "roots of -0 and -inf": "torch, and NumPy where it vectorises, take the root, which differs from IEEE's power",
     "signs of nan": "in torch 0 or nan, by whether it was vectorised",
     "subnormals": "XLA takes them for 0 on a CPU",
     "ties": "of two equal operands either may be the one that is taken; an infinite cotangent is healed by neither",
@@ -103,10 +103,11 @@ class Model:
         for node in self.order:
             operands = [values[operand] for operand in node.inputs]
             if self._framework == "jax" and node.kind == "float":
-                meet("subnormals", (values[node] != 0) & (np.abs(values[node]) < np.finfo(np.float32).tiny))
+                small = np.sqrt(np.finfo(np.float32).tiny)  # a derivative squares it
+                meet("subnormals", (values[node] != 0) & (np.abs(values[node]) < small))
             if node.op in ("power", "power_static"):
                 meet("powers with exponent 0", operands[1] == 0)
-            if node.op == "power_static" and self._framework == "torch":
+            if node.op == "power_static":
                 odd = ((operands[0] == 0) & np.signbit(operands[0])) | np.isneginf(operands[0])
                 meet("roots of -0 and -inf", odd & (np.abs(operands[1]) == 0.5))
             if node.op == "sign" and self._framework == "torch":

@@ -168,7 +168,7 @@ def power(low: Lowering, a: Value, b: Value, at: cst.CSTNode, framework: str | N
 def multiply(low: Lowering, x: Node, y: Node, at: cst.CSTNode, framework: str | None = None) -> Node:
     """A product; with a factor made of booleans it is a selection."""
     for i, (factor, other) in enumerate(((x, y), (y, x))):
-        if is_mask(factor) and other.kind == "float" and not is_mask(other):
+        if is_mask(factor, low.masks) and other.kind == "float" and not is_mask(other, low.masks):
             # XLA compiles the product with a converted boolean to a select: 0 where the mask is, whatever the other is.
             select = _is_jax(low, framework) and _is_cast(factor)
             return low.node(
@@ -188,12 +188,13 @@ def _is_cast(node: Node) -> bool:
     return node.kind == "bool"
 
 
-def is_mask(node: Node, known: dict[Node, bool] | None = None) -> bool:
+def is_mask(node: Node, known: dict[Node, bool]) -> bool:
     """Whether a value is 0 in some places by construction: booleans as numbers, ``1 - mask``, a constant with zeros.
 
-    ``known``: what was found of other nodes; a product may read one of them along many ways.
+    ``known``: what was found of products and differences before; they may be long, and read one along many ways.
     """
-    known = {} if known is None else known
+    if node.op not in ("multiply", "subtract"):
+        return _is_mask(node, known)
     if node not in known:
         known[node] = _is_mask(node, known)
     return known[node]

@@ -100,6 +100,8 @@ class Lowering:
         self._leaves: dict[object, Node] = {}
         #: What ``identity`` was asked about: an object that is gone would leave its identity to another one.
         self._held: dict[int, object] = {}
+        #: Which products and differences are 0 in some places by construction, as far as that was asked.
+        self.masks: dict[Node, bool] = {}
 
     # -- where we are ---------------------------------------------------------------------------------------------
 
