@@ -26,10 +26,12 @@ _EXACT = frozenset(
 _LIMITS = {
     "powers with exponent 0": "they do not depend on the base: to the model the exponent is a selection",
     "roots of -0 and -inf": "torch, and NumPy where it vectorises, take the root, which differs from IEEE's power",
-    "signs of nan": "in torch 0 or nan, by whether it was vectorised",
-    "subnormals": "XLA takes them for 0 on a CPU",
+    "variances in double": "torch accumulates them in double precision, where squares do not overflow",
+    "kernels of nan": "torch's vectorised kernels and their scalar tails disagree",
+    "subnormals": "XLA takes them for 0 on a CPU, and so do some kernels of torch",
     "ties": "of two equal operands either may be the one that is taken; an infinite cotangent is healed by neither",
 }
+_BY_KERNEL = frozenset({"sign", "hard_silu", "hard_sigmoid", "relu6", "selu"})
 _OFF = np.float32(3e-7)
 _COPIES = 16
 
@@ -102,7 +104,7 @@ class Model:
 
         for node in self.order:
             operands = [values[operand] for operand in node.inputs]
-            if self._framework == "jax" and node.kind == "float":
+            if node.kind == "float":
                 small = np.sqrt(np.finfo(np.float32).tiny)  # a derivative squares it
                 meet("subnormals", (values[node] != 0) & (np.abs(values[node]) < small))
             if node.op in ("power", "power_static"):
@@ -110,8 +112,13 @@ class Model:
             if node.op == "power_static":
                 odd = ((operands[0] == 0) & np.signbit(operands[0])) | np.isneginf(operands[0])
                 meet("roots of -0 and -inf", odd & (np.abs(operands[1]) == 0.5))
-            if node.op == "sign" and self._framework == "torch":
-                meet("signs of nan", np.isnan(operands[0]))
+            if node.op.startswith(("std", "var")) and self._framework == "torch":
+                meet(
+                    "variances in double",
+                    ~np.isfinite(values[node]) & np.isfinite(operands[0]).all(axis=1, keepdims=True),
+                )
+            if node.op in _BY_KERNEL and self._framework == "torch":
+                meet("kernels of nan", np.isnan(operands[0]))
             if node.op in ("maximum", "minimum", "fmax", "fmin", "clamp_min", "clamp_max"):
                 meet("ties", operands[0] == operands[1])
         return found

@@ -132,7 +132,11 @@ class Framework:
             chosen = operands[1] if self._decide(operands[0]) else operands[2]
             return self._scalar(chosen)
         if step.kind == "product":
-            return operands[1] if self._decide(operands[0]) else self._scalar(0.0)
+            if self._decide(operands[0]):
+                return operands[1]
+            # XLA makes a select of it; to torch 0 times what is not finite is nan.
+            finite = self.program.framework == "jax" or self._decide(abs(operands[1]) < float("inf"))
+            return self._scalar(0.0 if finite else float("nan"))
         if step.kind == "apply":
             signature = SIGNATURES[step.name]
             sign = _EXTREMA.get(signature.op)
