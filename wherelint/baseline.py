@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from wherelint import disk
 from wherelint.config import ConfigError
-from wherelint.disk import contents
 from wherelint.edits import physical_lines
 from wherelint.finding import FileReport
 
@@ -55,7 +54,7 @@ class Baseline:
 
     def __init__(self, path: Path) -> None:
         try:
-            read = json.loads(contents(path))
+            read = json.loads(disk.contents(path))
             if read["version"] != _VERSION:
                 raise ConfigError(f"{path}: it was written by another version; write it again with --write-baseline")
             self._left = Counter({Entry(*(e[k] for k in Entry._fields)): int(e["count"]) for e in read["findings"]})

@@ -8,6 +8,7 @@ from typing import Any
 
 import libcst as cst
 
+from wherelint.encoding import NOWHERE
 from wherelint.graph.node import Node
 from wherelint.source import indexing
 from wherelint.source.expressions import binary, elements
@@ -407,7 +408,7 @@ def _import(low: Lowering, node: cst.Import | cst.ImportFrom) -> bool:
 
 @lru_cache(1024)
 def _parsed(text: str) -> ast.Import | ast.ImportFrom:
-    return ast.parse(text).body[0]  # type: ignore[return-value]
+    return ast.parse(text, NOWHERE).body[0]  # type: ignore[return-value]
 
 
 def _given_away(low: Lowering, node: cst.Nonlocal | cst.Global) -> bool:

@@ -154,7 +154,7 @@ def _deeper() -> Iterator[None]:
 def _depth(text: str) -> int:
     """How deeply the syntax of a text is nested."""
     depth = 0
-    level: list[ast.AST] = [ast.parse(text)]
+    level: list[ast.AST] = [ast.parse(text, NOWHERE)]
     while level:
         depth += 1
         level = [child for node in level for child in ast.iter_child_nodes(node)]
@@ -165,7 +165,7 @@ def _deepest_pattern(text: str) -> int:
     """How many brackets are open at once in a pattern of ``match``; those of strings count, too."""
     rows = text.encode().splitlines(keepends=True)
     most = 0
-    for match in (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Match)):
+    for match in (node for node in ast.walk(ast.parse(text, NOWHERE)) if isinstance(node, ast.Match)):
         before: ast.AST = match.subject
         for case in match.cases:
             end = case.guard or case.body[0]
