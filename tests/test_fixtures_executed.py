@@ -37,6 +37,7 @@ EXEMPT = {
         ("calls_a_helper", "helper_with_another_floor", "positional_and_keyword", "bound_arguments", "mapped",
          "keyword_splat", "several_results", "careless", "product_with_the_result_of_a_helper"), _HELPER),
     "integers": "the count is an integer, here it is tried as an array",
+    "asserted": "XLA leaves assertions out",
 }  # fmt: skip
 #: Findings that are right, with a printed witness that is not one.
 NOT_CONFIRMED = {

@@ -71,7 +71,7 @@ class Guard:
         """Whether a hazard is one that the condition was written for; ``fails`` runs other inputs in float64."""
         if self._incidental(run, culprit, p) or self._normalises(culprit) or self._remote(culprit):
             return False
-        if self._limits(run, culprit, p) or self._overwrites() or self._chance() or self._looks_up(culprit):
+        if self._limits(run, culprit, p) or self._overwrites() or self._chance(culprit) or self._looks_up(culprit):
             return False
         if not missing_data and self._coincidence(run, culprit, p):
             return False
@@ -171,9 +171,9 @@ class Guard:
         """Whether an assignment is to elements by their place, which says nothing of their values."""
         return self.root.selection == "assignment" and self.condition[0].op == "const"
 
-    def _chance(self) -> bool:
-        """Whether the condition compares with a random number: whatever it drops, it does not mean it."""
-        return any(n.params.get("random") for n in leaves(*self.condition))
+    def _chance(self, culprit: Node) -> bool:
+        """Whether a random number decides: whatever such a condition drops, it does not mean it."""
+        return any(n.params.get("random") for n in leaves(*self.condition)) and not self.tests(culprit)
 
     def _looks_up(self, culprit: Node) -> bool:
         """Whether the operation reads elements by an index that was searched for, such as the bins of a spline.

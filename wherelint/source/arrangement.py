@@ -102,7 +102,8 @@ def _pad(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) 
     if isinstance(mode, str) and mode.lower() != "constant":
         return low.node("identity", (args[0],), at)
     fill = kwargs.get("constant_values", kwargs.get("value", args[3] if len(args) > 3 else 0.0))
-    return low.concatenated([args[0], low.tensor(fill if isinstance(fill, Node) else float(fill or 0.0), at)], at)
+    fill = 0.0 if fill is None else float(fill) if isinstance(fill, int) else fill
+    return low.concatenated([args[0], low.tensor(fill, at)], at)
 
 
 @handles("jax.ops.segment_sum", "tensorflow.math.{segment_sum,unsorted_segment_sum}")

@@ -74,13 +74,16 @@ def _eye(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) 
     return const([bool(p) for p in pattern] if _is_bool_dtype(kwargs.get("dtype")) else pattern, origin=low.origin(at))
 
 
+def _dtype(value: Value) -> str:
+    return value.name.rpartition(".")[2] if isinstance(value, Dotted) else value if isinstance(value, str) else ""
+
+
 def _is_bool_dtype(value: Value) -> bool:
-    return isinstance(value, Dotted) and value.name.rpartition(".")[2] in ("bool", "bool_")
+    return _dtype(value) in ("bool", "bool_")
 
 
 def _is_integer_dtype(value: Value) -> bool:
-    text = value.name.rpartition(".")[2] if isinstance(value, Dotted) else value if isinstance(value, str) else ""
-    return text.startswith(("int", "uint", "long", "short"))
+    return _dtype(value).startswith(("int", "uint", "long", "short"))
 
 
 @handles("{jax.numpy,numpy,torch,keras.ops}.arange", "tensorflow.range")
@@ -148,9 +151,9 @@ def _cast(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode)
 def cast(low: Lowering, value: Value, dtype: Value, at: cst.CSTNode) -> Value:
     """A change of dtype: to an integer it severs the gradient, a boolean becomes a factor of zeros and ones."""
     tensor = low.tensor(value, at)
-    if _is_bool_dtype(dtype) or (isinstance(dtype, Dotted) and dtype.name == "builtins.bool"):
-        return low.condition(tensor, at)
-    if _is_integer_dtype(dtype) or (isinstance(dtype, Dotted) and dtype.name == "builtins.int"):
+    if _is_bool_dtype(dtype):
+        return tensor if tensor.kind == "bool" else low.node("not_equal", (tensor, 0), at)
+    if _is_integer_dtype(dtype):
         return low.stop(tensor, at, "int")
     return tensor if tensor.kind == "bool" else low.node("identity", (tensor,), at)
 

@@ -125,8 +125,11 @@ def binary(low: Lowering, kind: type, a: Value, b: Value, at: cst.CSTNode) -> Va
     if op is None:
         return low.opaque(low.text(at), (low.identity(a), low.identity(b)), kind="int")
     x, y = low.tensor(a, at), low.tensor(b, at)
-    if op in ("logical_and", "logical_or", "logical_xor") and not x.kind == y.kind == "bool":
-        return low.opaque(low.text(at), (low.identity(x), low.identity(y)), kind="int")
+    if op in ("logical_and", "logical_or", "logical_xor"):
+        masks = [mask for side in (x, y) if (mask := as_mask(low, side, at)) is not None]
+        if len(masks) < 2:
+            return low.opaque(low.text(at), (low.identity(x), low.identity(y)), kind="int")
+        return low.node(op, masks, at)
     if op == "subtract" and x is not y and x.op != "const" and plain(x) is plain(y):
         # `x[:, None] - x[None, :]`, `x - x.T`: the difference of different elements.
         y = low.node("gather", (y,), at, index=ROLLED)
@@ -232,17 +235,23 @@ def _unary_operation(low: Lowering, node: cst.UnaryOperation) -> Value:
     if kind is cst.Plus:
         return value
     tensor = low.tensor(value, node)
+    mask = as_mask(low, tensor, node)
+    return low.opaque(low.text(node), low.identity(tensor), kind="int") if mask is None else low.negation(mask, node)
+
+
+def as_mask(low: Lowering, tensor: Node, at: cst.CSTNode) -> Node | None:
+    """Booleans as they are; an input that is used as a condition, or in ``~mask`` and ``a & b``, which no float can be,
+    is an array of booleans, with respect to which nothing is differentiated. None for other values.
+    """
     if tensor.kind == "bool":
-        return low.negation(tensor, node)
-    if tensor.op == "leaf" and tensor.kind == "float":  # `~mask` says that the parameter is a mask
-        return low.negation(as_mask(low, tensor, node), node)
-    return low.opaque(low.text(node), low.identity(tensor), kind="int")
-
-
-def as_mask(low: Lowering, tensor: Node, at: cst.CSTNode) -> Node:
-    """A parameter that is used as a condition is an array of booleans: nothing is differentiated with respect to it."""
-    tensor.differentiable = False
-    tensor.params["mask"] = True
+        return tensor
+    source = tensor
+    while source.op in ("identity", "gather", "lane"):
+        source = source.inputs[0]
+    if source.op != "leaf" or source.kind != "float":
+        return None
+    source.differentiable = False
+    source.params["mask"] = True
     return low.node("not_equal", (tensor, 0), at)
 
 

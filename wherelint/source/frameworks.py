@@ -123,7 +123,8 @@ def _masked_operand(low: Lowering, op: str, args: Args, mask: Value, at: cst.CST
 def as_condition(low: Lowering, value: Value, at: cst.CSTNode) -> Value:
     """A value used as a condition; a parameter used so is a mask."""
     tensor = low.tensor(value, at)
-    return as_mask(low, tensor, at) if tensor.op == "leaf" and tensor.kind == "float" else tensor
+    mask = as_mask(low, tensor, at)
+    return tensor if mask is None else mask
 
 
 def _where(low: Lowering, name: str, signature: Signature, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:

@@ -11,7 +11,7 @@ from wherelint.source import indexing
 from wherelint.source.calls import Args, Kwargs
 from wherelint.source.constants import array, cast
 from wherelint.source.expressions import power
-from wherelint.source.frameworks import argument, as_condition, boolean_mask, nan_to_num, selection
+from wherelint.source.frameworks import argument, boolean_mask, nan_to_num, selection
 from wherelint.source.lowering import Lowering
 from wherelint.source.values import Method, Shape, Value
 
@@ -73,11 +73,8 @@ def _astype(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.
     if not isinstance(receiver, (Node, Method)):
         return NotImplemented
     name = at.func.attr.value if isinstance(at, cst.Call) and isinstance(at.func, cst.Attribute) else ""
-    if name in ("long", "int"):
-        return cast(low, receiver, "int", at)
-    if name == "bool":
-        return low.condition(as_condition(low, receiver, at), at)
-    return cast(low, receiver, argument(args, kwargs, 0, "dtype"), at)
+    dtype = name if name in ("long", "int", "bool") else argument(args, kwargs, 0, "dtype")
+    return cast(low, receiver, dtype, at)
 
 
 @method("masked_select")
