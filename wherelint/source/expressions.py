@@ -126,10 +126,13 @@ def binary(low: Lowering, kind: type, a: Value, b: Value, at: cst.CSTNode) -> Va
         return low.opaque(low.text(at), (low.identity(a), low.identity(b)), kind="int")
     x, y = low.tensor(a, at), low.tensor(b, at)
     if op in ("logical_and", "logical_or", "logical_xor"):
-        masks = [mask for side in (x, y) if (mask := as_mask(low, side, at)) is not None]
-        if len(masks) < 2:
-            return low.opaque(low.text(at), (low.identity(x), low.identity(y)), kind="int")
-        return low.node(op, masks, at)
+        if "bool" in (x.kind, y.kind):  # otherwise they may be integers, or sets of Python
+            masks = [mask for side in (x, y) if (mask := as_mask(low, side, at)) is not None]
+            if len(masks) == 2:
+                return low.node(op, masks, at)
+        bits = low.opaque(low.text(at), (low.identity(x), low.identity(y)), kind="int")
+        bits.params["bits"] = True
+        return bits
     if op == "subtract" and x is not y and x.op != "const" and plain(x) is plain(y):
         # `x[:, None] - x[None, :]`, `x - x.T`: the difference of different elements.
         y = low.node("gather", (y,), at, index=ROLLED)
@@ -240,15 +243,15 @@ def _unary_operation(low: Lowering, node: cst.UnaryOperation) -> Value:
 
 
 def as_mask(low: Lowering, tensor: Node, at: cst.CSTNode) -> Node | None:
-    """Booleans as they are; an input that is used as a condition, or in ``~mask`` and ``a & b``, which no float can be,
-    is an array of booleans, with respect to which nothing is differentiated. None for other values.
+    """Booleans as they are; an input that is used as a condition, in ``~mask`` or in ``mask & booleans``, which no float
+    can be, is an array of booleans, with respect to which nothing is differentiated. None for other values.
     """
     if tensor.kind == "bool":
         return tensor
     source = tensor
     while source.op in ("identity", "gather", "lane"):
         source = source.inputs[0]
-    if source.op != "leaf" or source.kind != "float":
+    if source.op != "leaf" or not (source.kind == "float" or source.params.get("bits")):
         return None
     source.differentiable = False
     source.params["mask"] = True
