@@ -9,8 +9,9 @@ import inspect
 import re
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -58,15 +59,19 @@ def loaded(fixture: str, framework: str) -> tuple[str, str, dict[str, Any]]:
     text = source(fixture, framework)
     used = framework or framework_of(text)
     require(used)
-    module = types.ModuleType(f"fixture_{fixture}_{framework}")
-    sys.modules[module.__name__] = module  # dataclasses look their module up
-    exec(compile(text, f"{fixture}.py", "exec"), module.__dict__)
-    return used, text, module.__dict__
+    return used, text, names_in(text, f"fixture_{fixture}_{framework}")
 
 
-def functions(fixture: str, framework: str) -> Iterator[tuple[str, Callable[..., Any], list[str]]]:
+def names_in(text: str, name: str) -> dict[str, Any]:
+    """The names that a program defines."""
+    module = types.ModuleType(name)
+    sys.modules[name] = module  # dataclasses look their module up
+    exec(compile(text, f"{name}.py", "exec"), module.__dict__)
+    return module.__dict__
+
+
+def functions(text: str, names: dict[str, Any]) -> Iterator[tuple[str, Callable[..., Any], list[str]]]:
     """Top-level functions with the parameters that have no default."""
-    _, text, names = loaded(fixture, framework)
     for name in re.findall(r"^(?:def (\w+)|(\w+) = lambda)", text, re.MULTILINE):
         f = names[name[0] or name[1]]
         try:
@@ -107,19 +112,48 @@ def witnesses(text: str, fixture: str) -> dict[str, list[Finding]]:
 @pytest.mark.slow
 @pytest.mark.parametrize(("fixture", "framework"), cases())
 def test_the_printed_witnesses_are_ones(fixture: str, framework: str) -> None:
-    used, text, _ = loaded(fixture, framework)
+    used, text, names = loaded(fixture, framework)
     found = witnesses(text, fixture)
     confirmed = 0
-    for name, f, parameters in functions(fixture, framework):
+    for name, f, parameters in functions(text, names):
         for finding in found.get(name, ()):
             inputs = finding.witness.inputs
             if set(parameters) != set(inputs) or name in NOT_CONFIRMED or any(name == known for *_, known in KNOWN):
                 continue
-            arrays = [np.broadcast_to(np.asarray(inputs[p], np.float32), (_LANES,)).copy() for p in parameters]
+            arrays = at_witness(inputs, parameters)
             verdict = verdict_of(used, f, len(parameters))(arrays)
             assert verdict is not False, (name, finding.witness)
             confirmed += bool(verdict)  # None: Python control flow, or a shape of its own
     assert confirmed or not expected(text)
+
+
+def at_witness(inputs: Mapping[str, Any], parameters: list[str]) -> list[np.ndarray]:
+    return [np.broadcast_to(np.asarray(inputs[p], np.float32), (_LANES,)).copy() for p in parameters]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("fixture", "framework"), cases())
+def test_a_fixed_fixture_does_the_same(fixture: str, framework: str) -> None:
+    """What a function takes before a fix it takes after it, with the same values; the witness is none any more."""
+    used, text, names = loaded(fixture, framework)
+    found = witnesses(text, fixture)
+    report = check_source(text.encode(), f"{fixture}.py", Settings(root=Path("/")), "unsafe")
+    fixed = {(finding.function, finding.code) for finding in report.fixed}
+    after = report.after.decode()
+    mended = {name: f for name, f, _ in functions(after, names_in(after, f"fixed_{fixture}_{framework}"))}
+    for name, f, parameters in functions(text, names):
+        mends = [finding for finding in found.get(name, ()) if (name, finding.code) in fixed]
+        points = [at_witness(m.witness.inputs, parameters) for m in mends if set(parameters) == set(m.witness.inputs)]
+        run, rerun = (compiled(used, g, range(len(parameters)), eager=False) for g in (f, mended[name]))
+        for point in [*points, *islice(grid(len(parameters)), 3)] if points else []:
+            try:
+                before = run(point)[0]
+            except Exception:
+                continue
+            now = rerun(point)[0]
+            np.testing.assert_allclose(now.value, before.value, rtol=1e-5, atol=1e-6, err_msg=name)
+            if point is points[0]:  # what is selected may have a singularity of its own there
+                assert not any(np.isnan(g).any() for g in now.gradients), name
 
 
 def grid(count: int) -> Iterator[list[np.ndarray]]:
@@ -141,9 +175,9 @@ def grid(count: int) -> Iterator[list[np.ndarray]]:
 @pytest.mark.slow
 @pytest.mark.parametrize(("fixture", "framework"), cases())
 def test_unmarked_functions_are_regular(fixture: str, framework: str) -> None:
-    used, text, _ = loaded(fixture, framework)
+    used, text, names = loaded(fixture, framework)
     marked = {function_at(text, row) for row, _ in expected(text)}
-    for name, f, parameters in functions(fixture, framework):
+    for name, f, parameters in functions(text, names):
         if name in marked or name in EXEMPT or not parameters:
             continue
         bad = verdict_of(used, f, len(parameters))

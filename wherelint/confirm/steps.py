@@ -28,20 +28,26 @@ def taken(root: Node, witness: Values) -> tuple[Node, dict[Node, bool]]:
     while todo:
         node = todo[-1]
         operands: tuple[Node, ...] = node.inputs
-        if node.op == "cond":
+        lazy = node.op == "cond"
+        if lazy:
             holds = truth(witness[node.inputs[0]])
-            if holds.any() != holds.all():
+            if holds.any() == holds.all():
+                choices[node.inputs[0]] = bool(holds.all())
+                operands = (node.inputs[1 if holds.all() else 2],)
+            elif node.inputs[0].op == "const":  # elements that are written by their place: `x.at[0].add(1.0)`
+                lazy = False
+            else:
                 raise NotRunnableError("a choice of the program differs between the elements")
-            choices[node.inputs[0]] = bool(holds.all())
-            operands = (node.inputs[1 if holds.all() else 2],)
         waiting = [i for i in operands if i not in made]
         if node not in made and waiting:
             todo += waiting
             continue
         todo.pop()
         inputs = tuple(made[i] for i in operands)
-        if node.op == "cond":
+        if lazy:
             made[node] = inputs[0]
+        elif node.op == "cond":
+            made[node] = replace(node, op="where", inputs=inputs)
         elif node not in made:
             made[node] = node if inputs == node.inputs else replace(node, inputs=inputs)
     return made[root], choices

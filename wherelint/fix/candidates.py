@@ -163,10 +163,18 @@ class Site:
         if may_be_none(place):
             return None
         text = place.one_line
-        if select.selection == "multiply" and select.inputs[1 - select.params["operand"]].kind != "bool":
+        if select.selection == "multiply" and self._is_number(select.inputs[1 - select.params["operand"]]):
             return Mask(f"{place.atom} != 0", True, f"{place.atom} == 0")
         keeps = select.op != "where" or select.inputs[2] not in below
         return Mask(text, keeps, spelling.negated(place), place)
+
+    def _is_number(self, mask: Node) -> bool:
+        """Whether a mask is an array of numbers, which only JAX takes for a condition."""
+        if mask.kind != "bool":
+            return True
+        while mask.op == "identity" and not mask.params.get("number"):
+            mask = mask.inputs[0]
+        return mask.op == "identity" and self.framework != "jax"
 
     def _operands(self, place: Place) -> list[tuple[Place, tuple[float, ...]]]:
         """The operands worth masking, with the values that are safe for them."""
@@ -289,8 +297,11 @@ class Site:
     def _guard(self, place: Place, found: list[Place], guard: Guard) -> Iterator[Candidate]:
         where, namespace = self._wheres[0], self._wheres[0].rpartition(".")[0]
         operand = found[guard.operand]
-        short = isinstance(operand.node, cst.Name) or len(operand.one_line) <= _SHORT
+        once = has_effects(operand.node, self.module)
+        short = isinstance(operand.node, cst.Name) or (len(operand.one_line) <= _SHORT and not once)
         spot = None if short else spot_before(place)
+        if once and spot is None:
+            return  # it would be evaluated again and again
         name = operand.one_line if spot is None else spelling.free_name(guard.name, place)
         lines = [] if spot is None else [spot.line(name, operand.one_line)]
         atom = name if spot is not None else operand.atom

@@ -163,6 +163,10 @@ def _mask_argument(call: cst.Call, select: Node) -> cst.CSTNode | None:
         # As a method of the masked array, or as a function of both.
         whole = {"masked_fill": 2, "masked_fill_": 2, "masked_select": 1, "boolean_mask": 1}[last]
         return given[len(given) - whole] if len(given) >= whole else None
+    if select.params.get("listed"):  # jnp.select([a, b], ...): one of them, if they stand there
+        own = place_of(select.inputs[0])
+        listed = given[0].elements if given and isinstance(given[0], cst.List) else []
+        return next((e.value for e in listed if own is not None and e.value is own.node), None)
     if select.selection in ("where", "select") or last.startswith("where"):
         return given[0] if given else None
     return None

@@ -149,13 +149,13 @@ def _cast(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode)
 
 
 def cast(low: Lowering, value: Value, dtype: Value, at: cst.CSTNode) -> Value:
-    """A change of dtype: to an integer it severs the gradient, a boolean becomes a factor of zeros and ones."""
+    """A change of dtype: to an integer it severs the gradient; booleans remain what they are, though they are numbers."""
     tensor = low.tensor(value, at)
     if _is_bool_dtype(dtype):
         return tensor if tensor.kind == "bool" else low.node("not_equal", (tensor, 0), at)
     if _is_integer_dtype(dtype):
         return low.stop(tensor, at, "int")
-    return tensor if tensor.kind == "bool" else low.node("identity", (tensor,), at)
+    return low.node("identity", (tensor,), at, number=True)
 
 
 @handles("{jax.lax,tensorflow}.stop_gradient", "keras.{ops,backend}.stop_gradient", "torch.detach")

@@ -10,6 +10,7 @@ import numpy as np
 from wherelint.graph.node import Node
 from wherelint.ops import Signature
 from wherelint.source import indexing
+from wherelint.source.attributes import FINFO
 from wherelint.source.calls import Args, Kwargs
 from wherelint.source.expressions import as_mask, multiply, power
 from wherelint.source.lowering import Lowering
@@ -134,7 +135,7 @@ def _where(low: Lowering, name: str, signature: Signature, args: Args, kwargs: K
     return selection(low, parts[0], parts[1], parts[2], at, "select" if name.startswith("jax.lax") else "where", name)
 
 
-def selection(low: Lowering, condition: Value, a: Value, b: Value, at: cst.CSTNode, kind: str, name: str) -> Value:
+def selection(low: Lowering, condition: Value, a: Value, b: Value, at: cst.CSTNode, kind: str, name: str) -> Node:
     """A selection; of host NumPy it is not differentiated."""
     owner = framework(name)
     condition = as_condition(low, condition, at)
@@ -162,6 +163,7 @@ def _select(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNod
     result = 0 if result is None else result
     for condition, choice in reversed(list(zip(conditions, choices, strict=False))):
         result = selection(low, condition, choice, result, at, "select", name)
+        result.params["listed"] = True
     return result
 
 
@@ -177,15 +179,20 @@ def _nan_to_num(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CS
     value = argument(args, kwargs, 0, "x", "input")
     if value is None:
         return NotImplemented
-    return nan_to_num(low, value, kwargs.get("nan", 0.0), at, framework(name))
+    fills = args[1 if name.startswith("torch") else 2 :]  # NumPy has `copy` there
+    return nan_to_num(low, value, fills, kwargs, at, framework(name))
 
 
-def nan_to_num(low: Lowering, value: Value, fill: Value, at: cst.CSTNode, owner: str | None) -> Value:
-    """``nan_to_num`` as the selection that it is."""
+def nan_to_num(low: Lowering, value: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode, owner: str | None) -> Value:
+    """``nan_to_num`` as the selection that it is; ``args``: what stands for nan, inf and -inf."""
     tensor = low.tensor(value, at)
+    defaults = (("nan", 0.0), ("posinf", FINFO["max"]), ("neginf", FINFO["min"]))
+    given = [argument(args, kwargs, i, name) for i, (name, _) in enumerate(defaults)]
+    fills = [default if fill is None else fill for fill, (_, default) in zip(given, defaults, strict=True)]
+    infinite = low.node("where", (low.node("greater", (tensor, 0), at), *fills[1:]), at)
+    filled = low.node("where", (low.node("isnan", (tensor,), at), fills[0], infinite), at)
     finite = low.node("isfinite", (tensor,), at)
-    fill = fill if isinstance(fill, (int, float)) else 0.0
-    made = low.node("where", (finite, tensor, fill), at, selection="nan_to_num" if owner else None, framework=owner)
+    made = low.node("where", (finite, tensor, filled), at, selection="nan_to_num" if owner else None, framework=owner)
     return made if owner else low.stop(made, at)
 
 

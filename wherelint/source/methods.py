@@ -65,7 +65,7 @@ def _where_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at
 
 @method("nan_to_num", "nan_to_num_")
 def _nan_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
-    return nan_to_num(low, receiver, argument(args, kwargs, 0, "nan") or 0.0, at, "torch")
+    return nan_to_num(low, receiver, args, kwargs, at, "torch")
 
 
 @method("astype", "to", "type", "view_as_real", "float", "double", "half", "long", "int", "bool", "type_as")
