@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -417,3 +418,47 @@ def test_a_closed_standard_output(project: Path) -> None:
     command = f"{sys.executable} -m wherelint check a.py >&-"
     ran = subprocess.run(["sh", "-c", command], env=environment(), capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stderr) == (1, "")
+
+
+def on_a_terminal(project: Path, *arguments: str) -> tuple[int, str]:
+    """The exit status of a command whose output goes to a terminal, and all that it wrote there."""
+    ours, theirs = os.openpty()
+    names = {"NO_COLOR", "FORCE_COLOR", "COLUMNS"}
+    variables = {name: value for name, value in environment().items() if name not in names} | {"TERM": "xterm"}
+    command = [sys.executable, "-m", "wherelint", *arguments]
+    child = subprocess.Popen(command, cwd=project, env=variables, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    said = b""
+    with contextlib.suppress(OSError):  # the end of what a terminal says, on Linux
+        while piece := os.read(ours, 1 << 16):
+            said += piece
+    os.close(ours)
+    return child.wait(), said.decode()
+
+
+def test_progress_on_a_terminal(project: Path) -> None:
+    write(project, {f"f{i:02}.py": "x = 1\n" for i in range(60)} | {"a.py": UNSAFE})
+    status, said = on_a_terminal(project, "check", "--no-cache", "-j1")
+    counted = re.findall(r"\rchecking (\d+)/61", said)
+    assert status == 1
+    assert counted == ["10", "20", "30", "40", "50", "60"]
+    before, erased, after = said.rpartition("\r\x1b[K")
+    assert erased
+    assert "WL101" not in before
+    assert "WL101" in after
+    assert "checking" not in on_a_terminal(project, "check", "--no-cache", "-j1", "-q")[1]
+
+
+def test_the_page_of_a_rule_on_a_terminal(project: Path) -> None:
+    status, said = on_a_terminal(project, "explain", "WL101")
+    assert status == 0
+    assert "\x1b[" in said  # a page with colors, where a pipe gets the text
+    assert "unmasked-sqrt" in said
+    assert "```" not in said
+
+
+def test_statistics_have_no_other_format(run: Run, project: Path) -> None:
+    write(project, {"a.py": UNSAFE})
+    status, output, errors = run("check", "--statistics", "--output-format", "json")
+    assert (status, output) == (2, "")
+    assert errors.endswith("Error: --statistics is a text: it has no --output-format\n")

@@ -94,6 +94,14 @@ def test_standard_input_is_fixed_to_standard_output(project: Path, text: str) ->
     assert errors.endswith("No findings, 1 file checked.\n")
 
 
+def test_a_diff_of_standard_input(project: Path) -> None:
+    status, output, errors = wherelint(project, "--diff", "-", "--stdin-filename", "a.py", text=UNSAFE)
+    assert status == FINDINGS
+    assert output.startswith("--- a/a.py\n+++ b/a.py\n")
+    assert "+    return jnp.where(x > 0, jnp.sqrt(jnp.where(x > 0, x, 1.0)), 0.0)" in output
+    assert errors == "Would fix 1 finding in 1 file.\n"
+
+
 def test_a_fix_is_offered_in_json(project: Path) -> None:
     import json
 

@@ -171,6 +171,98 @@ REWRITES = {
         -        jnp.log(x),  # the entropy
         +        jnp.log(jnp.where(x > 0, x, 1.0)),  # the entropy
     """),
+    "a mask of numbers is no condition for PyTorch": ("""
+        def f(x):
+            m = (x > 0).float()
+            return m * torch.sqrt(x)
+    """, """
+        -    return m * torch.sqrt(x)
+        +    return m * torch.sqrt(torch.where(m != 0, x, 1.0))
+    """),
+    "nor for TensorFlow": ("""
+        def f(x):
+            return tf.cast(x > 0, tf.float32) * tf.sqrt(x)
+    """, """
+        -    return tf.cast(x > 0, tf.float32) * tf.sqrt(x)
+        +    mask = tf.cast(x > 0, tf.float32) != 0
+        +    return tf.cast(x > 0, tf.float32) * tf.sqrt(tf.where(mask, x, 1.0))
+    """),
+    "a mask that multiplies in place": ("""
+        def f(x):
+            y = torch.sqrt(x)
+            y *= x > 0
+            return y
+    """, """
+        -    y = torch.sqrt(x)
+        +    y = torch.sqrt(torch.where(x > 0, x, 1.0))
+    """),
+    "a division in place": ("""
+        def f(x, y):
+            z = 2.0 * x
+            z /= y
+            return jnp.where(y != 0, z, 0.0)
+    """, """
+        -    z /= y
+        +    z /= jnp.where(y != 0, y, 1.0)
+    """),
+    "one of a list of conditions": ("""
+        def f(x):
+            return jnp.select([x > 2, x > 0], [2.0 * x, jnp.log(x)], 0.0)
+    """, """
+        -    return jnp.select([x > 2, x > 0], [2.0 * x, jnp.log(x)], 0.0)
+        +    return jnp.select([x > 2, x > 0], [2.0 * x, jnp.log(jnp.where(x > 0, x, 1.0))], 0.0)
+    """),
+    "elements that are overwritten by a mask": ("""
+        def f(x):
+            return jnp.sqrt(x).at[x <= 0].set(0.0)
+    """, """
+        -    return jnp.sqrt(x).at[x <= 0].set(0.0)
+        +    return jnp.sqrt(jnp.where(x <= 0, 1.0, x)).at[x <= 0].set(0.0)
+    """),
+    "a method of the object around": ("""
+        class Law:
+            def root(self, v):
+                return jnp.sqrt(v)
+
+            def at(self, x):
+                return jnp.where(x > 0, self.root(x), 0.0)
+    """, """
+        -        return jnp.where(x > 0, self.root(x), 0.0)
+        +        return jnp.where(x > 0, self.root(jnp.where(x > 0, x, 1.0)), 0.0)
+    """),
+    "an argument of a function that is given a lambda": ("""
+        def f(x):
+            return jnp.where(x > 0, jax.tree_util.tree_map(lambda v: jnp.sqrt(v), x), 0.0)
+    """, """
+        -    return jnp.where(x > 0, jax.tree_util.tree_map(lambda v: jnp.sqrt(v), x), 0.0)
+        +    return jnp.where(x > 0, jax.tree_util.tree_map(lambda v: jnp.sqrt(v), jnp.where(x > 0, x, 1.0)), 0.0)
+    """),
+    "no line is added before a statement that shares its line": ("""
+        def f(x):
+            if x is not None: return jnp.where(x > 1, jnp.arccosh(x) / jnp.log(x), 0.0)
+    """, """
+        -    if x is not None: return jnp.where(x > 1, jnp.arccosh(x) / jnp.log(x), 0.0)
+        +    if x is not None: return jnp.where(x > 1, jnp.arccosh(jnp.where(x > 1, x, 2.0)) / """
+    """jnp.log(jnp.where(x > 1, x, 2.0)), 0.0)
+    """),
+    "what may have an effect is evaluated once": ("""
+        def f(x, g):
+            return jnp.where(g(x) > 0, jnp.sqrt(g(x)), 0.0)
+    """, """
+        -    return jnp.where(g(x) > 0, jnp.sqrt(g(x)), 0.0)
+        +    radicand = g(x)
+        +    return jnp.where(g(x) > 0, jnp.where(radicand > 0, jnp.sqrt(jnp.where(radicand > 0, radicand, 1.0)), 0.0)"""
+    """, 0.0)
+    """),
+    "a deviation": ("""
+        def f(x):
+            return jnp.where(x.std() > 0, x / x.std(), 0.0)
+    """, """
+        -    return jnp.where(x.std() > 0, x / x.std(), 0.0)
+        +    variance = x.var()
+        +    divisor = jnp.where(variance > 0, jnp.sqrt(jnp.where(variance > 0, variance, 1.0)), 0.0)
+        +    return jnp.where(x.std() > 0, x / jnp.where(divisor != 0, divisor, 1.0), 0.0)
+    """),
 }  # fmt: skip
 
 
@@ -212,6 +304,31 @@ REFUSED = {
             low = y < -100.0
             return jnp.where(low, 0.0, y)
     """, "jnp.where(low, 1.0, x)"),
+    "an assignment in the operand": ("""
+        def f(x):
+            return jnp.where(x > 0, jnp.sqrt(y := 2.0 * x), 0.0) + y
+    """, "where((y"),
+    "a call in a comprehension": ("""
+        def f(xs, g):
+            return [jnp.where(x > 0, jnp.sqrt(g(x)), 0.0) for x in xs]
+    """, "where(g(x) > 0"),
+    "a list of conditions that has a name": ("""
+        def f(x):
+            conditions = [x <= 0]
+            return jnp.select(conditions, [0.0 * x], jnp.sqrt(x))
+    """, "where(conditions"),
+    "a deviation in a lambda": ("""
+        def f(x):
+            return (lambda v: jnp.where(v.max() > 3.0, jnp.std(v), 0.0))(x)
+    """, "variance"),
+    "a norm along an axis by its place": ("""
+        def f(x):
+            return jnp.where((x * x).sum(0) > 0, jnp.linalg.norm(x, None, 0), 0.0)
+    """, "jnp.any"),
+    "infinities that nan_to_num makes large": ("""
+        def f(x):
+            return jnp.nan_to_num(jnp.log(x))
+    """, "where"),
 }  # fmt: skip
 
 

@@ -162,6 +162,23 @@ def test_repro_prints_the_script(project: Path, capsys: pytest.CaptureFixture[st
     assert wherelint(capsys, "repro", "a.py:5")[1] == output.replace("a.py:5", "a.py:7")
 
 
+def test_repro_of_one_of_several(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(project, {"a.py": UNSAFE.replace("jnp.sqrt(x)", "jnp.sqrt(x) * jnp.arccosh(x)").replace("> 0", "> 1")})
+    status, output, errors = wherelint(capsys, "repro", "a.py:5")
+    assert status == CLEAN
+    assert output.splitlines()[2] == "# WL101 unmasked-sqrt in f, a.py:5"
+    assert errors == "other findings there: a.py:5:43\n"
+    assert wherelint(capsys, "repro", "a.py:5:43")[1].splitlines()[2] == "# WL104 unmasked-arccos in f, a.py:5"
+
+
+def test_repro_of_what_cannot_be_run(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(project, {"a.py": SEVERED, "pyproject.toml": '[tool.wherelint]\nextend-select = ["WL401"]\n'})
+    status, output, errors = wherelint(capsys, "repro", "a.py:5")
+    assert (status, output) == (FAILED, "")
+    assert errors.startswith("Error: no script for WL401 at a.py:5: ")
+    assert len(errors.splitlines()) == 1
+
+
 @pytest.mark.parametrize(
     ("place", "message"),
     [

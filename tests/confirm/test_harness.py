@@ -562,6 +562,19 @@ def test_an_answer_of_another_shape_loses_no_finding(name: str, monkeypatch: pyt
     assert {c.verdict for c in made} == {"not-runnable"}
 
 
+@pytest.mark.parametrize(
+    ("value", "reason"), [(0.0, "the gradient is finite there"), (float("inf"), "the value itself is not finite there")]
+)
+def test_a_finding_that_the_framework_does_not_share(
+    value: float, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = {"before": {"eager": {"value": [[value]] * PROBES, "gradients": [NUMBERS]}}}
+    made, problems = confirmed_by(f"{HELLO}{EACH}print({json.dumps(answer)!r}, flush=True)\n", monkeypatch)
+    assert problems == []
+    assert {(c.verdict, c.reason, c.device) for c in made} == {("not-reproduced", reason, "cpu")}
+    assert all(outcome.modes["eager"].gradient == {"x": 0.0} for outcome in made)
+
+
 def failing(*_: object, **__: object) -> object:
     raise OSError(28, "No space left on device")
 

@@ -83,3 +83,20 @@ def test_the_private_helper_of_a_function_without_gradient_is_silent(tmp_path: P
     caller = "def report(a, b):\n    {guard}\n        return _ratio(a, b).sum()\n"
     assert check(tmp_path, {"a.py": helper + caller.format(guard="with torch.no_grad():")}, "a.py") == []
     assert [f.code for f in check(tmp_path, {"a.py": helper + caller.format(guard="if True:")}, "a.py")] == ["WL103"]
+
+
+@pytest.mark.parametrize(
+    ("call", "found"),
+    [("pack.helper.Roots.root(x)", 1), ("pack.helper.Roots.none(x)", 0), ("pack.helper.root.it(x)", 0)],
+)
+def test_a_function_of_a_class_in_another_file(tmp_path: Path, call: str, found: int) -> None:
+    helper = HELPER + "\n\nclass Roots:\n    @staticmethod\n    def root(x):\n        return jnp.sqrt(x)\n"
+    files = {"pack/__init__.py": "", "pack/helper.py": helper}
+    main = {"pack/main.py": CALLER.format(imports="import pack.helper", call=call)}
+    assert len(check(tmp_path, {**files, **main}, "pack/main.py")) == found
+
+
+def test_names_that_two_files_import_from_each_other_mean_nothing(tmp_path: Path) -> None:
+    files = {"pack/__init__.py": "", "pack/a.py": "from pack.b import root\n", "pack/b.py": "from pack.a import root\n"}
+    main = {"pack/main.py": CALLER.format(imports="from pack.a import root", call="root(x)")}
+    assert check(tmp_path, {**files, **main}, "pack/main.py") == []

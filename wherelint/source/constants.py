@@ -149,7 +149,7 @@ def _cast(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode)
 
 
 def cast(low: Lowering, value: Value, dtype: Value, at: cst.CSTNode) -> Value:
-    """A change of dtype: to an integer it severs the gradient; booleans remain what they are, though they are numbers."""
+    """A change of dtype: to an integer it severs the gradient; booleans stay a mask, though they are numbers then."""
     tensor = low.tensor(value, at)
     if _is_bool_dtype(dtype):
         return tensor if tensor.kind == "bool" else low.node("not_equal", (tensor, 0), at)

@@ -243,8 +243,10 @@ def _unary_operation(low: Lowering, node: cst.UnaryOperation) -> Value:
 
 
 def as_mask(low: Lowering, tensor: Node, at: cst.CSTNode) -> Node | None:
-    """Booleans as they are; an input that is used as a condition, in ``~mask`` or in ``mask & booleans``, which no float
-    can be, is an array of booleans, with respect to which nothing is differentiated. None for other values.
+    """Booleans as they are, an input as a mask, None for other values.
+
+    A condition, ``~mask`` and ``mask & booleans`` say that the input is an array of booleans: nothing is
+    differentiated with respect to it.
     """
     if tensor.kind == "bool":
         return tensor
