@@ -251,8 +251,8 @@ REWRITES = {
     """, """
         -    return jnp.where(g(x) > 0, jnp.sqrt(g(x)), 0.0)
         +    radicand = g(x)
-        +    return jnp.where(g(x) > 0, jnp.where(radicand > 0, jnp.sqrt(jnp.where(radicand > 0, radicand, 1.0)), 0.0)"""
-    """, 0.0)
+        +    return jnp.where(g(x) > 0, jnp.where(radicand > 0, jnp.sqrt(jnp.where(radicand > 0, """
+    """radicand, 1.0)), 0.0), 0.0)
     """),
     "a deviation": ("""
         def f(x):
