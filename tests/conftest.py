@@ -110,10 +110,14 @@ def run(project: Path, fake_detect: None, capsys: pytest.CaptureFixture[str]) ->
     return run
 
 
-def environment() -> dict[str, str]:
-    """For a child process: it imports the checkout under test, wherever it runs."""
+def environment(*, measured: bool = True) -> dict[str, str]:
+    """For a child process: it imports the checkout under test, wherever it runs.
+
+    ``measured=False`` keeps away what measures the coverage, for a process whose imports and files are looked at.
+    """
     paths = [str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH", "")]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    known = {name: value for name, value in os.environ.items() if measured or not name.startswith("COVERAGE")}
+    return {**known, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
 def write(root: Path, files: dict[str, str]) -> None:

@@ -184,8 +184,7 @@ REWRITES = {
             return tf.cast(x > 0, tf.float32) * tf.sqrt(x)
     """, """
         -    return tf.cast(x > 0, tf.float32) * tf.sqrt(x)
-        +    mask = tf.cast(x > 0, tf.float32) != 0
-        +    return tf.cast(x > 0, tf.float32) * tf.sqrt(tf.where(mask, x, 1.0))
+        +    return tf.cast(x > 0, tf.float32) * tf.sqrt(tf.where(x > 0, x, 1.0))
     """),
     "a mask that multiplies in place": ("""
         def f(x):

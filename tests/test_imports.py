@@ -20,7 +20,9 @@ def imported(root: Path, *arguments: str, before: str = "") -> set[str]:
         "print('\\nMODULES', *{name.split('.')[0] for name in sys.modules})"
     )
     command = [sys.executable, "-c", program, *arguments]
-    output = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True, env=environment()).stdout
+    output = subprocess.run(
+        command, cwd=root, capture_output=True, text=True, check=True, env=environment(measured=False)
+    ).stdout
     return set(output.rpartition("MODULES")[2].split())
 
 

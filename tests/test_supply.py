@@ -61,7 +61,7 @@ class Audit:
         self.project = project
         self._log = outside / "log"
         write(outside, {"hook/sitecustomize.py": AUDIT})
-        made = environment()
+        made = environment(measured=False)
         self._environment = {
             **made, "AUDIT": str(self._log), "PYTHONDONTWRITEBYTECODE": "1", "HOME": str(outside),
             "PYTHONPATH": os.pathsep.join([str(outside / "hook"), made["PYTHONPATH"]]),

@@ -162,19 +162,24 @@ class Site:
             return None
         if may_be_none(place):
             return None
-        text = place.one_line
-        if select.selection == "multiply" and self._is_number(select.inputs[1 - select.params["operand"]]):
-            return Mask(f"{place.atom} != 0", True, f"{place.atom} == 0")
+        if select.selection == "multiply":
+            return self._factor(place, select.inputs[1 - select.params["operand"]])
         keeps = select.op != "where" or select.inputs[2] not in below
-        return Mask(text, keeps, spelling.negated(place), place)
+        return Mask(place.one_line, keeps, spelling.negated(place), place)
 
-    def _is_number(self, mask: Node) -> bool:
-        """Whether a mask is an array of numbers, which only JAX takes for a condition."""
-        if mask.kind != "bool":
-            return True
-        while mask.op == "identity" and not mask.params.get("number"):
+    @staticmethod
+    def _factor(place: Place, factor: Node) -> Mask:
+        """The mask of a product: its booleans, if need be those that were converted; numbers are compared with 0."""
+        mask = factor
+        while mask.params.get("number"):
             mask = mask.inputs[0]
-        return mask.op == "identity" and self.framework != "jax"
+        if mask.kind == "bool" and not any(n.params.get("number") for n in _reshaped(mask)):
+            if mask is factor:
+                return Mask(place.one_line, True, spelling.negated(place), place)
+            within = place_of(mask)
+            if within is not None and within.block is place.block and any(n is place.node for n in within.path()):
+                return Mask(within.one_line, True, spelling.negated(within))
+        return Mask(f"{place.atom} != 0", True, f"{place.atom} == 0")
 
     def _operands(self, place: Place) -> list[tuple[Place, tuple[float, ...]]]:
         """The operands worth masking, with the values that are safe for them."""
@@ -350,6 +355,13 @@ class Site:
 
 
 _VARIANCE = {"std": "var", "reduce_std": "reduce_variance"}
+
+
+def _reshaped(node: Node) -> Iterator[Node]:
+    """A value and what it is a reshape or a conversion of."""
+    while node.op == "identity":
+        yield node
+        node = node.inputs[0]
 
 
 def _within(whole: Place, part: Place, content: str) -> str:
