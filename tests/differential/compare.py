@@ -143,6 +143,8 @@ def ask(seed: int, framework: str, tally: Tally) -> None:
             count["missed: the mask, its product and the operation are in different functions"] += 1
         elif from_more_points(text):
             count["missed: found from more starting points"] += 1
+        elif all(reasons := [model.unblamed(point) for point in poisoned]):
+            count[f"missed: {reasons[0]}"] += 1
         else:
             disagree("missed", poisoned[0], f"{len(poisoned)} points")
 

@@ -87,6 +87,26 @@ class Model:
                 values[node][3::4] = np.where(value == 0, -value, values[node])[3::4]  # a zero of the other sign
         return self._answer(values, _COPIES)
 
+    def unblamed(self, point: Sequence[Array]) -> str | None:
+        """Why no finding speaks of a poisoned point, where that is a limit that is known."""
+        inputs = {self._leaves[name]: a[None] for name, a in zip(INPUTS, point, strict=True) if name in self._leaves}
+        values = evaluate(self.order, inputs)
+        ieee, symbolic = (
+            {node for node, broke in found.broke.items() if broke.any()}
+            for found in (
+                backward(Tape(self.order), values, self.root, self._framework, symbolic=lazy) for lazy in (False, True)
+            )
+        )
+        fresh = ieee - symbolic
+        if not fresh:
+            return "what is singular is so under symbolic zeros too, and a product with a mask follows it"
+        if not any(node.op in OPERATIONS and OPERATIONS[node.op].code for node in fresh):
+            return "an operation overflows that no rule is about"
+        overflown = {node for node in symbolic if not np.isfinite(values[node]).all()}
+        if all(overflown & set(topological([node])) for node in fresh):
+            return "what overflows is read by what is selected, too"
+        return None
+
     def _answer(self, values: Values, count: int) -> Answer:
         gradients = []
         for symbolic in (False, True):
