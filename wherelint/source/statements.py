@@ -232,27 +232,34 @@ def _for(low: Lowering, node: cst.For) -> bool:
         for item in items:
             assign(low, node.target, item)
             if low.run(list(node.body.body)):
-                break
-        return False
+                return False
+        return _otherwise(low, node)
     _any_iteration(low, node.body)
     for element in elements(low, items, node.iter)[:1]:
         assign(low, node.target, element)
     low.run(list(node.body.body))
-    return False
+    return _otherwise(low, node)
 
 
 def _while(low: Lowering, node: cst.While) -> bool:
+    if low.condition(low.expression(node.test), node.test) is False:
+        return _otherwise(low, node)
     _any_iteration(low, node.body)
     test = low.condition(low.expression(node.test), node.test)
-    if test is False:
-        return False
     with low.assuming(test):
         low.run(list(node.body.body))
     if not low.block.chunk.once(_breaks, node.body):
         after = low.negation(low.condition(low.expression(node.test), node.test), node.test)
         if isinstance(after, Node):
             low.facts.append(after)
-    return False
+    return _otherwise(low, node)
+
+
+def _otherwise(low: Lowering, node: cst.For | cst.While) -> bool:
+    """The ``else`` of a loop, which is run unless the loop is left; whether it ends the function."""
+    if node.orelse is None:
+        return False
+    return low.run(list(node.orelse.body.body)) and not low.block.chunk.once(_breaks, node.body)
 
 
 def _breaks(body: cst.BaseSuite) -> bool:
