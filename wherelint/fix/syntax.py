@@ -11,6 +11,7 @@ import libcst as cst
 from wherelint.edits import Source
 from wherelint.finding import Edit, Location
 from wherelint.graph.node import Node
+from wherelint.source.attributes import last_name
 from wherelint.source.module import Block, Module
 from wherelint.source.names import framework_of
 from wherelint.source.values import Origin
@@ -158,7 +159,7 @@ def _mask_argument(call: cst.Call, select: Node) -> cst.CSTNode | None:
     if keyword is not None or select.selection == "reduction":
         return keyword
     given = [a.value for a in call.args if a.keyword is None and not a.star]
-    last = _last_name(call.func)
+    last = last_name(call.func)
     if last in _MASK_SECOND:
         # As a method of the masked array, or as a function of both.
         whole = {"masked_fill": 2, "masked_fill_": 2, "masked_select": 1, "boolean_mask": 1}[last]
@@ -273,11 +274,7 @@ def _is_pure(function: cst.BaseExpression, module: Module) -> bool:
     base = module.imports.get(root_name(function), "") if isinstance(function, (cst.Name, cst.Attribute)) else ""
     if framework_of(base) is not None or base == "numpy":
         return not any("rand" in n.value for n in _names_of(function))
-    return _last_name(function) in _PURE
-
-
-def _last_name(node: cst.BaseExpression) -> str:
-    return next((name.value for name in _names_of(node)), "")
+    return last_name(function) in _PURE
 
 
 def _names_of(node: cst.BaseExpression) -> Iterator[cst.Name]:

@@ -105,6 +105,12 @@ def keep_kind(low: Lowering, receiver: Instance, name: str, value: Value, *, buf
         receiver.attributes[name] = made
 
 
+def last_name(node: cst.CSTNode) -> str:
+    """The last part of a dotted name; empty for anything else."""
+    last = node.attr if isinstance(node, cst.Attribute) else node
+    return last.value if isinstance(last, cst.Name) else ""
+
+
 def decorator_names(function: Function) -> set[str]:
     """The last part of what each decorator of a function is called, seen through a renaming import."""
     names = set()
@@ -113,8 +119,6 @@ def decorator_names(function: Function) -> set[str]:
         expression: Any = decorator.decorator
         if isinstance(expression, cst.Call):
             expression = expression.func
-        if isinstance(expression, cst.Attribute):
-            names.add(expression.attr.value)
-        elif isinstance(expression, cst.Name):
-            names.add(imports.get(expression.value, expression.value).rpartition(".")[2])
+        name = last_name(expression)
+        names.add(imports.get(name, name).rpartition(".")[2] if isinstance(expression, cst.Name) else name)
     return names

@@ -296,7 +296,7 @@ def _annotated_class(low: Lowering, function: Function, parameter: cst.Param) ->
     annotation = parameter.annotation.annotation if parameter.annotation is not None else None
     if isinstance(annotation, cst.BinaryOperation) and getattr(annotation.right, "value", None) == "None":
         annotation = annotation.left
-    elif isinstance(annotation, cst.Subscript) and _last_part(annotation.value) == "Optional":
+    elif isinstance(annotation, cst.Subscript) and attributes.last_name(annotation.value) == "Optional":
         element = annotation.slice[0].slice
         annotation = element.value if isinstance(element, cst.Index) else None
     name = annotation.evaluated_value if isinstance(annotation, cst.SimpleString) else None
@@ -306,11 +306,6 @@ def _annotated_class(low: Lowering, function: Function, parameter: cst.Param) ->
     found = function.scope.find(name)
     found = global_value(low, function.scope.module, name) if found is MISSING else found
     return found if isinstance(found, Class) else None
-
-
-def _last_part(name: cst.BaseExpression) -> str:
-    last = name.attr if isinstance(name, cst.Attribute) else name
-    return last.value if isinstance(last, cst.Name) else ""
 
 
 def root_arguments(low: Lowering, function: Function) -> Kwargs:

@@ -11,6 +11,7 @@ import libcst as cst
 from wherelint.encoding import NOWHERE
 from wherelint.graph.node import Node
 from wherelint.source import indexing
+from wherelint.source.attributes import last_name
 from wherelint.source.expressions import binary, elements
 from wherelint.source.lowering import STATEMENTS, Lowering
 from wherelint.source.names import imported
@@ -64,13 +65,13 @@ _CONTAINERS = frozenset(
 def annotation_kind(annotation: cst.BaseExpression) -> Any:
     """The kind of value an annotation promises: "int", "bool", "static", or None for a float or what is not known."""
     if isinstance(annotation, (cst.Name, cst.Attribute)):
-        return _KINDS.get(_last_name(annotation))
+        return _KINDS.get(last_name(annotation))
     if isinstance(annotation, cst.SimpleString):
         return _KINDS.get(annotation.value.strip("'\""))
     if isinstance(annotation, cst.BinaryOperation):  # int | None
         return _agreed([annotation.left, annotation.right])
     if isinstance(annotation, cst.Subscript):
-        head = _last_name(annotation.value)
+        head = last_name(annotation.value)
         if head in _CONTAINERS:
             return _agreed([s.slice.value for s in annotation.slice if isinstance(s.slice, cst.Index)])
         return _ELEMENTS.get(head, "static" if _KINDS.get(head) == "static" else None)
@@ -84,10 +85,6 @@ def _agreed(parts: list[cst.BaseExpression]) -> Any:
     ]
     kinds = {annotation_kind(p) for p in parts}
     return kinds.pop() if len(kinds) == 1 else None
-
-
-def _last_name(node: cst.BaseExpression) -> str:
-    return node.attr.value if isinstance(node, cst.Attribute) else node.value if isinstance(node, cst.Name) else ""
 
 
 def assign(low: Lowering, target: cst.BaseExpression, value: Value) -> None:
