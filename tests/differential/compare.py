@@ -119,8 +119,11 @@ def ask(seed: int, framework: str, tally: Tally) -> None:
         return False
 
     written, asked = real.at(POINTS[0]), real.lazily(POINTS[0])
-    if np.isfinite(written.value).all() and not np.allclose(written.value, asked.value, rtol=1e-4, atol=1e-5):
-        disagree("harness", POINTS[0], f"{told(written)}; {told(asked)}")  # it is not the program that is asked
+    if np.isfinite(written.value).all() and not alike(written, asked):
+        if framework == "jax" and alike(other_way(real, POINTS[0], "ieee"), asked):
+            count["compiler"] += 1  # it rounds otherwise, and something compares the results
+        else:
+            disagree("harness", POINTS[0], f"{told(written)}; {told(asked)}")  # it is not the program that is asked
 
     broken = []
     for i, point in enumerate(POINTS):
@@ -183,6 +186,11 @@ def same(answer: Answer, outcome: Outcome, i: int, arithmetic: str) -> bool:
     mine = answer.outcome(i, arithmetic)
     pairs = zip([mine.value, *mine.gradients], [outcome.value, *outcome.gradients], strict=True)
     return all((np.isfinite(a) == np.isfinite(b)).all() for a, b in pairs)
+
+
+def alike(one: Outcome, other: Outcome) -> bool:
+    """Whether two values are the same but for rounding."""
+    return bool(np.allclose(one.value, other.value, rtol=1e-4, atol=1e-5))
 
 
 def told(outcome: Outcome) -> str:
