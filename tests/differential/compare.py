@@ -18,6 +18,7 @@ from differential.programs import INPUTS, generate, write
 from differential.truth import Framework
 from wherelint.config import Settings
 from wherelint.engine import check_source
+from wherelint.files import Mend
 from wherelint.finding import FileReport, Finding
 from wherelint.graph import search
 from wherelint.graph.node import LANES
@@ -125,10 +126,19 @@ def ask(seed: int, framework: str, tally: Tally) -> None:
         else:
             disagree("harness", POINTS[0], f"{told(written)}; {told(asked)}")  # it is not the program that is asked
 
+    fixed = findings_of(text, "unsafe") if report.findings else report
+    mended = Framework(program, fixed.after.decode()) if fixed.fixed else None
+    count["fixed"] += mended is not None
     broken = []
     for i, point in enumerate(POINTS):
         outcome = real.at(point)
         count["points"] += 1
+        if mended is not None and (changed := other_after(mended, point, outcome)):
+            known = [limit for limit, met in answer.limits.items() if met[i]]
+            if off_by_a_little(model, point, mended.at(point), "ieee") or known:
+                count["a fix, and rounding"] += 1
+            else:
+                disagree("fix", point, f"{changed}\n{fixed.after.decode()}")
         if agrees(i, outcome, "ieee") and np.isfinite(outcome.value).all() and not outcome.regular:
             broken.append((i, outcome))
     poisoned = []
@@ -152,9 +162,25 @@ def ask(seed: int, framework: str, tally: Tally) -> None:
             disagree("missed", poisoned[0], f"{len(poisoned)} points")
 
 
-def findings_of(text: str) -> FileReport:
+def findings_of(text: str, mend: Mend = "no") -> FileReport:
     """What wherelint says, of either confidence."""
-    return check_source(text.encode(), "a.py", Settings(confidence="low", root=Path("/")))
+    return check_source(text.encode(), "a.py", Settings(confidence="low", root=Path("/")), mend)
+
+
+def other_after(mended: Framework, point: Point, before: Outcome) -> str:
+    """What a fix changed that it must not: a finite value, or the finite gradient that belongs to it."""
+    try:
+        after = mended.at(point)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    if np.isfinite(before.value).all() and not alike(before, after):
+        return f"{told(before)}; fixed: {told(after)}"
+    pairs = zip(before.gradients, after.gradients, strict=True)
+    return (
+        ""
+        if all(np.allclose(a, b, 1e-3, 1e-4) for a, b in pairs if np.isfinite(a).all())
+        else (f"{told(before)}; fixed: {told(after)}")
+    )
 
 
 def from_more_points(text: str) -> bool:

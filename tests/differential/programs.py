@@ -271,4 +271,6 @@ def expression(program: Program, step: Step, operands: list[str]) -> str:
         return f"{operands[0]}.detach()" if torch else f"jax.lax.stop_gradient({operands[0]})"
     if step.kind == "not":
         return f"~{operands[0]}"
+    if step.kind == "product" and int(step.operands[0]) % 2:  # some masks are numbers before they multiply
+        return f"{operands[0]}{'.float()' if torch else '.astype(jnp.float32)'} * {operands[1]}"
     return f"{operands[0]} {step.name} {operands[1]}"

@@ -1,7 +1,8 @@
 """The proof of a rewrite: the new text is read again, and computes the same with the gradient that was meant.
 
 At every probe each value that leaves the function is the same where it was not nan, and its gradient is the one that
-symbolic-zero arithmetic gave the old text, where that is finite. The finding is gone and no other has come.
+symbolic-zero arithmetic gave the old text, where that is finite; no more gradients are lost than before. The finding is
+gone and no other has come.
 """
 
 from __future__ import annotations
@@ -68,8 +69,8 @@ class Record:
     gradients: list[dict[Name, Array]] = field(default_factory=list)
     #: Whether nothing on the way, forward or back, is not finite at the witness.
     clean: bool = True
-    #: At how many probes an outlet is finite and IEEE arithmetic loses its gradient.
-    lost: int = 0
+    #: The probes at which an outlet is finite and IEEE arithmetic loses its gradient.
+    lost: Array = field(default_factory=lambda: np.zeros(1, np.bool_))
     #: Whether that is so at the witness.
     poisoned: bool = False
 
@@ -110,9 +111,12 @@ def renamed(before: Record, program: Program) -> dict[Name, Name] | None:
 
 
 def same(before: Record, program: Program, framework: str, renames: Mapping[Name, Name]) -> Record | None:
-    """The record of another program if it computes what was recorded, wherever that was a number; None otherwise."""
+    """The record of another program if it computes what was recorded, wherever that was a number, and loses no more.
+
+    None otherwise.
+    """
     now = _run(program, before.inputs, arithmetic(framework), renames)
-    if len(now.values) != len(before.values) or now.broken > before.broken:
+    if len(now.values) != len(before.values) or now.broken > before.broken or (now.lost & ~before.lost).any():
         return None
     differ = 0
     for i, (old, new) in enumerate(zip(before.values, now.values, strict=True)):
@@ -166,7 +170,8 @@ def _run(program: Program, inputs: dict[Name, Array], framework: str, renames: M
         result.poisoned |= bool(finite[0]) and any(
             bool((~np.isfinite(ieee[n][:1]) & np.isfinite(exact[n][:1])).any()) for n in names if n in ieee
         )
-        result.lost += int((np.logical_or.reduce(np.broadcast_arrays(*nan)) & finite).sum()) if nan else 0
+        if nan:
+            result.lost = result.lost | (np.logical_or.reduce(np.broadcast_arrays(*nan)) & finite)
     return result
 
 
