@@ -71,6 +71,8 @@ class Record:
     clean: bool = True
     #: The probes at which an outlet is finite and IEEE arithmetic loses its gradient.
     lost: Array = field(default_factory=lambda: np.zeros(1, np.bool_))
+    #: The probes at which every outlet and its gradient are finite.
+    sound: Array = field(default_factory=lambda: np.ones(1, np.bool_))
     #: Whether that is so at the witness.
     poisoned: bool = False
 
@@ -116,7 +118,7 @@ def same(before: Record, program: Program, framework: str, renames: Mapping[Name
     None otherwise.
     """
     now = _run(program, before.inputs, arithmetic(framework), renames)
-    if len(now.values) != len(before.values) or now.broken > before.broken or (now.lost & ~before.lost).any():
+    if len(now.values) != len(before.values) or now.broken > before.broken or (now.lost & before.sound).any():
         return None
     differ = 0
     for i, (old, new) in enumerate(zip(before.values, now.values, strict=True)):
@@ -170,8 +172,9 @@ def _run(program: Program, inputs: dict[Name, Array], framework: str, renames: M
         result.poisoned |= bool(finite[0]) and any(
             bool((~np.isfinite(ieee[n][:1]) & np.isfinite(exact[n][:1])).any()) for n in names if n in ieee
         )
-        if nan:
-            result.lost = result.lost | (np.logical_or.reduce(np.broadcast_arrays(*nan)) & finite)
+        bad = np.logical_or.reduce(np.broadcast_arrays(*nan)) if nan else np.zeros(1, np.bool_)
+        result.lost = result.lost | (bad & finite)
+        result.sound = result.sound & finite & ~bad
     return result
 
 
