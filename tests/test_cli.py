@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import os
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -427,11 +427,10 @@ def on_a_terminal(project: Path, *arguments: str) -> tuple[int, str]:
     variables = {name: value for name, value in environment().items() if name not in names} | {"TERM": "xterm"}
     command = [sys.executable, "-m", "wherelint", *arguments]
     child = subprocess.Popen(command, cwd=project, env=variables, stdout=theirs, stderr=theirs)
-    os.close(theirs)
     said = b""
-    with contextlib.suppress(OSError):  # the end of what a terminal says, on Linux
-        while piece := os.read(ours, 1 << 16):
-            said += piece
+    while (ready := select.select([ours], [], [], 0.1)[0]) or child.poll() is None:
+        said += os.read(ours, 1 << 16) if ready else b""
+    os.close(theirs)  # not before: what a terminal that nobody holds was told may be lost
     os.close(ours)
     return child.wait(), said.decode()
 

@@ -303,6 +303,12 @@ REFUSED = {
             low = y < -100.0
             return jnp.where(low, 0.0, y)
     """, "jnp.where(low, 1.0, x)"),
+    "a number that mends one operation and breaks another": ("""
+        def f(x, y):
+            grown = jnp.sinh(y)
+            on = (x <= jnp.max(x)) & (grown > 2.0)
+            return jnp.where(on, grown / x, -1.0)
+    """, "jnp.where(on, x, 0.0)"),
     "an assignment in the operand": ("""
         def f(x):
             return jnp.where(x > 0, jnp.sqrt(y := 2.0 * x), 0.0) + y

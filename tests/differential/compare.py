@@ -135,8 +135,12 @@ def ask(seed: int, framework: str, tally: Tally) -> None:
         count["points"] += 1
         if mended is not None and (changed := other_after(mended, point, outcome)):
             known = [limit for limit, met in answer.limits.items() if met[i]]
-            if off_by_a_little(model, point, mended.at(point), "ieee") or known:
+            if changed.startswith("raises"):
+                disagree("fix", point, f"{changed}\n{fixed.after.decode()}")
+            elif off_by_a_little(model, point, mended.at(point), "ieee") or known:
                 count["a fix, and rounding"] += 1
+            elif fixed.findings:
+                count["a fix, and another finding that is left"] += 1
             else:
                 disagree("fix", point, f"{changed}\n{fixed.after.decode()}")
         if agrees(i, outcome, "ieee") and np.isfinite(outcome.value).all() and not outcome.regular:
@@ -172,7 +176,7 @@ def other_after(mended: Framework, point: Point, before: Outcome) -> str:
     try:
         after = mended.at(point)
     except Exception as error:
-        return f"{type(error).__name__}: {error}"
+        return f"raises {type(error).__name__}: {error}"
     if np.isfinite(before.value).all() and not alike(before, after):
         return f"{told(before)}; fixed: {told(after)}"
     pairs = zip(before.gradients, after.gradients, strict=True)

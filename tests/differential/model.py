@@ -29,6 +29,7 @@ _LIMITS = {
     "variances in double": "torch accumulates them in double precision, where squares do not overflow",
     "kernels of nan": "torch's vectorised kernels and their scalar tails disagree",
     "subnormals": "XLA takes them for 0 on a CPU, and so do some kernels of torch",
+    "products that XLA selects": "compiled, a product with a mask drops a cotangent that is not finite",
     "ties": "of two equal operands either may be the one that is taken; an infinite cotangent is healed by neither",
 }
 _BY_KERNEL = frozenset({"sign", "hard_silu", "hard_sigmoid", "relu6", "selu"})
@@ -108,15 +109,15 @@ class Model:
         return None
 
     def _answer(self, values: Values, count: int) -> Answer:
-        gradients = []
-        for symbolic in (False, True):
-            found = backward(Tape(self.order), values, self.root, self._framework, symbolic=symbolic).cotangents
+        gradients, cotangents = [], {}
+        for symbolic in (True, False):
+            cotangents = backward(Tape(self.order), values, self.root, self._framework, symbolic=symbolic).cotangents
             none = np.zeros((count, LANES))
-            gradients.append([none + found.get(self._leaves.get(name), 0.0) for name in INPUTS])  # type: ignore[call-overload]
+            gradients.append([none + cotangents.get(self._leaves.get(name), 0.0) for name in INPUTS])  # type: ignore[call-overload]
         value = np.broadcast_to(values[self.root], (count, values[self.root].shape[1]))
-        return Answer(value, *gradients, self._limits(values, count))
+        return Answer(value, *reversed(gradients), self._limits(values, cotangents, count))
 
-    def _limits(self, values: Values, count: int) -> dict[str, Array]:
+    def _limits(self, values: Values, cotangents: Values, count: int) -> dict[str, Array]:
         found = {limit: np.zeros(count, np.bool_) for limit in _LIMITS}
 
         def meet(limit: str, where: Array) -> None:
@@ -139,6 +140,9 @@ class Model:
                 )
             if node.op in _BY_KERNEL and self._framework == "torch":
                 meet("kernels of nan", np.isnan(operands[0]))
+            if node.params.get("select") and node in cotangents:
+                dropped = operands[1 - node.params["operand"]] == 0
+                meet("products that XLA selects", dropped & ~np.isfinite(cotangents[node]))
             if node.op in ("maximum", "minimum", "fmax", "fmin", "clamp_min", "clamp_max"):
                 meet("ties", operands[0] == operands[1])
         return found

@@ -265,7 +265,7 @@ class _Proof:
             now = None if renames is None else same(before, program, self._catch.framework, renames)
             if now is None:
                 raise _OtherwiseError
-            crossed, lost, clean = crossed or bool(renames), lost + int(now.lost.sum()), clean and now.clean
+            crossed, lost, clean = crossed or bool(renames), lost + now.lost, clean and now.clean
             poisoned = poisoned or now.poisoned
         return _Passed(crossed, lost, clean, poisoned)
 

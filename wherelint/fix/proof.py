@@ -1,8 +1,8 @@
 """The proof of a rewrite: the new text is read again, and computes the same with the gradient that was meant.
 
 At every probe each value that leaves the function is the same where it was not nan, and its gradient is the one that
-symbolic-zero arithmetic gave the old text, where that is finite; no more gradients are lost than before. The finding is
-gone and no other has come.
+symbolic-zero arithmetic gave the old text, where that is finite. Operations hardly fail more often than before: another
+may fail elsewhere now, which a finding of its own speaks of. The finding is gone and no other has come.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ _MOST_MOVED = 8
 _MOST_SINKS = 6
 #: What the rounding of a rewritten expression may change, relative to the value.
 _TOLERANCE = 2e-5
+#: How many times as often operations may fail at the probes after a rewrite.
+_MORE = 1.25
 
 Key = tuple[str, str, str, str]
 #: A leaf as both texts call it: its name, its kind, and which of several of that name it is.
@@ -69,10 +71,10 @@ class Record:
     gradients: list[dict[Name, Array]] = field(default_factory=list)
     #: Whether nothing on the way, forward or back, is not finite at the witness.
     clean: bool = True
-    #: The probes at which an outlet is finite and IEEE arithmetic loses its gradient.
-    lost: Array = field(default_factory=lambda: np.zeros(1, np.bool_))
-    #: The probes at which every outlet and its gradient are finite.
-    sound: Array = field(default_factory=lambda: np.ones(1, np.bool_))
+    #: At how many probes an outlet is finite and IEEE arithmetic loses its gradient.
+    lost: int = 0
+    #: How often, there, an operation breaks a cotangent that symbolic zeros leave whole.
+    failures: int = 0
     #: Whether that is so at the witness.
     poisoned: bool = False
 
@@ -113,12 +115,12 @@ def renamed(before: Record, program: Program) -> dict[Name, Name] | None:
 
 
 def same(before: Record, program: Program, framework: str, renames: Mapping[Name, Name]) -> Record | None:
-    """The record of another program if it computes what was recorded, wherever that was a number, and loses no more.
+    """The record of another program if it computes what was recorded, wherever that was a number; None otherwise.
 
-    None otherwise.
+    Nor may it fail more often than before.
     """
     now = _run(program, before.inputs, arithmetic(framework), renames)
-    if len(now.values) != len(before.values) or now.broken > before.broken or (now.lost & before.sound).any():
+    if len(now.values) != len(before.values) or now.broken > before.broken or now.failures > _MORE * before.failures:
         return None
     differ = 0
     for i, (old, new) in enumerate(zip(before.values, now.values, strict=True)):
@@ -163,8 +165,9 @@ def _run(program: Program, inputs: dict[Name, Array], framework: str, renames: M
         if outlet not in tape.wanted:
             result.gradients.append({})
             continue
-        exact = backward(tape, values, outlet, framework, symbolic=True).cotangents
-        ieee = backward(tape, values, outlet, framework, symbolic=False).cotangents
+        symbolic = backward(tape, values, outlet, framework, symbolic=True)
+        real = backward(tape, values, outlet, framework, symbolic=False)
+        exact, ieee = symbolic.cotangents, real.cotangents
         result.gradients.append({name: exact[n] for n, name in names.items() if n in exact})
         result.clean = result.clean and all(np.isfinite(ct[0]).all() for ct in ieee.values())
         nan = [(~np.isfinite(ieee[n])).any(axis=1) for n in names if n in ieee]
@@ -172,9 +175,9 @@ def _run(program: Program, inputs: dict[Name, Array], framework: str, renames: M
         result.poisoned |= bool(finite[0]) and any(
             bool((~np.isfinite(ieee[n][:1]) & np.isfinite(exact[n][:1])).any()) for n in names if n in ieee
         )
-        bad = np.logical_or.reduce(np.broadcast_arrays(*nan)) if nan else np.zeros(1, np.bool_)
-        result.lost = result.lost | (bad & finite)
-        result.sound = result.sound & finite & ~bad
+        result.lost += int((np.logical_or.reduce(np.broadcast_arrays(*nan)) & finite).sum()) if nan else 0
+        fresh = [b & ~symbolic.broke[n] if n in symbolic.broke else b for n, b in real.broke.items()]
+        result.failures += sum(int((each.any(axis=1) & finite).sum()) for each in fresh)
     return result
 
 

@@ -152,9 +152,11 @@ def _deeper() -> Iterator[None]:
 
 
 def _depth(text: str) -> int:
-    """How deeply the syntax of a text is nested."""
+    """How deeply the syntax of a text is nested; 0 for what is no Python."""
     depth = 0
-    level: list[ast.AST] = [ast.parse(text, NOWHERE)]
+    level: list[ast.AST] = []
+    with suppress(SyntaxError):
+        level.append(ast.parse(text, NOWHERE))
     while level:
         depth += 1
         level = [child for node in level for child in ast.iter_child_nodes(node)]
