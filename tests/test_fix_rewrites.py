@@ -309,6 +309,20 @@ REFUSED = {
             on = (x <= jnp.max(x)) & (grown > 2.0)
             return jnp.where(on, grown / x, -1.0)
     """, "jnp.where(on, x, 0.0)"),
+    "a number in place of booleans": ("""
+        def f(x, y):
+            v0 = y < 0.5
+            v5 = x >= 0.001
+            inner = torch.where(v0, x, 0.0)
+            return torch.where(v5 & v0, torch.where(v0, inner.arccos(), 1.0), 0.0)
+    """, "v0, 0.0)\n    return"),
+    "two fixes that keep the value one by one": ("""
+        def f(x):
+            a = x.acos()
+            b = x.acos()
+            largest = torch.amax(a * b)
+            return torch.where(a != 2.0, -torch.where(largest < 1.0, largest, -1.0), largest)
+    """, "b = torch.where(abs(x) < 1, x, 0.0)"),
     "an assignment in the operand": ("""
         def f(x):
             return jnp.where(x > 0, jnp.sqrt(y := 2.0 * x), 0.0) + y

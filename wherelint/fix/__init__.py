@@ -21,7 +21,7 @@ from wherelint.source.module import Module
 from wherelint.source.roots import Program, programs
 from wherelint.source.syntax import GiveUp
 
-__all__ = ["TOO_MANY", "patience", "propose"]
+__all__ = ["TOO_MANY", "patience", "propose", "together"]
 
 _MOST_TRIED = 32
 #: Nodes of the graph that may be computed to prove one fix; searching a graph for findings costs as much as many.
@@ -65,6 +65,14 @@ def propose(analysis: Analysis, finding: Finding, whole: Effort | None = None, *
     if old.edited(edits) != text:
         edits = _line_edits(old, text)
     return Fix("safe" if elementwise else "unsafe", first.message, edits)
+
+
+def together(analysis: Analysis, after: Module, done: list[Finding], whole: Effort) -> bool:
+    """Whether rewrites that were proven one by one compute the same when ``after`` has all of them."""
+    for catch in (_catch(analysis, finding) for finding in done if len(done) > 1):
+        if catch is not None and not _Proof(analysis, catch, Effort(_MOST_WORK, whole)).holds(after):
+            return False
+    return True
 
 
 def _steps(analysis: Analysis, finding: Finding, most: int, effort: Effort) -> tuple[str, Candidate, bool] | None:
@@ -228,6 +236,15 @@ class _Proof:
             return None
         crossed, clean = any(p.crossed for p in passed), all(p.clean for p in passed)
         return _Found(after, crossed, sum(p.lost for p in passed), clean, any(p.poisoned for p in passed))
+
+    def holds(self, module: Module) -> bool:
+        """Whether another text computes the same in the functions that are concerned."""
+        try:
+            for name in self._names:
+                self._pass(module, name)
+        except (GiveUp, RecursionError, _OtherwiseError):
+            return False
+        return True
 
     def confirms(self, after: Analysis, wanted: list[Finding]) -> bool:
         """Whether a rewrite leaves no doubt about what it mends, and keeps what the callers compute."""

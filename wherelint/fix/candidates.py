@@ -19,6 +19,7 @@ import numpy as np
 from wherelint.finding import Edit
 from wherelint.fix import spelling
 from wherelint.fix.guards import GUARDS, Guard
+from wherelint.fix.proof import is_number
 from wherelint.fix.syntax import (
     Place,
     Spot,
@@ -173,7 +174,7 @@ class Site:
         mask = factor
         while mask.params.get("number"):
             mask = mask.inputs[0]
-        if mask.kind == "bool" and not any(n.params.get("number") for n in _reshaped(mask)):
+        if not is_number(mask):
             if mask is factor:
                 return Mask(place.one_line, True, spelling.negated(place), place)
             within = place_of(mask)
@@ -355,13 +356,6 @@ class Site:
 
 
 _VARIANCE = {"std": "var", "reduce_std": "reduce_variance"}
-
-
-def _reshaped(node: Node) -> Iterator[Node]:
-    """A value and what it is a reshape or a conversion of."""
-    while node.op == "identity":
-        yield node
-        node = node.inputs[0]
 
 
 def _within(whole: Place, part: Place, content: str) -> str:

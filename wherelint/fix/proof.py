@@ -73,6 +73,8 @@ class Record:
     clean: bool = True
     #: At how many probes an outlet is finite and IEEE arithmetic loses its gradient.
     lost: int = 0
+    #: How many selections have numbers for a condition, which only JAX takes.
+    numeric: int = 0
     #: How often, there, an operation breaks a cotangent that symbolic zeros leave whole.
     failures: int = 0
     #: Whether that is so at the witness.
@@ -120,7 +122,9 @@ def same(before: Record, program: Program, framework: str, renames: Mapping[Name
     Nor may it fail more often than before.
     """
     now = _run(program, before.inputs, arithmetic(framework), renames)
-    if len(now.values) != len(before.values) or now.broken > before.broken or now.failures > _MORE * before.failures:
+    if len(now.values) != len(before.values) or now.broken > before.broken or now.numeric > before.numeric:
+        return None
+    if now.failures > _MORE * before.failures:
         return None
     differ = 0
     for i, (old, new) in enumerate(zip(before.values, now.values, strict=True)):
@@ -159,6 +163,7 @@ def _run(program: Program, inputs: dict[Name, Array], framework: str, renames: M
     outlets = [s for s in program.sinks if s.kind == "float"][:_MOST_SINKS]
     broken = sum(not np.isfinite(v[0]).all() for n, v in values.items() if n.kind == "float" and n.op != "const")
     result = Record(inputs, [values[s] for s in outlets], broken, clean=broken == 0)
+    result.numeric = sum(n.op in ("where", "compress") and is_number(n.inputs[0]) for n in order)
     for outlet in outlets:
         part = topological([outlet])
         tape = Tape(part)
@@ -179,6 +184,13 @@ def _run(program: Program, inputs: dict[Name, Array], framework: str, renames: M
         fresh = [b & ~symbolic.broke[n] if n in symbolic.broke else b for n, b in real.broke.items()]
         result.failures += sum(int((each.any(axis=1) & finite).sum()) for each in fresh)
     return result
+
+
+def is_number(mask: Node) -> bool:
+    """Whether a mask is an array of numbers."""
+    while mask.op == "identity" and not mask.params.get("number"):
+        mask = mask.inputs[0]
+    return mask.kind != "bool" or mask.op == "identity"
 
 
 def names_of(order: Sequence[Node]) -> dict[Node, Name]:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from wherelint.edits import Source, compatible
 from wherelint.finding import Edit, Finding, Fix
-from wherelint.fix import TOO_MANY, patience, propose
+from wherelint.fix import TOO_MANY, patience, propose, together
 from wherelint.fix.proof import gone, key
+from wherelint.graph.search import Effort
 
 if TYPE_CHECKING:
     from wherelint.engine import Look
@@ -46,7 +47,7 @@ def fixpoint(
             now = look(after)
             whole.spend(now.analysis.cost if now.analysis else 0)
             done = [finding for finding, _ in chosen]
-            if _better(seen, now, done):
+            if _better(seen, now, done) and _alike(seen, now, done, whole):
                 text, seen = after, now
                 fixed += done
                 break
@@ -94,6 +95,13 @@ def _edited(seen: Look, fixes: list[Fix]) -> str:
     module = seen.analysis.module
     edits: dict[Edit, None] = {edit: None for fix in fixes for edit in fix.edits}
     return Source(module.text).edited(edits)
+
+
+def _alike(seen: Look, now: Look, done: list[Finding], whole: Effort) -> bool:
+    """Whether fixes together keep what each of them keeps."""
+    if seen.analysis is None or now.analysis is None:
+        return True
+    return together(seen.analysis, now.analysis.module, done, whole)
 
 
 def _better(seen: Look, now: Look, done: list[Finding]) -> bool:
