@@ -311,11 +311,11 @@ REFUSED = {
     """, "jnp.where(on, x, 0.0)"),
     "a number in place of booleans": ("""
         def f(x, y):
-            v0 = y < 0.5
-            v5 = x >= 0.001
-            inner = torch.where(v0, x, 0.0)
-            return torch.where(v5 & v0, torch.where(v0, inner.arccos(), 1.0), 0.0)
-    """, "v0, 0.0)\n    return"),
+            low = y < 0.5
+            other = torch.erfinv(y)
+            high = x >= 0.001
+            return torch.where((high & low), torch.where(low, torch.where(low, x, 0.0).arccos(), 1.0), other)
+    """, "low, low, "),
     "two fixes that keep the value one by one": ("""
         def f(x):
             a = x.acos()
