@@ -237,7 +237,7 @@ def page(markdown: str, stream: TextIO) -> None:
     from rich.console import Console
     from rich.markdown import Markdown
 
-    Console(file=stream, width=min(shutil.get_terminal_size().columns, 100)).print(Markdown(markdown))
+    Console(file=stream, width=min(shutil.get_terminal_size().columns or 80, 100)).print(Markdown(markdown))
 
 
 def _notes(finding: Finding, helps: Mapping[str, str]) -> Iterable[tuple[str, str]]:
