@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import re
-import shutil
 import signal
 import sys
 import threading
@@ -523,7 +522,7 @@ def _write(style: str, result: Result, options: dict[str, Any], stream: TextIO) 
     elif style == "concise":
         text.write(map(text.concise, findings), stream, color=color)
     else:
-        width = (shutil.get_terminal_size().columns or 80) if stream.isatty() else 80
+        width = text.columns() if stream.isatty() else 80
         helps = {rule.code: rule.help for rule in rules.RULES}
         for report in () if options["fix_only"] else result.reports:
             text.write(text.full(report, helps, width), stream, color=color)

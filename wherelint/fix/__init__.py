@@ -69,10 +69,11 @@ def propose(analysis: Analysis, finding: Finding, whole: Effort | None = None, *
 
 def together(analysis: Analysis, after: Module, done: list[Finding], whole: Effort) -> bool:
     """Whether rewrites that were proven one by one compute the same when ``after`` has all of them."""
-    for catch in (_catch(analysis, finding) for finding in done if len(done) > 1):
-        if catch is not None and not _Proof(analysis, catch, Effort(_MOST_WORK, whole)).holds(after):
-            return False
-    return True
+    if len(done) == 1:
+        return True
+    catches = [catch for finding in done if (catch := _catch(analysis, finding)) is not None]
+    proofs = (_Proof(analysis, catch, Effort(_MOST_WORK, whole)) for catch in catches)
+    return all(proof.holds(after, proof.names) for proof in proofs)
 
 
 def _steps(analysis: Analysis, finding: Finding, most: int, effort: Effort) -> tuple[str, Candidate, bool] | None:
@@ -199,7 +200,7 @@ class _Proof:
         self._analysis = analysis
         self._catch = catch
         self._source = Source(analysis.module.text)
-        self._names, self._callers = self._concerned()
+        self.names, self._callers = self._concerned()
         self._records: dict[tuple[str, ...], list[tuple[Program, Record]]] = {}
 
     def _concerned(self) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
@@ -225,22 +226,22 @@ class _Proof:
             return None
         try:
             module = project.revised(self._source.edited(candidate.edits))
-            passed = [self._pass(module, name) for name in self._names]
+            passed = [self._pass(module, name) for name in self.names]
         except (SyntaxError, GiveUp, RecursionError, ValueError, _OtherwiseError):
             return None
         nodes = sum(len(p.order) for known in self._records.values() for p, _ in known)
         self._effort.spend(nodes * _SEARCHING)
-        after = analyse(module, self._analysis.used, self._names, frozenset(), low=False, draft=True)
+        after = analyse(module, self._analysis.used, self.names, frozenset(), low=False, draft=True)
         self._charge(after)
         if after.problems:
             return None
         crossed, clean = any(p.crossed for p in passed), all(p.clean for p in passed)
         return _Found(after, crossed, sum(p.lost for p in passed), clean, any(p.poisoned for p in passed))
 
-    def holds(self, module: Module) -> bool:
-        """Whether another text computes the same in the functions that are concerned."""
+    def holds(self, module: Module, names: list[tuple[str, ...]]) -> bool:
+        """Whether some functions compute the same in another text."""
         try:
-            for name in self._names:
+            for name in names:
                 self._pass(module, name)
         except (GiveUp, RecursionError, _OtherwiseError):
             return False
@@ -249,15 +250,10 @@ class _Proof:
     def confirms(self, after: Analysis, wanted: list[Finding]) -> bool:
         """Whether a rewrite leaves no doubt about what it mends, and keeps what the callers compute."""
         mended = set(map(key, wanted))
-        sure = analyse(after.module, after.used, self._names, frozenset(), draft=True)
+        sure = analyse(after.module, after.used, self.names, frozenset(), draft=True)
         self._charge(sure)
         findings = [finding for finding in sure.findings if key(finding) in mended]
-        try:
-            for name in self._callers:
-                self._pass(after.module, name)
-        except (GiveUp, RecursionError, _OtherwiseError):
-            return False
-        return gone(self._analysis.findings, findings, wanted)
+        return self.holds(after.module, self._callers) and gone(self._analysis.findings, findings, wanted)
 
     def _charge(self, found: Analysis) -> None:
         """Count what an analysis really took for what the fixes of the whole file may cost."""

@@ -73,12 +73,12 @@ class Record:
     clean: bool = True
     #: At how many probes an outlet is finite and IEEE arithmetic loses its gradient.
     lost: int = 0
-    #: How many selections have numbers for a condition, which only JAX takes.
-    numeric: int = 0
-    #: How often, there, an operation breaks a cotangent that symbolic zeros leave whole.
-    failures: int = 0
     #: Whether that is so at the witness.
     poisoned: bool = False
+    #: How often, where an outlet is finite, an operation breaks a cotangent that symbolic zeros leave whole.
+    failures: int = 0
+    #: How many selections have numbers for a condition, which only JAX takes.
+    numeric: int = 0
 
 
 def record(program: Program, catch: Catch) -> Record:
@@ -119,7 +119,7 @@ def renamed(before: Record, program: Program) -> dict[Name, Name] | None:
 def same(before: Record, program: Program, framework: str, renames: Mapping[Name, Name]) -> Record | None:
     """The record of another program if it computes what was recorded, wherever that was a number; None otherwise.
 
-    Nor may it fail more often than before.
+    Its operations may hardly fail more often, and no selection may have got a number for its condition.
     """
     now = _run(program, before.inputs, arithmetic(framework), renames)
     if len(now.values) != len(before.values) or now.broken > before.broken or now.numeric > before.numeric:

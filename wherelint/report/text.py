@@ -237,7 +237,12 @@ def page(markdown: str, stream: TextIO) -> None:
     from rich.console import Console
     from rich.markdown import Markdown
 
-    Console(file=stream, width=min(shutil.get_terminal_size().columns or 80, 100)).print(Markdown(markdown))
+    Console(file=stream, width=min(columns(), 100)).print(Markdown(markdown))
+
+
+def columns() -> int:
+    """How wide the terminal is; Python 3.10 says 0 of one that has no size."""
+    return shutil.get_terminal_size().columns or 80
 
 
 def _notes(finding: Finding, helps: Mapping[str, str]) -> Iterable[tuple[str, str]]:

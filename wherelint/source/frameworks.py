@@ -186,11 +186,14 @@ def _nan_to_num(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CS
 def nan_to_num(low: Lowering, value: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode, owner: str | None) -> Value:
     """``nan_to_num`` as the selection that it is; ``args``: what stands for nan, inf and -inf."""
     tensor = low.tensor(value, at)
-    defaults = (("nan", 0.0), ("posinf", FINFO["max"]), ("neginf", FINFO["min"]))
-    given = [argument(args, kwargs, i, name) for i, (name, _) in enumerate(defaults)]
-    fills = [default if fill is None else fill for fill, (_, default) in zip(given, defaults, strict=True)]
-    infinite = low.node("where", (low.node("greater", (tensor, 0), at), *fills[1:]), at)
-    filled = low.node("where", (low.node("isnan", (tensor,), at), fills[0], infinite), at)
+    fills: dict[str, Value] = {"nan": 0.0, "posinf": FINFO["max"], "neginf": FINFO["min"]}
+    for i, name in enumerate(fills):
+        given = argument(args, kwargs, i, name)
+        if given is not None:
+            fills[name] = given
+    positive = low.node("greater", (tensor, 0), at)
+    infinite = low.node("where", (positive, fills["posinf"], fills["neginf"]), at)
+    filled = low.node("where", (low.node("isnan", (tensor,), at), fills["nan"], infinite), at)
     finite = low.node("isfinite", (tensor,), at)
     made = low.node("where", (finite, tensor, filled), at, selection="nan_to_num" if owner else None, framework=owner)
     return made if owner else low.stop(made, at)
