@@ -90,7 +90,7 @@ def _location(location: Location, cells: Sequence[int]) -> dict[str, int]:
 
 def _selection(selection: Selection, cells: Sequence[int]) -> dict[str, Any]:
     return {
-        "kind": selection.kind,
+        "kind": selection.kind or None,
         "location": _location(selection.location, cells),
         "end_location": _location(selection.end_location, cells),
     }

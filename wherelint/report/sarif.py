@@ -85,6 +85,7 @@ def _result(finding: Finding, indices: dict[str, int], fingerprint: str) -> dict
         "relatedLocations": [
             _selection(finding.filename, selection, number)
             for number, selection in enumerate((finding.select, *finding.related), 1)
+            if selection.kind  # a singularity that the companion met has no selection
         ],
         "partialFingerprints": {"wherelint/v1": fingerprint},
         "properties": {name: described[name] for name in _PROPERTIES if described[name] not in (None, [])},

@@ -42,6 +42,13 @@ _SELECTIONS = {
     "minimum": "where the `minimum` drops it",
 }
 
+#: Selections with a rule of their own; a ``where`` has the rule of the operation.
+BY_SELECTION = {
+    "index": "WL201", "multiply": "WL202", "nan_to_num": "WL203", "maximum": "WL204", "minimum": "WL204",
+    "fmax": "WL204", "fmin": "WL204",
+    "clip": "WL204", "relu": "WL204", "relu6": "WL204", "reduction": "WL205", "assignment": "WL206",
+}  # fmt: skip
+
 
 def spoken(op: str) -> str:
     """The operation's name in a sentence."""

@@ -15,6 +15,7 @@ from wherelint.graph.evaluate import evaluate
 from wherelint.graph.node import Node, leaves, topological
 from wherelint.graph.search import CLIPS, Hazard, Search
 from wherelint.ops import OPERATIONS, Array
+from wherelint.rules.words import BY_SELECTION
 from wherelint.source import gate, severed
 from wherelint.source.callers import place
 from wherelint.source.hunt import Catch, Hunt, arithmetic, nearest_framework
@@ -24,11 +25,6 @@ from wherelint.source.syntax import GiveUp
 from wherelint.source.values import Origin
 
 _MOST_INPUTS = 6
-_BY_SELECTION = {
-    "index": "WL201", "multiply": "WL202", "nan_to_num": "WL203", "maximum": "WL204", "minimum": "WL204",
-    "fmax": "WL204", "fmin": "WL204",
-    "clip": "WL204", "relu": "WL204", "relu6": "WL204", "reduction": "WL205", "assignment": "WL206",
-}  # fmt: skip
 _KINDS = {"fmax": "maximum", "fmin": "minimum"}
 
 
@@ -152,7 +148,7 @@ def _onto(hazard: Hazard) -> bool:
 def _code(hazard: Hazard) -> str:
     if _onto(hazard):
         return "WL303" if _epsilon_lost(hazard) else "WL301"
-    code = _BY_SELECTION.get(hazard.select.selection or "")
+    code = BY_SELECTION.get(hazard.select.selection or "")
     if code is not None:
         return code
     if hazard.missing_data:

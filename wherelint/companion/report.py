@@ -1,0 +1,210 @@
+"""The findings of a running program, as plain data, and their reports."""
+
+from __future__ import annotations
+
+import linecache
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from wherelint import __version__, rules
+from wherelint.finding import Confidence, Finding, Framework, Location, Selection
+from wherelint.ops import OPERATIONS
+from wherelint.report.formats import FORMATS
+from wherelint.rules.words import BY_SELECTION, selection_phrase, spoken
+
+#: What the linter says of an operation that is no singular one of the catalogue: it met a nan.
+_OTHER = "WL111"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where something stands: 1-based row and column; the end is (row, column), too, where it is not known."""
+
+    filename: str
+    row: int
+    column: int = 1
+    end_row: int = 0
+    end_column: int = 0
+    function: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.shown}:{self.row}:{self.column}"
+
+    @property
+    def shown(self) -> str:
+        """The file's name: from the working directory, if it lies below that."""
+        try:
+            relative = os.path.relpath(self.filename)
+        except ValueError:  # on another drive
+            return self.filename
+        return self.filename if relative.startswith(os.pardir) else relative
+
+    @property
+    def line(self) -> str:
+        """The line as it is written; empty where the file cannot be read."""
+        return linecache.getline(self.filename, self.row).strip()
+
+    def _span(self) -> tuple[Location, Location]:
+        start = Location(self.row, self.column)
+        return start, Location(self.end_row, self.end_column) if self.end_row else start
+
+
+@dataclass(frozen=True)
+class Poison:
+    """One operation that broke a gradient, and the selection to blame.
+
+    ``op`` is the catalogue's name of the operation (the framework's own for one that the catalogue does not know),
+    ``select`` the kind of selection that made the zero (``where``, ``index``, ``multiply``, ``maximum`` ...). ``op_at``
+    and ``select_at`` are places of the user's program, or None where the framework does not say; where the operation or
+    the selection stands in a library, ``op_within`` and ``select_within`` are the places in there. ``index`` is the
+    first element that broke, of ``count``; ``iteration`` holds one number for each enclosing loop, the outer one first.
+    A ``genuine`` break is singular in earnest: no selection drops it, and there is no finite gradient to be had.
+    ``witness`` is the arguments at which it was seen (``hunt``).
+    """
+
+    op: str
+    op_at: Place | None
+    select: str | None = None
+    select_at: Place | None = None
+    index: tuple[int, ...] = ()
+    iteration: tuple[int, ...] = ()
+    count: int = 1
+    genuine: bool = False
+    op_within: Place | None = None
+    select_within: Place | None = None
+    framework: Framework = "jax"
+    confidence: Confidence = "high"
+    witness: Any = field(default=None, compare=False)
+
+    @property
+    def code(self) -> str:
+        """The rule that the linter would report: ``WL104``."""
+        operation = OPERATIONS.get(self.op)
+        return BY_SELECTION.get(self.select or "") or (operation and operation.code) or _OTHER
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        yield f"{_at(self.op_at)}: {spoken(self.op)} has no finite derivative{self._element()}"
+        yield from _code_line(self.op_at)
+        if self.op_within:
+            yield f"  it stands in {self.op_within}"
+        if self.genuine:
+            yield "  no selection drops it: the gradient does not exist here"
+            return
+        drops = selection_phrase(self.select).removeprefix("where ") if self.select else "something drops it"
+        hint = f" -> {self.code}, wherelint explain {self.code}"
+        yield f"{_at(self.select_at or self.op_at)}: {drops}{hint}"
+        yield from _code_line(self.select_at)
+        if self.select_within:
+            yield f"  it stands in {self.select_within}"
+
+    def _element(self) -> str:
+        more = f" and {self.count - 1} more" if self.count > 1 else ""
+        element = f" at element {self.index}{more}" if self.index else ""
+        loops = ", iteration " + " of ".join(map(str, reversed(self.iteration))) if self.iteration else ""
+        return element + loops
+
+    def as_finding(self) -> Finding:
+        """The same as the linter's own data, which its reporters print; a genuine break has a selection of no kind."""
+        place = self.op_at or self.op_within or Place("<unknown>", 1)
+        select = self.select_at or place
+        rule = rules.get(self.code)
+        # The linter's selection lies in the file of its operation.
+        elsewhere = f" ({self.select_at})" if select.filename != place.filename else ""
+        start, end = place._span()
+        message = (
+            f"{spoken(self.op)} has no finite derivative{self._element()}, and no selection drops it"
+            if self.genuine
+            else rules.message(self.code, self.op, self.select or "where", self.framework) + elsewhere
+        )
+        return Finding(
+            code=self.code, name=rule.name, message=message,
+            filename=place.shown, location=start, end_location=end,
+            select=Selection(self.select or "", *(place if elsewhere else select)._span()), function=place.function,
+            framework=self.framework, op=self.op, confidence=self.confidence, witness=None, noqa_row=place.row,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Report:
+    """What ``locate`` or ``hunt`` found; its text is for people.
+
+    ``value_finite``, ``gradient_finite`` and ``masked_finite`` (the gradient that is left when dropped elements receive
+    nothing) are of the arguments themselves, and of the witness where ``hunt`` found one.
+    """
+
+    value_finite: bool
+    gradient_finite: bool
+    masked_finite: bool
+    findings: tuple[Poison, ...] = ()
+    #: The gradients themselves, in the shape of the arguments that are differentiated.
+    gradient: Any = field(default=None, compare=False, repr=False)
+    masked: Any = field(default=None, compare=False, repr=False)
+    #: How many inputs were tried, for how long, and whether the search ended before it had tried all it knows.
+    tried: int = 0
+    seconds: float = 0.0
+    note: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether value and gradient are finite."""
+        return self.value_finite and self.gradient_finite
+
+    @property
+    def poisoned(self) -> bool:
+        """Whether a selection is to blame: the value is finite, and the gradient only without what is dropped."""
+        return self.value_finite and not self.gradient_finite and self.masked_finite
+
+    @property
+    def witness(self) -> Any:
+        """The nearest arguments that poison the gradient; None where there are none."""
+        return self.findings[0].witness if self.findings else None
+
+    def __str__(self) -> str:
+        return "\n".join([*map(str, self.findings), self.summary()])
+
+    def summary(self) -> str:
+        """One line: what is finite and what is not, and how long it was looked for."""
+        if self.ok:
+            told = "The value and its gradient are finite."
+        elif not self.value_finite:
+            told = "The value is not finite: what is differentiated there has no gradient."
+        elif self.masked_finite:
+            told = "The value is finite and its gradient is not; it is finite if what is dropped receives no cotangent."
+        else:
+            told = "The value is finite and its gradient is not, whatever is dropped: it is singular in earnest."
+        inputs = f" {self.tried} inputs in {self.seconds:.1f} s." if self.tried else ""
+        return told + inputs + (f" {self.note}" if self.note else "")
+
+    def render(self, output_format: str) -> str:
+        """The findings in a format of ``wherelint check --output-format``: ``json``, ``sarif``, ``github`` ..."""
+        if output_format not in FORMATS:
+            raise ValueError(f"{output_format!r} is no format; there are {', '.join(FORMATS)}")
+        findings = [each.as_finding() for each in self.findings]
+        return FORMATS[output_format](findings, (), rules.RULES, __version__)
+
+    def raise_if_poisoned(self) -> None:
+        """PoisonedGradient with this report, unless value and gradient are finite."""
+        if not self.ok:
+            raise PoisonedGradient(self)
+
+
+class PoisonedGradient(AssertionError):
+    """A gradient that is not finite; ``report`` says why."""
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(f"\n{report}")
+        self.report = report
+
+
+def _at(place: Place | None) -> str:
+    return str(place) if place else "<unknown>"
+
+
+def _code_line(place: Place | None) -> Iterator[str]:
+    if place and place.line:
+        yield f"    {place.line}"
