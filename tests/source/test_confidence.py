@@ -20,6 +20,10 @@ PROGRAMS = {
         def init(d):
             return lax.stop_gradient(_step(d))
     """),
+    "what a callable makes of a literal is not that literal": ("low", """
+        def f(x, schedule):
+            return jnp.where(x > 0, 1.0 / jnp.maximum(x, schedule(0)), 0.0)
+    """),
     "a helper that one caller differentiates": ("high", """
         def _step(d):
             return jnp.where(d > 0, 1.0 / d, 1.0)

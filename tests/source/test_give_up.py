@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from wherelint.graph.node import leaf
 from wherelint.source import DetectOptions, detect
 from wherelint.source.hunt import Hunt
+from wherelint.source.lowering import Lowering
+from wherelint.source.module import Module
 from wherelint.source.roots import Program
+from wherelint.source.syntax import GiveUp
 
 TWO = """\
 import jax.numpy as jnp
@@ -47,6 +51,26 @@ def test_a_reduction_over_any_tree_is_followed(tree: str) -> None:
     findings, problems = detect(text, "a.py", DetectOptions())
     assert problems == []
     assert [f.code for f in findings] == ["WL102"]
+
+
+def test_what_is_too_long_in_a_constructor_costs_nothing_else() -> None:
+    long = " + ".join(["1.0"] * 1500)  # LibCST cannot write it
+    text = (
+        "import jax.numpy as jnp\nfrom somewhere import table\n\n\n"
+        f"class Long:\n    TABLE = table({long})\n\n\n"
+        "class Model:\n    def __init__(self):\n        self.long = Long()\n\n"
+        "    def __call__(self, x):\n        return jnp.where(x > 0, jnp.sqrt(x), 0.0)\n"
+    )
+    findings, _ = detect(text, "a.py", DetectOptions())
+    assert [f.function for f in findings] == ["Model.__call__"]
+
+
+def test_a_context_ends_where_something_inside_raises() -> None:
+    low = Lowering(Module("a.py", ""), ["jax"])
+    with pytest.raises(GiveUp), low.assuming(leaf("m", kind="bool")), low.without_gradient():
+        raise GiveUp("it takes more steps than the analysis follows")
+    assert low.facts == []
+    assert low.severed == 0
 
 
 def test_a_literal_passed_through_a_dtype_is_that_literal() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -100,9 +99,15 @@ def invoke(low: Lowering, function: Value, args: Args, kwargs: Kwargs, at: cst.C
                 return inline(low, method, [function, *args], kwargs, at)
     if isinstance(function, Method):
         return _method(low, function, args, kwargs, at)
-    if isinstance(function, Node) and len(args) == 1 and not kwargs and isinstance(args[0], (int, float)):
-        return args[0]  # `dtype = as_numpy_dtype(x); dtype(0.5)`: a local callable given one literal converts it
+    if len(args) == 1 and not kwargs and isinstance(args[0], (int, float)) and _is_dtype(function):
+        return args[0]  # `dtype = as_numpy_dtype(x); dtype(0.5)`
     return unknown(low, function, args, kwargs, at)
+
+
+def _is_dtype(function: Value) -> bool:
+    """Whether a value that could not be followed goes by the name of a dtype: it converts what it is called with."""
+    name = function.params.get("name", "") if isinstance(function, Node) else getattr(function, "text", "")
+    return "dtype" in name
 
 
 def unknown(
@@ -351,14 +356,17 @@ def _construct_unknown(low: Lowering, made: Instance, constructor: Function, at:
     first = next(iter(given), None)
     if first is not None:
         given[first] = made
-    before = len(low.sinks), list(low.made), list(low.closures), list(low.facts)
-    with contextlib.suppress(GiveUp):
+    sinks, kept, closures, facts = len(low.sinks), list(low.made), list(low.closures), len(low.facts)
+    try:
         inline(low, constructor, [], given, at)
-    # The constructor is a root of its own; here only the attributes it leaves behind matter, and what it checked.
-    made.facts = tuple(low.facts[len(before[3]) :])
-    del low.sinks[before[0] :]
-    low.made[:], low.closures[:], low.facts[:] = before[1], before[2], before[3]
-    constructor.called = False
+    except GiveUp:
+        pass  # what it did not come to assign may be anything
+    finally:
+        # The constructor is a root of its own; here only the attributes it leaves behind matter, and what it checked.
+        made.facts = tuple(low.facts[facts:])
+        del low.sinks[sinks:], low.facts[facts:]
+        low.made[:], low.closures[:] = kept, closures
+        constructor.called = False
 
 
 def _fields(cls: Class) -> list[str]:

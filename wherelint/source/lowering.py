@@ -396,15 +396,19 @@ class Lowering:
         """Predicates that hold inside."""
         before = len(self.facts)
         self.facts += [f for f in facts if isinstance(f, Node)]
-        yield
-        del self.facts[before:]
+        try:
+            yield
+        finally:
+            del self.facts[before:]
 
     @contextmanager
     def without_gradient(self) -> Iterator[None]:
         """Everything computed inside is a constant for reverse mode."""
         self.severed += 1
-        yield
-        self.severed -= 1
+        try:
+            yield
+        finally:
+            self.severed -= 1
 
     def leaves_function(self, value: Value) -> None:
         """Note that a value escapes, so that its gradient matters."""

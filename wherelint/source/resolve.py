@@ -250,8 +250,12 @@ def self_of(low: Lowering, cls: Class) -> Instance:
         from wherelint.source.calls import construct
 
         low.step(4 * sum(1 for _ in cls.ancestry()))  # so often all bases are gone through
-        cls.instance = Instance(cls, "self")
-        construct(low, cls.instance, (), {}, cls.definition)
-        constrain(low, cls.instance)
-        cls.instance.initial = dict(cls.instance.attributes)
+        made = cls.instance = Instance(cls, "self")
+        try:
+            construct(low, made, (), {}, cls.definition)
+            constrain(low, made)
+        except BaseException:
+            cls.instance = None  # half of it is no object for the next method to be called on
+            raise
+        made.initial = dict(made.attributes)
     return cls.instance
