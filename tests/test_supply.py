@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import venv
 import zipfile
 from pathlib import Path
 
@@ -60,17 +61,20 @@ class Audit:
     def __init__(self, project: Path, outside: Path) -> None:
         self.project = project
         self._log = outside / "log"
-        write(outside, {"hook/sitecustomize.py": AUDIT})
-        made = environment(measured=False)
+        # Children are isolated: only the packages of an environment are found by all of them.
+        venv.create(outside / "venv", symlinks=True)
+        self.python = str(outside / "venv" / "bin" / "python")
+        (packages,) = (outside / "venv" / "lib").glob("*/site-packages")
+        paths = "".join(f"{path}\n" for path in sys.path if path.endswith("-packages"))
+        write(packages, {"sitecustomize.py": AUDIT, "real.pth": paths})
         self._environment = {
-            **made, "AUDIT": str(self._log), "PYTHONDONTWRITEBYTECODE": "1", "HOME": str(outside),
-            "PYTHONPATH": os.pathsep.join([str(outside / "hook"), made["PYTHONPATH"]]),
+            **environment(measured=False), "AUDIT": str(self._log), "PYTHONDONTWRITEBYTECODE": "1", "HOME": str(outside)
         }  # fmt: skip
 
     def run(self, *arguments: str, said: str | None = None) -> list[list[str]]:
         """What happened: each an event and what it is about."""
         self._log.write_text("")
-        command = [sys.executable, "-m", "wherelint", *arguments]
+        command = [self.python, "-m", "wherelint", *arguments]
         ran = subprocess.run(
             command, cwd=self.project, env=self._environment, input=said or "", capture_output=True, text=True,
             check=False, timeout=100,
@@ -119,10 +123,10 @@ RUNS: list[tuple[tuple[str, ...], set[str]]] = [
 ]
 
 
-def session(project: Path) -> str:
+def session(project: Path, text: str = FILES["a.py"]) -> str:
     """What an editor says that opens a file."""
     uri = (project / "a.py").as_uri()
-    opened = {"textDocument": {"uri": uri, "languageId": "python", "version": 1, "text": FILES["a.py"]}}
+    opened = {"textDocument": {"uri": uri, "languageId": "python", "version": 1, "text": text}}
     asked = {"textDocument": {"uri": uri}, "position": {"line": 7, "character": 32}}
     messages = [
         {"id": 1, "method": "initialize", "params": {"processId": None, "rootUri": None, "capabilities": {}}},
@@ -144,7 +148,10 @@ def test_what_a_run_touches(audit: Audit, arguments: tuple[str, ...], written: s
     assert audit.written(events) == written
     assert arguments != ("server",) or ["import", "wherelint.source.module"] in events  # it had a look
     kinds = {event for event, *_ in events}
-    assert kinds <= {"write", "exec", "import"}, kinds
+    assert kinds - {"subprocess.Popen"} <= {"write", "exec", "import"}, kinds
+    started = [about for event, about in (each[:2] for each in events) if event == "subprocess.Popen"]
+    assert started == [audit.python] * 2 * ("-j2" in arguments)
+    assert (["import", "wherelint.worker"] in events) == ("-j2" in arguments)  # it was heard
     imported = {about.partition(".")[0] for event, about in (each[:2] for each in events) if event == "import"}
     assert not imported & {"jax", "torch", "tensorflow", "keras", "a", "pack", "helper", "executed"}
     executed = {about for event, about in (each[:2] for each in events) if event == "exec"}
@@ -156,7 +163,7 @@ def test_the_audit_hears(audit: Audit) -> None:
     write(audit.project, {"wherelint/__init__.py": "", "wherelint/cli.py": "import socket\n"})
     write(audit.project, {"wherelint/__main__.py": CANARY.replace(", helper", "") + "import wherelint.cli, subprocess\n"
                           "subprocess.run(['true'])\nwherelint.cli.socket.getaddrinfo('127.0.0.1', 1)\n"})  # fmt: skip
-    audit._environment["PYTHONPATH"] = audit._environment["PYTHONPATH"].split(os.pathsep)[0]
+    del audit._environment["PYTHONPATH"]
     events = audit.run()
     assert {"subprocess.Popen", "socket.getaddrinfo"} <= {event for event, *_ in events}
     assert "executed" in audit.written(events)

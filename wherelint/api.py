@@ -59,10 +59,9 @@ def check_paths(
 
     ``configuration`` defaults to what the command line would find. ``mend`` is "no", "offer" (findings come with their
     fixes), or "safe" or "unsafe" (reports have the bytes of the fixed file). ``jobs`` processes (None: as many as seem
-    worth it) give the same result as one; a script that asks for more needs ``if __name__ == "__main__"``, because
-    they import it. ``progress(done, total)`` is called now and then. ``cache`` is the directory that keeps reports from
-    one call to the next (None: nothing is kept). What could not be checked is in the result's ``problems``. In a
-    notebook a row is one of the program that its cells make (``notebook.in_cell``).
+    worth it) give the same result as one. ``progress(done, total)`` is called now and then. ``cache`` is the directory
+    that keeps reports from one call to the next (None: nothing is kept). What could not be checked is in the result's
+    ``problems``. In a notebook a row is one of the program that its cells make (``notebook.in_cell``).
     """
     if isinstance(paths, (str, bytes, os.PathLike)):
         raise TypeError(f"paths is a list of paths, not one: write [{paths!r}]")

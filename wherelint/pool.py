@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import signal
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Generic, TypeVar
+import pickle
+import subprocess
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, Generic, TypeVar
 
-from wherelint.collector import collect_rarely
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
+from wherelint.isolated import command
+from wherelint.worker import receive, send
 
 Item = TypeVar("Item")
 Output = TypeVar("Output")
 #: A process is handed a share of what is left, one of so many for each process; of so many items at most.
 _SHARES, _MOST_ITEMS = 4, 32
+_WORKER = "from wherelint.worker import main; main()"
 
 
 def run(
@@ -30,25 +30,33 @@ def run(
 ) -> list[Output]:
     """``[function(item) for item in items]``; ``crashed(item)`` for an item whose worker died.
 
-    ``function`` and the items are pickled. ``progress`` is told how many items are done. ``sizes`` say how much work
-    the items are: neighbours are then handed to a process together.
+    ``function`` and the items are pickled, and not of ``__main__``, which no worker imports. ``progress`` is told how
+    many items are done. ``sizes`` say how much work the items are: neighbours are then handed to a process together.
     """
+    results: dict[int, Output] = {}
     if jobs <= 1:
-        outputs = []
-        for item in items:
-            outputs.append(function(item))
-            progress(len(outputs))
-        return outputs
-    work = _Work(function, items, progress)
-    waiting = (shares(sizes, jobs) if sizes is not None else [[index] for index in range(len(items))])[::-1]
-    while waiting:
-        # The pool does not say whose worker died: what was under way is tried again, an item at a time.
-        suspects = [[index] for share in work.drain(waiting, jobs) for index in share][::-1]
-        while suspects:
-            for (index,) in work.drain(suspects, 1, ahead=0):
-                if work.drain([[index]], 1):  # not even in a process of its own
-                    work.finish(index, crashed(items[index]))
-    return [work.results[index] for index in range(len(items))]
+        for index, item in enumerate(items):
+            results[index] = function(item)
+            progress(len(results))
+        return list(results.values())
+    # A quarter of the start-up of a run that needs no second process.
+    from concurrent.futures import ThreadPoolExecutor, as_completed
+
+    waiting = shares(sizes, jobs) if sizes is not None else [[index] for index in range(len(items))]
+    work = _Work(function, items, crashed)
+    threads = ThreadPoolExecutor(jobs)
+    try:
+        for future in as_completed([threads.submit(work.on, share) for share in waiting]):
+            for index, output in future.result():
+                results[index] = output
+                progress(len(results))
+    except BaseException:
+        work.stop()
+        raise
+    finally:
+        threads.shutdown(cancel_futures=True)
+        work.end()
+    return [results[index] for index in range(len(items))]
 
 
 def shares(sizes: Sequence[int], jobs: int) -> list[list[int]]:
@@ -68,88 +76,94 @@ def shares(sizes: Sequence[int], jobs: int) -> list[list[int]]:
     return [*found, share] if share else found
 
 
+class _DiedError(Exception):
+    """A worker has died."""
+
+
+class _Worker:
+    """A process that runs functions, for one thread. It hears no Ctrl-C."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            command(_WORKER), stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
+            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),  # Windows has no sessions
+        )  # fmt: skip
+
+    def ask(self, request: Any) -> Any:
+        """The reply to a request, which is raised if it is an exception. Raises _DiedError where none comes."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            send(self._process.stdin, request)
+            reply = pickle.loads(receive(self._process.stdout))
+        except (OSError, EOFError):
+            raise _DiedError from None
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+    def kill(self) -> None:
+        """End the process now."""
+        self._process.kill()
+
+    def end(self) -> None:
+        """Let the process end."""
+        for stream in (self._process.stdin, self._process.stdout):
+            with suppress(OSError):  # a part of a request may be left, which nobody reads
+                if stream is not None:
+                    stream.close()
+        self._process.wait()
+
+
 class _Work(Generic[Item, Output]):
-    """The items, and the results that there are."""
+    """The items, and a worker for each thread that works on them."""
 
     def __init__(
-        self, function: Callable[[Item], Output], items: Sequence[Item], progress: Callable[[int], None]
+        self, function: Callable[[Item], Output], items: Sequence[Item], crashed: Callable[[Item], Output]
     ) -> None:
         self._function = function
         self._items = items
-        self._progress = progress
-        self.results: dict[int, Output] = {}
+        self._crashed = crashed
+        self._workers: dict[int, _Worker] = {}
+        self._lock = threading.Lock()
+        self._stopped = False
 
-    def finish(self, index: int, output: Output) -> None:
-        """Note what became of an item."""
-        self.results[index] = output
-        self._progress(len(self.results))
-
-    def drain(self, waiting: list[list[int]], jobs: int, ahead: int = 1) -> list[list[int]]:
-        """Work through ``waiting`` until it is empty or a worker dies; return the shares that were under way then.
-
-        ``ahead``: how many are handed over before a process is free.
-        """
-        # Together a quarter of the start-up of a run that needs no second process.
-        import multiprocessing
-        from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
-        from concurrent.futures.process import BrokenProcessPool
-
-        # "spawn": the parent may have threads (NumPy starts some), and forking those can deadlock.
-        context = multiprocessing.get_context("spawn")
-        pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin)
-        running: dict[Future[list[Output]], list[int]] = {}
+    def on(self, share: list[int]) -> list[tuple[int, Output]]:
+        """The outputs of some items, with their indices."""
         try:
-            while waiting or running:
-                while waiting and len(running) < jobs + ahead:
-                    # A pool that broke meanwhile refuses the share: it leaves the list only once it is under way.
-                    share = [self._items[index] for index in waiting[-1]]
-                    with _deaf():
-                        running[pool.submit(_each, self._function, share)] = waiting[-1]
-                    waiting.pop()
-                done, _ = wait(running, return_when=FIRST_COMPLETED)
-                for future in done:
-                    for index, output in zip(running[future], future.result(), strict=True):
-                        self.finish(index, output)
-                    del running[future]
-        except BrokenProcessPool:
-            return sorted(running.values())
-        except BaseException:
-            for child in multiprocessing.active_children():
-                child.terminate()
+            return list(zip(share, self._ask(share), strict=True))
+        except _DiedError:
+            return [(index, self._alone(index)) for index in share]
+
+    def stop(self) -> None:
+        """End what is under way."""
+        with self._lock:
+            self._stopped = True
+            for worker in self._workers.values():
+                worker.kill()
+
+    def end(self) -> None:
+        """Let the workers end, which have nothing to do."""
+        for worker in self._workers.values():
+            worker.end()
+
+    def _alone(self, index: int) -> Output:
+        for _ in range(2):  # the second time in a process that has done nothing else
+            with suppress(_DiedError):
+                output: Output = self._ask([index])[0]
+                return output
+        return self._crashed(self._items[index])
+
+    def _ask(self, share: list[int]) -> Any:
+        me = threading.get_ident()
+        with self._lock:
+            if self._stopped:
+                raise _DiedError
+            worker = self._workers.get(me) or self._workers.setdefault(me, _Worker())
+        try:
+            return worker.ask((self._function, [self._items[index] for index in share]))
+        except _DiedError:
+            with self._lock:
+                del self._workers[me]
+            worker.end()
             raise
-        finally:
-            pool.shutdown(cancel_futures=True)
-        return []
-
-
-def _each(function: Callable[[Item], Output], items: Sequence[Item]) -> list[Output]:
-    return [function(item) for item in items]
-
-
-@contextmanager
-def _deaf() -> Iterator[None]:
-    """Ctrl-C waits; a process that is started meanwhile never hears it, not even before it has begun."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    heard = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, heard)
-
-
-def _begin() -> None:
-    """Leave Ctrl-C to the parent, which stops the workers, and end with it if it cannot."""
-    import threading
-    from multiprocessing import parent_process
-
-    def watch() -> None:
-        parent = parent_process()
-        assert parent is not None
-        parent.join()
-        os._exit(1)
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=watch, daemon=True).start()
-    collect_rarely()

@@ -590,8 +590,8 @@ def test_a_machine_without_room_loses_no_finding(what: tuple[Any, str], monkeypa
 
 def test_one_framework_does_not_keep_another(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "import torch\ndef g(x):\n    return torch.where(x > 0, torch.sqrt(x), 0.0)\n"
-    boot = f"{HELLO}{EACH}say(error='no') if sys.argv[2] == 'torch' else os._exit(1)\n"
-    boot = "import sys\nif sys.argv[2] == 'jax': raise SystemExit('no jax')\n" + boot
+    boot = f"{HELLO}{EACH}say(error='no') if sys.argv[1] == 'torch' else os._exit(1)\n"
+    boot = "if sys.argv[1] == 'jax': raise SystemExit('no jax')\n" + boot
     monkeypatch.setattr(confirming, "Harness", functools.partial(Harness, boot=boot))
     made, problems = confirming.confirm([*findings(2), *found_in(text), *findings(1)], limits=SHORT)
     assert problems == ["jax does not start: the process ended with 1: no jax"]

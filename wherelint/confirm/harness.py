@@ -19,6 +19,7 @@ from typing import Any
 
 from wherelint.confirm.routine import Routine, Snippet
 from wherelint.finding import Framework
+from wherelint.isolated import command
 
 _MODULES = {"jax": "jax", "torch": "torch", "tensorflow": "tensorflow"}
 #: Variables that a framework needs to find its accelerator and its libraries; no other is passed.
@@ -26,10 +27,8 @@ _PASSED = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "CUDA_V
            "XLA_FLAGS", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "HIP_VISIBLE_DEVICES",
            "ROCR_VISIBLE_DEVICES", "TPU_LIBRARY_PATH", "JAX_PLATFORMS")  # fmt: skip
 _BOOT = """
-import sys
-if sys.argv[1] not in sys.path: sys.path.append(sys.argv[1])
 from wherelint.confirm.child import main
-main(*sys.argv[2:])
+main(*sys.argv[1:])
 """
 #: A child that is busy does not outlive its parent, however that ends; nor does the folder that it was given.
 _WATCH = """
@@ -145,11 +144,10 @@ class Harness:
                         "XLA_PYTHON_CLIENT_PREALLOCATE": "false", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}  # fmt: skip
         if self._device == "cpu":
             environment |= {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "-1"}
-        home = str(Path(__file__).resolve().parents[2])
         self._buffer = b""
         with open(os.path.join(self._room.name, "stderr"), "wb") as said:
             self._child = subprocess.Popen(
-                [sys.executable, "-I", "-c", _WATCH + self._boot, home, self._framework, self._device],
+                command(_WATCH + self._boot, self._framework, self._device),
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, bufsize=0,
                 cwd=self._room.name, env=environment, close_fds=True, start_new_session=True,
             )  # fmt: skip
