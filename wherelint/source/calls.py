@@ -177,13 +177,14 @@ def inline(low: Lowering, function: Function, args: Args, kwargs: Kwargs, at: cs
             low.severed -= severed
         del low.facts[frame.facts_at_entry :]
         low.facts += frame.lasting
-        if is_generator(function):
-            return low.opaque(low.text(at), low.identity(frame))
-        return result_of(low, frame, at)
     finally:
         low.active.pop()
         low.frames.pop()
         low.inlined.append((function, before, len(low.made)))
+    # The call stands in the caller's block, and so does what is made of the call itself.
+    if is_generator(function):
+        return low.opaque(low.text(at), low.identity(frame))
+    return result_of(low, frame, at)
 
 
 def _with_own_rule(low: Lowering, function: Function, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:

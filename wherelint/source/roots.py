@@ -69,6 +69,7 @@ def programs(module: Module, name: tuple[str, ...], used: Sequence[str]) -> list
                 continue
             done.add(id(function.definition))
             low.closures.clear()
+            low.frames[:] = [Frame(function.scope, function.name, function.block, 0)]
             if function.opaque and not function.jvp_rule:
                 continue
             found.append(_lower(low, function))
