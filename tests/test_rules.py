@@ -9,6 +9,7 @@ import pytest
 
 from wherelint import rules
 from wherelint.ops import OPERATIONS
+from wherelint.ops.facts import SINGULAR
 from wherelint.rules import words
 from wherelint.rules.rule import SECTIONS
 
@@ -100,7 +101,7 @@ def test_message_has_no_open_field(rule: rules.Rule) -> None:
 
 def test_the_words_are_those_of_the_catalogue() -> None:
     singular = {name for name, operation in OPERATIONS.items() if operation.code}
-    assert singular == words._PLACE_OF.keys()
+    assert singular == SINGULAR.keys()
     assert words._SPOKEN.keys() <= singular
 
 

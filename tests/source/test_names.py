@@ -61,7 +61,7 @@ def test_a_relative_import_is_resolved_against_its_package(text: str, expected: 
         ("tensorflow.compat.v1.where", "tensorflow.where"),
         ("tensorflow.compat.v2.math.log", "tensorflow.math.log"),
         ("tensorflow.experimental.numpy.where", "jax.numpy.where"),
-        ("tensorflow.keras.backend.sqrt", "keras.backend.sqrt"),
+        ("keras.backend.sqrt", "tensorflow.keras.backend.sqrt"),
         ("tensorflow.keras.ops.where", "keras.ops.where"),
         ("torch.functional.norm", "torch.norm"),
         ("flax.linen.relu", "jax.nn.relu"),

@@ -11,8 +11,9 @@ from typing import Any
 from wherelint import __version__, rules
 from wherelint.finding import Confidence, Finding, Framework, Location, Selection
 from wherelint.ops import OPERATIONS
+from wherelint.ops.facts import SELECTIONS
 from wherelint.report.formats import FORMATS
-from wherelint.rules.words import BY_SELECTION, selection_phrase, spoken
+from wherelint.rules.words import selection_phrase, spoken
 
 #: What the linter says of an operation that is no singular one of the catalogue: it met a nan.
 _OTHER = "WL111"
@@ -82,7 +83,8 @@ class Poison:
     def code(self) -> str:
         """The rule that the linter would report: ``WL104``."""
         operation = OPERATIONS.get(self.op)
-        return BY_SELECTION.get(self.select or "") or (operation and operation.code) or _OTHER
+        kind = SELECTIONS.get(self.select or "")
+        return (kind and kind.code) or (operation and operation.code) or _OTHER
 
     def __str__(self) -> str:
         return "\n".join(self._lines())

@@ -19,6 +19,7 @@ from typing import Any, Literal, NamedTuple
 from wherelint.confirm.routine import NotRunnableError, Step
 from wherelint.finding import Framework
 from wherelint.ops import OPERATIONS, SIGNATURES
+from wherelint.ops.facts import LOGICAL
 
 #: What a program of the framework begins with.
 IMPORTS: dict[Framework, str] = {
@@ -38,7 +39,6 @@ NUMBERS: dict[str, tuple[int, ...]] = {
     "full_like": (1,), "addcmul": (3,), "addcdiv": (3,), "integer_power": (1,), "power_static": (1,),
 }  # fmt: skip
 #: Operations of booleans: anything else is compared with 0 first.
-LOGICAL = frozenset({"logical_and", "logical_or", "logical_xor", "logical_not", "any", "all"})
 
 _EVERYWHERE = """
 identity: a

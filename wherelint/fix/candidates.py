@@ -34,9 +34,10 @@ from wherelint.fix.syntax import (
     root_name,
     spot_before,
 )
-from wherelint.graph.node import FINITE_TESTS, Node, differentiable_inputs, topological
+from wherelint.graph.node import Node, differentiable_inputs, topological
 from wherelint.graph.search import Hazard
 from wherelint.ops import OPERATIONS
+from wherelint.ops.facts import FINITE_TESTS
 from wherelint.source.module import Module
 from wherelint.source.names import framework_of
 

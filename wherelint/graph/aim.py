@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from wherelint.graph.blame import CLIPS
 from wherelint.graph.evaluate import Values, evaluate
 from wherelint.graph.node import Node, plain, topological
 from wherelint.graph.probe import Inputs
 from wherelint.graph.run import row
 from wherelint.ops import OPERATIONS
+from wherelint.ops.facts import CLIPS
 
 #: Steps of one zoom, and how many zooms reach float32's resolution.
 _STEPS, _ZOOMS = 128, 4

@@ -10,9 +10,7 @@ from wherelint.graph.evaluate import truth
 from wherelint.graph.node import Node
 from wherelint.graph.run import Run, at, code
 from wherelint.ops import OPERATIONS
-
-#: Selections whose zero may lie behind the singular operation as seen from the leaf: clips onto a singular point.
-CLIPS = frozenset({"clip", "maximum", "minimum", "relu", "relu6", "fmax", "fmin"})
+from wherelint.ops.facts import CLIPS
 
 
 def reaches_leaf(run: Run, start: Node, p: int) -> Node | None:

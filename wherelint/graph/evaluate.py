@@ -9,6 +9,7 @@ import numpy as np
 
 from wherelint.graph.node import LANES, Node
 from wherelint.ops import OPERATIONS, Array
+from wherelint.ops.facts import LOGICAL
 
 Values = dict[Node, Array]
 
@@ -79,10 +80,9 @@ def _logical(forward: Callable[..., Any]) -> _Forward:
 
 BOOL = np.dtype(np.bool_)
 _product = _operation(np.multiply)
-_LOGICAL = frozenset({"logical_and", "logical_or", "logical_xor", "logical_not", "any", "all"})
 _Forward = Callable[[Node, list[Array], Any], Array]
 _FORWARD: dict[str, _Forward] = {
-    **{op: (_logical if op in _LOGICAL else _operation)(entry.forward) for op, entry in OPERATIONS.items()},
+    **{op: (_logical if op in LOGICAL else _operation)(entry.forward) for op, entry in OPERATIONS.items()},
     "multiply": _multiply,
     "const": _const,
     "stop": lambda node, operands, dtype: _rounded(operands[0], node),

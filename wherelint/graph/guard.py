@@ -10,16 +10,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-from wherelint.graph.blame import CLIPS
 from wherelint.graph.evaluate import Values, evaluate, truth
-from wherelint.graph.node import FINITE_TESTS, ORDERINGS, Node, leaves, plain, topological, whole
+from wherelint.graph.node import Node, leaves, plain, topological, whole
 from wherelint.graph.probe import Inputs
 from wherelint.graph.run import Run, at, row
 from wherelint.ops import OPERATIONS, Array
+from wherelint.ops.facts import CLIPS, FINITE_TESTS, ORDERINGS, QUOTIENTS
 
 #: Steps of one zoom towards the boundary of a guard, and how many zooms reach float64's resolution.
 _ZOOM, _ZOOMS = 32, 10
-_QUOTIENTS = frozenset({"divide", "mod", "fmod", "xdivy", "solve"})
 #: A bound no larger keeps away from zero; one no larger than the second is the range of a probability or a cosine.
 _TINY, _UNIT = 1e-2, 2.0
 #: How many operations away a selection that judges by the value alone still means an operation.
@@ -119,14 +118,14 @@ class Guard:
         Nor is it the concern of any ordering that a nan, which compares false, takes the other way.
         """
         out = at(run.values[culprit], p)
-        if np.isfinite(out).all() or (culprit.op not in _QUOTIENTS and not np.isnan(out).any()):
+        if np.isfinite(out).all() or (culprit.op not in QUOTIENTS and not np.isnan(out).any()):
             return False
         below = frozenset[Node]().union(*map(self.below, self.condition or self.root.inputs))
         if culprit not in below:
             return False
         if any(n.op in FINITE_TESTS and culprit in self.below(n) for n in below):
             return False
-        if culprit.op not in _QUOTIENTS:
+        if culprit.op not in QUOTIENTS:
             return True
         numerator, divisor = (self._leaves(i) for i in culprit.inputs[:2])
         return bool(divisor) and not numerator <= divisor
@@ -188,7 +187,7 @@ class Guard:
 
         ``where(r < cutoff, f(r / cutoff), 0)`` is about r; a cutoff of 0 is no case that it has in mind.
         """
-        if culprit.op not in _QUOTIENTS or not self.condition:
+        if culprit.op not in QUOTIENTS or not self.condition:
             return False
         numerator, divisor = (plain(i) for i in culprit.inputs[:2])
         if divisor.op != "leaf":
@@ -251,7 +250,7 @@ class Guard:
         if not np.isnan(at(run.values[culprit], p)).any():
             return False
         operands = [at(run.values[i], p) for i in culprit.inputs]
-        if culprit.op in _QUOTIENTS or not all(np.isfinite(o).all() for o in operands):
+        if culprit.op in QUOTIENTS or not all(np.isfinite(o).all() for o in operands):
             return False
         here = {n: v[row(v, p)] for n, v in run.inputs.items()}
         low, high = 0.0, 1.0  # the base is selected, the witness is not; close in on where that changes

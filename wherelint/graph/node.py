@@ -102,11 +102,6 @@ def spread(parts: int, single: Collection[int] = ()) -> tuple[int, ...]:
     return tuple(sorted(shown))
 
 
-#: Tests of a value that say outright that it may not be finite.
-FINITE_TESTS = frozenset({"isnan", "isfinite", "isinf", "isneginf", "isposinf"})
-ORDERINGS = frozenset({"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"})
-
-
 def plain(node: Node) -> Node:
     """The array that a chain of reshapes and transposes looks at."""
     while node.op == "identity":

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from wherelint.graph.node import FINITE_TESTS, LANES, Node, topological
+from wherelint.graph.node import LANES, Node, topological
 from wherelint.ops import OPERATIONS, Array
+from wherelint.ops.facts import FINITE_TESTS
 
 Inputs = dict[Node, Array]
 

@@ -9,16 +9,17 @@ from typing import Any, Literal
 import numpy as np
 
 from wherelint.graph.aim import aimed
-from wherelint.graph.blame import CLIPS, culprit_of, reaches_leaf, root_drops
+from wherelint.graph.blame import culprit_of, reaches_leaf, root_drops
 from wherelint.graph.differentiate import Backward, Tape, backward
 from wherelint.graph.evaluate import Values, evaluate, truth
 from wherelint.graph.guard import Guard
-from wherelint.graph.node import LANES, ORDERINGS, Node, differentiated, topological, whole
+from wherelint.graph.node import LANES, Node, differentiated, topological, whole
 from wherelint.graph.probe import Inputs, Pool, bases, departures
 from wherelint.graph.run import Hazard, Run, any_lane, at, code, joined, keep, row, rows
 from wherelint.ops import OPERATIONS, Array
+from wherelint.ops.facts import CLIPS, ORDERINGS
 
-__all__ = ["CLIPS", "Effort", "Hazard", "Search", "singular_operations"]
+__all__ = ["Effort", "Hazard", "Search", "singular_operations"]
 
 
 _MOST_MOVABLE = 10

@@ -172,21 +172,21 @@ def _copysign_slope(z: Array, x: Array, y: Array) -> Any:
 
 
 ROOTS = table(
-    entry("sqrt", np.sqrt, slopes(lambda y, x: 0.5 / y), "WL101", (0.0, -1.0), 1.0,
+    entry("sqrt", np.sqrt, slopes(lambda y, x: 0.5 / y), (0.0, -1.0), 1.0,
           # The eager kernels of SqrtGrad, RsqrtGrad and ReciprocalGrad test for a zero cotangent; XLA's do not.
           tensorflow=pullback(lazy(lambda y, x: 0.5 / y)), xla=slopes(lambda y, x: 0.5 / y)),
     entry("clipped_sqrt", lambda x: np.sqrt(np.maximum(x, 0)),
-          pullback(lambda ct, y, x: np.where(x >= 0, ct * (0.5 / y), 0)), "WL101", (0.0,), 1.0,
+          pullback(lambda ct, y, x: np.where(x >= 0, ct * (0.5 / y), 0)), (0.0,), 1.0,
           tensorflow=pullback(lambda ct, y, x: np.where((x >= 0) & (ct != 0), ct * (0.5 / y), 0)),
           xla=pullback(lambda ct, y, x: np.where(x >= 0, ct * (0.5 / y), 0))),
-    entry("rsqrt", lambda x: 1 / np.sqrt(x), pullback(lambda ct, y, x: -0.5 * ct * y**3), "WL101", (0.0, -1.0), 1.0,
+    entry("rsqrt", lambda x: 1 / np.sqrt(x), pullback(lambda ct, y, x: -0.5 * ct * y**3), (0.0, -1.0), 1.0,
           jax=slopes(lambda y, x: -0.5 * y / x), xla=slopes(lambda y, x: -0.5 * y**3),
           tensorflow=pullback(lambda ct, y, x: np.where(ct == 0, 0, -0.5 * ct * y**3))),
-    unary("cbrt", np.cbrt, lambda y, x: 1 / (3 * y * y), "WL101", (0.0,), 1.0,
+    unary("cbrt", np.cbrt, lambda y, x: 1 / (3 * y * y), (0.0,), 1.0,
           # keras.ops.cbrt is sign(x) * abs(x) ** (1 / 3).
           tensorflow=lambda y, x: np.sign(x) ** 2 / (3 * y * y)),
     unary("square", np.square, lambda y, x: 2 * x),
-    entry("reciprocal", np.reciprocal, slopes(lambda y, x: -y * y), "WL103", (0.0, -0.0), 1.0,
+    entry("reciprocal", np.reciprocal, slopes(lambda y, x: -y * y), (0.0, -0.0), 1.0,
           tensorflow=pullback(lazy(lambda y, x: -y * y)), xla=slopes(lambda y, x: -y * y)),
 )  # fmt: skip
 
@@ -221,15 +221,15 @@ ARITHMETIC = table(
     entry("reverse_subtract", lambda x, y: y - x, slopes(minus_one, one)),
     entry("multiply", np.multiply, slopes(lambda z, x, y: y, lambda z, x, y: x)),
     entry("divide", np.divide, pullback(_over_divisor, times(lambda z, x, y: -z / y)),
-          "WL103", DENOMINATOR, (None, 1.0),
+          DENOMINATOR, (None, 1.0),
           # Both divide by the square, which underflows and overflows before the quotient does.
           jax=pullback(_over_divisor, lambda ct, z, x, y: -(ct * (1 / (y * y)) * x)),
           xla=pullback(_over_divisor, times(lambda z, x, y: -x / (y * y)))),
     # torch raises: "derivative for aten::floor_divide is not implemented".
     entry("floor_divide", np.floor_divide, no_vjp),
-    entry("mod", np.mod, slopes(one, lambda z, x, y: -np.floor(x / y)), "WL103", DENOMINATOR, (None, 1.0),
+    entry("mod", np.mod, slopes(one, lambda z, x, y: -np.floor(x / y)), DENOMINATOR, (None, 1.0),
           jax=pullback(times(one), _jax_mod), torch=slopes(one, lambda z, x, y: -np.floor_divide(x, y))),
-    entry("fmod", np.fmod, slopes(one, lambda z, x, y: -np.trunc(x / y)), "WL103", DENOMINATOR, (None, 1.0),
+    entry("fmod", np.fmod, slopes(one, lambda z, x, y: -np.trunc(x / y)), DENOMINATOR, (None, 1.0),
           # keras.ops.fmod goes through sign and abs.
           tensorflow=slopes(lambda z, x, y: np.sign(x) ** 2,
                             lambda z, x, y: -np.floor(np.abs(x) / np.abs(y)) * np.sign(x) * np.sign(y))),
@@ -240,10 +240,10 @@ ARITHMETIC = table(
     entry("multiply_no_nan", lambda x, y: np.where(y == 0, 0, x * y),
           pullback(drop(lambda z, x, y: y), lambda ct, z, x, y: np.where(ct == 0, 0, ct * x))),
     entry("hypot", np.hypot, slopes(lambda z, x, y: x / z, lambda z, x, y: y / z),
-          "WL105", ((0.0, 0.0),), (1.0, None), jax=_jax_hypot, tensorflow=_keras_hypot),
+          ((0.0, 0.0),), (1.0, None), jax=_jax_hypot, tensorflow=_keras_hypot),
     entry("arctan2", np.arctan2,
           slopes(lambda z, y, x: x / (x * x + y * y), lambda z, y, x: -y / (x * x + y * y)),
-          "WL105", ((0.0, 0.0),), (None, 1.0),
+          ((0.0, 0.0),), (None, 1.0),
           # torch masks the reciprocal of a sum that may have underflowed.
           torch=slopes(lambda z, y, x: x * _reciprocal_or_zero(x * x + y * y),
                        lambda z, y, x: -y * _reciprocal_or_zero(x * x + y * y))),
@@ -260,17 +260,17 @@ ARITHMETIC = table(
           slopes(one, lambda z, x, a, b, v: v * b, lambda z, x, a, b, v: v * a, None)),
     entry("addcdiv", lambda x, a, b, value: x + value * a / b,
           slopes(one, lambda z, x, a, b, v: v / b, lambda z, x, a, b, v: -v * (a / b) / b, None),
-          "WL103", ((1.0, 1.0, 0.0, 1.0), (1.0, 0.0, 0.0, 1.0)), (None, None, 1.0, None)),
+          ((1.0, 1.0, 0.0, 1.0), (1.0, 0.0, 0.0, 1.0)), (None, None, 1.0, None)),
 )  # fmt: skip
 
 _ALL_POWERS = ((0.0, 0.5), (0.0, -1.0), (-1.0, 0.5), (0.0, 0.0), (0.0, 1.0))
 POWERS = table(
-    entry("power", np.power, slopes(_power_slope, _jax_log_slope), "WL106", _ALL_POWERS, (1.0, None),
+    entry("power", np.power, slopes(_power_slope, _jax_log_slope), _ALL_POWERS, (1.0, None),
           unselected=lambda x, n: (n == 0, None), torch=pullback(_unless_zero_power, times(_torch_log_slope)),
           tensorflow=slopes(_power_slope, _tf_log_slope)),
-    entry("power_static", np.power, slopes(_power_slope, None), "WL106", _ALL_POWERS, (1.0, None),
+    entry("power_static", np.power, slopes(_power_slope, None), _ALL_POWERS, (1.0, None),
           unselected=lambda x, n: (n == 0, None), torch=pullback(_unless_zero_power, None)),
-    entry("integer_power", _integer_power, pullback(_unless_zero_power, None), "WL106", ((0.0, -1.0), (0.0, -2.0)),
+    entry("integer_power", _integer_power, pullback(_unless_zero_power, None), ((0.0, -1.0), (0.0, -2.0)),
           (1.0, None), unselected=lambda x, n: (n == 0, None), tensorflow=slopes(_power_slope, None)),
 )  # fmt: skip
 

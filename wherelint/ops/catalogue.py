@@ -39,13 +39,3 @@ class Operation:
     unselected: Callable[..., tuple[Array | None, ...]] | None = None
     #: True where the operation combines the lanes; its output then has the shape (probes, 1) or mixes lanes.
     mixes: bool = False
-
-
-@dataclass(frozen=True)
-class Signature:
-    """How a framework spells an operation: ``operands`` are the accepted keyword names, in positional order."""
-
-    op: str
-    operands: tuple[tuple[str, ...], ...]
-    #: Values of the trailing operands when the call omits them.
-    defaults: tuple[float, ...] = ()

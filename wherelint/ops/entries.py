@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from wherelint.ops.catalogue import Array, Operation, Vjp
+from wherelint.ops.facts import SINGULAR
 
 Slope = Callable[..., Any]
 #: ``pull(ct, out, *operands)`` gives the cotangent of one operand; None: the operand is not differentiated.
@@ -111,7 +112,6 @@ def entry(
     name: str,
     forward: Callable[..., Any],
     vjp: Vjp,
-    code: str | None = None,
     singular: tuple[float | tuple[float, ...], ...] = (),
     safe: tuple[float | None, ...] | float | None = None,
     *,
@@ -122,6 +122,7 @@ def entry(
     """An Operation; singular points and the safe value of a single operand may be written without a tuple."""
     points = tuple(point if isinstance(point, tuple) else (point,) for point in singular)
     regular = safe if isinstance(safe, tuple) else () if safe is None else (safe,)
+    code = SINGULAR[name].code if name in SINGULAR else None
     return Operation(name, forward, vjp, dict(variants), code, points, regular, unselected, mixes)
 
 
@@ -129,14 +130,13 @@ def unary(
     name: str,
     forward: Callable[..., Any],
     slope: Slope,
-    code: str | None = None,
     singular: tuple[float | tuple[float, ...], ...] = (),
     safe: float | None = None,
     **variants: Slope | Vjp,
 ) -> Operation:
     """An operation of one operand from the slope that every framework multiplies by."""
     named: Mapping[str, Any] = {key: slopes(variant) for key, variant in variants.items()}
-    return entry(name, forward, slopes(slope), code, singular, safe, **named)
+    return entry(name, forward, slopes(slope), singular, safe, **named)
 
 
 def table(*entries: Operation) -> dict[str, Operation]:

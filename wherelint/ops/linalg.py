@@ -15,13 +15,13 @@ from wherelint.ops.entries import entry, pullback, slopes, table, unary
 OPERATIONS: dict[str, Operation] = table(
     # The factorisation fails at 0 already: nan in JAX and TensorFlow, an exception in torch.
     unary("cholesky", lambda x: np.sqrt(np.where(x > 0, x, np.nan)),
-          lambda y, x: np.where(np.isinf(x), np.nan, 0.5 / y), "WL110", (0.0, -1.0), 1.0),
-    entry("inv", lambda x: 1 / x, pullback(lambda ct, y, x: -y * ct * y), "WL110", (0.0,), 1.0),
+          lambda y, x: np.where(np.isinf(x), np.nan, 0.5 / y), (0.0, -1.0), 1.0),
+    entry("inv", lambda x: 1 / x, pullback(lambda ct, y, x: -y * ct * y), (0.0,), 1.0),
     entry("solve", lambda a, b: b / a, slopes(lambda z, a, b: -z / a, lambda z, a, b: 1 / a),
-          "WL110", tuple((a, b) for b, a in DENOMINATOR), (1.0, None)),
+          tuple((a, b) for b, a in DENOMINATOR), (1.0, None)),
     unary("det", lambda x: 1.0 * x, lambda y, x: np.ones_like(x)),
-    unary("slogdet", lambda x: np.log(np.abs(x)), lambda y, x: 1 / x, "WL110", (0.0,), 1.0),
-    entry("logdet", np.log, pullback(lambda ct, y, x: np.where(x < 0, 0, ct / x)), "WL110", (0.0,), 1.0,
+    unary("slogdet", lambda x: np.log(np.abs(x)), lambda y, x: 1 / x, (0.0,), 1.0),
+    entry("logdet", np.log, pullback(lambda ct, y, x: np.where(x < 0, 0, ct / x)), (0.0,), 1.0,
           # tf.linalg.logdet goes through a Cholesky factor.
           tensorflow=slopes(lambda y, x: np.where((x > 0) & np.isfinite(x), 1 / x, np.nan))),
 )  # fmt: skip

@@ -7,7 +7,17 @@ receiver of a method is its first operand, written ``self``.
 
 from __future__ import annotations
 
-from wherelint.ops.catalogue import Signature
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Signature:
+    """How a framework spells an operation: ``operands`` are the accepted keyword names, in positional order."""
+
+    op: str
+    operands: tuple[tuple[str, ...], ...]
+    #: Values of the trailing operands when the call omits them.
+    defaults: tuple[float, ...] = ()
 
 
 def names(prefix: str, text: str) -> dict[str, Signature]:

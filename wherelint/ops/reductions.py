@@ -248,7 +248,7 @@ REDUCTIONS = table(
     entry("argmax", lambda x: np.argmax(x, axis=-1, keepdims=True), no_vjp, mixes=True),
     entry("argmin", lambda x: np.argmin(x, axis=-1, keepdims=True), no_vjp, mixes=True),
     entry("allclose", lambda a, b: np.all(np.isclose(a, b), axis=-1, keepdims=True), no_vjp, mixes=True),
-    entry("logsumexp", _logsumexp, slopes(lambda y, x: np.exp(x - y)), "WL102", (-float("inf"),), 0.0, mixes=True),
+    entry("logsumexp", _logsumexp, slopes(lambda y, x: np.exp(x - y)), (-float("inf"),), 0.0, mixes=True),
 )  # fmt: skip
 
 NORMS = table(
@@ -257,14 +257,14 @@ NORMS = table(
     entry("var_unbiased", lambda x: _variance(x, 1), pullback(lambda ct, y, x: _pull_variance(ct, x, 1)), mixes=True,
           torch=slopes(lambda y, x: _deviation_slope(x, 1))),
     entry("std", lambda x: np.sqrt(_variance(x, 0)),
-          pullback(lambda ct, y, x: _pull_variance(_pull_root(ct, y), x, 0)), "WL108", (0.0, 1.0), mixes=True,
+          pullback(lambda ct, y, x: _pull_variance(_pull_root(ct, y), x, 0)), (0.0, 1.0), mixes=True,
           torch=pullback(lambda ct, y, x: _torch_deviation(ct, y, x, 0)),
           tensorflow=pullback(lambda ct, y, x: _pull_variance(_pull_lazy_root(ct, y), x, 0)),
           xla=pullback(lambda ct, y, x: _pull_variance(_pull_root(ct, y), x, 0))),
     entry("std_unbiased", lambda x: np.sqrt(_variance(x, 1)),
-          pullback(lambda ct, y, x: _pull_variance(_pull_root(ct, y), x, 1)), "WL108", (0.0, 1.0), mixes=True,
+          pullback(lambda ct, y, x: _pull_variance(_pull_root(ct, y), x, 1)), (0.0, 1.0), mixes=True,
           torch=pullback(lambda ct, y, x: _torch_deviation(ct, y, x, 1))),
-    entry("norm", norm, slopes(lambda y, x: 0.5 / y * (2 * x)), "WL108", (0.0,), 1.0, mixes=True,
+    entry("norm", norm, slopes(lambda y, x: 0.5 / y * (2 * x)), (0.0,), 1.0, mixes=True,
           torch=slopes(_safe_unit), tensorflow=pullback(lambda ct, y, x: _pull_lazy_root(ct, y) * (2 * x)),
           xla=slopes(lambda y, x: 0.5 / y * (2 * x))),
     entry("norm1", lambda x: total(np.abs(x)), slopes(lambda y, x: np.sign(x)), mixes=True,
@@ -275,7 +275,7 @@ NORMS = table(
           jax=pullback(drop(lambda y, x: np.where(x >= 0, 1, -1) * _share_of_ties(y, np.abs(x))))),
     entry("distance", lambda a, b: norm(a - b),
           slopes(lambda y, a, b: 0.5 / y * (2 * (a - b)), lambda y, a, b: -0.5 / y * (2 * (a - b))),
-          "WL108", ((1.0, 1.0), (0.0, 0.0)), (1.0, 0.0), mixes=True,
+          ((1.0, 1.0), (0.0, 0.0)), (1.0, 0.0), mixes=True,
           torch=slopes(lambda y, a, b: _safe_unit(y, a - b), lambda y, a, b: -_safe_unit(y, a - b)),
           tensorflow=pullback(lambda ct, y, a, b: _pull_lazy_root(ct, y) * (2 * (a - b)),
                               lambda ct, y, a, b: -_pull_lazy_root(ct, y) * (2 * (a - b))),
@@ -287,7 +287,7 @@ NORMS = table(
     entry("pairwise_distance", lambda a, b, eps: norm(a - b + eps),
           slopes(lambda y, a, b, eps: _safe_unit(y, a - b + eps), lambda y, a, b, eps: -_safe_unit(y, a - b + eps),
                  None), mixes=True),
-    entry("euclidean_norm", norm, pullback(lambda ct, y, x: x / (y / ct)), "WL108", (0.0,), 1.0, mixes=True),
+    entry("euclidean_norm", norm, pullback(lambda ct, y, x: x / (y / ct)), (0.0,), 1.0, mixes=True),
     entry("l2_normalize", _l2_normalize, pullback(_l2_normalize_pull, None), mixes=True),
     entry("normalize", _normalize, pullback(_normalize_pull, None), mixes=True),
 )  # fmt: skip
@@ -326,9 +326,9 @@ PRODUCTS = table(
 
 RUNNING = table(
     entry("softmax", _softmax, pullback(lambda ct, y, x: y * (ct - total(ct * y))),
-          "WL109", (-float("inf"),), 0.0, mixes=True),
+          (-float("inf"),), 0.0, mixes=True),
     entry("log_softmax", _log_softmax, pullback(lambda ct, y, x: ct - np.exp(y) * total(ct)),
-          "WL109", (-float("inf"),), 0.0, mixes=True),
+          (-float("inf"),), 0.0, mixes=True),
     entry("cumsum", lambda x: np.cumsum(x, axis=-1), pullback(lambda ct, y, x: _reverse_cumsum(ct)), mixes=True),
     entry("cumprod", lambda x: np.cumprod(x, axis=-1), pullback(_cumprod_pull), mixes=True,
           torch=pullback(_torch_cumprod),

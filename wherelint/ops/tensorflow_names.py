@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from wherelint.ops.catalogue import Signature
-from wherelint.ops.names import names
+from wherelint.ops.names import Signature, names
 
 #: Exported both as ``tf.name`` and as ``tf.math.name``.
 _BOTH = """

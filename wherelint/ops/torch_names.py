@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from wherelint.ops.catalogue import Signature
-from wherelint.ops.names import names
+from wherelint.ops.names import Signature, names
 
 #: Functions that are also methods, where the receiver takes the place of the first operand. A trailing underscore
 #: marks the ones that have an in-place form too.
@@ -134,5 +133,13 @@ input|x|A: norm vector_norm=norm matrix_norm=norm
 input other: matmul=dot
 x y: vecdot=dot
 """)  # fmt: skip
+
+#: Classes of ``torch.nn`` whose objects call a function of ``torch.nn.functional``.
+LAYERS = {
+    "MSELoss": "mse_loss", "L1Loss": "l1_loss", "SmoothL1Loss": "smooth_l1_loss", "HuberLoss": "huber_loss",
+    "BCELoss": "binary_cross_entropy", "BCEWithLogitsLoss": "binary_cross_entropy_with_logits", "KLDivLoss": "kl_div",
+    "ReLU": "relu", "Sigmoid": "sigmoid", "Tanh": "tanh", "Softplus": "softplus", "ELU": "elu", "GELU": "gelu",
+    "SiLU": "silu", "LeakyReLU": "leaky_relu", "CosineSimilarity": "cosine_similarity", "Softmax": "softmax",
+}  # fmt: skip
 
 NAMES: dict[str, Signature] = {**FUNCTIONS, **METHODS, **FUNCTIONAL, **SPECIAL, **LINALG}

@@ -6,6 +6,7 @@ import libcst as cst
 import numpy as np
 
 from wherelint.graph.node import LANES, Node, const
+from wherelint.ops.torch_names import LAYERS
 from wherelint.source.calls import Args, Kwargs, operation, unknown
 from wherelint.source.frameworks import argument, framework, handles
 from wherelint.source.lowering import Lowering
@@ -137,7 +138,7 @@ def _finfo(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode
     return Dotted(f"{name}()")
 
 
-@handles("keras.backend.epsilon", "keras.config.epsilon", "tensorflow.keras.config.epsilon")
+@handles("tensorflow.keras.backend.epsilon", "keras.config.epsilon", "tensorflow.keras.config.epsilon")
 def _epsilon(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     return 1e-7
 
@@ -158,7 +159,12 @@ def cast(low: Lowering, value: Value, dtype: Value, at: cst.CSTNode) -> Value:
     return low.node("identity", (tensor,), at, number=True)
 
 
-@handles("{jax.lax,tensorflow}.stop_gradient", "keras.{ops,backend}.stop_gradient", "torch.detach")
+@handles(
+    "{jax.lax,tensorflow}.stop_gradient",
+    "keras.ops.stop_gradient",
+    "tensorflow.keras.backend.stop_gradient",
+    "torch.detach",
+)
 def _stop(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     value = argument(args, kwargs, 0, "x", "input", "variables")
     return NotImplemented if value is None else stopped(low, value, at)
@@ -192,11 +198,9 @@ def _random_mask(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.C
     return _drawn(mask)
 
 
-@handles("torch.nn.{MSELoss,L1Loss,SmoothL1Loss,HuberLoss,BCELoss,BCEWithLogitsLoss,KLDivLoss}")
+@handles(*(f"torch.nn.{layer}" for layer in LAYERS if layer.endswith("Loss")))
 def _loss(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
-    function = {"MSELoss": "mse_loss", "L1Loss": "l1_loss", "SmoothL1Loss": "smooth_l1_loss", "HuberLoss": "huber_loss",
-                "BCELoss": "binary_cross_entropy", "BCEWithLogitsLoss": "binary_cross_entropy_with_logits",
-                "KLDivLoss": "kl_div"}[name.rpartition(".")[2]]  # fmt: skip
+    function = LAYERS[name.rpartition(".")[2]]
     reduction = {"reduction": kwargs["reduction"]} if "reduction" in kwargs else {}
     return Handler(
         lambda low, args, kwargs, at: operation(
@@ -205,10 +209,9 @@ def _loss(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode)
     )
 
 
-@handles("torch.nn.{ReLU,Sigmoid,Tanh,Softplus,ELU,GELU,SiLU,LeakyReLU,CosineSimilarity,Softmax}")
+@handles(*(f"torch.nn.{layer}" for layer in LAYERS if not layer.endswith("Loss")))
 def _activation(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
-    last = name.rpartition(".")[2]
-    function = {"LeakyReLU": "leaky_relu", "CosineSimilarity": "cosine_similarity"}.get(last, last.lower())
+    function = LAYERS[name.rpartition(".")[2]]
     return Handler(
         lambda low, args, kwargs, at: (
             operation(low, f"torch.nn.functional.{function}", args[:2], {}, at)

@@ -13,9 +13,9 @@ from wherelint.defects import describe
 from wherelint.finding import Finding, Number, Problem, Selection, Witness
 from wherelint.graph.evaluate import evaluate
 from wherelint.graph.node import Node, leaves, topological
-from wherelint.graph.search import CLIPS, Hazard, Search
+from wherelint.graph.search import Hazard, Search
 from wherelint.ops import OPERATIONS, Array
-from wherelint.rules.words import BY_SELECTION
+from wherelint.ops.facts import CLIPS, SELECTIONS
 from wherelint.source import gate, severed
 from wherelint.source.callers import place
 from wherelint.source.hunt import Catch, Hunt, arithmetic, nearest_framework
@@ -25,7 +25,6 @@ from wherelint.source.syntax import GiveUp
 from wherelint.source.values import Origin
 
 _MOST_INPUTS = 6
-_KINDS = {"fmax": "maximum", "fmin": "minimum"}
 
 
 @dataclass(frozen=True)
@@ -148,8 +147,8 @@ def _onto(hazard: Hazard) -> bool:
 def _code(hazard: Hazard) -> str:
     if _onto(hazard):
         return "WL303" if _epsilon_lost(hazard) else "WL301"
-    code = BY_SELECTION.get(hazard.select.selection or "")
-    if code is not None:
+    kind = hazard.select.selection
+    if kind is not None and (code := SELECTIONS[kind].code) is not None:
         return code
     if hazard.missing_data:
         return "WL111"
@@ -188,19 +187,15 @@ def _finding(catch: Catch, related: Sequence[Node], filename: str) -> Finding:
         home = [n for n in (at, select) if n.origin.block.module.filename == filename]
         at, select = (at, select) if len(home) == 2 else (home[0], home[0])
     return _build(
-        _code(hazard), at, hazard.op.op, select, catch.framework, filename, kind=_kind(hazard.select),
+        _code(hazard), at, hazard.op.op, select, catch.framework, filename, kind=hazard.select.selection or "",
         witness=_witness(hazard), confidence=hazard.confidence, modes=modes,
         related=tuple(_selection(n) for n in related if n.origin.block.module.filename == filename),
     )  # fmt: skip
 
 
-def _kind(select: Node) -> str:
-    return _KINDS.get(select.selection or "", select.selection or "")
-
-
 def _build(code: str, at: Node, op: str, select: Node, framework: Any, filename: str, **more: Any) -> Finding:
     start, end = _region(at)
-    selection = _selection(select, more.pop("kind", None))
+    selection = _selection(select, more.pop("kind", ""))
     return Finding(
         code=code,
         name=rules.get(code).name,
@@ -222,8 +217,8 @@ def _region(node: Node) -> Any:
     return origin.block.region(origin.node)
 
 
-def _selection(node: Node, kind: str | None = None) -> Selection:
-    return Selection(_kind(node) if kind is None else kind, *_region(node))
+def _selection(node: Node, kind: str = "") -> Selection:
+    return Selection(kind or node.selection or "", *_region(node))
 
 
 def _witness(hazard: Hazard) -> Witness:

@@ -9,6 +9,7 @@ import numpy as np
 
 from wherelint.graph.node import Node
 from wherelint.ops import Signature
+from wherelint.ops.facts import INDEXING
 from wherelint.source import indexing
 from wherelint.source.attributes import FINFO
 from wherelint.source.calls import Args, Kwargs
@@ -216,8 +217,7 @@ def _masked_fill(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.C
     return selection(low, mask, fill, value, at, "masked_fill", name)
 
 
-@handles("{jax.numpy,numpy,jax.lax,torch,tensorflow}.{take,gather,index_select,take_along_axis,take_along_dim,roll,"
-         "flip,fliplr,flipud,gather_nd,dynamic_slice,dynamic_index_in_dim,rev}")  # fmt: skip
+@handles(f"{{jax.numpy,numpy,jax.lax,torch,tensorflow}}.{{{','.join(INDEXING)}}}")
 def _gather(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     if not args:
         return NotImplemented

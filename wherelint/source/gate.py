@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from typing import TYPE_CHECKING
 
+from wherelint.ops import words
+from wherelint.ops.facts import FINITE_TESTS, INDEXING, SELECTING, SELECTS, SINGULAR, TO_BOOL
 from wherelint.source.syntax import Words, methods
 
 if TYPE_CHECKING:
@@ -16,18 +19,13 @@ MARKERS = ("jax", "torch", "tensorflow", "keras", "array_namespace", "flax", ".n
 CUTS = frozenset({"WL401", "WL402"})
 #: How far the calls of a function are followed to see whether they bring together anything.
 _MOST_REACHED = 60
-_SELECT = frozenset(
-    """where where_ select select_n masked_fill masked_fill_ nan_to_num nan_to_num_ clip clip_ clamp clamp_ clamp_min
-    clamp_max clip_by_value maximum minimum fmax fmin relu relu6 ReLU masked_select boolean_mask at piecewise
-    multiply_no_nan""".split()
-)
-_SINGULAR = frozenset(
-    """sqrt rsqrt cbrt log log2 log10 log1p logaddexp divide div true_divide truediv reciprocal mod remainder fmod
-    arccos acos arcsin asin arccosh acosh arctanh atanh arctan2 atan2 power pow float_power exp exp2 expm1 sinh
-    cosh norm vector_norm matrix_norm std reduce_std gammaln lgamma digamma polygamma erfinv erf_inv ndtri logit
-    xlogy xlog1py entr cholesky inv solve logdet slogdet logsumexp softmax log_softmax sqrt_ log_ exp_ pow_ div_
-    hypot normalize cosine_similarity cdist mse_loss MSELoss isnan isfinite isinf is_nan is_finite""".split()
-)
+#: What a statement says that selects, is singular, makes booleans, or multiplies.
+_SELECT = (words(SELECTS) | SELECTING).difference(dir(builtins))
+#: What selects only beside something singular: an index, and words of Python itself.
+_PICK = words(SELECTS) - _SELECT | {*INDEXING}
+_SINGULAR = words(SINGULAR) | words(FINITE_TESTS)
+_BOOLEAN = words(TO_BOOL)
+_PRODUCT = words({"multiply"})
 
 
 def roots(module: Module, *, everything: bool = False) -> list[tuple[str, ...]]:
@@ -59,12 +57,12 @@ def _combining(module: Module) -> set[tuple[str, ...]]:
         inner = methods(definition.statement) if isinstance(definition.statement, ast.ClassDef) else ()
         items = [((name,), definition.statement), *(((name, item.name), item) for item in inner)]
         for qualified, statement in items:
-            words = module.syntax.words(statement)
-            names = _seen(words, module) | words.imported | words.names
+            said = module.syntax.words(statement)
+            names = _seen(said, module) | said.imported | said.names
             refers[qualified] = {(n,) for n in names if n in module.definitions and n != name}
-            if names & _SELECT or words.kinds >= {ast.Mult, ast.Compare}:
+            if names & _SELECT or _masks(said, names):
                 selects.add(qualified)
-            if names & _SINGULAR or words.kinds & {ast.Div, ast.Pow}:
+            if names & _SINGULAR or said.kinds & {ast.Div, ast.Pow}:
                 singular.add(qualified)
     if not selects:
         return set()
@@ -100,24 +98,31 @@ def mentions(module: Module) -> dict[str, list[tuple[str, ...]]]:
     return found
 
 
-def _seen(words: Words, module: Module) -> set[str]:
+def _seen(said: Words, module: Module) -> set[str]:
     """The names a statement mentions, each as its last part, seen through a renaming import."""
-    return words.attributes | {module.imports.get(name, name).rpartition(".")[2] for name in words.names}
+    return said.attributes | {module.imports.get(name, name).rpartition(".")[2] for name in said.names}
 
 
 def interesting(statement: ast.stmt, module: Module) -> bool:
     """Whether a function has something that can make a zero and, for the quiet kinds, something singular too."""
-    words = module.syntax.words(statement)
-    names = _seen(words, module) | words.imported
-    if names & _SELECT or "where" in words.keywords:
+    said = module.syntax.words(statement)
+    names = _seen(said, module) | said.imported
+    if names & _SELECT or "where" in said.keywords:
         return True
-    if not names & _SINGULAR and words.kinds.isdisjoint((ast.Div, ast.Pow, ast.Mod, ast.MatMult)):
+    if not names & _SINGULAR and said.kinds.isdisjoint((ast.Div, ast.Pow, ast.Mod, ast.MatMult)):
         return False
-    if ast.Subscript in words.kinds:
+    if ast.Subscript in said.kinds or names & _PICK or _masks(said, names):
         return True
-    return ast.Mult in words.kinds and (
-        ast.Compare in words.kinds or any(_is_assigned(name, module) for name in words.names)
-    )
+    return _multiplies(said, names) and any(_is_assigned(name, module) for name in said.names)
+
+
+def _multiplies(said: Words, names: set[str]) -> bool:
+    return ast.Mult in said.kinds or not names.isdisjoint(_PRODUCT)
+
+
+def _masks(said: Words, names: set[str]) -> bool:
+    """Whether there is a product, and something that makes booleans."""
+    return _multiplies(said, names) and (ast.Compare in said.kinds or not names.isdisjoint(_BOOLEAN))
 
 
 def _is_assigned(name: str, module: Module) -> bool:

@@ -10,9 +10,10 @@ import numpy as np
 
 from wherelint.graph.differentiate import Tape, backward
 from wherelint.graph.evaluate import Values, evaluate
-from wherelint.graph.node import FINITE_TESTS, Node, reading, topological
-from wherelint.graph.search import CLIPS, Effort, Hazard, Search, singular_operations
+from wherelint.graph.node import Node, reading, topological
+from wherelint.graph.search import Effort, Hazard, Search, singular_operations
 from wherelint.ops import OPERATIONS, Array
+from wherelint.ops.facts import CLIPS, FINITE_TESTS
 from wherelint.source.callers import Callers, place
 from wherelint.source.module import Module
 from wherelint.source.roots import Program, flowing_back

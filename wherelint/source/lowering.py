@@ -12,9 +12,9 @@ from typing import Any
 
 import libcst as cst
 
-from wherelint.graph.blame import CLIPS
 from wherelint.graph.node import LANES, Kind, Node, const, differentiated, leaf, spread, topological
 from wherelint.ops import OPERATIONS, Signature
+from wherelint.ops.facts import INTEGER, SELECTS, TO_BOOL, TO_INT
 from wherelint.source.module import Block, Module
 from wherelint.source.syntax import GiveUp
 from wherelint.source.values import (
@@ -36,17 +36,6 @@ MAX_NODES = 6000
 MAX_STEPS = 300_000
 MAX_DEPTH = 6
 _LABEL = 48
-
-_TO_BOOL = frozenset(
-    """less less_equal greater greater_equal equal not_equal logical_and logical_or logical_not logical_xor isnan isinf
-    isfinite isneginf isposinf isclose allclose signbit any all""".split()
-)
-_TO_INT = frozenset({"argmax", "argmin", "count_nonzero"})
-#: Operations on integers that give integers.
-_INTEGER = frozenset(
-    """add subtract multiply floor_divide mod negative abs maximum minimum sum prod max min identity sign square
-    cumsum zeros_like ones_like integer_power clip stack where cond pick lane gather compress""".split()
-)
 
 
 @dataclass
@@ -383,9 +372,9 @@ class Lowering:
             operands.append(value)
         framework = name.split(".", 1)[0]
         host = framework == "numpy"
-        drops: dict[str, Any] = {"selection": _selects(signature.op)}
+        drops: dict[str, Any] = {"selection": SELECTS.get(signature.op)}
         if signature.op == "multiply_no_nan":  # drops x where y is 0
-            drops = {"selection": "multiply", "operand": 0}
+            drops["operand"] = 0
         made = self.node(signature.op, operands, at, framework=None if host else framework, **drops)
         return self.stop(made, at, host=signature.op) if host else made
 
@@ -430,20 +419,15 @@ def _single(node: Node) -> bool:
     return node.op in ("lane", "pick") or bool(node.params.get("single"))
 
 
-def _selects(op: str) -> str | None:
-    """What kind of selection an operation is, if it is one."""
-    return "clip" if op in ("clamp", "clamp_min", "clamp_max") else op if op == "where" or op in CLIPS else None
-
-
 def _kind(op: str, operands: tuple[Node, ...]) -> Kind:
-    if op in _TO_BOOL:
+    if op in TO_BOOL:
         return "bool"
-    if op in _TO_INT:
+    if op in TO_INT:
         return "int"
     values = operands[1:] if op in ("where", "cond", "compress") else operands
-    if all(o.kind == "bool" for o in values) and op in _INTEGER and op not in ("sum", "add", "multiply"):
+    if all(o.kind == "bool" for o in values) and op in INTEGER and op not in ("sum", "add", "multiply"):
         return "bool"
-    return "int" if op in _INTEGER and all(o.kind != "float" for o in values) else "float"
+    return "int" if op in INTEGER and all(o.kind != "float" for o in values) else "float"
 
 
 def _is_static(value: Value) -> bool:

@@ -9,9 +9,8 @@ import numpy as np
 from wherelint.finding import Witness
 from wherelint.graph.evaluate import evaluate
 from wherelint.graph.node import Node, differentiated, leaves, topological
+from wherelint.ops.facts import PIECEWISE
 from wherelint.source.roots import Program, flowing_back
-
-PIECEWISE = frozenset({"sign", "floor", "ceil", "round", "trunc"})
 
 
 def severed(program: Program) -> Iterator[tuple[str, Node, str]]:

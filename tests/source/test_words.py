@@ -1,0 +1,138 @@
+"""Every spelling of a singular operation passes the gate and is read as that operation; the facts fit the catalogue."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import wherelint.source.roots as source
+from wherelint.ops import OPERATIONS, SIGNATURES, Signature, facts, words
+from wherelint.ops.torch_names import LAYERS
+from wherelint.source import DetectOptions, detect, gate
+from wherelint.source.frameworks import HANDLERS
+from wherelint.source.methods import METHODS
+from wherelint.source.module import Module
+
+WHERE = {"jax": "jax.numpy.where", "torch": "torch.where", "tensorflow": "tensorflow.where", "keras": "keras.ops.where"}
+SPELLINGS = {
+    name: signature
+    for name, signature in SIGNATURES.items()
+    if signature.op in facts.SINGULAR and not name.startswith("numpy.")
+}
+NAMESPACES = sorted({name.rpartition(".")[0] for name in SPELLINGS})
+#: What a power is depends on its exponent.
+POWERS = {"power", "power_static", "integer_power"}
+
+
+def program(name: str, signature: Signature, form: str) -> str:
+    """A file in which a selection, or a mask, drops a call of a name."""
+    where = WHERE[name.partition(".")[0]]
+    arguments = [f"x{i}" if keywords else "0" for i, keywords in enumerate(signature.operands)]
+    inputs = [each for each in arguments if each != "0"]
+    called = f"{name}({', '.join(arguments)})"
+    if ".Array." in name or ".Tensor." in name:
+        called = f"x0.{name.rpartition('.')[2]}({', '.join(arguments[1:])})"
+    body = {"where": f"{where}(x0 > 0.5, {called}, 0.0)", "mask": f"(x0 > 0.5) * {called}"}[form]
+    imports = f"import {name.partition('.')[0]}, {where.rpartition('.')[0]}"
+    return f"{imports}\n\n\ndef f({', '.join(inputs)}):\n    return {body}\n"
+
+
+@pytest.mark.parametrize("form", ["where", "mask"])
+@pytest.mark.parametrize("space", NAMESPACES)
+def test_every_spelling_of_a_singular_operation_is_looked_at(space: str, form: str) -> None:
+    for name, signature in SPELLINGS.items():
+        if name.rpartition(".")[0] != space:
+            continue
+        module = Module("a.py", program(name, signature, form))
+        assert gate.roots(module) == [("f",)], name
+        (lowered,) = source.programs(module, ("f",), module.frameworks())
+        expected = POWERS if signature.op in POWERS else {signature.op}
+        assert expected & {node.op for node in lowered.made}, name
+        assert any(node.selection for node in lowered.made), name
+
+
+@pytest.mark.parametrize("layer", [layer for layer in LAYERS if LAYERS[layer] in words(facts.SINGULAR)])
+def test_every_layer_that_is_singular_is_looked_at(layer: str) -> None:
+    text = f"import torch\n\n\ndef f(x):\n    return (x > 0) * torch.nn.{layer}()(x)\n"
+    assert gate.roots(Module("a.py", text)) == [("f",)]
+
+
+@pytest.mark.parametrize(
+    ("call", "code"),
+    [
+        ("(x > 0) * jax.nn.log1mexp(x)", None),
+        ("jnp.multiply(x > 0, jnp.sqrt(x))", "WL202"),
+        ("jnp.greater(x, 0) * jnp.sqrt(x)", "WL202"),
+        ("jnp.take(jnp.stack([0.0 * x, 1 / x]), 0)", None),
+        ("jax.lax.max(jnp.sqrt(x), 1.0)", "WL204"),
+        ("(x > 0) * jax.lax.rem(1.0, x)", None),
+    ],
+)
+def test_masks_and_selections_by_any_name(call: str, code: str | None) -> None:
+    text = f"import jax\nimport jax.numpy as jnp\n\n\ndef f(x):\n    return {call}\n"
+    assert gate.roots(Module("a.py", text)) == [("f",)]
+    found, _ = detect(text, "a.py", DetectOptions())
+    assert code is None or [finding.code for finding in found] == [code]
+
+
+def test_the_backend_of_keras_is_read() -> None:
+    text = "from tensorflow.keras import backend as K\nimport tensorflow as tf\n\n\ndef f(x):\n"
+    found, _ = detect(text + "    return tf.where(x > 0, K.log(x), 0.0)\n", "a.py", DetectOptions())
+    assert [finding.op for finding in found] == ["log"]
+
+
+def test_the_gate_needs_no_numpy() -> None:
+    program = "import sys\nfrom wherelint.source import gate, module\nassert 'numpy' not in sys.modules\n"
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_what_the_facts_name_is_in_the_catalogue() -> None:
+    for names in (facts.SINGULAR, facts.SELECTS, facts.QUOTIENTS, facts.PIECEWISE, facts.TO_BOOL, facts.TO_INT):
+        assert names <= OPERATIONS.keys() if isinstance(names, frozenset) else names.keys() <= OPERATIONS.keys()
+    assert facts.SINGULAR.keys() >= facts.QUOTIENTS
+    assert set(facts.SELECTS.values()) <= facts.SELECTIONS.keys()
+
+
+def test_what_drops_an_operand_is_a_selection() -> None:
+    dropping = {name for name, operation in OPERATIONS.items() if operation.unselected is not None}
+    assert dropping - POWERS == facts.SELECTS.keys() - {"multiply_no_nan"}
+
+
+def test_booleans_are_what_the_catalogue_computes() -> None:
+    computed = set()
+    for signature in SIGNATURES.values():
+        operands = [np.full((1, 2), 0.5, np.float32)] * sum(map(bool, signature.operands))
+        with np.errstate(all="ignore"):
+            out = np.asarray(OPERATIONS[signature.op].forward(*operands))
+        if out.dtype == bool:
+            computed.add(signature.op)
+    assert computed == facts.TO_BOOL
+
+
+def test_every_selection_of_a_handler_has_a_word() -> None:
+    selecting = ("selection(low", "selection=", "nan_to_num(low", "boolean_mask(low")
+    for name, handle in {**HANDLERS, **METHODS}.items():
+        last = name.rpartition(".")[2]
+        if any(call in inspect.getsource(handle) for call in selecting):
+            assert last in gate._SELECT | gate._PICK, name
+
+
+def test_every_kind_of_selection_is_known() -> None:
+    folder = Path(source.__file__).parent
+    trees = [ast.parse(path.read_text("utf-8")) for path in folder.glob("*.py")]
+    calls = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    kinds = {
+        value.value
+        for call in calls
+        for keyword in call.keywords
+        if keyword.arg == "selection"
+        for value in ast.walk(keyword.value)
+        if isinstance(value, ast.Constant) and isinstance(value.value, str)
+    }
+    assert {"index", "multiply", "nan_to_num"} <= kinds <= facts.SELECTIONS.keys()
