@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from differential import fixes
 from differential.compare import POINTS, Tally, ask
 from differential.programs import Program, Step, generate, write
 from differential.truth import Framework
@@ -38,15 +39,17 @@ def test_nothing_unexplained(framework: str) -> None:
 _COUNTED = {"programs", "points", "poisoned", "findings", "asked lazily"}
 
 
-@pytest.mark.parametrize("framework", ["jax", "torch"])
+@pytest.mark.parametrize("framework", ["jax", "torch", "tensorflow"])
 def test_programs_are_written_in_several_ways(framework: str) -> None:
     texts = set()
     for seed in range(40):
-        program = generate(random.Random(seed), framework)
+        program = generate(random.Random(seed), framework, wild=bool(seed % 2))
         assert program.steps[-1].reads
         texts |= {write(program, random.Random(i)) for i in range(5)}
     assert len({ast.dump(ast.parse(text)) for text in texts}) > 100
     assert sum("def part(" in text for text in texts) > 20
+    assert any("elsewhere." in text for text in texts)
+    assert any("rand" in text or "bernoulli" in text for text in texts)
 
 
 def test_steps_that_nothing_reads_are_left_out() -> None:
@@ -80,3 +83,46 @@ def test_a_wrong_derivative_does_not_go_unnoticed(monkeypatch: pytest.MonkeyPatc
     for seed in range(60):
         ask(seed, "torch", tally)
     assert tally.disagreements
+
+
+_WRONG = {
+    "a value that depends on a default": ("value", "torch.where(x > 0, x, v0)", "torch.where(x > 0, x, 1.0)"),
+    "a draw too many": ("value", "torch.where(torch.bernoulli(torch.full_like(x, 0.6)) > 0.0, y, 0.0)",
+                        "torch.where(torch.bernoulli(torch.full_like(x, 0.6)) > 0.0 * torch.rand_like(x), "
+                        "torch.where(torch.bernoulli(torch.full_like(x, 0.6)) > 0.0, y, 1.0), 0.0)"),
+    "an unknown call too many": ("value", "elsewhere.tick(x)", "elsewhere.tick(elsewhere.tick(x) * 0.0 + x)"),
+    "an unknown constant": ("value", "torch.where(x > elsewhere.BOUND, x, y)", "torch.where(x > 0.5, x, y)"),
+    "nan": ("swallows nan", "torch.where(x <= 0, 1.0, x)", "torch.where(x > 0, x, 1.0)"),
+    "an infinity": ("infinite value", "x * 1.0", "torch.where(x < 1e30, x, 1.0 * x.nan_to_num())"),
+    "a gradient": ("loses a gradient", "x * 1.0", "torch.where(x != 1, x, torch.where(x != 1, x, 2.0).sqrt())"),
+    "another gradient": ("gradient", "x * 1.0", "torch.where(x == 1, x.detach(), x)"),
+    "a shape": ("shape or type", "x * 1.0", "torch.where(torch.arange(4) >= 0, x, 1.0)"),
+    "shapes": ("raises", "x * 1.0", "torch.where(torch.arange(4) >= 0, x, 1.0)"),
+    "a type": ("shape or type", "x * 1.0", "torch.where(x != 0, x, torch.zeros((), dtype=torch.float32)).float()"),
+    "a name": ("raises", "x * 1.0", "x * unknown"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "before", "after"), _WRONG.values(), ids=_WRONG)
+def test_a_wrong_fix_does_not_go_unnoticed(kind: str, before: str, after: str) -> None:
+    require("torch")
+    program, tally = Program("torch", (Step("parameter", "1.0", ()),)), Tally()
+    one, other = (f"import torch\nimport elsewhere\ndef f(x, y, v0=1.0):\n return {text}\n" for text in (before, after))
+    fixes.hold(program, one, one, [], tally, "fix")
+    assert not tally.disagreements
+    fixes.hold(program, one, other, [], tally, "fix")
+    assert f"fix: {kind}" in {each.kind for each in tally.disagreements}, tally
+
+
+@pytest.mark.parametrize("framework", ["jax", "tensorflow"])
+def test_random_numbers_are_the_same_each_time(framework: str) -> None:
+    require(framework)
+    text = {
+        "jax": "import jax\ndef f(x, y, key):\n return jax.random.uniform(key, x.shape) * x\n",
+        "tensorflow": "import tensorflow as tf\ndef f(x, y):\n return tf.random.uniform(tf.shape(x)) * x\n",
+    }[framework]
+    runner, situation = fixes.Runner(framework, text), fixes.Situation(fixes.MANY)
+    one, other = runner.attempt(situation), runner.attempt(situation)
+    assert not isinstance(one, str), one
+    assert not list(fixes.differences(one, other))
+    assert fixes.regular(one)

@@ -6,16 +6,21 @@ import argparse
 import time
 from collections import Counter
 
-from differential.compare import Tally, ask
+from differential import compare, fixes
+from differential.compare import Tally
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m differential")
-    parser.add_argument("framework", choices=["jax", "torch"])
+    parser.add_argument("framework", choices=["jax", "torch", "tensorflow"])
     parser.add_argument("programs", type=int)
     parser.add_argument("--seed", type=int, default=0, help="number of the first program")
     parser.add_argument("--show", type=int, default=10, help="how many disagreements of a kind are printed")
+    parser.add_argument(
+        "--fixes", action="store_true", help="ask about fixes only, of wilder programs (TensorFlow: always)"
+    )
     given = parser.parse_args()
     tally, start = Tally(), time.perf_counter()
+    ask = fixes.ask if given.fixes or given.framework == "tensorflow" else compare.ask
     for seed in range(given.seed, given.seed + given.programs):
         ask(seed, given.framework, tally)
     kinds = Counter(each.kind for each in tally.disagreements)
