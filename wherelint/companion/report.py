@@ -17,6 +17,8 @@ from wherelint.rules.words import selection_phrase, spoken
 
 #: What the linter says of an operation that is no singular one of the catalogue: it met a nan.
 _OTHER = "WL111"
+#: And of a clip onto a singular point.
+_CLIPPED = "WL301"
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,8 @@ class Poison:
     and ``select_at`` are places of the user's program, or None where the framework does not say; where the operation or
     the selection stands in a library, ``op_within`` and ``select_within`` are the places in there. ``index`` is the
     first element that broke, of ``count``; ``iteration`` holds one number for each enclosing loop, the outer one first.
-    A ``genuine`` break is singular in earnest: no selection drops it, and there is no finite gradient to be had.
+    A ``genuine`` break is singular in earnest: no selection drops it, and there is no finite gradient to be had. The
+    selection, if there is one, is then the clip that puts its operand onto the singular point.
     ``witness`` is the arguments at which it was seen (``hunt``).
     """
 
@@ -82,6 +85,8 @@ class Poison:
     @property
     def code(self) -> str:
         """The rule that the linter would report: ``WL104``."""
+        if self.genuine and self.select:
+            return _CLIPPED
         operation = OPERATIONS.get(self.op)
         kind = SELECTIONS.get(self.select or "")
         return (kind and kind.code) or (operation and operation.code) or _OTHER
@@ -94,10 +99,12 @@ class Poison:
         yield from _code_line(self.op_at)
         if self.op_within:
             yield f"  it stands in {self.op_within}"
-        if self.genuine:
+        if self.genuine and not self.select:
             yield "  no selection drops it: the gradient does not exist here"
             return
         drops = selection_phrase(self.select).removeprefix("where ") if self.select else "something drops it"
+        if self.genuine:
+            drops = f"the `{self.select}` puts it there"
         hint = f" -> {self.code}, wherelint explain {self.code}"
         yield f"{_at(self.select_at or self.op_at)}: {drops}{hint}"
         yield from _code_line(self.select_at)
@@ -120,7 +127,7 @@ class Poison:
         start, end = place._span()
         message = (
             f"{spoken(self.op)} has no finite derivative{self._element()}, and no selection drops it"
-            if self.genuine
+            if self.genuine and not self.select
             else rules.message(self.code, self.op, self.select or "where", self.framework) + elsewhere
         )
         return Finding(

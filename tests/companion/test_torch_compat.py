@@ -1,0 +1,69 @@
+"""The private names of torch that the companion uses do what it believes of them; one test for each."""
+
+from __future__ import annotations
+
+import pytest
+from real_gradients import require
+
+require("torch")
+
+import torch  # noqa: E402
+
+from wherelint.torch import compat  # noqa: E402
+
+VERSION = f"torch {torch.__version__}"
+
+
+def test_the_current_node_is_known_in_hooks_and_nowhere_else() -> None:
+    x = torch.ones(2, requires_grad=True)
+    y = x.sqrt()
+    seen = []
+    assert y.grad_fn is not None
+    y.grad_fn.register_prehook(lambda cotangents: seen.append(compat.current_node()))
+    y.sum().backward()
+    assert compat.current_node() is None, VERSION
+    assert len(seen) == 1, VERSION
+
+
+def test_transforms_have_a_level() -> None:
+    levels = []
+    torch.func.grad(lambda x: (levels.append(compat.transform_level()), x.sum())[1])(torch.ones(2))
+    assert levels == [1], VERSION
+    assert compat.transform_level() is None, VERSION
+
+
+def test_an_alias_shares_its_storage() -> None:
+    class Sub(torch.Tensor):
+        __torch_function__ = compat.no_torch_function
+
+    x = torch.ones(2)
+    made = compat.alias(Sub, x)
+    assert type(made) is Sub, VERSION
+    assert made.data_ptr() == x.data_ptr(), VERSION
+
+
+@pytest.mark.parametrize("bound", [{"min": 0.0}, {"max": 1.0}, {"min": 0.0, "max": 1.0}], ids=str)
+def test_clamps_keep_their_operand_and_bounds(bound: dict[str, float]) -> None:
+    x = torch.ones(2, requires_grad=True)
+    node = x.clamp(**bound).grad_fn
+    assert node is not None
+    assert torch.equal(compat.saved(node, "self"), x), VERSION
+    assert compat.saved(node, "min") == bound.get("min"), VERSION
+    assert compat.saved(node, "max") == bound.get("max"), VERSION
+    assert compat.saved(node, "other") is None
+
+
+def test_what_a_freed_graph_kept_is_nothing() -> None:
+    x = torch.ones(2, requires_grad=True)
+    y = x.sqrt()
+    node = y.grad_fn
+    y.sum().backward()
+    assert node is not None
+    assert compat.saved(node, "result") is None, VERSION
+
+
+def test_compiled_graphs_are_told_by_name() -> None:
+    x = torch.ones(2, requires_grad=True)
+    y = torch.compile(lambda z: z.sqrt(), backend="aot_eager")(x)
+    assert compat.is_compiled(y.grad_fn), VERSION
+    assert not compat.is_compiled(x.sqrt().grad_fn), VERSION

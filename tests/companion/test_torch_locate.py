@@ -1,0 +1,220 @@
+"""What `wherelint.torch.locate` blames, on the published bugs and in programs of many shapes."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from executing import load
+from real_gradients import require
+from test_cases import CASES, IDS, arrays, lines, read
+
+require("torch")
+
+import torch  # noqa: E402
+from torch import Tensor, nn  # noqa: E402
+from torch.utils.checkpoint import checkpoint  # noqa: E402
+
+from wherelint.companion import Poison  # noqa: E402
+from wherelint.torch import locate  # noqa: E402
+
+CASE_IDS = [name for name in IDS if read(name)["framework"] == "torch"]
+POISONED = [name for name in CASE_IDS if not name.startswith("neg-")]
+#: One element of it meets a factor that happens to be 0, and is differentiated: nothing drops that one.
+FACTOR = "kornia-918-focal"
+X = torch.arange(4.0)
+
+
+def inputs(name: str) -> list[Tensor]:
+    return [torch.tensor(each) for each in arrays(read(name)["witness"])]
+
+
+@pytest.mark.parametrize("name", POISONED)
+def test_both_lines_of_a_published_bug_are_named(name: str) -> None:
+    case = read(name)
+    report = locate(load(CASES / name / "unsafe.py").f, *inputs(name))
+    assert report.value_finite
+    assert not report.gradient_finite
+    found = {(p.op_at.row, p.select_at.row) for p in report.findings if p.op_at and p.select_at}
+    assert found & {(row, case["select_line"]) for row in lines(case)}, str(report)
+    assert report.masked_finite == (not any(p.genuine for p in report.findings))
+
+
+@pytest.mark.parametrize("name", [name for name in CASE_IDS if read(name).get("witness")])
+def test_safe_programs_are_silent(name: str) -> None:
+    report = locate(load(CASES / name / "safe.py").f, *inputs(name))
+    assert report.ok, str(report)
+    assert report.findings == ()
+
+
+@pytest.mark.parametrize("name", POISONED)
+def test_the_masked_gradient_is_that_of_the_repair(name: str) -> None:
+    report = locate(load(CASES / name / "unsafe.py").f, *inputs(name))
+    if not report.masked_finite:
+        assert name == FACTOR or {p.code for p in report.findings} == {"WL301"}
+        return
+    repaired = locate(load(CASES / name / "safe.py").f, *inputs(name)).gradient
+    for masked, expected in zip(report.masked, repaired, strict=True):
+        torch.testing.assert_close(masked, expected)
+
+
+def two(x: Tensor) -> Tensor:
+    a = torch.where(x > 0, x.sqrt(), 0.0)
+    b = torch.where(x > 0, x.log(), 0.0)
+    return (a + b).sum()
+
+
+def helper(x: Tensor) -> Tensor:
+    return x.rsqrt()
+
+
+def called_twice(x: Tensor) -> Tensor:
+    a = torch.where(x > 0, helper(x), 0.0)
+    b = helper(x)[1:]
+    return a.sum() + b.sum()
+
+
+def chain(x: Tensor) -> Tensor:
+    y = torch.where(x > 0, torch.sqrt(x), 0.0)
+    return torch.where(x > -1, y, 1.0).masked_fill(x > 9, 0.0)[:].sum()
+
+
+class Root(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return x.sqrt()
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Tensor) -> Tensor:
+        return cotangents[0] / (2 * ctx.saved_tensors[0].sqrt())
+
+
+def custom(x: Tensor) -> Tensor:
+    y = Root.apply(x)
+    return torch.where(x > 0, y, 0.0).sum()
+
+
+def recomputed(x: Tensor) -> Tensor:
+    y = checkpoint(lambda z: z.log(), x, use_reentrant=False)
+    return y.masked_fill(x == 0, 0.0).sum()
+
+
+def assigned(x: Tensor) -> Tensor:
+    y = x.log()
+    y[x == 0] = 0.0
+    return y.sum()
+
+
+def sliced(x: Tensor) -> Tensor:
+    y = x.log()
+    y[:1] = 0.0
+    return y.sum()
+
+
+def looped(x: Tensor) -> Tensor:
+    total = x.sum()
+    for k in range(3):
+        y = (x - k).abs().sqrt()
+        total = total + torch.where(x > 2, y, 0.0).sum()
+    return total
+
+
+def product(x: Tensor) -> Tensor:
+    y = x * x.clamp(min=-1).log()
+    return torch.where(x > 0, y, 0.0).sum()
+
+
+def dropped_again(x: Tensor) -> Tensor:
+    mask = (x > 0).float()
+    return (mask * x).sqrt().sum()
+
+
+PROGRAMS: dict[Callable[[Tensor], Tensor], list[tuple[str, int, str, int]]] = {
+    two: [("sqrt", 1, "where", 1), ("log", 2, "where", 2)],
+    chain: [("sqrt", 1, "where", 1)],
+    custom: [("root", 1, "where", 2)],
+    recomputed: [("log", 1, "masked_fill", 2)],
+    assigned: [("log", 1, "assignment", 2)],
+    sliced: [("log", 1, "assignment", 2)],
+    looped: [("sqrt", 3, "where", 4)],
+    product: [("log", 1, "where", 2)],
+    dropped_again: [("sqrt", 2, "multiply", 2)],
+}
+
+
+@pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
+def test_every_pair_is_named(f: Callable[[Tensor], Tensor]) -> None:
+    start = inspect.getsourcelines(f)[1]
+
+    def told(p: Poison) -> tuple[str, int, str | None, int]:
+        assert p.op_at is not None
+        assert p.select_at is not None
+        assert p.op_at.filename == p.select_at.filename == __file__
+        return p.op, p.op_at.row - start, p.select, p.select_at.row - start
+
+    report = locate(f, X)
+    assert report.poisoned
+    assert sorted(map(told, report.findings)) == sorted(PROGRAMS[f])
+
+
+def test_a_helper_that_is_called_twice_is_blamed_with_both_selections() -> None:
+    report = locate(called_twice, X)
+    assert {(p.op, p.select) for p in report.findings} == {("rsqrt", "where"), ("rsqrt", "index")}
+    assert len({p.op_at for p in report.findings}) == 1
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 says no columns")
+def test_columns_are_code_points_and_elements_are_counted() -> None:
+    (poison,) = locate(lambda x: torch.where(x > 0, ("é" and x.sqrt()), 0.0).sum(), torch.zeros(2, 2)).findings
+    source = Path(__file__).read_text("utf-8").splitlines()
+    assert poison.op_at is not None
+    assert source[poison.op_at.row - 1][poison.op_at.column - 1 : poison.op_at.end_column - 1] == "x.sqrt()"
+    assert (poison.index, poison.count, poison.code) == ((0, 0), 4, "WL101")
+
+
+def test_the_frame_of_a_library_stands_beside_the_users() -> None:
+    (poison,) = locate(lambda x: torch.where(x > 0, x.pow(0.5), 0.0).sum(), X).findings
+    assert poison.op_within is None
+    x = torch.tensor([[1.0, 1.0], [0.0, 0.0]])
+    report = locate(lambda x: torch.where(x.sum(1) > 0, (x * x).sum(1).sqrt(), 0.0).sum(), x)
+    assert [p.op for p in report.findings] == ["sqrt"]
+
+
+class Model(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(()))
+        self.register_buffer("floor", torch.zeros(()))
+
+    def forward(self, batch: dict[str, Tensor]) -> Tensor:
+        y = (self.scale * batch["x"]).sqrt()
+        return torch.where(batch["x"] > self.floor, y, 0.0).sum() + batch["n"].sum()
+
+
+def test_modules_are_differentiated_by_their_parameters_and_nothing_is_changed() -> None:
+    model, batch = Model(), {"x": X.clone(), "n": torch.arange(3)}
+    with torch.no_grad():
+        report = locate(model, batch)
+    assert [(p.op, p.select) for p in report.findings] == [("sqrt", "where")]
+    assert model.scale.grad is None
+    assert not batch["x"].requires_grad
+    (masked,) = report.masked
+    assert masked.isfinite().all()
+
+
+def test_what_is_singular_in_earnest_has_no_selection() -> None:
+    report = locate(lambda x: (x.sqrt() ** 2).sum(), X)
+    assert not report.masked_finite
+    assert [(p.op, p.genuine, p.select) for p in report.findings] == [("sqrt", True, None)]
+    assert "no selection drops it" in str(report)
+
+
+def test_values_that_are_not_finite_and_functions_without_a_gradient() -> None:
+    assert not locate(lambda x: x.log().sum(), X).value_finite
+    assert locate(lambda n: n + 1, torch.arange(3)).ok
+    assert locate(lambda x: x.detach().sqrt(), X).ok

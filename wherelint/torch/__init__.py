@@ -1,0 +1,8 @@
+"""wherelint in a running PyTorch program: `mask_gradients`, `locate` and `hunt`."""
+
+from __future__ import annotations
+
+from wherelint.torch.locate import locate
+from wherelint.torch.masking import mask_gradients
+
+__all__ = ["locate", "mask_gradients"]

@@ -1,0 +1,197 @@
+"""Which operation and which selection a gradient was lost to."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.graph import Node
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+from wherelint.companion import Poison, Report
+from wherelint.ops import OPERATIONS, lookup
+from wherelint.torch import compat
+from wherelint.torch.masked import Break, Run
+from wherelint.torch.masking import masked_grad, nodes
+from wherelint.torch.trace import Labels, places
+
+#: How many selections are told apart: the nearest ones to what broke.
+_MOST = 64
+#: What the nodes of selections begin with, and the kind of selection that this is.
+_KINDS = {
+    "where": "Where", "masked_fill": "MaskedFill", "multiply": "Mul", "nan_to_num": "NanToNum",
+    "clip": "Clamp Hardtanh",
+    "relu": "Relu Threshold", "maximum": "Maximum Max Amax Fmax", "minimum": "Minimum Min Amin Fmin",
+    "assignment": "CopySlices IndexPut Fill Copy Zero MaskedScatter IndexFill IndexCopy Scatter",
+    "index": "Index IndexSelect Select Slice Gather MaskedSelect Unbind Split SplitWithSizes Narrow Diagonal Take "
+             "AsStrided NllLoss Unfold Tril Triu Chunk Topk Sort Kthvalue Median Mode Trace",
+    "dropout": "NativeDropout", "pooling": "MaxPool2DWithIndices MaxPool3DWithIndices",
+}  # fmt: skip
+#: Selections that may put a value onto a singular point, how near they are, and what their nodes keep.
+_BOUNDS = frozenset({"clip", "relu", "maximum", "minimum"})
+_NEAR = 8
+_SAVED_ENDS = {"low": ("min", "min_val"), "high": ("max", "max_val")}
+_KIND_OF = {node: kind for kind, found in _KINDS.items() for node in found.split()}
+
+
+def locate(f: Callable[..., Any], *args: Any) -> Report:
+    """What poisons the gradient of ``f(*args)``, or of its sum, by the arguments and the parameters that it uses.
+
+    ``f`` may be a module. Tensors of floats among the arguments are differentiated, in lists, tuples and dicts, too;
+    neither they nor any ``.grad`` is changed, but ``f`` is called, once.
+    """
+    with Labels():
+        traced = trace(f, args)
+    return explain(traced)
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A call: the roots of its graph, and the leaves that it is differentiated by, those of the arguments first."""
+
+    roots: list[Tensor]
+    leaves: list[Tensor]
+    value_finite: bool
+    #: How many leaves there are in the arguments.
+    own: int
+
+
+def trace(f: Callable[..., Any], args: Sequence[Any]) -> Traced:
+    """Call ``f`` on copies of its arguments."""
+    flat, shape = tree_flatten(args)
+    own = [each.detach().clone().requires_grad_() if differentiable(each) else None for each in flat]
+    with torch.enable_grad():
+        # Copies of the leaves, so that `f` may write to its arguments.
+        result = f(
+            *tree_unflatten(
+                [each if leaf is None else leaf.clone() for each, leaf in zip(flat, own, strict=True)], shape
+            )
+        )
+    values = [each for each in tree_flatten(result)[0] if isinstance(each, Tensor)]
+    roots = [each for each in values if each.requires_grad and differentiable(each)]
+    arguments = [each for each in own if each is not None]
+    behind = [v for v in (getattr(node, "variable", None) for node in nodes(roots)) if isinstance(v, Tensor)]
+    others = [v for v in behind if not any(v is each for each in arguments)]
+    finite = all(bool(torch.isfinite(each).all()) for each in values)
+    return Traced(roots, [*arguments, *others], finite, len(arguments))
+
+
+def differentiable(each: object) -> bool:
+    """Whether an argument or a result has a gradient."""
+    return isinstance(each, Tensor) and (each.is_floating_point() or each.is_complex())
+
+
+def gradients(traced: Traced, run: Run | None = None) -> list[Tensor | None]:
+    """The gradients of the sum of the results by the leaves, masked with a run."""
+    if not traced.roots or not traced.leaves:
+        return [None] * len(traced.leaves)
+    seeds = [torch.ones_like(each) for each in traced.roots]
+    if run is not None:
+        return masked_grad(traced.roots, traced.leaves, seeds, run)
+    return list(torch.autograd.grad(traced.roots, traced.leaves, seeds, retain_graph=True, allow_unused=True))
+
+
+def finite(found: Iterable[Tensor | None]) -> bool:
+    """Whether nothing in the gradients is inf or nan."""
+    return all(each is None or bool(torch.isfinite(each).all()) for each in found)
+
+
+def explain(traced: Traced) -> Report:
+    """The report on a call that was traced with labels."""
+    plain = gradients(traced)
+    own = tuple(plain[: traced.own])
+    if finite(plain):
+        return Report(traced.value_finite, True, True, gradient=own, masked=own)
+    graph = nodes(traced.roots)
+    run = Run(breaks=[])
+    gradients(traced, run)
+    candidates = frozenset(_nearest_selections(graph, {each.node for each in run.breaks or ()}))
+    run = Run(breaks=[], killers=candidates)
+    masked = gradients(traced, run)
+    found = _poisons(run.breaks or [], graph, finite(masked))
+    note = f"Dropped elements could not be followed through {', '.join(sorted(run.lost))}." if run.lost else ""
+    return Report(
+        traced.value_finite, False, finite(masked), found, gradient=own, masked=tuple(masked[: traced.own]), note=note
+    )
+
+
+def _nearest_selections(graph: dict[Node, list[Node]], broken: set[Node]) -> list[Node]:
+    """The selections behind which the broken nodes lie, the nearest first."""
+    users: dict[Node, list[Node]] = {}
+    for node, nexts in graph.items():
+        for each in nexts:
+            users.setdefault(each, []).append(node)
+    found = [node for node in reach(broken, users) if kind(node)]
+    return found[:_MOST]
+
+
+def reach(start: Iterable[Node], edges: dict[Node, list[Node]]) -> list[Node]:
+    """The nodes and what can be reached from them, the nearest first."""
+    seen, todo = dict.fromkeys(start), deque(start)
+    while todo:
+        for node in edges.get(todo.popleft(), ()):
+            if node not in seen:
+                seen[node] = None
+                todo.append(node)
+    return list(seen)
+
+
+def _poisons(breaks: list[Break], graph: dict[Node, list[Node]], masked_finite: bool) -> tuple[Poison, ...]:
+    singular = {each.node for each in breaks if (known := OPERATIONS.get(operation(each.node))) and known.code}
+    found: dict[tuple[Any, ...], Poison] = {}
+    for each in breaks:
+        if each.node not in singular and singular.intersection(reach([each.node], graph)):
+            continue  # a product of what broke further up
+        killer, genuine = each.killer, each.genuine
+        if genuine and masked_finite:  # what it was clipped by drops it again
+            killer = next((node for node in reach([each.node], graph)[1:] if kind(node)), None)
+            genuine = False
+        elif genuine:
+            killer = next((node for node in reach([each.node], graph)[1:_NEAR] if _binds(node)), None)
+        op_at, op_within = places(each.node)
+        select_at, select_within = places(killer) if killer else (None, None)
+        at = each.elements.nonzero()
+        poison = Poison(
+            operation(each.node), op_at, kind(killer) if killer else None, select_at, tuple(at[0].tolist()),
+            count=len(at), genuine=genuine, op_within=op_within, select_within=select_within, framework="torch",
+        )  # fmt: skip
+        found.setdefault((poison.op, op_at, op_within, poison.select, select_at, genuine), poison)
+    return tuple(found.values())
+
+
+def _binds(node: Node) -> bool:
+    """Whether the node is a clip that some element of its operand lies at or beyond."""
+    if kind(node) not in _BOUNDS:
+        return False
+    operand, result = compat.saved(node, "self"), compat.saved(node, "result")
+    if not isinstance(operand, Tensor):
+        return isinstance(result, Tensor) and bool((result == 0).any())
+    ends = {side: [compat.saved(node, name) for name in names] for side, names in _SAVED_ENDS.items()}
+    low, high = (next((each for each in ends[side] if each is not None), None) for side in ("low", "high"))
+    if low is None and high is None:
+        return True
+    return bool(low is not None and (operand <= low).any()) or bool(high is not None and (operand >= high).any())
+
+
+def _stem(node: Node) -> str:
+    return re.sub(r"Backward\d*$", "", node.name().rpartition("::")[2])
+
+
+def kind(node: Node) -> str | None:
+    """The kind of selection that a node is, as the linter names it."""
+    return _KIND_OF.get(_stem(node))
+
+
+def operation(node: Node) -> str:
+    """The catalogue's name of the operation that a node differentiates; torch's own if the catalogue has none."""
+    name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", _stem(node)).lower().removeprefix("special_")
+    name = name.removeprefix("linalg_")
+    for module in ("torch", "torch.linalg", "torch.special", "torch.nn.functional"):
+        if signature := lookup(f"{module}.{name}"):
+            return signature.op
+    return name
