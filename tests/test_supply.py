@@ -200,4 +200,4 @@ def test_the_wheel_holds_the_package_and_nothing_else(tmp_path: Path) -> None:
     assert "Requires-Dist: jax>=0.4.30; extra == 'jax'\n" in metadata
     needed = [line for line in metadata.splitlines() if line.startswith("Requires-Dist:") and "extra ==" not in line]
     assert all(">=" in line for line in needed)
-    assert len(needed) == 7
+    assert len(needed) == 6

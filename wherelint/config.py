@@ -18,6 +18,7 @@ from typing import Any, get_args
 from wherelint import rules
 from wherelint.disk import contents
 from wherelint.finding import Confidence
+from wherelint.patterns import Patterns
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -85,13 +86,8 @@ class Settings:
         yield f"# on: {', '.join(sorted(self.codes_for(path))) or 'no rule'}"
 
     def _matches(self, pattern: str, path: Path) -> bool:
-        from pathspec import GitIgnoreSpec
-
-        try:
-            spec = GitIgnoreSpec.from_lines([pattern.removeprefix("!")])
-        except (ValueError, re.error):  # it is no pattern
-            return False
-        return spec.match_file(relative_to(path, self.root)) != pattern.startswith("!")
+        fits = Patterns([pattern.removeprefix("!")]).match(relative_to(path, self.root))
+        return fits != pattern.startswith("!")
 
 
 def relative_to(path: Path, root: Path) -> str:

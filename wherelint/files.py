@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 from wherelint.config import Configuration, Settings, relative_to
 from wherelint.disk import ChangedError, contents, replace
 from wherelint.finding import Problem
-
-if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
+from wherelint.patterns import Patterns
 
 #: What is done about findings: nothing; fixes are offered, or applied (the safe ones only, or all of them); or a
 #: comment silences them.
 Mend = Literal["no", "offer", "safe", "unsafe", "silence"]
 _SUFFIXES = (".py", ".ipynb")
+#: A larger .gitignore does not count.
+_MOST_BYTES = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -100,7 +98,7 @@ class _Walk:
         """Walk a directory that was named: the patterns that exclude it as a whole do not count below it."""
         above = [parent for parent in reversed(top.parents) if parent in _repository(top)]
         ignores = [found for parent in above if (found := _gitignore(parent, but_not=top))]
-        excludes: dict[Path, GitIgnoreSpec] = {}
+        excludes: dict[Path, Patterns] = {}
         stack = [(top, ignores)]
         while stack:
             directory, ignores = stack.pop()
@@ -111,7 +109,7 @@ class _Walk:
             if settings.root not in excludes:
                 patterns = (*settings.exclude, *settings.extend_exclude)
                 kept = _without(patterns, relative_to(top, settings.root))
-                excludes[settings.root] = _patterns(kept)
+                excludes[settings.root] = Patterns(kept)
             spec = excludes[settings.root]
             own = _gitignore(directory) if settings.respect_gitignore else None
             ignores = [*ignores, own] if own else ignores
@@ -123,7 +121,7 @@ class _Walk:
                 if not is_directory and os.path.splitext(entry.name)[1] not in _SUFFIXES:
                     continue
                 name = entry.name + "/" * is_directory
-                if spec.match_file(named + name) or _ignored(name, ignoring):
+                if spec.decide(named + name) or _ignored(name, ignoring):
                     continue
                 path = directory / entry.name
                 if is_directory:
@@ -140,25 +138,14 @@ class _Walk:
             return []
 
 
-def _patterns(lines: Iterable[str]) -> GitIgnoreSpec:
-    from pathspec import GitIgnoreSpec  # files that are named are checked without
-
-    found: list[Any] = []
-    for line in lines:
-        with suppress(ValueError, re.error):  # a lone "!", "[z-a]": git, too, passes over what is no pattern
-            found += GitIgnoreSpec.from_lines([line]).patterns
-    return GitIgnoreSpec(found)
-
-
 def excluded(path: Path, settings: Settings) -> bool:
-    spec = _patterns((*settings.exclude, *settings.extend_exclude))
-    return spec.match_file(relative_to(path, settings.root))
+    return Patterns((*settings.exclude, *settings.extend_exclude)).match(relative_to(path, settings.root))
 
 
 def _without(patterns: Iterable[str], directory: str) -> Iterator[str]:
     """The patterns that do not match the directory itself."""
     for pattern in patterns:
-        if directory == "." or not _patterns([pattern]).match_file(directory + "/"):
+        if directory == "." or not Patterns([pattern]).match(directory + "/"):
             yield pattern
 
 
@@ -171,16 +158,16 @@ def _repository(directory: Path) -> frozenset[Path]:
     return frozenset()
 
 
-def _gitignore(directory: Path, but_not: Path | None = None) -> tuple[Path, GitIgnoreSpec] | None:
+def _gitignore(directory: Path, but_not: Path | None = None) -> tuple[Path, Patterns] | None:
     lines: list[str] = []
     for file in (directory / ".git" / "info" / "exclude", directory / ".gitignore"):
         try:
-            lines += contents(file).decode("utf-8", "replace").splitlines()
+            lines += contents(file, _MOST_BYTES).decode("utf-8-sig", "surrogateescape").split("\n")
         except OSError:
             continue
     if but_not is not None:
         lines = list(_without(lines, relative_to(but_not, directory)))
-    return (directory, _patterns(lines)) if lines else None
+    return (directory, Patterns(lines)) if lines else None
 
 
 def _prefix(directory: Path, root: Path) -> str:
@@ -188,10 +175,10 @@ def _prefix(directory: Path, root: Path) -> str:
     return relative_to(directory / "_", root).removesuffix("_")
 
 
-def _ignored(name: str, ignores: Iterable[tuple[str, GitIgnoreSpec]]) -> bool:
+def _ignored(name: str, ignores: Iterable[tuple[str, Patterns]]) -> bool:
     """The last file with an opinion wins, so that a nested .gitignore can take a file back in."""
     ignored = False
     for prefix, spec in ignores:
-        verdict = spec.check_file(prefix + name).include
+        verdict = spec.decide(prefix + name)
         ignored = ignored if verdict is None else verdict
     return ignored

@@ -445,7 +445,7 @@ def test_the_child_imports_nothing_of_the_folder(tmp_path: Path, monkeypatch: py
 @pytest.mark.parametrize(
     "names",
     [
-        ("numpy", "click", "libcst", "scipy", "pathspec", "rich", "attr", "encodings", "IPython"),
+        ("numpy", "click", "libcst", "scipy", "rich", "attr", "encodings", "IPython"),
         # What Python itself has not imported before it comes to this package.
         pytest.param(("pathlib", "re", "json", "dataclasses", "inspect", "ast", "tempfile", "shutil")),
     ],
