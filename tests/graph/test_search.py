@@ -77,9 +77,10 @@ def test_a_fact_about_something_else_drops_nothing() -> None:
     assert [h.confidence for h in hazards(root)] == ["high"]
 
 
-def test_facts_that_contradict_each_other_leave_nothing_to_find() -> None:
+def test_what_is_found_under_facts_that_contradict_each_other_is_unsure() -> None:
     root = where(positive(X), op("log", X), 0.0, facts=(positive(Y), op("less", Y, 0.0)))
-    assert hazards(root) == []
+    assert [h.confidence for h in hazards(root)] == ["low"]
+    assert Search(root, "jax").hazards(low=False) == []
 
 
 def test_the_witness_is_the_simplest() -> None:

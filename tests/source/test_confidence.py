@@ -20,6 +20,28 @@ PROGRAMS = {
         def init(d):
             return lax.stop_gradient(_step(d))
     """),
+    "attributes that are equal and no numbers": ("high", """
+        def f(x, a, b, c, d):
+            if a.dtype != b.dtype or b.dtype != c.dtype or c.dtype != d.dtype:
+                raise TypeError
+            if a.device != b.device:
+                raise TypeError
+            return jnp.where(x > 0, jnp.sqrt(x), 0.0)
+    """),
+    "sizes that are equal": ("high", """
+        def f(x, a, b, c, d):
+            assert a.n == b.n
+            assert b.n == c.n
+            assert c.n == d.n
+            assert a.k == b.k
+            return jnp.where(x > 0, jnp.sqrt(x), 0.0)
+    """),
+    "contracts that cannot be kept together": ("low", """
+        def f(x, n, m):
+            assert n > 3
+            assert n < 2
+            return jnp.where(x > 0, jnp.sqrt(x), 0.0)
+    """),
     "what a callable makes of a literal is not that literal": ("low", """
         def f(x, schedule):
             return jnp.where(x > 0, 1.0 / jnp.maximum(x, schedule(0)), 0.0)

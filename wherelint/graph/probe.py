@@ -102,8 +102,9 @@ def bases(
     spread = np.array(ranges, np.float32)
     batch: Inputs = {}
     forced: dict[Node, float] = {}
+    equal: list[tuple[Node, Node]] = []
     for fact in facts:
-        _force(fact, forced)
+        _force(fact, forced, equal)
     column: Array
     for leaf in leaves:
         if leaf.kind == "bool":
@@ -120,6 +121,9 @@ def bases(
         if leaf in forced:
             column = np.full_like(column, forced[leaf])
         batch[leaf] = column
+    for a, b in equal:
+        if a in batch and b in batch:
+            batch[b] = batch[a].astype(batch[b].dtype)
     score = acceptable(batch) * 2.0
     score[positive:] *= 0.75
     if facts and not score.any():
@@ -129,8 +133,8 @@ def bases(
     return [{leaf: column[i : i + 1] for leaf, column in batch.items()} for i in best]
 
 
-def _force(fact: Node, forced: dict[Node, float]) -> None:
-    """Leaf values that a predicate dictates: ``flag``, ``not flag``, ``n == 3``, and conjunctions of these."""
+def _force(fact: Node, forced: dict[Node, float], equal: list[tuple[Node, Node]]) -> None:
+    """Leaf values that predicates dictate: ``flag``, ``not flag``, ``n == 3``, ``n == m``, conjunctions of these."""
     todo, seen = [(fact, True)], set[tuple[Node, bool]]()
     while todo:
         fact, truth = todo.pop()
@@ -147,6 +151,8 @@ def _force(fact: Node, forced: dict[Node, float]) -> None:
             a, b = fact.inputs
             if a.op == "leaf" and b.op == "const":
                 forced[a] = float(b.params["value"].flat[0])
+            elif a.op == b.op == "leaf":
+                equal.append((a, b))
 
 
 def _wander(batch: Inputs, facts: Sequence[Node], pool: Pool, rng: np.random.Generator) -> Inputs:

@@ -79,6 +79,8 @@ class Search:
         self.guard = Guard(root, self.order)
         #: Benign points from which the search departed.
         self.starts: list[Inputs] = []
+        #: Predicates were left out that could not be satisfied together: what is found may never occur.
+        self._doubtful = False
         #: How often a node was asked about, early or late, without being a hazard.
         self._refused: dict[tuple[Node, bool], int] = {}
 
@@ -109,6 +111,8 @@ class Search:
             self._note(run, confidence, found)
             if points := self._aimed(batches[0], run.first, found):
                 self._note(self._run(points), confidence, found)
+        if self._doubtful:
+            return [replace(h, confidence="low") for h in found.values()] if low else []
         return list(found.values())
 
     def _note(self, run: Run, confidence: Literal["high", "low"], found: dict[Node, Hazard]) -> None:
@@ -132,9 +136,16 @@ class Search:
         starts = bases(self.leaves, self.facts, self.pool, self._benign, _BASES)
         if not starts and self.facts:
             # A predicate that nothing satisfies was not understood (a shape, a library's own check): do without it.
-            alone = {f: bases(self.leaves, [f], self.pool, lambda i, f=f: self._holds(i, f), 1) for f in self.facts}  # type: ignore[misc]
-            self.facts = tuple(f for f in self.facts if alone[f])
+            alone = [f for f in self.facts if self._satisfied(f)]
+            self.facts = tuple(alone)
             starts = bases(self.leaves, self.facts, self.pool, self._benign, _BASES)
+            if not starts and alone:
+                self.facts = ()
+                for fact in alone:
+                    if self._satisfied(*self.facts, fact):
+                        self.facts += (fact,)
+                self._doubtful = len(self.facts) < len(alone)
+                starts = bases(self.leaves, self.facts, self.pool, self._benign, _BASES)
         starts += self._other_arms(starts[:1])
         if starts:
             self.guard.start_at(starts[0])
@@ -152,8 +163,19 @@ class Search:
         fit = np.flatnonzero(self._benign(batch)).tolist()
         return [{n: v[i : i + 1] for n, v in batch.items()} for i in fit]
 
-    def _holds(self, inputs: Inputs, fact: Node) -> Array:
-        return rows(truth(evaluate(topological([fact]), inputs)[fact])).astype(np.float64)
+    def _satisfied(self, *facts: Node) -> bool:
+        """Whether some input is found at which predicates hold together."""
+        order = topological(facts)
+        self.effort.spend(len(order))
+
+        def hold(inputs: Inputs) -> Array:
+            values = evaluate(order, inputs)
+            kept = np.ones(1, np.bool_)
+            for fact in facts:
+                kept = kept & rows(truth(values[fact]))
+            return kept.astype(np.float64)
+
+        return bool(bases(self.leaves, facts, self.pool, hold, 1))
 
     def shows(self, hazard: Hazard) -> bool:
         """Whether the hazard's witness is one under this search's framework too."""

@@ -13,11 +13,11 @@ import libcst as cst
 import numpy as np
 
 from wherelint.graph.node import LANES, ROLLED, Node, plain
-from wherelint.source import attributes, indexing
+from wherelint.source import attributes, comparisons, indexing
 from wherelint.source.calls import call
 from wherelint.source.lowering import EXPRESSIONS, Lowering
 from wherelint.source.resolve import lookup_name
-from wherelint.source.values import Dotted, Function, Method, Scope, Value
+from wherelint.source.values import Function, Scope, Value
 
 MAX_UNROLL = 8
 
@@ -260,63 +260,6 @@ def as_mask(low: Lowering, tensor: Node, at: cst.CSTNode) -> Node | None:
     return low.node("not_equal", (tensor, 0), at)
 
 
-_COMPARE: dict[type, str] = {
-    cst.LessThan: "less", cst.LessThanEqual: "less_equal", cst.GreaterThan: "greater",
-    cst.GreaterThanEqual: "greater_equal", cst.Equal: "equal", cst.NotEqual: "not_equal",
-}  # fmt: skip
-_PYTHON_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
-    "less": operator.lt, "less_equal": operator.le, "greater": operator.gt, "greater_equal": operator.ge,
-    "equal": operator.eq, "not_equal": operator.ne,
-}  # fmt: skip
-
-
-def _comparison(low: Lowering, node: cst.Comparison) -> Value:
-    left = low.expression(node.left)
-    result: Node | bool = True
-    for target in node.comparisons:
-        right = low.expression(target.comparator)
-        one = _compare(low, type(target.operator), left, right, node)
-        if isinstance(result, bool):
-            result = one if result else False
-        elif isinstance(one, bool):
-            result = result if one else False
-        else:
-            result = low.node("logical_and", (result, one), node)
-        left = right
-    return result
-
-
-def _compare(low: Lowering, kind: type, a: Value, b: Value, at: cst.CSTNode) -> Node | bool:
-    op = _COMPARE.get(kind)
-    number = (bool, int, float)
-    if op is not None and isinstance(a, number) and isinstance(b, number):
-        return bool(_PYTHON_COMPARE[op](a, b))
-    if op in ("equal", "not_equal") and isinstance(a, str) and isinstance(b, str):
-        return (a == b) == (op == "equal")
-    if kind in (cst.Is, cst.IsNot):
-        if b is None and isinstance(a, (*number, str, list, tuple, dict, Function, Dotted)):
-            return kind is cst.IsNot
-        if b is None and a is None:
-            return kind is cst.Is
-        truth = low.opaque(
-            f"{_label(low, a, at)} is None" if b is None else low.text(at),
-            low.identity(a),
-            kind="bool",
-            preferred=False,
-        )
-        return low.negation(truth, at) if kind is cst.IsNot else truth
-    if op is not None and all(isinstance(v, (Node, Method, *number)) for v in (a, b)):
-        x, y = low.tensor(a, at), low.tensor(b, at)
-        if op == "equal" and x is not y and plain(x) is plain(y) and x.op != "const":
-            y = low.node("gather", (y,), at, index=ROLLED)
-        return low.node(op, (x, y), at)
-    return low.opaque(low.text(at), (low.identity(a), low.identity(b)), kind="bool")
-
-
-def _label(low: Lowering, value: Value, at: cst.CSTNode) -> str:
-    return str(value.params["name"]) if isinstance(value, Node) and value.op == "leaf" else low.text(at)
-
-
 def _boolean_operation(low: Lowering, node: cst.BooleanOperation) -> Value:
     a = low.expression(node.left)
     conjunction = isinstance(node.operator, cst.And)
@@ -439,7 +382,7 @@ EXPRESSIONS.update({
     cst.Name: _name, cst.Integer: _number, cst.Float: _number, cst.Imaginary: _number, cst.SimpleString: _string,
     cst.ConcatenatedString: _concatenated, cst.FormattedString: _formatted, cst.Tuple: _sequence, cst.List: _sequence,
     cst.Dict: _dict, cst.BinaryOperation: _binary_operation, cst.UnaryOperation: _unary_operation,
-    cst.Comparison: _comparison, cst.BooleanOperation: _boolean_operation, cst.IfExp: _if_expression,
+    cst.Comparison: comparisons.comparison, cst.BooleanOperation: _boolean_operation, cst.IfExp: _if_expression,
     cst.Lambda: _lambda, cst.NamedExpr: _walrus, cst.GeneratorExp: _comprehension, cst.ListComp: _comprehension,
     cst.SetComp: _comprehension, cst.DictComp: _comprehension, cst.Await: _await, cst.Yield: _yield,
     cst.Ellipsis: _ellipsis, cst.Call: call, cst.Attribute: attributes.attribute, cst.Subscript: indexing.subscript,

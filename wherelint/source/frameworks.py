@@ -9,10 +9,11 @@ import numpy as np
 
 from wherelint.graph.node import Node
 from wherelint.ops import Signature
-from wherelint.ops.facts import INDEXING
+from wherelint.ops.facts import INDEXING, ORDERINGS
 from wherelint.source import indexing
 from wherelint.source.attributes import FINFO
 from wherelint.source.calls import Args, Kwargs
+from wherelint.source.comparisons import compared
 from wherelint.source.expressions import as_mask, multiply, power
 from wherelint.source.lowering import Lowering
 from wherelint.source.values import Value
@@ -73,6 +74,9 @@ def adapt(low: Lowering, name: str, signature: Signature, args: Args, kwargs: Kw
         if isinstance(other, Node) and other.kind == "float":  # of two tensors it is elementwise
             extremum = op + "imum"
             return low.node(extremum, (args[0], other), at, selection=extremum, framework=owner)
+    if op in ORDERINGS and owner is not None:
+        x, y = (argument(args, kwargs, i, *signature.operands[i]) for i in range(2))
+        return None if x is None or y is None else compared(low, op, low.tensor(x, at), low.tensor(y, at), at, owner)
     if op == "where":
         return _where(low, name, signature, args, kwargs, at)
     if op == "identity" and not args and not kwargs:
