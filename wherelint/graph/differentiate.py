@@ -188,7 +188,7 @@ def _pull_back_operation(
 
 def _ties(op: str, operands: list[Array]) -> Array | None:
     """Where a bound is met exactly."""
-    if op == "clip":
+    if op in ("clip", "hard_tanh"):
         return np.asarray((operands[0] == operands[1]) | (operands[0] == operands[2]))
     if op in ("maximum", "minimum", "fmax", "fmin"):
         return np.asarray(operands[0] == operands[1])

@@ -77,7 +77,8 @@ SELECTIONS: dict[str, Selection] = {
 SELECTS: dict[str, str] = {
     "where": "where", "multiply_no_nan": "multiply", "maximum": "maximum", "fmax": "maximum", "minimum": "minimum",
     "fmin": "minimum", "clip": "clip", "clamp": "clip", "clamp_min": "clip", "clamp_max": "clip", "hard_tanh": "clip",
-    "relu": "relu", "relu6": "relu6", "threshold": "threshold",
+    "relu": "relu", "relu6": "relu6", "threshold": "threshold", "hard_sigmoid": "clip", "hard_silu": "clip",
+    "softshrink": "clip", "hardshrink": "clip",
 }  # fmt: skip
 #: Selections by the value itself, whose zero may lie behind the singular operation: clips onto a singular point.
 CLIPS = frozenset(kind for kind, selection in SELECTIONS.items() if selection.code == "WL204")

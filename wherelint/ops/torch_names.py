@@ -140,6 +140,8 @@ LAYERS = {
     "BCELoss": "binary_cross_entropy", "BCEWithLogitsLoss": "binary_cross_entropy_with_logits", "KLDivLoss": "kl_div",
     "ReLU": "relu", "Sigmoid": "sigmoid", "Tanh": "tanh", "Softplus": "softplus", "ELU": "elu", "GELU": "gelu",
     "SiLU": "silu", "LeakyReLU": "leaky_relu", "CosineSimilarity": "cosine_similarity", "Softmax": "softmax",
+    "ReLU6": "relu6", "Hardtanh": "hardtanh", "Hardsigmoid": "hardsigmoid", "Hardswish": "hardswish",
+    "Hardshrink": "hardshrink", "Softshrink": "softshrink", "Threshold": "threshold",
 }  # fmt: skip
 
 NAMES: dict[str, Signature] = {**FUNCTIONS, **METHODS, **FUNCTIONAL, **SPECIAL, **LINALG}

@@ -213,8 +213,8 @@ def _loss(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode)
 def _activation(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     function = LAYERS[name.rpartition(".")[2]]
     return Handler(
-        lambda low, args, kwargs, at: (
-            operation(low, f"torch.nn.functional.{function}", args[:2], {}, at)
-            or unknown(low, Dotted(name), args, kwargs, at)
+        lambda low, given, named, at: (
+            operation(low, f"torch.nn.functional.{function}", [*given, *args], kwargs, at)
+            or unknown(low, Dotted(name), given, named, at)
         )
     )
