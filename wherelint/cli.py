@@ -18,6 +18,7 @@ import click
 from wherelint import __version__
 from wherelint.collector import collect_rarely
 from wherelint.finding import Confidence
+from wherelint.report.common import printable
 from wherelint.report.formats import FORMATS
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ def check(**options: Any) -> int:
         with _told_to_end():
             return _check(options, configuration)
     except ConfigError as error:
-        raise click.ClickException(str(error)) from None
+        raise click.ClickException(printable(str(error))) from None
     except BrokenPipeError:
         return _reader_left()
     except KeyboardInterrupt:
@@ -205,7 +206,7 @@ def repro(place: str, config: Path | None, isolated: bool) -> None:
         configuration = Configuration(Overrides(confidence="low"), config, isolated)
         found = _findings_of(name, configuration)
     except ConfigError as error:
-        raise click.ClickException(str(error)) from None
+        raise click.ClickException(printable(str(error))) from None
 
     def at(finding: Finding) -> bool:
         places = [in_cell(each, finding.cells) for each in (finding.location, finding.select.location)]
@@ -326,11 +327,11 @@ def _check(options: dict[str, Any], configuration: Configuration) -> int:
     if options["show_settings"]:
         path = Path(os.path.abspath(paths[0]))
         settings = configuration.settings(path if path.is_dir() else path.parent)
-        click.echo("".join(f"{line}\n" for line in settings.described(path)), nl=False)
+        click.echo("".join(f"{printable(line)}\n" for line in settings.described(path)), nl=False)
         return CLEAN
     if options["show_files"]:
         targets, problems = files.discover(paths, configuration, force_exclude=options["force_exclude"])
-        click.echo("".join(f"{target.name}\n" for target in targets), nl=False)
+        click.echo("".join(f"{printable(target.name)}\n" for target in targets), nl=False)
         return FAILED if problems else CLEAN
     from wherelint import api, engine
 
@@ -407,7 +408,8 @@ def _write_scripts(result: Result, directory: Path) -> int:
                 text = f"# wherelint: noqa\n{script(finding.snippet, finding)}"
                 disk.write(directory / f"{stem}.py", text.encode(errors="replace"))
     except OSError as error:
-        click.echo(f"error: {error.filename or directory}: cannot write the scripts: {error.strerror}", err=True)
+        what = printable(str(error.filename or directory))
+        click.echo(f"error: {what}: cannot write the scripts: {error.strerror}", err=True)
         return FAILED
     return CLEAN
 
@@ -601,7 +603,7 @@ def _stopped(error: OSError) -> int:
         _discard(sys.stdout)
         what = f"cannot write the output: {what}"
     try:
-        click.echo(f"Error: {what}", err=True)
+        click.echo(f"Error: {printable(what)}", err=True)
     except OSError:
         _discard(sys.stderr)
     return FAILED

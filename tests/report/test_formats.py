@@ -35,6 +35,7 @@ from wherelint.finding import (
     Witness,
 )
 from wherelint.report import json as report_json
+from wherelint.report.common import printable
 from wherelint.report.formats import FORMATS
 from wherelint.rules import RULES, get
 
@@ -153,7 +154,8 @@ def test_problems_are_reported(style: str) -> None:
 @pytest.mark.parametrize("style", FORMATS)
 def test_a_format_is_imported_when_it_is_used(style: str) -> None:
     program = (
-        "import sys; from wherelint.report.formats import FORMATS\n"
+        "import sys; from wherelint.report.common import printable
+from wherelint.report.formats import FORMATS\n"
         "loaded = {name for name in sys.modules if name.startswith('wherelint.')}\n"
         "assert loaded == {'wherelint.report', 'wherelint.report.formats'}, loaded\n"
         f"FORMATS[{style!r}]([], [], [], '1')\n"
@@ -408,9 +410,10 @@ def test_github_word_for_word() -> None:
 def test_github_reads_odd_names(finding: Finding) -> None:
     ((command, properties, message),) = commands(render("github", [finding]))
     assert command == "error"
-    assert properties.pop("file") == finding.filename
+    name = "".join(c if c in "\r\n" else printable(c) for c in finding.filename)
+    assert properties.pop("file") == name
     assert properties == {"line": "5", "col": "29", "endLine": "5", "endColumn": "40", "title": "wherelint (WL101)"}
-    assert message.startswith(f"{finding.filename}:5:29: WL101 of {finding.filename}\n")
+    assert message.startswith(f"{name}:5:29: WL101 of {name}\n")
 
 
 def test_github_escapes_as_its_toolkit_does() -> None:
@@ -508,7 +511,7 @@ def test_junit_of_nothing_passes() -> None:
     ("text", "said"),
     [
         ("<a> & \"b\" 'c' ]]>", "<a> & \"b\" 'c' ]]>"),
-        ("全角 \U0001f600 ü \x7f\x85", "全角 \U0001f600 ü \x7f\x85"),
+        ("全角 😀 ü \x7f", r"全角 😀 ü \x7f"),
         ("tab\tnewline\n.", "tab\tnewline\n."),
         ("\x00\x0b\x1b[31m\r", r"\x00\x0b\x1b[31m\r"),
         ("\ud800\udcff\ufffe\uffff", r"\ud800\udcff\ufffe\uffff"),
@@ -522,4 +525,4 @@ def test_junit_is_xml_whatever_the_text(text: str, said: str) -> None:
     assert case.attrib["name"] == f"WL101 {said} at 5:29"
     assert case[0].attrib["message"] == problem[0].attrib["message"] == said
     assert case[0].text is not None
-    assert f"WL101 {said}" in case[0].text
+    assert f"WL101 {said}".replace("\n", r"\n") in case[0].text

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from pathlib import PurePath
 from typing import Literal
+from unicodedata import category
 
 from wherelint.finding import Finding, Problem
 
@@ -14,6 +15,13 @@ from wherelint.finding import Finding, Problem
 def posix(filename: str) -> str:
     """The path of a file with forward slashes."""
     return PurePath(filename).as_posix()
+
+
+def printable(text: str) -> str:
+    r"""The text on one line, with what a terminal would obey or not show spelled out: ``\x1b``. Tabs stay."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c == "\t" or category(c) == "Zs" else ascii(c)[1:-1] for c in text)
 
 
 def level(said: Finding | Problem) -> Literal["error", "warning"]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from wherelint.finding import Finding, Location, Problem
-from wherelint.report.common import level, posix
+from wherelint.report.common import level, posix, printable
 from wherelint.report.text import witness_sentence
 from wherelint.rules.rule import Rule
 
@@ -43,7 +43,7 @@ def _command(said: Finding | Problem, title: str, message: str, start: Location 
 
 
 def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return printable(text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A"))
 
 
 def _property(text: str) -> str:

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Sequence
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from wherelint.finding import Finding, Location, Problem
-from wherelint.report.common import level, posix
+from wherelint.report.common import level, posix, printable
 from wherelint.report.text import witness_sentence
 from wherelint.rules.rule import Rule
 
-#: What XML 1.0 has no way to say, and a carriage return, which its readers make a newline.
-_UNSPEAKABLE = re.compile("[^\t\n -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+#: What XML 1.0 has no way to say, a carriage return, which its readers make a newline, and a delete.
+_UNSPEAKABLE = re.compile("[^\t\n -~\x80-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def render(findings: Sequence[Finding], problems: Sequence[Problem], rules: Sequence[Rule], version: str) -> str:
@@ -46,7 +46,7 @@ def _failure(finding: Finding, helps: dict[str, str]) -> Element:
     lines += [f"witness: {witness_sentence(finding.witness)}"] if finding.witness is not None else []
     lines += [f"help: {helps[finding.code]}"] if finding.code in helps else []
     failure = SubElement(case, "failure", message=_speakable(finding.message), type=level(finding))
-    failure.text = _speakable("\n".join(lines))
+    failure.text = _speakable("\n".join(map(printable, lines)))
     return case
 
 

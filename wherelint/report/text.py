@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shutil
 import textwrap
 from collections import Counter
@@ -13,6 +14,7 @@ from wherelint.edits import Source, diff
 from wherelint.encoding import decode
 from wherelint.finding import FileReport, Finding, Location, Number, Outcome, Problem, Witness
 from wherelint.notebook import spelled
+from wherelint.report.common import printable
 from wherelint.report.frame import Line, frame
 
 if TYPE_CHECKING:
@@ -71,7 +73,7 @@ def patch(report: FileReport) -> Iterable[Line]:
     """What the fixes of a file change, as a unified diff."""
     before, after = (decode(content)[0] for content in (report.before, report.after))
     styles = {"+": "added", "-": "removed", "@": "hunk"}
-    for line in diff(before, after, report.filename):
+    for line in diff(before, after, printable(report.filename)):
         yield [(line, styles.get(line[:1], ""))]
 
 
@@ -91,7 +93,7 @@ def fixed_line(finding: Finding) -> Line:
 def problem_line(problem: Problem) -> str:
     """One line for what could not be checked."""
     place = f":{spelled(problem.location, problem.cells)}" if problem.location else ""
-    return f"{'error' if problem.error else 'warning'}: {problem.filename}{place}: {problem.message}"
+    return printable(f"{'error' if problem.error else 'warning'}: {problem.filename}{place}: {problem.message}")
 
 
 def fixes(fixed: Sequence[Finding], verb: str) -> str:
@@ -200,8 +202,10 @@ def confirmations(findings: Iterable[Finding], unconfirmed: int) -> str:
 def write(lines: Iterable[Line], stream: TextIO, *, color: bool, exact: bool = False) -> None:
     """Print lines, with colours if asked; the text is the same either way.
 
-    ``exact``: with the blanks at their ends, which a patch needs.
+    ``exact``: with the blanks at their ends and, unless it is for a terminal, every character as it is: for a patch.
     """
+    if not exact or stream.isatty():
+        lines = [[(printable(text), style) for text, style in line] for line in lines]
     if not color:
         texts = ("".join(text for text, _ in line) for line in lines)
         stream.writelines((text if exact else text.rstrip()) + "\n" for text in texts)
@@ -275,7 +279,9 @@ def _wrapped(label: str, sentence: str, width: int) -> list[Line]:
     hanging = " " * (len(label) + 4)
     room = max(width - len(hanging), 20)
     first, *rest = textwrap.wrap(sentence, room, break_long_words=False, break_on_hyphens=False) or [""]
-    return [[("  ", ""), (f"{label}:", "label"), (f" {first}", "")], *([(hanging + line, "")] for line in rest)]
+    # A line that begins with colons is a command to the runner of GitHub Actions.
+    rest = [hanging + re.sub("^::", r"\\::", line) for line in rest]
+    return [[("  ", ""), (f"{label}:", "label"), (f" {first}", "")], *([(line, "")] for line in rest)]
 
 
 def _place(finding: Finding) -> str:
