@@ -154,8 +154,7 @@ def test_problems_are_reported(style: str) -> None:
 @pytest.mark.parametrize("style", FORMATS)
 def test_a_format_is_imported_when_it_is_used(style: str) -> None:
     program = (
-        "import sys; from wherelint.report.common import printable
-from wherelint.report.formats import FORMATS\n"
+        "import sys; from wherelint.report.formats import FORMATS\n"
         "loaded = {name for name in sys.modules if name.startswith('wherelint.')}\n"
         "assert loaded == {'wherelint.report', 'wherelint.report.formats'}, loaded\n"
         f"FORMATS[{style!r}]([], [], [], '1')\n"
