@@ -39,6 +39,12 @@ class Framework:
         self._decided: list[bool] = []
         self._replayed: Iterator[bool] | None = None
 
+    @property
+    def function(self) -> Callable[..., Any]:
+        """The program itself."""
+        function: Callable[..., Any] = self._names["f"]
+        return function
+
     def at(self, point: Sequence[Array]) -> Outcome:
         """Value and gradients: compiled in JAX, eager in torch."""
         (outcome,) = self._run(point)

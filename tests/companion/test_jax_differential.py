@@ -1,0 +1,18 @@
+"""``mask_gradients`` on random programs; ``python -m differential.masked`` asks more of them."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("jax")
+from differential.masked import MaskTally, ask
+
+
+@pytest.mark.slow
+def test_value_and_gradient_are_those_of_jax_and_elsewhere_those_of_the_lazy_program() -> None:
+    tally = MaskTally()
+    for seed in range(25):
+        ask(seed, tally)
+    assert not tally.disagreements, "\n\n".join(map(str, tally.disagreements[:5]))
+    # It is not for want of programs that are poisoned.
+    assert tally.counts["finite when masked"] > tally.counts["points"] / 50

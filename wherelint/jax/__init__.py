@@ -1,0 +1,11 @@
+"""The runtime companion for JAX: ``mask_gradients``.
+
+Importing this imports JAX; no other part of wherelint does.
+"""
+
+from __future__ import annotations
+
+from wherelint.companion import Place, Poison, PoisonedGradient, Report
+from wherelint.jax._mask import mask_gradients
+
+__all__ = ["Place", "Poison", "PoisonedGradient", "Report", "mask_gradients"]

@@ -1,0 +1,136 @@
+"""What is used of JAX that is not public; ``tests/companion/test_compat.py`` names what a version broke."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import jax
+from jax.interpreters import ad
+
+from wherelint.companion import Place
+
+LOWEST = (0, 4, 36)
+if jax.__version_info__ < LOWEST:
+    raise ImportError(f"wherelint.jax needs jax {'.'.join(map(str, LOWEST))} or later; this is {jax.__version__}")
+
+from jax._src import core as _core  # noqa: E402
+from jax._src import source_info_util as _source  # noqa: E402
+from jax._src.interpreters import partial_eval as _partial  # noqa: E402
+
+if TYPE_CHECKING:  # JAX's annotations say nothing of shapes and parameters
+    ClosedJaxpr: TypeAlias = Any
+    Jaxpr: TypeAlias = Any
+    JaxprEqn: TypeAlias = Any
+    Literal: Any
+    Var: TypeAlias = Any
+else:
+    from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
+
+__all__ = ["ClosedJaxpr", "Jaxpr", "JaxprEqn", "Literal", "Var"]
+
+
+_undefined: Any = ad.UndefinedPrimal
+#: Before, a barrier in a reverse pass kept that from being differentiated once more.
+HAS_BARRIER_JVP = any(p.name == "optimization_barrier" for p in ad.primitive_jvps)
+
+
+def open_constants(closed: ClosedJaxpr) -> Jaxpr:
+    """The jaxpr with its constants as its first inputs."""
+    jaxpr = closed.jaxpr
+    opened: Jaxpr = jaxpr.replace(constvars=[], invars=[*jaxpr.constvars, *jaxpr.invars], debug_info=None)
+    return opened
+
+
+def evaluate(jaxpr: Jaxpr, consts: Sequence[Any], arguments: Sequence[Any]) -> list[Any]:
+    """What a jaxpr computes; every equation keeps the place in the source that it came from."""
+    return list(_core.eval_jaxpr(jaxpr, consts, *arguments))
+
+
+def bind(eqn: JaxprEqn, operands: Sequence[Any]) -> list[Any]:
+    """What one equation computes."""
+    given = eqn.primitive.get_bind_params(eqn.params)
+    subfuns, params = given if isinstance(given, tuple) else ((), given)
+    out = eqn.primitive.bind(*subfuns, *operands, **params)
+    return list(out) if eqn.primitive.multiple_results else [out]
+
+
+def transpose(eqn: JaxprEqn, operands: Sequence[Any], linear: Sequence[bool], cts: Sequence[Any]) -> list[Any]:
+    """The cotangents of the linear operands of an equation, as JAX computes them; operands that are linear are None."""
+    avals = [v.aval for v, is_linear in zip(eqn.invars, linear, strict=True) if is_linear]
+    rule = ad.primitive_transposes.get(eqn.primitive)
+    if rule is not None:
+        given = [
+            _undefined(v.aval) if is_linear else x for v, x, is_linear in zip(eqn.invars, operands, linear, strict=True)
+        ]
+        got = rule(list(cts) if eqn.primitive.multiple_results else cts[0], *given, **eqn.params)
+        return [
+            jax.numpy.zeros(aval.shape, aval.dtype) if ct is None or isinstance(ct, ad.Zero) else ct
+            for aval, ct in zip(
+                avals, [ct for ct, is_linear in zip(got, linear, strict=True) if is_linear], strict=True
+            )
+        ]
+
+    def forward(*tangents: Any) -> Any:
+        rest = iter(tangents)
+        return bind(eqn, [next(rest) if is_linear else x for x, is_linear in zip(operands, linear, strict=True)])
+
+    shapes = [shape_of(aval) for aval in avals]
+    return list(jax.linear_transpose(forward, *shapes)(list(cts)))
+
+
+def split(jaxpr: Jaxpr, linear: Sequence[bool]) -> tuple[ClosedJaxpr, Jaxpr, list[bool]]:
+    """What a jaxpr computes without its linear inputs, the rest, and which results are of the rest.
+
+    The first gives results, and then the residuals that the second takes first.
+    """
+    known, rest, of_the_rest, _ = _partial.partial_eval_jaxpr_nounits(
+        ClosedJaxpr(jaxpr, ()), unknowns=list(linear), instantiate=False
+    )
+    return known, open_constants(rest), list(of_the_rest)
+
+
+def linear_primitives() -> set[str]:
+    """The names of the primitives that JAX knows how to transpose."""
+    import jax._src.interpreters.ad as private
+
+    return {p.name for p in (*ad.primitive_transposes, *getattr(private, "fancy_transposes", ()))}
+
+
+def subjaxprs(eqn: JaxprEqn) -> list[Jaxpr]:
+    """The jaxprs among an equation's parameters, without their constants."""
+    found = []
+    for given in eqn.params.values():
+        for each in given if isinstance(given, (tuple, list)) else [given]:
+            inner = getattr(each, "jaxpr", each)
+            if hasattr(inner, "eqns"):
+                found.append(inner)
+    return found
+
+
+def shape_of(array: Any) -> Any:
+    """The shape and dtype of an array."""
+    struct: Any = jax.ShapeDtypeStruct
+    return struct(array.shape, array.dtype)
+
+
+def frames(eqn: JaxprEqn) -> list[Place]:
+    """Where an equation was traced, the innermost first, without JAX's machinery."""
+    traceback = eqn.source_info.traceback
+    if traceback is None:
+        return []
+    located = map(_source.raw_frame_to_frame, *traceback.raw_frames())
+    return [
+        Place(f.file_name, f.start_line, f.start_column + 1, f.end_line, f.end_column + 1, f.function_name)
+        for f in located
+    ]
+
+
+def function_file(jaxpr: Jaxpr) -> str:
+    """The file of the function that a jaxpr was traced from; empty where that is not known."""
+    return str(getattr(jaxpr.debug_info, "func_filename", None) or "")
+
+
+def function_name(jaxpr: Jaxpr) -> str:
+    """The name of the function that a jaxpr was traced from; empty where that is not known."""
+    return str(getattr(jaxpr.debug_info, "func_name", None) or "")

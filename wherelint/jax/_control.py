@@ -1,0 +1,269 @@
+"""Rules of the equations that hold other programs: calls, loops, branches, and custom reverse rules."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+from jax import lax
+from jax import numpy as jnp
+from jax.custom_derivatives import SymbolicZero
+
+from wherelint.jax import _compat
+from wherelint.jax._activity import active_outputs, needs_masks
+from wherelint.jax._compat import Jaxpr
+from wherelint.jax._primitives import refusal
+from wherelint.jax._transpose import (
+    Known,
+    Linear,
+    Operand,
+    Pair,
+    Step,
+    Transposer,
+    instantiated,
+    joined,
+    rule,
+    zero_where,
+)
+
+
+@rule("jit", "pjit", "closed_call", "core_call", "call")
+def _call(transposer: Transposer, step: Step) -> list[Pair | None]:
+    (body,) = _compat.subjaxprs(step.eqn)
+    return transposer.run(body, step.operands, step.cts, (*step.path, (step.eqn, None)))
+
+
+@rule("remat2", "checkpoint", "remat")
+def _checkpoint(transposer: Transposer, step: Step) -> list[Pair | None]:
+    """What is computed again must not be merged with the first time, or nothing is saved."""
+    (whole,) = _compat.subjaxprs(step.eqn)
+    again, body, of_body = _compat.split(whole, step.linear)
+    known = [each for each in step.operands if isinstance(each, Known)]
+    values, cts = [each.value for each in known], list(step.cts)
+    if step.eqn.params.get("prevent_cse") and values and _compat.HAS_BARRIER_JVP:
+        values, cts = _barrier((values, cts))
+    start = len(of_body) - sum(of_body)
+    residuals = _compat.evaluate(again.jaxpr, again.consts, values)[start:]
+    active = active_outputs(again.jaxpr, [each.active for each in known])[start:]
+    linear = [each for each in step.operands if isinstance(each, Linear)]
+    operands: list[Operand] = [*map(Known, residuals, active), *linear]
+    arrived = [pair for pair, is_linear in zip(cts, of_body, strict=True) if is_linear]
+    found = iter(transposer.run(body, operands, arrived, (*step.path, (step.eqn, None)))[len(residuals) :])
+    return [next(found) if is_linear else None for is_linear in step.linear]
+
+
+_barrier: Any = lax.optimization_barrier
+
+
+@rule("cond")
+def _cond(transposer: Transposer, step: Step) -> list[Pair | None]:
+    which, *operands = step.operands
+    assert isinstance(which, Known)
+    bodies = [branch.jaxpr for branch in step.eqn.params["branches"]]
+    if transposer.unroll:
+        taken = min(max(int(which.value), 0), len(bodies) - 1)
+        return [None, *transposer.run(bodies[taken], operands, step.cts, (*step.path, (step.eqn, taken)))]
+    cts = [full(transposer, pair, v.aval) for pair, v in zip(step.cts, step.eqn.outvars, strict=True)]
+    linear = [i for i, each in enumerate(operands) if isinstance(each, Linear)]
+
+    def arm(body: Jaxpr) -> Any:
+        def run(values: Sequence[Any], cts: list[Pair]) -> list[Pair]:
+            found = transposer.run(body, _with_values(operands, values), cts, (*step.path, (step.eqn, None)))
+            return [full(transposer, found[i], body.invars[i].aval) for i in linear]
+
+        return run
+
+    given = [each.value if isinstance(each, Known) else None for each in operands]
+    found = lax.switch(which.value, [arm(body) for body in bodies], given, cts)
+    results: list[Pair | None] = [None] * len(step.operands)
+    for i, pair in zip(linear, found, strict=True):
+        results[1 + i] = pair
+    return results
+
+
+def full(transposer: Transposer, pair: Pair | None, aval: Any, masked: bool = True) -> Pair:
+    """A cotangent as arrays: where programs meet, their types have to be the same."""
+    masked = masked and transposer.mode == "dead"
+    if pair is None:
+        return Pair(jnp.zeros(aval.shape, aval.dtype), jnp.ones(aval.shape, bool) if masked else None)
+    dead = pair.dead if pair.dead is not None else jnp.zeros(aval.shape, bool)
+    return Pair(pair.ct, dead if masked else None)
+
+
+def _with_values(operands: Sequence[Operand], values: Sequence[Any]) -> list[Operand]:
+    return [
+        Known(value, each.active) if isinstance(each, Known) else each
+        for each, value in zip(operands, values, strict=True)
+    ]
+
+
+@rule("scan")
+def _scan(transposer: Transposer, step: Step) -> list[Pair | None]:
+    params = step.eqn.params
+    body, first = params["jaxpr"].jaxpr, params["num_consts"]
+    last = first + params["num_carry"]
+    operands = list(step.operands)
+    for i, variable in enumerate(body.invars[first:last], first):
+        if isinstance(operands[i], Known):  # zeros that only become linear within the loop
+            if not _is_linear_carry(operands[i], variable):
+                raise refusal("scan")
+            operands[i] = Linear(need=False)
+    operands = _stable(body, operands, first, last)
+    loop = _Loop(transposer, step, body, operands, first, last)
+    found = loop.unrolled() if transposer.unroll else loop.rolled()
+    return [pair if isinstance(each, Linear) else None for pair, each in zip(found, step.operands, strict=True)]
+
+
+def _is_linear_carry(operand: Operand, variable: Any) -> bool:
+    return isinstance(operand, Known) and jnp.issubdtype(variable.aval.dtype, jnp.inexact)
+
+
+def _stable(body: Jaxpr, operands: list[Operand], first: int, last: int) -> list[Operand]:
+    """The operands of a loop's body, with what each round needs of the next."""
+    while True:
+        need = needs_masks(body, [isinstance(each, Linear) and each.need for each in operands])
+        carried = [not isinstance(v, _compat.Literal) and need.get(v, False) for v in body.outvars[: last - first]]
+        merged = [
+            Linear(b or (isinstance(a, Linear) and a.need)) for a, b in zip(operands[first:last], carried, strict=True)
+        ]
+        if merged == operands[first:last]:
+            return operands
+        operands = [*operands[:first], *merged, *operands[last:]]
+
+
+class _Loop:
+    """One linear ``scan``, run backwards."""
+
+    def __init__(
+        self, transposer: Transposer, step: Step, body: Jaxpr, operands: list[Operand], first: int, last: int
+    ) -> None:
+        self.transposer, self.step, self.body, self.operands = transposer, step, body, operands
+        linear = [i for i, each in enumerate(operands) if isinstance(each, Linear)]
+        self.consts = [i for i in linear if i < first]
+        self.carry = [i for i in linear if first <= i < last]
+        self.slices = [i for i in linear if i >= last]
+        self.known_slices = [i for i, each in enumerate(operands) if i >= last and isinstance(each, Known)]
+        params = step.eqn.params
+        self.length, self.reverse, self.unroll = params["length"], params["reverse"], params.get("unroll", 1)
+        count = last - first
+        outs = step.eqn.outvars
+        self.final = [
+            self._full(pair, v.aval, i) for pair, v, i in zip(step.cts[:count], outs[:count], self.carry, strict=True)
+        ]
+        self.each = [full(transposer, pair, v.aval) for pair, v in zip(step.cts[count:], outs[count:], strict=True)]
+
+    def _full(self, pair: Pair | None, aval: Any, i: int) -> Pair:
+        operand = self.operands[i]
+        return full(self.transposer, pair, aval, isinstance(operand, Linear) and operand.need)
+
+    def _round(self, known: Sequence[Any], carry: Sequence[Pair], each: Sequence[Pair], t: int | None) -> list[Pair]:
+        """The cotangents of the body's linear inputs, as arrays."""
+        operands = list(self.operands)
+        for i, value in zip(self.known_slices, known, strict=True):
+            old = operands[i]
+            assert isinstance(old, Known)
+            operands[i] = Known(value, old.active)
+        path = (*self.step.path, (self.step.eqn, t))
+        found = self.transposer.run(self.body, operands, [*carry, *each], path)
+        return [self._full(found[i], self.body.invars[i].aval, i) for i in (*self.consts, *self.carry, *self.slices)]
+
+    def _split(self, found: list[Pair]) -> tuple[list[Pair], list[Pair], list[Pair]]:
+        a, b = len(self.consts), len(self.consts) + len(self.carry)
+        return found[:a], found[a:b], found[b:]
+
+    def _collect(self, consts: list[Pair], carry: list[Pair], slices: list[Pair]) -> list[Pair | None]:
+        results: list[Pair | None] = [None] * len(self.operands)
+        for i, pair in zip((*self.consts, *self.carry, *self.slices), (*consts, *carry, *slices), strict=True):
+            results[i] = pair
+        return results
+
+    def _start(self) -> list[Pair]:
+        return [self._full(None, self.body.invars[i].aval, i) for i in self.consts]
+
+    def rolled(self) -> list[Pair | None]:
+        """As another ``scan``."""
+
+        def body(state: Any, given: Any) -> Any:
+            (carry, totals), (known, each) = state, given
+            consts, carry, slices = self._split(self._round(known, carry, each, None))
+            return (carry, [joined(a, b) for a, b in zip(totals, consts, strict=True)]), slices
+
+        known = [operand.value for operand in map(self.operands.__getitem__, self.known_slices)]  # type: ignore[union-attr]
+        (carry, totals), slices = lax.scan(
+            body, (self.final, self._start()), (known, self.each), self.length, reverse=not self.reverse,
+            unroll=self.unroll,
+        )  # fmt: skip
+        return self._collect(totals, carry, slices)
+
+    def unrolled(self) -> list[Pair | None]:
+        """Round by round."""
+        carry, totals = self.final, self._start()
+        slices: list[list[Pair]] = [[] for _ in range(self.length)]
+        for t in range(self.length) if self.reverse else reversed(range(self.length)):
+            known = [self.operands[i].value[t] for i in self.known_slices]  # type: ignore[union-attr]
+            each = [jax.tree.map(lambda a, t=t: a[t], pair) for pair in self.each]
+            consts, carry, slices[t] = self._split(self._round(known, carry, each, t))
+            totals = [joined(a, b) or a for a, b in zip(totals, consts, strict=True)]
+        stacked = [jax.tree.map(lambda *each: jnp.stack(each), *column) for column in zip(*slices, strict=True)]
+        return self._collect(totals, carry, stacked)
+
+
+@rule("custom_lin")
+def _custom_reverse_rule(transposer: Transposer, step: Step) -> list[Pair | None]:
+    """A ``custom_vjp`` rule is a linear program from cotangents to cotangents: transposed twice, it can be masked."""
+    count, zeros = step.eqn.params["num_res"], step.eqn.params["in_zeros"]
+    backward = getattr(step.eqn.params["bwd"], "call_wrapped", step.eqn.params["bwd"])
+    avals = [v.aval for v in step.eqn.invars[count:]]
+
+    def pulled(residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+        found = [ct for ct, is_zero in zip(backward(*residuals, *cts), zeros, strict=True) if not is_zero]
+        return [
+            ct if hasattr(ct, "dtype") and not isinstance(ct, SymbolicZero) else jnp.zeros(aval.shape, aval.dtype)
+            for ct, aval in zip(found, avals, strict=True)
+        ]
+
+    return [*[None] * count, *_pulled(transposer, step, count, pulled)]
+
+
+@rule("custom_linear_solve")
+def _linear_solve(transposer: Transposer, step: Step) -> list[Pair | None]:
+    """The solution with the transposed matrix is a linear program, too."""
+    lengths, programs = step.eqn.params["const_lengths"], step.eqn.params["jaxprs"]
+    count = sum(lengths)
+    if programs.transpose_solve is None or not all(step.linear[count:]):
+        raise refusal("custom_linear_solve")
+    first = count - lengths.transpose_solve
+
+    def pulled(residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+        program = programs.transpose_solve
+        return _compat.evaluate(program.jaxpr, program.consts, [*residuals[first:], *cts])
+
+    return [*[None] * count, *_pulled(transposer, step, count, pulled)]
+
+
+def _pulled(
+    transposer: Transposer, step: Step, count: int, pulled: Callable[[Sequence[Any], Sequence[Any]], list[Any]]
+) -> list[Pair | None]:
+    """What a linear function of the cotangents makes of them and of their dead elements."""
+    residuals, cts = [jnp.asarray(value) for value in step.values[:count]], instantiated(step)
+    new = pulled(residuals, cts)
+    if transposer.mode == "ieee":
+        return [Pair(ct) for ct in new]
+
+    def transposed(residuals: Sequence[Any], tangents: list[Any]) -> Any:
+        return jax.linear_transpose(lambda *cts: pulled(residuals, cts), *cts)(tangents)
+
+    try:
+        program = jax.make_jaxpr(transposed)(residuals, new)
+    except (AssertionError, NotImplementedError, TypeError, ValueError):  # the rule clips, say: it is not linear
+        masks = [transposer.dead(pair) for pair in step.cts if pair is not None]
+        gone = functools.reduce(jnp.logical_and, [False if mask is None else jnp.all(mask) for mask in masks])
+        return [Pair(zero_where(gone, ct)) for ct in new]
+    operands: list[Operand] = [each for each in step.operands[:count] if isinstance(each, Known)]
+    operands += [Linear(step.needs(count + i)) for i in range(len(new))]
+    consts = [Known(value, active=True) for value in program.consts]
+    body = _compat.open_constants(program)
+    path = (*step.path, (step.eqn, None))
+    return transposer.run(body, [*consts, *operands], step.cts, path)[len(consts) + count :]

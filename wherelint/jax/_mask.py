@@ -1,0 +1,162 @@
+"""``mask_gradients``: the same function with a reverse mode in which what was dropped receives nothing."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeVar
+
+import jax
+import numpy as np
+from jax import numpy as jnp
+from jax.custom_derivatives import SymbolicZero
+
+from wherelint.jax import _compat, _control
+from wherelint.jax._plan import Plan, plan
+from wherelint.jax._transpose import Transposer
+
+F = TypeVar("F", bound=Callable[..., Any])
+assert _control  # its rules register themselves
+
+
+def mask_gradients(f: F, argnums: int | Sequence[int] | None = None, *, zeros: Literal["dead", "exact"] = "dead") -> F:
+    """``f`` with the same value, and a gradient in which an element that a selection drops receives nothing.
+
+    Reverse mode multiplies the cotangent of a branch that was not taken, which is 0, by its derivative; where that is
+    not finite, the product is nan. Here an element is *dead* once a ``where``, an index or an undifferentiated factor
+    of exactly 0 (a mask, ``maximum``, ``clip``) drops it, and stays 0 whatever it is multiplied by. Wherever the
+    gradient of ``f`` is finite, it is the same. Where it is singular in earnest (``sqrt(x) ** 2`` at 0), it stays nan.
+
+    ``f`` takes and returns pytrees; arrays and Python floats are traced as ``jax.jit`` does, everything else (integers,
+    strings, functions) is left alone. ``argnums`` are the positional arguments that may be differentiated (None: all;
+    ValueError if another one is).
+
+    ``zeros="exact"`` keeps every cotangent that is 0 at 0, whoever made it. That is another function than the gradient:
+    ``sqrt(x) ** 2`` at 0 gets 0 where 1 is right, and a squared loss stops where it fits perfectly.
+
+    The result composes with ``jit``, ``grad``, ``vmap``, ``scan``, ``checkpoint`` and ``hessian``. It has no forward
+    mode (NotImplementedError): take ``jvp`` of ``f`` itself, forward mode is not poisoned. To differentiate the
+    gradient in reverse mode, mask that as well. A linear primitive that cannot be masked (``while``, ``shard_map``,
+    callbacks) is a NotImplementedError that names it.
+
+    Source: the "symbolic zeros" of https://github.com/jax-ml/jax/issues/1052.
+    """
+    if zeros not in ("dead", "exact"):
+        raise ValueError(f'zeros is "dead" or "exact", not {zeros!r}')
+    allowed = (argnums,) if isinstance(argnums, int) else argnums
+
+    @functools.wraps(f)
+    def masked(*args: Any, **kwargs: Any) -> Any:
+        flat = Flat(f, args, kwargs)
+        closed, tree = flat.trace()
+        refused = set() if allowed is None else flat.leaves_beyond([k % len(args) for k in allowed])
+        call = _with_masks(closed, zeros, {len(closed.consts) + i for i in refused})
+        try:
+            return jax.tree.unflatten(tree, call(*closed.consts, *flat.inputs))
+        except TypeError as error:
+            if "forward-mode" in str(error):
+                raise NotImplementedError(
+                    "mask_gradients has no forward mode (jvp, jacfwd): differentiate the function itself, in forward "
+                    "mode nothing is poisoned; hessian(f) and jacfwd(grad(f)) work"
+                ) from error
+            raise
+
+    return masked  # type: ignore[return-value]
+
+
+class Flat:
+    """A call as a function of its arrays: what is no array stays as it is."""
+
+    def __init__(self, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+        self._f, self._args = f, args
+        self._leaves, self._tree = jax.tree.flatten((tuple(args), kwargs))
+        self._dynamic = [i for i, leaf in enumerate(self._leaves) if _is_array(leaf)]
+
+    @property
+    def inputs(self) -> list[Any]:
+        """The arrays among the leaves of the arguments."""
+        return [self._leaves[i] for i in self._dynamic]
+
+    def arguments(self, inputs: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments with other arrays."""
+        leaves = list(self._leaves)
+        for i, value in zip(self._dynamic, inputs, strict=True):
+            leaves[i] = value
+        args, kwargs = jax.tree.unflatten(self._tree, leaves)
+        return args, kwargs
+
+    def trace(self) -> tuple[_compat.ClosedJaxpr, Any]:
+        """The jaxpr from the inputs to the leaves of the result, and the result's structure."""
+        trees: list[Any] = []
+
+        def flat(*inputs: Any) -> list[Any]:
+            args, kwargs = self.arguments(inputs)
+            leaves, tree = jax.tree.flatten(self._f(*args, **kwargs))
+            trees.append(tree)
+            return leaves
+
+        closed = jax.make_jaxpr(flat)(*self.inputs)
+        return closed, trees[-1]
+
+    def leaves_beyond(self, argnums: Sequence[int]) -> set[int]:
+        """The inputs that belong to other arguments than these, by number."""
+        owners = [k for k, arg in enumerate(self._args) for _ in jax.tree.leaves(arg)]
+        return {n for n, i in enumerate(self._dynamic) if i >= len(owners) or owners[i] not in argnums}
+
+
+def _is_array(leaf: Any) -> bool:
+    return (
+        leaf.dtype.kind not in "OSU"
+        if isinstance(leaf, np.ndarray | np.generic)
+        else isinstance(leaf, float | complex | jax.Array)
+    )
+
+
+@jax.tree_util.register_pytree_node_class
+class _Residuals:
+    """What the backward pass needs: the residuals, and, as a part of their structure, the plan."""
+
+    def __init__(self, values: Sequence[Any], plan: Plan) -> None:
+        self.values, self.plan = values, plan
+
+    def tree_flatten(self) -> tuple[tuple[Any, ...], Plan]:
+        return tuple(self.values), self.plan
+
+    @classmethod
+    def tree_unflatten(cls, plan: Plan, values: Sequence[Any]) -> _Residuals:
+        return cls(values, plan)
+
+
+def _with_masks(closed: _compat.ClosedJaxpr, zeros: Literal["dead", "exact"], refused: set[int]) -> Callable[..., Any]:
+    """The jaxpr as a function of its constants and inputs, with a reverse rule."""
+    jaxpr = _compat.open_constants(closed)
+
+    @jax.custom_vjp
+    def call(*inputs: Any) -> list[Any]:
+        return _compat.evaluate(jaxpr, (), inputs)
+
+    def forward(*primals: Any) -> tuple[list[Any], _Residuals]:
+        perturbed = [i for i, primal in enumerate(primals) if primal.perturbed and _is_inexact(primal.value)]
+        if beyond := refused.intersection(perturbed):
+            raise ValueError(f"mask_gradients: {len(beyond)} arrays are differentiated that are not among argnums")
+        values = [primal.value for primal in primals]
+        made = plan(lambda *inputs: _compat.evaluate(jaxpr, (), inputs), values, perturbed)
+        results, residuals = made.run_forward(values)
+        return results, _Residuals(residuals, made)
+
+    def backward(residuals: _Residuals, cts: Sequence[Any]) -> tuple[Any, ...]:
+        made = residuals.plan
+        arrived = [None if isinstance(ct, SymbolicZero) or ct.dtype == jax.dtypes.float0 else ct for ct in cts]
+        gradients: list[Any] = [None] * len(jaxpr.invars)
+        for i, pair in zip(
+            made.perturbed, made.run_backward(Transposer(zeros), residuals.values, arrived), strict=True
+        ):
+            gradients[i] = None if pair is None else pair.ct
+        return tuple(gradients)
+
+    call.defvjp(forward, backward, symbolic_zeros=True)
+    return call
+
+
+def _is_inexact(value: Any) -> bool:
+    return bool(jnp.issubdtype(jnp.result_type(value), jnp.inexact))

@@ -1,0 +1,73 @@
+"""What is known of JAX's primitives: how masks go through the linear ones, and which catalogue entry is behind each."""
+
+from __future__ import annotations
+
+import jax
+
+#: The dead elements of the operands are those of the result: nothing moves, nothing is multiplied.
+SAME = frozenset(
+    """neg convert_element_type copy copy_p real imag conj complex reduce_precision device_put sharding_constraint
+    layout_constraint optimization_barrier pvary pbroadcast reshard preduced reduced_vary_cast_p
+    vary_unreduced_cast_p""".split()
+)
+#: Elements are moved and added: an element is dead where all that it went to are.
+MOVES = frozenset(
+    """broadcast_in_dim reduce_sum reshape squeeze expand_dims transpose rev concatenate cumsum stack unstack tile
+    scatter-add scatter_add scatter-sub psum psum_invariant unreduced_psum all_gather all_gather_invariant
+    all_gather_reduced all_to_all ppermute reduce_scatter unreduced_reduce_scatter""".split()
+)
+#: The same, and elements are left out, by an index, an overwrite or a window.
+DROPS = frozenset(
+    """slice dynamic_slice dynamic_update_slice pad gather scatter split reduce_window_sum select_and_gather_add
+    select_and_scatter_add""".split()
+)
+#: Every element of a result depends on every one of the operands, along as many trailing axes (None: along all).
+DENSE = {
+    "fft": 3, "triangular_solve": 2, "tridiagonal_solve": 2, "linear_call": None,
+    "ragged_dot_general": None, "scatter-mul": None,
+}  # fmt: skip
+#: Where a rule of its own is: sums, products, selections, calls and loops.
+BY_HAND = frozenset(
+    """add add_any sub mul div select_n dot_general conv_general_dilated jit pjit remat2 checkpoint remat closed_call
+    core_call call scan cond custom_lin custom_linear_solve""".split()
+)
+_LOOP = "has no reverse mode in JAX either: use `lax.scan` or a `fori_loop` with static bounds"
+_SHARDED = "is a program for many devices: mask the function that it maps, inside of it"
+_EFFECT = "calls Python or writes to a reference, and what it computes cannot be read"
+_RARE = "has no rule yet"
+#: Linear primitives that are refused, and why.
+REFUSED: dict[str, str] = {
+    "while": _LOOP,
+    "custom_linear_solve": "is not differentiated in its right-hand side alone, or cannot solve the transposed system",
+    **dict.fromkeys(["shard_map", "xla_pmap", "pallas_call", "ragged_all_to_all", "call_hi_primitive",
+                     "call_hi_primitive_linearized"], _SHARDED),
+    **dict.fromkeys(
+        """debug_callback debug_print io_callback pure_callback ffi_call box_get box_set new_box new_log log_extend
+        log_read get swap addupdate dce_sink""".split(), _EFFECT),
+    **dict.fromkeys(
+        """composite custom_jvp_call custom_transpose_call custom_vmap_call eval_jaxpr from_edtype to_edtype remat_opt
+        stage tie""".split(), _RARE),
+}  # fmt: skip
+
+KNOWN = SAME | MOVES | DROPS | set(DENSE) | BY_HAND
+
+
+def refusal(name: str) -> NotImplementedError:
+    """The error for a linear primitive whose cotangents cannot be masked."""
+    why = REFUSED.get(name, f"is unknown to this version of wherelint (jax is {jax.__version__})")
+    return NotImplementedError(f"mask_gradients cannot mask the gradient of the primitive `{name}`: it {why}")
+
+
+#: Real-valued primitives that have no derivative but zero.
+CONSTANT = frozenset("sign floor ceil round nextafter stop_gradient".split())
+
+#: Primitives by the name of their entry in the catalogue.
+CATALOGUE = {
+    "sqrt": "sqrt", "rsqrt": "rsqrt", "cbrt": "cbrt", "div": "divide", "rem": "fmod", "atan2": "arctan2",
+    "pow": "power", "integer_pow": "integer_power", "exp": "exp", "exp2": "exp2", "expm1": "expm1", "sinh": "sinh",
+    "cosh": "cosh", "log": "log", "log1p": "log1p", "asin": "arcsin", "acos": "arccos", "acosh": "arccosh",
+    "atanh": "arctanh", "erf_inv": "erfinv", "lgamma": "lgamma", "digamma": "digamma", "polygamma": "polygamma",
+    "igamma": "gammainc", "igammac": "gammaincc", "cholesky": "cholesky", "triangular_solve": "solve",
+    "lu": "inv", "mul": "multiply", "max": "maximum", "min": "minimum", "select_n": "where",
+    "custom_linear_solve": "solve",
+}  # fmt: skip
