@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from wherelint.torch.hunt import hunt
 from wherelint.torch.locate import locate
 from wherelint.torch.masking import mask_gradients
 
-__all__ = ["locate", "mask_gradients"]
+__all__ = ["hunt", "locate", "mask_gradients"]

@@ -56,9 +56,14 @@ class Traced:
 
     roots: list[Tensor]
     leaves: list[Tensor]
-    value_finite: bool
+    values: list[Tensor]
     #: How many leaves there are in the arguments.
     own: int
+
+    @property
+    def value_finite(self) -> bool:
+        """Whether nothing in the results is inf or nan."""
+        return finite(self.values)
 
 
 def trace(f: Callable[..., Any], args: Sequence[Any]) -> Traced:
@@ -77,8 +82,7 @@ def trace(f: Callable[..., Any], args: Sequence[Any]) -> Traced:
     arguments = [each for each in own if each is not None]
     behind = [v for v in (getattr(node, "variable", None) for node in nodes(roots)) if isinstance(v, Tensor)]
     others = [v for v in behind if not any(v is each for each in arguments)]
-    finite = all(bool(torch.isfinite(each).all()) for each in values)
-    return Traced(roots, [*arguments, *others], finite, len(arguments))
+    return Traced(roots, [*arguments, *others], values, len(arguments))
 
 
 def differentiable(each: object) -> bool:
@@ -97,7 +101,7 @@ def gradients(traced: Traced, run: Run | None = None) -> list[Tensor | None]:
 
 
 def finite(found: Iterable[Tensor | None]) -> bool:
-    """Whether nothing in the gradients is inf or nan."""
+    """Whether nothing in them is inf or nan."""
     return all(each is None or bool(torch.isfinite(each).all()) for each in found)
 
 

@@ -1,0 +1,149 @@
+"""What `wherelint.torch.hunt` finds from ordinary arguments, and that what it finds is so."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+from executing import load
+from real_gradients import require
+from test_cases import CASES, IDS, lines, points, read
+
+require("torch")
+
+import torch  # noqa: E402
+from torch import Tensor  # noqa: E402
+
+from wherelint.companion import Report  # noqa: E402
+from wherelint.companion.points import Domain, distance, special_points  # noqa: E402
+from wherelint.torch import hunt, locate  # noqa: E402
+
+CASE_IDS = [name for name in IDS if read(name)["framework"] == "torch"]
+POISONED = [name for name in CASE_IDS if not name.startswith("neg-")]
+#: A clip onto the singular point: there is no gradient that would be finite without what is dropped.
+CLIPPED = frozenset(
+    """geoopt-79-sphere-dist kornia-4233-cdist mace-1740-chebyshev mmrotate-205-gauss-dist
+    nanodrr-31-geodesic""".split()
+)
+
+
+def hunted(name: str, file: str) -> Report:
+    return hunt(load(CASES / name / file).f, *map(torch.tensor, points(read(name))[0]), seconds=60)
+
+
+@pytest.mark.parametrize("name", sorted({*POISONED} - CLIPPED))
+def test_published_bugs_are_found_from_ordinary_arguments(name: str) -> None:
+    report = hunted(name, "unsafe.py")
+    assert report.poisoned
+    assert {p.op_at.row for p in report.findings if p.op_at} & lines(read(name)), str(report)
+    for poison in report.findings:  # every witness is one
+        again = locate(load(CASES / name / "unsafe.py").f, *poison.witness)
+        assert again.poisoned
+
+
+def test_three_quarters_of_the_published_bugs_are_found() -> None:
+    assert 1 - len(CLIPPED & {*POISONED}) / len(POISONED) >= 0.75
+
+
+@pytest.mark.parametrize("name", [name for name in CASE_IDS if read(name).get("witness")])
+def test_in_safe_programs_only_what_a_plain_run_shows(name: str) -> None:
+    f = load(CASES / name / "safe.py").f
+    for poison in hunted(name, "safe.py").findings:
+        leaves = [each.detach().clone().requires_grad_() for each in poison.witness]
+        value = f(*leaves)
+        assert value.isfinite().all()
+        found = torch.autograd.grad(value.sum(), leaves, allow_unused=True)
+        assert not all(g is None or g.isfinite().all() for g in found)
+
+
+def test_newton_steps_reach_what_is_nowhere_written() -> None:
+    report = hunt(lambda x: torch.where(x > 9, 0.0, (7.3 * x - 4.1).abs().sqrt()).sum() * 0 + pole(x), torch.ones(3))
+    assert [(p.op, p.select) for p in report.findings] == [("divide", "where")]
+    (witness,) = report.witness
+    assert ((7.25 * witness - 3.5) == 0).any()
+
+
+def pole(x: Tensor) -> Tensor:
+    y = 7.25 * x - 3.5
+    return torch.where(y == 0, 0.0, x / y).sum()
+
+
+def test_the_nearest_input_is_the_witness_and_extremes_are_of_low_confidence() -> None:
+    (poison,) = hunt(lambda x: torch.where(x > 0, x.sqrt(), 0.0).sum(), torch.tensor([1.0, 2.0])).findings
+    assert poison.witness[0].tolist() == [0.0, 2.0]
+    assert poison.confidence == "high"
+    (poison,) = hunt(lambda x: torch.where(x < 5000, (x / 100).exp(), x).sum(), torch.tensor([1.0])).findings
+    assert poison.confidence == "low"
+
+
+def test_types_shapes_and_other_arguments_stay() -> None:
+    seen = set()
+
+    def f(x: Tensor, options: dict[str, Any], n: Tensor) -> Tensor:
+        seen.add((x.dtype, x.shape, options["y"].dtype, options["p"], n.dtype, tuple(n.tolist())))
+        return torch.where(x > 0, x.sqrt(), 0.0).sum() + (options["y"] * n).sum()
+
+    x, y = torch.ones(2, 3, dtype=torch.float64), torch.ones(2, dtype=torch.bfloat16)
+    report = hunt(f, x, {"y": y, "p": 0.5}, torch.tensor([1, 2]), budget=200)
+    assert report.poisoned
+    assert seen == {(torch.float64, (2, 3), torch.bfloat16, 0.5, torch.int64, (1, 2))}
+
+
+def root(x: Tensor) -> Tensor:
+    return torch.where(x > 0, x.sqrt(), 0.0).sum()
+
+
+def test_what_cannot_occur_is_not_tried() -> None:
+    assert hunt(root, torch.ones(2), positive=[0]).ok
+    assert hunt(root, torch.ones(2), bounds={0: (0.5, None)}).ok
+    assert not hunt(root, torch.ones(2), bounds={0: (None, 3.0)}).ok
+
+
+def test_budget_and_time_are_kept() -> None:
+    calls = []
+
+    def slow(x: Tensor) -> Tensor:
+        calls.append(1)
+        time.sleep(0.05)
+        return x.sum()
+
+    report = hunt(slow, torch.ones(3), seconds=0.3)
+    assert report.ok
+    assert report.seconds < 1
+    assert "The time was used up." in str(report)
+    report = hunt(root, torch.ones(50, 50), positive=[0], budget=7)
+    assert report.tried == 7
+    assert "The budget of 7 inputs was used up." in str(report)
+
+
+def test_a_function_that_refuses_inputs_is_hunted_all_the_same() -> None:
+    def f(x: Tensor) -> Tensor:
+        if bool((x < 0).any()):
+            raise ValueError("negative")
+        return root(x)
+
+    assert hunt(f, torch.ones(2)).poisoned
+    with pytest.raises(ValueError, match="negative"):
+        hunt(f, -torch.ones(2))
+
+
+def test_the_same_seed_tries_the_same() -> None:
+    assert hunt(root, torch.ones(40), seed=3).tried == hunt(root, torch.ones(40), seed=3).tried
+    start = [np.ones(40, np.float32)]
+    one, same, other = ([p[0].tobytes() for p in special_points(start, seed=seed)] for seed in (1, 1, 2))
+    assert one == same != other
+
+
+def test_points_are_special_equal_and_next_to_literals() -> None:
+    start = [np.array([0.3, 0.6], np.float32), np.array([0.1, 0.2], np.float32)]
+    found = [tuple(np.concatenate(point).tolist()) for point in special_points(start, [5.0])]
+    assert tuple(np.float32([0.3, 0.6, 0.3, 0.6]).tolist()) in found  # two arguments
+    assert tuple(np.float32([0.3, 0.3, 0.1, 0.2]).tolist()) in found  # two elements
+    assert any(np.nextafter(np.float32(5), np.float32(9)) in point for point in found)
+    assert not any(math.isnan(x) for point in found for x in point)
+    assert all(point.dtype == np.float32 for each in special_points(start) for point in each)
+    assert distance([start[0] + 2000], start[:1]) > distance([start[0] + 1], start[:1])
+    assert not Domain({0: (0.0, 1.0)}).allows(0, np.array([2.0]))

@@ -1,0 +1,90 @@
+"""Where a gradient may be poisoned: inputs near given ones at which programs tend to be singular."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+_SPECIAL = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 100.0, -100.0, 1e-9, 1e4, -1e4, 1e10, -1e10)
+#: How many elements, rows, rows in pairs and literals are tried.
+_ELEMENTS, _ROWS, _PAIRED, _LITERALS = 16, 8, 6, 12
+#: Beyond that an input is an extreme one.
+_EXTREME = 1e3
+
+
+@dataclass(frozen=True)
+class Domain:
+    """What may occur: for arguments by their number the bounds of all their elements, both ends included."""
+
+    bounds: Mapping[int, tuple[float | None, float | None]] = field(default_factory=dict)
+    positive: frozenset[int] = frozenset()
+
+    def allows(self, argument: int, values: Array) -> bool:
+        """Whether the argument of that number may have these values."""
+        low, high = self.bounds.get(argument, (None, None))
+        return bool(
+            (argument not in self.positive or (values > 0).all())
+            and (low is None or (values >= low).all())
+            and (high is None or (values <= high).all())
+        )
+
+
+def distance(point: Sequence[Array], start: Sequence[Array]) -> tuple[bool, int, float]:
+    """How far an input is away: whether it is an extreme one, how many elements have moved, and how far."""
+    steps = np.concatenate([np.abs(np.ravel(a).astype(float) - np.ravel(b)) for a, b in zip(point, start, strict=True)])
+    steps = np.nan_to_num(steps, nan=1.0, posinf=np.inf)  # a missing number is as good as any other
+    return bool((steps > _EXTREME).any()), int((steps != 0).sum()), float(steps.max(initial=0.0))
+
+
+def special_points(start: Sequence[Array], literals: Iterable[float] = (), seed: int = 0) -> Iterator[list[Array]]:
+    """Inputs with special values in single elements, rows, arguments and everywhere, and with elements that are equal.
+
+    ``start`` are the differentiated arrays; the program's own ``literals`` and their neighbours are special, too. A nan
+    is among them where the program asks for missing numbers.
+    """
+    rng = np.random.default_rng(seed)
+
+    def moved(number: int, change: Mapping[Any, Any]) -> list[Array]:
+        point = [np.array(each) for each in start]
+        for where, value in change.items():
+            point[number][where] = value
+        return point
+
+    values = [*_SPECIAL[:4], *_neighbours(literals, start), *_SPECIAL[4:]]
+    for number, each in enumerate(start):  # equal ones first: the distance of two points is 0
+        for i, j in combinations(range(min(len(each), _PAIRED) if each.ndim else 0), 2):
+            yield moved(number, {j: each[i]})
+            yield moved(number, {i: each[j]})
+    for (i, a), (j, b) in combinations(enumerate(start), 2):
+        if a.shape == b.shape:
+            yield moved(j, {...: a})
+            yield moved(i, {...: b})
+    for value in values:
+        for number, each in enumerate(start):
+            yield moved(number, {...: value})
+            if each.ndim > 1:
+                for row in range(min(len(each), _ROWS)):
+                    yield moved(number, {row: value})
+            if each.size > 1:
+                for element in sorted(rng.permutation(each.size)[:_ELEMENTS]):
+                    yield moved(number, {np.unravel_index(element, each.shape): value})
+        if len(start) > 1:
+            yield [np.full_like(each, value) for each in start]
+
+
+def _neighbours(literals: Iterable[float], start: Sequence[Array]) -> list[float]:
+    found: dict[float, None] = {}
+    precise = np.float64 if any(each.dtype == np.float64 for each in start) else np.float32
+    for literal in list(dict.fromkeys(literals))[:_LITERALS]:
+        for near in (precise(literal), -precise(literal)):
+            ends = precise(np.inf), -precise(np.inf)
+            found |= dict.fromkeys(map(float, (near, *(np.nextafter(near, end) for end in ends))))
+    missing = [np.nan] if any(map(np.isnan, found)) else []
+    return [*missing, *(value for value in found if np.isfinite(value) and value not in _SPECIAL)]

@@ -1,0 +1,158 @@
+"""Inputs that poison a gradient, from inputs at which all is well."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, islice, zip_longest
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+from wherelint.companion import Poison, Report
+from wherelint.companion.points import Array, Domain, distance, special_points
+from wherelint.finding import Confidence
+from wherelint.torch.aims import Aim, Aims
+from wherelint.torch.locate import Traced, explain, finite, gradients, trace
+from wherelint.torch.masked import Run
+from wherelint.torch.trace import Labels
+
+#: How many inputs are explained, the nearest first; how many operands are aimed at, and in how many steps.
+_EXPLAINED, _AIMS, _STEPS = 24, 64, 12
+
+
+def hunt(
+    f: Callable[..., Any],
+    *args: Any,
+    budget: int = 2048,
+    seconds: float = 30.0,
+    seed: int = 0,
+    positive: Sequence[int] = (),
+    bounds: Mapping[int, tuple[float | None, float | None]] | None = None,
+) -> Report:
+    """Look for inputs near ``args`` at which the value of ``f`` is finite and its gradient is lost to a selection.
+
+    At most ``budget`` inputs are tried, and none is begun after that many ``seconds``. Tensors of floats move and keep
+    type and shape, all other arguments stay; an input at which ``f`` raises is none. ``positive`` names arguments that
+    are above 0 by their number, ``bounds`` the least and the greatest element of others. A finding has the nearest
+    ``witness``, a tuple of arguments; it is of low confidence if that moves an element by more than 1000.
+    """
+    began = time.monotonic()
+    search = _Search(f, args, Domain(dict(bounds or {}), frozenset(positive)), budget, began + seconds)
+    note = search.run(seed)
+    return replace(search.report(), tried=search.tried, seconds=time.monotonic() - began, note=note)
+
+
+class _Over(Exception):
+    """Budget or time is used up; the message says which."""
+
+
+@dataclass
+class _Search:
+    """The inputs that were tried, and those that poison the gradient."""
+
+    f: Callable[..., Any]
+    args: tuple[Any, ...]
+    domain: Domain
+    budget: int
+    deadline: float
+    tried: int = 0
+
+    def __post_init__(self) -> None:
+        self._flat, self._shape = tree_flatten(self.args)
+        owners = [number for number, each in enumerate(self.args) for _ in tree_flatten(each)[0]]
+        moving = [i for i, each in enumerate(self._flat) if isinstance(each, Tensor) and each.is_floating_point()]
+        self._moving, self._owners = moving, [owners[i] for i in moving]
+        self.start = [_array(self._flat[i]) for i in moving]
+        self._hits: list[list[Array]] = []
+
+    def run(self, seed: int) -> str:
+        """Try everything; a sentence about what was left out, if anything was."""
+        with Aims() as aims:
+            trace(self.f, self.args)
+        try:
+            self._try(self.start)
+            special = special_points(self.start, aims.literals, seed)
+            aimed = chain.from_iterable(self._approach(i, aim) for i, aim in enumerate(islice(aims.found, _AIMS)))
+            for pair in zip_longest(special, aimed):
+                for point in pair:
+                    if point is not None:
+                        self._try(point)
+        except _Over as over:
+            return str(over)
+        return ""
+
+    def _try(self, point: list[Array]) -> tuple[Traced, Aims] | None:
+        """The call at an input, and what can be aimed at from there; None if it cannot occur."""
+        if not all(map(self.domain.allows, self._owners, point)):
+            return None
+        if self.tried >= self.budget:
+            raise _Over(f"The budget of {self.budget} inputs was used up.")
+        if time.monotonic() > self.deadline:
+            raise _Over("The time was used up.")
+        self.tried += 1
+        try:
+            with Aims() as aims:
+                traced = trace(self.f, self._arguments(point))
+        except Exception:  # the program refuses that input, in whatever way
+            return None
+        if traced.value_finite and not finite(gradients(traced)) and finite(gradients(traced, Run())):
+            self._hits.append(point)
+        return traced, aims
+
+    def _arguments(self, point: list[Array]) -> tuple[Any, ...]:
+        flat = list(self._flat)
+        for i, each in zip(self._moving, point, strict=True):
+            flat[i] = torch.as_tensor(each).to(flat[i])
+        arguments: tuple[Any, ...] = tree_unflatten(flat, self._shape)
+        return arguments
+
+    def _approach(self, number: int, aim: Aim) -> Iterator[list[Array]]:
+        """Newton steps that bring an operand to its singular point, and steps of twice the length."""
+        point = self.start
+        for _ in range(_STEPS):
+            seen = self._try(point)
+            found = seen and next(islice(seen[1].found, number, None), None)
+            if not seen or not found or found.op != aim.op:
+                return
+            step = found.step(seen[0].leaves[: len(point)])
+            if step is None:
+                return
+            yield self._moved(point, step, 2.0)
+            point = self._moved(point, step, 1.0)
+            yield point
+            yield [np.round(each, 3) for each in point]
+
+    def _moved(self, point: list[Array], step: list[Array], length: float) -> list[Array]:
+        return [(a - length * b).astype(a.dtype) for a, b in zip(point, step, strict=True)]
+
+    def report(self) -> Report:
+        """What the hits have in common with `locate`: every pair once, at the nearest input that shows it."""
+        found: dict[tuple[Any, ...], Poison] = {}
+        first = None
+        for point in sorted(self._hits, key=lambda each: distance(each, self.start))[:_EXPLAINED]:
+            arguments = self._arguments(point)
+            with Labels():
+                traced = trace(self.f, arguments)
+            report = explain(traced)
+            first = first or report
+            confidence: Confidence = "low" if distance(point, self.start)[0] else "high"
+            for poison in report.findings:
+                key = (poison.op, poison.op_at, poison.op_within, poison.select, poison.select_at)
+                found.setdefault(key, replace(poison, witness=arguments, confidence=confidence))
+        if first is None:
+            with Labels():
+                traced = trace(self.f, self.args)
+            return explain(traced)
+        return replace(first, findings=tuple(found.values()))
+
+
+def _array(tensor: Tensor) -> Array:
+    """The elements, in single precision where NumPy has no such type."""
+    known = tensor.dtype in (torch.float32, torch.float64)
+    array: Array = tensor.detach().cpu().to(tensor.dtype if known else torch.float32).numpy().copy()
+    return array
