@@ -87,7 +87,7 @@ def check(text: str, settings: Settings = SETTINGS) -> Counter[str]:
     counts["parsing"] += tree is not None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        counts["searched"] += tree is not None and source.analysis(text, "f.py", DetectOptions()) is not None
+        counts["searched"] += tree is not None and not isinstance(source.analysis(text, "f.py", DetectOptions()), str)
     if tree is None and report.findings:
         raise Broken("nothing is found in what does not parse", text)
     if any(problem.error for problem in report.problems):

@@ -579,7 +579,7 @@ class TestRunsAtOnce:
                 output, errors = ran.communicate(timeout=60)
                 assert (ran.returncode, errors) == (1, b"")
                 assert output.startswith(name.encode())
-            assert {len(entry) for entry in entries()} == {8}
+            assert {len(entry) for entry in entries()} == {9}
             (project / PACK.parent).chmod(0o700)
         assert not list((project / PACK.parent).glob("*.tmp"))
         check(*names)
@@ -626,3 +626,17 @@ def put(document: Any, place: tuple[Any, ...], value: Any) -> None:
     for key in place[:-1]:
         document = document[key]
     document[place[-1]] = value
+
+
+def test_the_files_that_a_wrapper_was_followed_to_are_in_the_key(
+    project: Path, checked: Callable[[], list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    main_file = "from pack.backend import np\n\n\ndef f(x):\n    return np.where(x > 0, np.sqrt(x), 0.0)\n"
+    write(project, {"pack/__init__.py": "", "pack/backend.py": "import numpy as np\n", "pack/main.py": main_file})
+    for backend, status in (("numpy", 0), ("jax.numpy", 1)):
+        write(project, {"pack/backend.py": f"import {backend} as np\n"})
+        assert main(["check", "pack/main.py"]) == status
+        assert checked() == ["pack/main.py"]
+        assert main(["check", "pack/main.py", "-v"]) == status
+        assert checked() == []
+    assert "1 file skipped: 1 with no framework." in capsys.readouterr().err

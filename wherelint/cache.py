@@ -15,18 +15,18 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from wherelint import __version__, cachedir, disk
 from wherelint.digest import digest
 from wherelint.edits import physical_lines
 from wherelint.encoding import UndecodableError, decode
 from wherelint.files import Target
-from wherelint.finding import FileReport, Finding, Location, Problem
+from wherelint.finding import FileReport, Finding, Location, Problem, Skipped
 from wherelint.plain import decoder, plain
 
 #: The layout of an entry, see ``Cache._report``.
-_SCHEMA = 1
+_SCHEMA = 2
 #: The least recently written entries go where there would be more than this.
 _MOST_BYTES = 64 << 20
 #: A key is so many characters, the first thing on its line after the bracket and the quote.
@@ -34,6 +34,7 @@ _KEY = slice(2, 34)
 _PACKAGES = ("numpy", "scipy", "libcst")
 _MALFORMED = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError, UndecodableError)
 _DECODER = json.JSONDecoder()
+_SKIPPED = {reason: reason for reason in ("", *get_args(Skipped))}
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ class Cache:
             return  # it changed meanwhile, or is no plain file
         key = self._key(target, path, _codes(target, path), "" if silent else target.mend)
         asked = [self._files.below(root), plain(trace.asked)] if trace.asked else []
-        said = [report.hidden, plain(report.findings), plain(report.problems)]
+        said = [report.hidden, plain(report.findings), plain(report.problems), report.skipped]
         self._add(key, [key, path, trace.content, dict(trace.reads), asked, *said])
 
     def save(self) -> None:
@@ -145,13 +146,13 @@ class Cache:
     ) -> FileReport | None:
         """The report of an entry that is still valid. Raises one of _MALFORMED for what is no entry."""
         entry = json.loads(line)
-        written, file, checked, reads, asked, hidden, findings, problems = entry
+        written, file, checked, reads, asked, hidden, findings, problems, skipped = entry
         if [written, file, checked] != [key, path, self._files.digest(path)] or not self._files.are(reads):
             return None
         now = self._asked(path, asked)
         if now is None:
             return None
-        report = _decoded(target.name, hidden, findings, problems)
+        report = replace(_decoded(target.name, hidden, findings, problems), skipped=_SKIPPED[skipped])
         if report.findings:
             report = replace(report, text=_text(content, target.name))
             if not _fits(report, codes):

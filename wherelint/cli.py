@@ -118,7 +118,7 @@ def cli() -> None:
 )  # fmt: skip
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True)
 @click.option("-q", "--quiet", is_flag=True, help="Print findings and errors only.")
-@click.option("-v", "--verbose", is_flag=True, help="Say how long it took.")
+@click.option("-v", "--verbose", is_flag=True, help="Say how long it took, and what was skipped.")
 @click.option("--statistics", is_flag=True, help="Counts by code instead of findings.")
 @click.option("--show-files", is_flag=True, help="List what would be checked, and stop.")
 @click.option("--show-settings", is_flag=True, help="Print what counts there, and stop.")
@@ -497,6 +497,8 @@ def _report(result: Result, options: dict[str, Any], stream: TextIO) -> int:
     failed = _problems(result, options)
     if options["verbose"]:
         click.echo(f"{text.count(result.files, 'file')} in {result.seconds:.2f} s", err=True)
+        if skipped := text.skipped(result.skipped):
+            click.echo(skipped, err=True)
     return failed or (FINDINGS if findings and not options["exit_zero"] else CLEAN)
 
 

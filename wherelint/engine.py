@@ -7,8 +7,9 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -42,6 +43,8 @@ class Look:
     #: The findings that are neither switched off nor suppressed nor of too low a confidence, in order.
     shown: tuple[Finding, ...]
     hidden: int
+    #: Why the text was not searched; empty if it was.
+    skipped: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,8 @@ class Result:
     #: How many findings were left out because no run confirmed them, and because they are in the baseline.
     unconfirmed: int = 0
     known: int = 0
+    #: How many files were not searched, by the reason.
+    skipped: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def failed(self) -> int:
@@ -149,7 +154,9 @@ def check_targets(
     else:
         reports = _check_or_find(targets, jobs, progress, cache)
     said = tuple(r for r in reports if r.findings or r.problems or r.hidden or r.fixed)
-    return Result(said, len(targets), time.perf_counter() - start, tuple(target.name for target in targets))
+    skipped = Counter(report.skipped for report in reports if report.skipped)
+    names = tuple(target.name for target in targets)
+    return Result(said, len(targets), time.perf_counter() - start, names, skipped=skipped)
 
 
 def _check_or_find(
@@ -238,7 +245,8 @@ def _check_text(
         with warnings.catch_warnings():
             # Python warns about invalid escapes while it parses; that is another tool's business.
             warnings.simplefilter("ignore")
-            analysis = source.analysis(text, filename, options, around)
+            made = source.analysis(text, filename, options, around)
+        analysis, skipped = (None, made) if isinstance(made, str) else (made, "")
         if analysis and notebook:
             analysis = _in_cells(analysis, notebook.cells(text))
         findings = [f for f in (analysis.findings if analysis else []) if f.code in codes]
@@ -252,7 +260,7 @@ def _check_text(
                 idle = list(unused(text, filename, suppressions, findings, codes, framework))
             findings = [*(finding for finding in findings if not suppressions.cover(finding)), *idle]
         shown = [finding for finding in findings if finding.confidence == "high" or settings.confidence == "low"]
-        return Look(analysis, tuple(sorted(shown, key=Finding.sort_key)), len(findings) - len(shown))
+        return Look(analysis, tuple(sorted(shown, key=Finding.sort_key)), len(findings) - len(shown), skipped)
 
     seen = look(text)
     fixed: tuple[Finding, ...] = ()
@@ -275,10 +283,14 @@ def _check_text(
 
         shown = tuple(replace(finding, snippet=snippet(seen.analysis, finding)) for finding in shown)
     problems = tuple(seen.analysis.problems) if seen.analysis else ()
+    if seen.skipped == "too many imports":
+        problems = (Problem(filename, "gave up on the file: its imports lead to too many others", error=False),)
     if skipped := _unfixed(shown):
         why = f"gave up on fixes for {skipped} of {len(shown)} findings: they are more than fixes are looked for"
         problems = (*problems, Problem(filename, why, error=False))
-    report = FileReport(filename, shown, problems, seen.hidden, text if shown or fixed else "", fixed)
+    report = FileReport(
+        filename, shown, problems, seen.hidden, text if shown or fixed else "", fixed, skipped=seen.skipped
+    )
     if notebook is None:
         return report, text
     return notebook.report(report), notebook.rewritten(text) if fixed else text

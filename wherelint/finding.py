@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 Number = float | list[float]
 Confidence = Literal["high", "low"]
 Framework = Literal["jax", "torch", "tensorflow"]
+#: Why a file holds no finding, as is seen without a search.
+Skipped = Literal["no framework", "no selection", "too many imports"]
 
 
 @dataclass(frozen=True, order=True)
@@ -164,3 +166,5 @@ class FileReport:
     fixed: tuple[Finding, ...] = ()
     before: bytes = b""
     after: bytes = b""
+    #: Why the file was not searched; empty if it was.
+    skipped: str = field(default="", compare=False)

@@ -121,4 +121,21 @@ x y: cdist=distance
 
 KERAS = {**names("keras.ops", _KERAS), **names("tensorflow.keras.ops", _KERAS)}
 
-NAMES: dict[str, Signature] = {**TOP, **MATH, **NN, **LINALG, **BACKEND, **KERAS}
+#: NumPy's names for TensorFlow's functions.
+TNP = names(
+    "tensorflow.experimental.numpy",
+    """
+x: abs absolute=abs fabs=abs sign floor ceil negative square sqrt cbrt reciprocal exp exp2 expm1 sinh cosh tanh
+x: log log2 log10 log1p sin cos tan arcsin arccos arctan arcsinh arccosh arctanh deg2rad rad2deg
+x: isnan isinf isfinite isneginf isposinf logical_not
+x1 x2: add subtract multiply divide true_divide=divide floor_divide mod remainder=mod arctan2
+x1 x2: maximum minimum power float_power=power heaviside logaddexp logaddexp2
+x1 x2: less less_equal greater greater_equal equal not_equal logical_and logical_or logical_xor
+condition x y: where
+a a_min a_max: clip
+a: sum mean prod max amax=max min amin=min var std any all argmax argmin cumsum cumprod zeros_like ones_like
+a: ravel=identity transpose=identity squeeze=identity sort=identity
+""",
+)
+
+NAMES: dict[str, Signature] = {**TOP, **MATH, **NN, **LINALG, **BACKEND, **KERAS, **TNP}

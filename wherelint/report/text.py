@@ -126,6 +126,12 @@ def summary(findings: Sequence[Finding], hidden: int, files: int, failed: int = 
     return "\n".join(lines)
 
 
+def skipped(counts: Mapping[str, int]) -> str:
+    """``5 files skipped: 3 with no framework, 2 with no selection.``; empty for none."""
+    reasons = ", ".join(f"{number} with {reason}" for reason, number in sorted(counts.items()))
+    return f"{count(sum(counts.values()), 'file')} skipped: {reasons}." if reasons else ""
+
+
 def statistics(findings: Iterable[Finding]) -> list[str]:
     """Counts by code, the most frequent first."""
     counts = Counter((finding.code, finding.name) for finding in findings)

@@ -131,7 +131,8 @@ class Snapshot:
         aliases = self._settings.aliases if self._settings is not None else {}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return source.analysis(self._program, self._name, DetectOptions(aliases))
+            made = source.analysis(self._program, self._name, DetectOptions(aliases))
+            return None if isinstance(made, str) else made
 
     def _fix(self, finding: Finding) -> Fix | None:
         from wherelint.fix import propose

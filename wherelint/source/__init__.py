@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from wherelint.encoding import NOWHERE
-from wherelint.finding import Finding, Problem
+from wherelint.finding import Finding, Problem, Skipped
 from wherelint.source.options import DetectOptions
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ __all__ = ["DetectOptions", "analysis", "detect", "forget"]
 def detect(text: str, filename: str, options: DetectOptions) -> tuple[list[Finding], list[Problem]]:
     """The findings of one file, and the blocks that were given up. Raises SyntaxError where the text is not Python."""
     made = analysis(text, filename, options)
-    return ([], []) if made is None else (made.findings, list(made.problems))
+    return ([], []) if isinstance(made, str) else (made.findings, list(made.problems))
 
 
 def forget() -> None:
@@ -29,8 +29,10 @@ def forget() -> None:
         project.private_names.cache_clear()
 
 
-def analysis(text: str, filename: str, options: DetectOptions, around: list[Project] | None = None) -> Analysis | None:
-    """What is known of one file; None where nothing in it can be a finding.
+def analysis(
+    text: str, filename: str, options: DetectOptions, around: list[Project] | None = None
+) -> Analysis | Skipped:
+    """What is known of one file; why it was skipped where nothing in it can be a finding.
 
     ``around`` gets the project around the file, which knows what was read of it: more while fixes are looked for.
 
@@ -40,18 +42,27 @@ def analysis(text: str, filename: str, options: DetectOptions, around: list[Proj
     from wherelint.source import gate
 
     markers = (*gate.MARKERS, *(alias.split(".", 1)[0] for alias in options.aliases))
-    if not any(marker in text for marker in markers):
+    everything = bool(options.opt_in & gate.CUTS)
+    if not any(marker in text for marker in markers) and not gate.speaks(text):
         compile(text, NOWHERE, "exec", flags=0x400, dont_inherit=True)  # PyCF_ONLY_AST: parse, run nothing
-        return None
+        return "no framework"
     from wherelint.source.module import Module
 
     module = Module(filename, text, options.aliases)
     if around is not None and module.project is not None:
         around.append(module.project)
     used = module.frameworks()
-    names = gate.roots(module, everything=bool(options.opt_in & gate.CUTS)) if used else []
-    if not names:
-        return None
+    names = gate.roots(module, everything=everything)
+    if names and not used:
+        from wherelint.source.reach import Reach
+
+        reach = Reach(module)
+        used = reach.frameworks(names, gate.WORDS)
+        if reach.spent and not used:
+            return "too many imports"
+        module.settle()
+    if not names or not used:
+        return "no selection" if used else "no framework"
     from wherelint.source.findings import analyse
 
     return analyse(module, used, names, options.opt_in)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
 from typing import TYPE_CHECKING
 
 from wherelint.ops import words
@@ -26,6 +27,14 @@ _PICK = words(SELECTS) - _SELECT | {*INDEXING}
 _SINGULAR = words(SINGULAR) | words(FINITE_TESTS)
 _BOOLEAN = words(TO_BOOL)
 _PRODUCT = words({"multiply"})
+#: One of these words stands in every file that names no framework and can hold a finding.
+WORDS = _SELECT | _PICK | _SINGULAR
+_WORD = re.compile(r"[^\W\d]\w*")
+
+
+def speaks(text: str) -> bool:
+    """Whether a text has a word that selects or is singular."""
+    return not WORDS.isdisjoint(_WORD.findall(text))
 
 
 def roots(module: Module, *, everything: bool = False) -> list[tuple[str, ...]]:

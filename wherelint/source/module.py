@@ -9,13 +9,17 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from wherelint.finding import Location
-from wherelint.source.names import canonical, framework_of, imported
+from wherelint.ops import lookup
+from wherelint.source.names import canonical, framework_of, imported, starred
 from wherelint.source.syntax import Chunk, Syntax, read
 
 if TYPE_CHECKING:
     import libcst as cst
 
     from wherelint.source.project import Project
+
+#: How often a name is followed from one file to the next.
+_MOST_HOPS = 8
 
 
 @dataclass(eq=False)
@@ -73,6 +77,8 @@ class Module:
     project: Project | None = None
     #: How many steps were taken so far to read its functions.
     steps: int = field(default=0, init=False)
+    #: Whether imports were followed through other files, see ``settle``.
+    settled: bool = field(default=False, init=False)
     #: The syntax of a text that this one differs little from.
     before: InitVar[Syntax | None] = None
 
@@ -86,13 +92,22 @@ class Module:
         #: Functions that take part in a custom derivative: "primal", "vjp" (forward and backward), "jvp".
         self.rules = self.syntax.rules
         self.imports: dict[str, str] = {}
+        #: What everything public is imported from, the last first.
+        self.stars: list[str] = []
         for statement in self.syntax.imports:
-            self.imports.update(self.resolve(imported(statement, self.package)))
+            star = starred(statement, self.package)
+            if star is not None:
+                self.stars.insert(0, canonical(star, self.aliases))
+            for name, target in self.resolve(imported(statement, self.package)).items():
+                if not (statement.col_offset and framework_of(self.imports.get(name, "")) and not framework_of(target)):
+                    self.imports[name] = target
         self.blocks = [(statement, Block(self, chunk)) for statement, chunk in self.syntax.statements]
         self.definitions: dict[str, Definition] = {}
         for definition, block in self.blocks:
             for name in _bound_names(definition):
-                self.definitions[name] = Definition(definition, block)
+                if not (definition.col_offset and self._is_second_choice(name, definition)):
+                    self.definitions[name] = Definition(definition, block)
+        self._starred: dict[str, str | None] = {}
 
     @cached_property
     def mentions(self) -> dict[str, list[tuple[str, ...]]]:
@@ -101,13 +116,82 @@ class Module:
 
         return gate.mentions(self)
 
+    def _is_second_choice(self, name: str, statement: ast.stmt) -> bool:
+        """Whether an assignment in an ``if`` or ``try`` stands in for a framework that was bound to the name before."""
+        if not isinstance(statement, ast.Assign):
+            return False
+        known = self.definitions.get(name)
+        if known is not None:
+            return self._is_framework(known.statement) and not self._is_framework(statement)
+        target = self.imports.get(name)
+        missing = isinstance(statement.value, ast.Constant)  # `except ImportError: jnp = None`
+        return target is not None and (missing or (bool(framework_of(target)) and not self._is_framework(statement)))
+
+    def _is_framework(self, statement: ast.stmt) -> bool:
+        """Whether a statement assigns a framework, or a part of one."""
+        node = statement.value if isinstance(statement, ast.Assign) else None
+        while isinstance(node, ast.Attribute):
+            node = node.value
+        return isinstance(node, ast.Name) and framework_of(self.imports.get(node.id, "")) is not None
+
+    def target(self, name: str) -> str | None:
+        """The dotted name that an import binds a name to, one of everything included."""
+        if name in self.imports or not self.stars or name.startswith("_"):
+            return self.imports.get(name)
+        if name not in self._starred:
+            self._starred[name] = None  # files that import everything from each other
+            found = (f"{star}.{name}" for star in self.stars if self._has(star, name))
+            self._starred[name] = next(found, None)
+        return self._starred[name]
+
+    def settle(self) -> None:
+        """Have the imports that lead to a framework through other files of the project name it themselves."""
+        self.settled = True
+        self.imports.update({local: self._meaning(name) for local, name in self.imports.items()})
+
+    def _meaning(self, name: str) -> str:
+        """A dotted name; the framework's, if the project's files only re-export or rename that."""
+        assert self.project is not None
+        for _ in range(_MOST_HOPS):
+            found = self.project.find(name) if framework_of(name) is None else None
+            target = found[0].alias(found[1][0]) if found is not None else None
+            if found is None or target is None:
+                break
+            name = canonical(".".join([target, *found[1][1:]]), self.aliases)
+        return name
+
+    def alias(self, name: str) -> str | None:
+        """The dotted name that a name of the file is another one for: it is imported, or assigned just that."""
+        if name not in self.definitions:
+            return self.target(name)
+        statement = self.definitions[name].statement
+        parts: list[str] = []
+        node = statement.value if isinstance(statement, ast.Assign) else None
+        while isinstance(node, ast.Attribute):
+            parts.insert(0, node.attr)
+            node = node.value
+        target = self.target(node.id) if isinstance(node, ast.Name) and node.id != name else None
+        return target and ".".join([target, *parts])
+
+    def _has(self, star: str, name: str) -> bool:
+        if framework_of(star):
+            return lookup(f"{star}.{name}") is not None
+        home = self.project.module(star) if self.project is not None else None
+        return home is not None and (name in home.definitions or home.target(name) is not None)
+
     def resolve(self, names: Mapping[str, str]) -> dict[str, str]:
         """Import targets in their canonical spelling."""
-        return {local: canonical(name, self.aliases) for local, name in names.items()}
+        return {local: self._host_numpy(name) or canonical(name, self.aliases) for local, name in names.items()}
+
+    def _host_numpy(self, name: str) -> str | None:
+        """``numpy.where`` for a name like ``pack.compat.numpy.where`` if that file of the project imports NumPy."""
+        parent, found, rest = f"{name}.".partition(".numpy.")
+        home = self.project.module(parent) if found and self.project is not None else None
+        return f"numpy.{rest}".rstrip(".") if home is not None and home.imports.get("numpy") == "numpy" else None
 
     def frameworks(self) -> list[str]:
         """The frameworks that any import of the file names, functions' own imports included."""
-        names = list(self.imports.values())
+        names = [*self.imports.values(), *self.stars]
         for statement in self.syntax.inner_imports:
             names += self.resolve(imported(statement, self.package)).values()
         found = [framework_of(name) for name in names]

@@ -10,7 +10,9 @@ from functools import lru_cache
 _SAME = {
     "tensorflow.compat.v1": "tensorflow",
     "tensorflow.compat.v2": "tensorflow",
-    "tensorflow.experimental.numpy": "jax.numpy",
+    # CuPy differentiates nothing.
+    "cupy": "numpy",
+    "cupyx.scipy": "scipy",
     "tensorflow.python.keras": "tensorflow.keras",
     "tensorflow.keras.ops": "keras.ops",
     "keras.backend": "tensorflow.keras.backend",
@@ -95,15 +97,25 @@ def imported(statement: ast.Import | ast.ImportFrom, package: str = "") -> dict[
                 top = alias.name.split(".")[0]
                 names[top] = top
         return names
-    parts = package.split(".") if package else []
-    base = parts[: len(parts) - statement.level + 1] if statement.level else []
-    prefix = ".".join([*base, *([statement.module] if statement.module else [])])
-    if statement.level and not package:
-        prefix = "." + prefix  # never mistaken for an installed package
+    prefix = _from(statement, package)
     for alias in statement.names:
         if alias.name != "*":
             names[alias.asname or alias.name] = f"{prefix}.{alias.name}" if prefix != "." else f".{alias.name}"
     return names
+
+
+def starred(statement: ast.Import | ast.ImportFrom, package: str = "") -> str | None:
+    """The dotted name of what ``from ... import *`` takes everything from; None for another import."""
+    if isinstance(statement, ast.ImportFrom) and statement.names[0].name == "*":
+        return _from(statement, package)
+    return None
+
+
+def _from(statement: ast.ImportFrom, package: str) -> str:
+    parts = package.split(".") if package else []
+    base = parts[: len(parts) - statement.level + 1] if statement.level else []
+    prefix = ".".join([*base, *([statement.module] if statement.module else [])])
+    return "." + prefix if statement.level and not package else prefix  # never mistaken for an installed package
 
 
 FRAMEWORKS = ("jax", "torch", "tensorflow")

@@ -52,6 +52,7 @@ class Project:
             self._top = self._top.parent
         #: The package of the file itself, "" for a script.
         self.package = ".".join(names)
+        self._root = self.package.partition(".")[0]
         self._aliases: Mapping[str, str] = module.aliases
         self._modules: dict[str, Module | None] = {}
         #: The files that were looked at, each with its digest; "" where there is none that can be read.
@@ -64,10 +65,19 @@ class Project:
         self._checked = module
         module.project = self
 
+    @property
+    def opened(self) -> int:
+        """How many files were opened so far."""
+        return sum(module is not None for module in self._modules.values())
+
+    def module(self, name: str) -> Module | None:
+        """The file that a dotted name of a module means."""
+        return self._load(name) if not self.package or name.split(".", 1)[0] == self._root else None
+
     def find(self, name: str) -> tuple[Module, list[str]] | None:
         """The file that defines a dotted name, and what is left of the name inside that file."""
         parts = name.split(".")
-        if self.package and parts[0] != self.package.split(".", 1)[0]:
+        if self.package and parts[0] != self._root:
             return None
         if self._load(name) is not None:
             return None  # a module of the project, not something inside one
@@ -85,13 +95,15 @@ class Project:
         made = Module(old.filename, text, old.aliases, old.package, twin, old.syntax)
         twin._modules.update({name: made for name, module in self._modules.items() if module is old})
         twin._checked = made
+        if old.settled:
+            made.settle()
         return made
 
     def mentioning(self, name: str) -> list[Module]:
         """The other files of the package that speak of a private name; none where they are too many to follow."""
         if not self.package:
             return []
-        root = self._top / self.package.split(".", 1)[0]
+        root = self._top / self._root
         self.asked.add((str(root), name))
         mentions = private_names(str(root)).get(name, [])
         if len(mentions) > _MOST_MENTIONS:

@@ -66,13 +66,14 @@ def global_value(low: Lowering, module: Module, name: str) -> Value:
             _resolving.discard(key)
         scope.names[name] = value
         return value
-    if name in module.imports:
+    target = module.target(name)
+    if target is not None:
         key = (id(module), name)
         if key in _resolving:  # two files that re-export from each other
-            return Dotted(module.imports[name])
+            return Dotted(target)
         _resolving.add(key)
         try:
-            return external(low, module, module.imports[name])
+            return external(low, module, target)
         finally:
             _resolving.discard(key)
     return MISSING
