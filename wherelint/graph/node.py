@@ -35,6 +35,9 @@ LANES = 4
 #: The lanes one place on: what an index that is not known reads.
 ROLLED = (*range(1, LANES), 0)
 
+#: Which lanes stand for the diagonal of a matrix.
+DIAGONAL = (True, *[False] * (LANES - 2), True)
+
 Kind = Literal["float", "int", "bool"]
 
 

@@ -85,7 +85,7 @@ CLIPS = frozenset(kind for kind, selection in SELECTIONS.items() if selection.co
 #: Selections that are no operation of the catalogue, by the last part of their names.
 SELECTING = frozenset(
     "select select_n where_ masked_fill masked_fill_ nan_to_num nan_to_num_ masked_select boolean_mask at "
-    "piecewise".split()
+    "piecewise nansum nanmean nanmax nanmin".split()
 )
 #: Functions that pick elements.
 INDEXING = (

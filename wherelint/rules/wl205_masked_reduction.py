@@ -2,7 +2,8 @@
 
 ## What it does
 
-Reports a singular operation inside a reduction with a mask: `mean(sqrt(x), where=x > 0)`.
+Reports a singular operation inside a reduction with a mask, `mean(sqrt(x), where=x > 0)`, or one that leaves out nan,
+`nansum(sqrt(x))`.
 
 ## Why is this bad?
 

@@ -6,7 +6,8 @@ import math
 
 import libcst as cst
 
-from wherelint.graph.node import LANES, Node
+from wherelint.graph.node import DIAGONAL, LANES, Node, const
+from wherelint.source import indexing
 from wherelint.source.calls import Args, Kwargs
 from wherelint.source.frameworks import argument, framework, handles
 from wherelint.source.lowering import Lowering
@@ -31,7 +32,28 @@ def _meshgrid(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTN
     return [low.node("identity", (axis,), at) for axis in axes]
 
 
-@handles("{jax.numpy,numpy,torch,tensorflow}.{argsort,searchsorted,digitize,bucketize,nonzero,argwhere,flatnonzero}",
+@handles("{jax.numpy,numpy,torch,tensorflow}.{nonzero,argwhere,flatnonzero}")
+def _nonzero(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    mask = argument(args, kwargs, 0, "a", "input")
+    return NotImplemented if mask is None else indexing.indices(low, mask, at)
+
+
+@method("nonzero", "argwhere")
+def _nonzero_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    return indexing.indices(low, receiver, at) if isinstance(receiver, Node) else NotImplemented
+
+
+@handles("{jax.numpy,numpy,torch}.{triu_indices,tril_indices,triu_indices_from,tril_indices_from}")
+def _triangle(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    """The indices of a triangle; one without the diagonal keeps no element's pair with itself."""
+    found = low.opaque(low.text(at), tuple(map(low.identity, args)), kind="int")
+    offset = argument(args, kwargs, 2 if name.startswith("torch") else 1, "k", "offset")
+    if isinstance(offset, int) and (offset > 0 if "triu" in name else offset < 0):
+        found.params.update(kept=const([not d for d in DIAGONAL]), pairs=True)
+    return found
+
+
+@handles("{jax.numpy,numpy,torch,tensorflow}.{argsort,searchsorted,digitize,bucketize}",
          "jax.numpy.argpartition", "torch.{multinomial,randint,randperm}")  # fmt: skip
 def _indices(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     found = low.opaque(low.text(at), tuple(map(low.identity, args)), kind="int")

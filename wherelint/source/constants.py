@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 import numpy as np
 
-from wherelint.graph.node import LANES, Node, const
+from wherelint.graph.node import DIAGONAL, LANES, Node, const
 from wherelint.ops.torch_names import LAYERS
 from wherelint.source.calls import Args, Kwargs, operation, unknown
 from wherelint.source.frameworks import argument, framework, handles
@@ -71,8 +71,8 @@ def _eye(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) 
     if name == "tensorflow.identity":
         return NotImplemented
     low.is_size(*args[:1])
-    pattern = [1.0] + [0.0] * (LANES - 2) + [1.0]
-    return const([bool(p) for p in pattern] if _is_bool_dtype(kwargs.get("dtype")) else pattern, origin=low.origin(at))
+    pattern = DIAGONAL if _is_bool_dtype(kwargs.get("dtype")) else [float(d) for d in DIAGONAL]
+    return const(pattern, origin=low.origin(at))
 
 
 def _dtype(value: Value) -> str:

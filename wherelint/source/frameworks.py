@@ -90,6 +90,8 @@ def adapt(low: Lowering, name: str, signature: Signature, args: Args, kwargs: Kw
             signature = Signature(_NORMS[order], signature.operands, signature.defaults)
         elif isinstance(order, (int, float)) and order not in (2, -2):
             return None
+    if op in _LEAVING_OUT and owner is not None and (operand := argument(args, kwargs, 0, *signature.operands[0])):
+        return _over_numbers(low, op, low.tensor(operand, at), at, owner)
     called = low.call_operation(name, signature, args, kwargs, at)
     if called is None:
         return None
@@ -107,14 +109,28 @@ def adapt(low: Lowering, name: str, signature: Signature, args: Args, kwargs: Kw
 
 _LOSSES = frozenset({"squared_error", "absolute_error", "huber", "smooth_l1", "binary_cross_entropy",
                      "sigmoid_cross_entropy", "kl_divergence", "poisson_nll"})  # fmt: skip
-_NEUTRAL = {
-    "prod": 1.0,
-    "max": -np.inf,
-    "min": np.inf,
-    "softmax": -np.inf,
-    "log_softmax": -np.inf,
-    "logsumexp": -np.inf,
-}
+#: What a reduction makes of elements that its mask leaves out; of an extremum it is finite, as its result is.
+_NEUTRAL = {"prod": 1.0, "max": FINFO["min"], "min": FINFO["max"],
+            **dict.fromkeys(("softmax", "log_softmax", "logsumexp"), -np.inf)}  # fmt: skip
+
+
+#: What is reduced by reductions that leave out nan.
+_LEAVING_OUT = {"nansum": "sum", "nanmean": "sum", "nanmax": "max", "nanmin": "min"}
+
+
+def _over_numbers(low: Lowering, op: str, operand: Node, at: cst.CSTNode, owner: str) -> Node:
+    """A reduction that leaves out nan, as the selection and the reduction that it consists of."""
+    reduction = _LEAVING_OUT[op]
+    missing = low.node("isnan", (operand,), at, framework=owner)
+    parts = missing, _NEUTRAL.get(reduction, 0.0), operand
+    kept = low.node("where", parts, at, selection="reduction", framework=owner)
+    made = low.node(reduction, (kept,), at, framework=owner)
+    if reduction != "sum":  # of nothing but nan
+        return low.node("cond", (low.node("all", (missing,), at), np.nan, made), at)
+    if op == "nansum":
+        return made
+    count = low.node("sum", (low.node("logical_not", (missing,), at),), at)
+    return low.node("divide", (made, count), at, framework=owner)
 
 
 def _masked_operand(low: Lowering, op: str, args: Args, mask: Value, at: cst.CSTNode) -> Args:
@@ -136,7 +152,7 @@ def as_condition(low: Lowering, value: Value, at: cst.CSTNode) -> Value:
 def _where(low: Lowering, name: str, signature: Signature, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     parts = [argument(args, kwargs, i, *signature.operands[i]) for i in range(3)]
     if parts[0] is None or parts[1] is None or parts[2] is None:
-        return low.opaque(low.text(at), tuple(low.identity(p) for p in parts), kind="int")  # the indices where it holds
+        return indexing.indices(low, parts[0], at)
     return selection(low, parts[0], parts[1], parts[2], at, "select" if name.startswith("jax.lax") else "where", name)
 
 
@@ -226,4 +242,4 @@ def _gather(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNod
     if not args:
         return NotImplemented
     index = argument(args, kwargs, 2 if name.startswith("torch.") else 1, "index", "indices", "start_indices")
-    return indexing.gathered(low, low.tensor(args[0], at), index, at)
+    return indexing.gathered(low, low.tensor(args[0], at), [index], at)

@@ -76,7 +76,7 @@ def _tensor_index(low: Lowering, tensor: Node, parts: list[Any], at: cst.CSTNode
     numbers = [p for p in parts if isinstance(p, int) and not isinstance(p, bool)]
     others = [p for p in parts if isinstance(p, (Node, list, Shape, Method))]
     if others:
-        return gathered(low, tensor, next((p for p in others if isinstance(p, Node)), None), at)
+        return gathered(low, tensor, [p for p in others if isinstance(p, Node)], at)
     if (
         (numbers and tensor.op in ("stack", "where", "cond"))
         or (numbers and tensor.op != "leaf")
@@ -92,13 +92,43 @@ def _tensor_index(low: Lowering, tensor: Node, parts: list[Any], at: cst.CSTNode
     return low.node("identity", (tensor,), at, spread=True) if None in parts else tensor
 
 
-def gathered(low: Lowering, tensor: Node, index: Value, at: cst.CSTNode) -> Node:
-    """``tensor[index]`` for integers that are not known: other elements for every other index."""
-    if not isinstance(index, Node):
+def gathered(low: Lowering, tensor: Node, indices: Sequence[Value], at: cst.CSTNode) -> Node:
+    """``tensor[indices]`` for integers that are not known: other elements for every other index."""
+    index = next((i for i in indices if isinstance(i, Node)), None)
+    if index is None:
         return low.node("gather", (tensor,), at, index=ROLLED)
+    mask = _mask_of(indices)
+    if mask is not None:
+        return low.node("compress", (mask, tensor), at, selection="index")
     turn = low.turns.setdefault(index, 1 + len(low.turns) % (LANES - 1))
     rolled = tuple((i + turn) % LANES for i in range(LANES))
     return low.node("gather", (tensor,), at, index=rolled, searched=_searched(index))
+
+
+def indices(low: Lowering, mask: Value, at: cst.CSTNode) -> Node:
+    """The integers that ``nonzero(mask)`` gives: what is indexed with them is ``x[mask]``."""
+    found = low.opaque(low.text(at), low.identity(mask), kind="int")
+    found.params["searched"] = True
+    if isinstance(mask, Node):
+        found.params["kept"] = mask if mask.kind == "bool" else low.node("not_equal", (mask, 0), at)
+    return found
+
+
+def _mask_of(indices: Sequence[Value]) -> Node | None:
+    """The mask that these are the indices of; None where they may be others, such as the rows of a mask over pairs."""
+    found = [_source(i) for i in indices if isinstance(i, Node)]
+    masks = {i.params.get("kept") for i in found}
+    mask = masks.pop() if len(masks) == 1 else None
+    if mask is None or len(found) > 1 or "of" not in found[0].params:
+        return mask
+    pairs = found[0].params["of"][0].params.get("pairs")
+    return None if pairs or any(n.op == "gather" or n.params.get("spread") for n in topological([mask])) else mask
+
+
+def _source(index: Node) -> Node:
+    while index.op in ("identity", "stop"):
+        (index,) = index.inputs
+    return index
 
 
 def _searched(index: Node) -> bool:

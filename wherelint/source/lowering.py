@@ -222,6 +222,9 @@ class Lowering:
             fixed=tensor.fixed,
         )
         made.params["of"] = (tensor, index)
+        if "kept" in tensor.params:  # rows or columns of the indices where a mask holds
+            made.params["kept"] = tensor.params["kept"]
+            tensor.params["pairs"] = bool(index or tensor.params.get("pairs"))
         return made
 
     def size(self, text: str) -> Node:

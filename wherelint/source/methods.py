@@ -86,9 +86,8 @@ def _masked_select(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, a
 def _gather_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     if not isinstance(receiver, Node):
         return NotImplemented
-    return indexing.gathered(
-        low, receiver, argument(args, kwargs, 1, "index") or argument(args, kwargs, 0, "indices"), at
-    )
+    index = argument(args, kwargs, 1, "index") or argument(args, kwargs, 0, "indices")
+    return indexing.gathered(low, receiver, [index], at)
 
 
 @method("new_zeros", "new_empty")
