@@ -380,6 +380,16 @@ OPTIONS: dict[str, tuple[str, list[str], str]] = {
     "a list": ("[tool]\nwherelint = []", [], "must be a table"),
     "extends itself": ("[tool.wherelint]\nextend = 'pyproject.toml'", [], "extend"),
     "extends a folder": ("[tool.wherelint]\nextend = '.'", [], "Is a directory"),
+    "extends a null byte": ('[tool.wherelint]\nextend = "x\\u0000y"', [], "must be the path of a file"),
+    "extends a link to itself": ("[tool.wherelint]\nextend = 'loop'", [], "Too many levels of symbolic links"),
+    "extends a device": ("[tool.wherelint]\nextend = '/dev/zero'", [], "not a regular file"),
+    "a number of many digits": (f"a = {'1' * 10_000}", [], "not valid TOML"),
+    "a large value": (
+        f"[tool.wherelint]\nselect = '{'a' * 1_000_000}'",
+        [],
+        "must be a list of strings, not a string ('aaa",
+    ),
+    "a large file": (f"# {'a' * 10_000_000}", [], "File too large"),
     "a pattern that is none": ("[tool.wherelint]\nexclude = ['[', '!', '**', '\\\\', '[z-a]', '']", [], ""),
     "diff and baseline": ("", ["--diff", "--baseline", "a"], "a baseline is about what is reported"),
     "fix and add-noqa": ("", ["--fix", "--add-noqa"], "--add-noqa silences findings"),
@@ -394,11 +404,13 @@ def test_options(project: Path, capsys: pytest.CaptureFixture[str], name: str) -
     config, options, message = OPTIONS[name]
     (project / "pyproject.toml").write_bytes(config.encode("utf-8", "surrogateescape"))
     write(project, {f"{'a' * 60}.py": SAFE})
+    os.symlink("loop", project / "loop")
     start = time.monotonic()
     status = main(["check", "--no-cache", *options])
     errors = capsys.readouterr().err
     assert status == (2 if message else 0), errors
     assert message in errors
+    assert len(errors) < 1_000
     assert time.monotonic() - start < SECONDS
 
 

@@ -210,7 +210,7 @@ class _Files:
             parent, name = os.path.split(directory)
             found = ("", "")
             if name and os.path.isfile(os.path.join(directory, "__init__.py")):
-                root, dotted = self.package(parent)
+                root, dotted = ("", "") if disk.is_project_root(Path(directory)) else self.package(parent)
                 found = (root, f"{dotted}.{name}") if root else (directory, name)
             self._packages[directory] = found
         return self._packages[directory]

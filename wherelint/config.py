@@ -7,7 +7,9 @@ directory it lies in.
 from __future__ import annotations
 
 import json
+import os
 import re
+import reprlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -30,6 +32,8 @@ DEFAULT_EXCLUDE = (
     ".pytest_cache/", ".pytype/", ".ruff_cache/", ".svn/", ".tox/", ".venv/", "__pycache__/", "__pypackages__/",
     "_build/", "build/", "buck-out/", "dist/", "node_modules/", "site-packages/", "venv/",
 )  # fmt: skip
+#: A configuration is not larger.
+_MOST_BYTES = 10_000_000
 _FRAMEWORK_ROOTS = ("jax", "torch", "tensorflow", "keras")
 
 
@@ -149,14 +153,14 @@ class Configuration:
         return self._found[directory]
 
 
-def load(file: Path, *, required: bool = False, extending: tuple[Path, ...] = ()) -> Settings | None:
+def load(file: Path, *, required: bool = False, extending: tuple[str, ...] = ()) -> Settings | None:
     """The settings of one TOML file: ``[tool.wherelint]`` of a pyproject.toml, the top level of any other file.
 
     None if the file is absent or has no such table; with ``required`` an absent file is an error. ``extending`` are
     the files that extend it.
     """
     try:
-        text = contents(file).decode()
+        text = contents(file, _MOST_BYTES).decode()
         data = tomllib.loads(text)
     except (FileNotFoundError, NotADirectoryError):
         if required:
@@ -164,7 +168,7 @@ def load(file: Path, *, required: bool = False, extending: tuple[Path, ...] = ()
         return None
     except OSError as error:
         raise ConfigError(f"{file}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # of which one is a number of too many digits
         raise ConfigError(f"{file}: not valid TOML: {error}") from None
     if file.name == "pyproject.toml" or "tool" in data:
         tool = data.get("tool")
@@ -192,7 +196,7 @@ class _KeyError(ConfigError):
         self.key = key
 
 
-def _settings(table: Mapping[str, Any], file: Path, where: str, extending: tuple[Path, ...]) -> Settings:
+def _settings(table: Mapping[str, Any], file: Path, where: str, extending: tuple[str, ...]) -> Settings:
     values: dict[str, Any] = {}
     for key, value in table.items():
         if key not in _READERS:
@@ -205,9 +209,10 @@ def _settings(table: Mapping[str, Any], file: Path, where: str, extending: tuple
     base = Settings(root=root)
     if "extend" in values:
         other = root / values.pop("extend")
-        if other.resolve() in (*extending, file.resolve()):
+        extending = (*extending, os.path.realpath(file))
+        if os.path.realpath(other) in extending:
             raise _KeyError(f"{where} 'extend': the files extend each other in a circle", "extend")
-        base = load(other, required=True, extending=(*extending, file.resolve())) or base
+        base = load(other, required=True, extending=extending) or base
     return replace(base, **values, root=root)
 
 
@@ -223,7 +228,7 @@ def _row(text: str, key: str) -> int | None:
 
 
 def _path(value: object, where: str) -> str:
-    if not isinstance(value, str):
+    if not isinstance(value, str) or "\0" in value:
         raise ConfigError(f"{where} must be the path of a file, not {_describe(value)}")
     return value
 
@@ -251,7 +256,7 @@ def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
 
 def _describe(value: object) -> str:
     names = {bool: "a boolean", int: "a number", float: "a number", str: "a string", list: "a list", dict: "a table"}
-    return f"{names.get(type(value), type(value).__name__)} ({value!r})"
+    return f"{names.get(type(value), type(value).__name__)} ({reprlib.repr(value)})"
 
 
 def _toml(value: object) -> str:

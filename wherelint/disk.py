@@ -17,6 +17,21 @@ TEMPORARY = re.compile(r"\.wherelint-[0-9a-f]{16}\.tmp")
 _STALE = 3600
 
 
+def project_root(directory: Path) -> Path | None:
+    """The nearest directory upward that is the root of a repository or has a configuration."""
+    return next((at for at in (directory, *directory.parents) if is_project_root(at)), None)
+
+
+def is_project_root(directory: Path) -> bool:
+    """Whether a directory is the root of a repository or has a configuration."""
+    return (directory / ".git").exists() or (directory / "pyproject.toml").is_file()
+
+
+def leads_out(path: Path, root: str | Path) -> bool:
+    """Whether a path, followed through symbolic links, leaves a directory that is none."""
+    return not Path(os.path.realpath(path)).is_relative_to(root)
+
+
 class ChangedError(Exception):
     """Something else has changed the file meanwhile."""
 

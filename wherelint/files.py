@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from wherelint.config import Configuration, Settings, relative_to
-from wherelint.disk import ChangedError, contents, replace
+from wherelint.disk import ChangedError, contents, leads_out, project_root, replace
 from wherelint.finding import Problem
 from wherelint.patterns import Patterns
 
@@ -66,9 +66,13 @@ def display_name(path: Path) -> str:
 def rewrite(name: str, before: bytes, after: bytes) -> Problem | None:
     """Replace the contents of a file in one step, or not at all; what kept it from that.
 
-    A symbolic link stays one, and permissions are kept. A file that is not ``before`` any more is left alone.
+    A symbolic link stays one, and permissions are kept. A file that is not ``before`` any more is left alone, and so is
+    one outside of the project to which a link leads: whoever wrote the link may not be whoever runs this.
     """
     path = Path(os.path.realpath(name))
+    beside = Path(os.path.realpath(os.path.dirname(name)))
+    if os.path.islink(name) and leads_out(path, project_root(beside) or beside):
+        return Problem(name, "a link that leads out of the project; the file there was not changed")
     try:
         if not os.access(path, os.W_OK):
             return Problem(name, "cannot write the file: it is read-only; it was not changed")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import stat
 from collections.abc import Mapping
@@ -10,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from wherelint.digest import digest
-from wherelint.disk import contents
+from wherelint.disk import contents, is_project_root, leads_out, project_root
 from wherelint.source.module import Module
 
 #: A helper worth following lives in a file of this size at most.
@@ -25,7 +26,7 @@ def private_names(root: str) -> dict[str, list[str]]:
     names: dict[str, list[str]] = {}
     for path in sorted(Path(root).rglob("*.py")):
         try:
-            text = contents(path, MOST_BYTES)
+            text = b"" if path.is_symlink() and leads_out(path, os.path.realpath(root)) else contents(path, MOST_BYTES)
         except OSError:
             continue
         for name in set(_PRIVATE.findall(text)):
@@ -47,9 +48,12 @@ class Project:
         path = Path(module.filename).absolute()
         self._top = path.parent
         names: list[str] = []
-        while (self._top / "__init__.py").is_file() and self._top.parent != self._top:
+        bounded = False
+        while not bounded and (self._top / "__init__.py").is_file() and self._top.parent != self._top:
             names.insert(0, self._top.name)
+            bounded = is_project_root(self._top)
             self._top = self._top.parent
+        self._root = os.path.realpath(project_root(path.parent) or self._top)
         #: The package of the file itself, "" for a script.
         self.package = ".".join(names)
         self._root = self.package.partition(".")[0]
@@ -124,7 +128,7 @@ class Project:
             self.reads[str(path)] = ""
             try:
                 status = path.stat()
-                if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_BYTES:
+                if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_BYTES or leads_out(path, self._root):
                     continue
                 text, self.reads[str(path)] = _content(str(path), status.st_mtime_ns, status.st_size)
                 return Module(str(path), text, self._aliases, package, self)
