@@ -36,7 +36,7 @@ REWRITES = {
             return tf.where(x <= 0, 0.0, tf.math.log(x))
     """, """
         -    return tf.where(x <= 0, 0.0, tf.math.log(x))
-        +    return tf.where(x <= 0, 0.0, tf.math.log(tf.where(x > 0, x, 1.0)))
+        +    return tf.where(x <= 0, 0.0, tf.math.log(tf.where(~(x <= 0), x, 1.0)))
     """),
     "a where that was imported by name": ("""
         from jax.numpy import where
@@ -122,7 +122,7 @@ REWRITES = {
     """, """
         -    return jnp.sqrt(jnp.maximum(x, 0.0))
         +    radicand = jnp.maximum(x, 0.0)
-        +    return jnp.where(radicand > 0, jnp.sqrt(jnp.where(radicand > 0, radicand, 1.0)), 0.0)
+        +    return jnp.where(radicand <= 0, 0.0, jnp.sqrt(jnp.where(radicand <= 0, 1.0, radicand)))
     """),
     "both ends of a domain": ("""
         def f(c):
@@ -130,8 +130,9 @@ REWRITES = {
     """, """
         -    return torch.arccos(c.clamp(-1.0, 1.0))
         +    cosine = c.clamp(-1.0, 1.0)
-        +    regular = abs(cosine) < 1
-        +    return torch.where(regular, torch.arccos(torch.where(regular, cosine, 0.0)), torch.arccos(cosine.detach()))
+        +    singular = abs(cosine) >= 1
+        +    return torch.where(singular, torch.arccos(cosine.detach()), """
+    """torch.arccos(torch.where(singular, 0.0, cosine)))
     """),
     "a mask that multiplies": ("""
         def f(x, y):
@@ -246,21 +247,62 @@ REWRITES = {
     """),
     "what may have an effect is evaluated once": ("""
         def f(x, g):
-            return jnp.where(g(x) > 0, jnp.sqrt(g(x)), 0.0)
+            return jnp.where(g(x) > x, jnp.sqrt(x), 0.0)
     """, """
-        -    return jnp.where(g(x) > 0, jnp.sqrt(g(x)), 0.0)
-        +    radicand = g(x)
-        +    return jnp.where(g(x) > 0, jnp.where(radicand > 0, jnp.sqrt(jnp.where(radicand > 0, """
-    """radicand, 1.0)), 0.0), 0.0)
+        -    return jnp.where(g(x) > x, jnp.sqrt(x), 0.0)
+        +    mask = g(x) > x
+        +    return jnp.where(mask, jnp.sqrt(jnp.where(mask, x, 1.0)), 0.0)
+    """),
+    "a random number is drawn once": ("""
+        def f(x, p):
+            return torch.where(torch.bernoulli(p) > x, torch.sqrt(x), 0.0)
+    """, """
+        -    return torch.where(torch.bernoulli(p) > x, torch.sqrt(x), 0.0)
+        +    mask = torch.bernoulli(p) > x
+        +    return torch.where(mask, torch.sqrt(torch.where(mask, x, 1.0)), 0.0)
+    """),
+    "a random number of a key may be drawn again": ("""
+        def f(x, key):
+            return jnp.where(jax.random.uniform(key) < x, jnp.log(x), 0.0)
+    """, """
+        -    return jnp.where(jax.random.uniform(key) < x, jnp.log(x), 0.0)
+        +    mask = jax.random.uniform(key) < x
+        +    return jnp.where(mask, jnp.log(jnp.where(mask, x, 1.0)), 0.0)
+    """),
+    "a condition that has a name": ("""
+        def f(x):
+            positive = x > 0
+            print(positive)
+            return jnp.where(x > 0, jnp.sqrt(x), 0.0)
+    """, """
+        -    return jnp.where(x > 0, jnp.sqrt(x), 0.0)
+        +    return jnp.where(x > 0, jnp.sqrt(jnp.where(positive, x, 1.0)), 0.0)
+    """),
+    "a condition whose name means something else now": ("""
+        def f(x, y):
+            positive = x > 0
+            positive = positive & (y > 0)
+            return jnp.where(x > 0, jnp.sqrt(x), positive)
+    """, """
+        -    return jnp.where(x > 0, jnp.sqrt(x), positive)
+        +    return jnp.where(x > 0, jnp.sqrt(jnp.where(x > 0, x, 1.0)), positive)
     """),
     "a deviation": ("""
+        def f(x):
+            deviation = x.std()
+            return jnp.where(deviation > 0, deviation, 1.0)
+    """, """
+        -    deviation = x.std()
+        +    variance = x.var()
+        +    deviation = jnp.where(variance != 0, jnp.sqrt(jnp.where(variance != 0, variance, 1.0)), 0.0)
+    """),
+    "a variable that is read twice": ("""
         def f(x):
             return jnp.where(x.std() > 0, x / x.std(), 0.0)
     """, """
         -    return jnp.where(x.std() > 0, x / x.std(), 0.0)
-        +    variance = x.var()
-        +    divisor = jnp.where(variance > 0, jnp.sqrt(jnp.where(variance > 0, variance, 1.0)), 0.0)
-        +    return jnp.where(x.std() > 0, x / jnp.where(divisor != 0, divisor, 1.0), 0.0)
+        +    safe_x = jnp.where(x.std() > 0, x, 1.0)
+        +    return jnp.where(x.std() > 0, safe_x / safe_x.std(), 0.0)
     """),
 }  # fmt: skip
 
@@ -347,7 +389,11 @@ REFUSED = {
     "infinities that nan_to_num makes large": ("""
         def f(x):
             return jnp.nan_to_num(jnp.log(x))
-    """, "where"),
+    """, "1.0, x)), 0.0)"),
+    "a call that may give something else before another": ("""
+        def f(x, g):
+            return jnp.where(g(x) > 0, jnp.sqrt(g(x)), 0.0)
+    """, "radicand"),
 }  # fmt: skip
 
 

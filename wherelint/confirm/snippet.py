@@ -11,7 +11,7 @@ from wherelint.confirm.steps import routine, taken
 from wherelint.edits import Source
 from wherelint.finding import Finding
 from wherelint.fix import propose
-from wherelint.fix.proof import benign, names_of
+from wherelint.fix.opaque import benign, names_of
 from wherelint.graph.differentiate import Tape, backward
 from wherelint.graph.evaluate import Values, evaluate, truth
 from wherelint.graph.node import LANES, Node, differentiated, topological

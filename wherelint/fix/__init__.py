@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from difflib import SequenceMatcher
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from wherelint.defects import describe
 from wherelint.edits import Source, consistent
 from wherelint.finding import Edit, Finding, Fix, Location
 from wherelint.fix.candidates import Candidate, Site
-from wherelint.fix.proof import Record, come, gone, key, record, renamed, same
+from wherelint.fix.proof import Record, come, gone, key, record, same
 from wherelint.graph.node import Node, topological
 from wherelint.graph.search import Effort
 from wherelint.source import gate
@@ -23,6 +23,8 @@ from wherelint.source.syntax import GiveUp
 
 __all__ = ["TOO_MANY", "patience", "propose", "together"]
 
+Grade = Literal["safe", "unsafe", "display"]
+_GRADES: tuple[Grade, ...] = ("safe", "unsafe", "display")
 _MOST_TRIED = 32
 #: Nodes of the graph that may be computed to prove one fix; searching a graph for findings costs as much as many.
 _MOST_WORK, _OFFERED_WORK, _SEARCHING = 50_000, 15_000, 10
@@ -59,12 +61,12 @@ def propose(analysis: Analysis, finding: Finding, whole: Effort | None = None, *
         return Fix("display", f"no fix is offered: {describe(error)}", ())
     if steps is None:
         return Fix("display", _why_not(analysis, finding), ())
-    text, first, elementwise = steps
+    text, first, grade = steps
     edits = first.edits
     old = Source(analysis.module.text)
     if old.edited(edits) != text:
         edits = _line_edits(old, text)
-    return Fix("safe" if elementwise else "unsafe", first.message, edits)
+    return Fix(grade, first.message, edits)
 
 
 def together(analysis: Analysis, after: Module, done: list[Finding], whole: Effort) -> bool:
@@ -76,13 +78,13 @@ def together(analysis: Analysis, after: Module, done: list[Finding], whole: Effo
     return all(proof.holds(after, proof.names) for proof in proofs)
 
 
-def _steps(analysis: Analysis, finding: Finding, most: int, effort: Effort) -> tuple[str, Candidate, bool] | None:
-    """The text after the rewrites that remove a finding and whatever they lay bare; the first one; all elementwise."""
+def _steps(analysis: Analysis, finding: Finding, most: int, effort: Effort) -> tuple[str, Candidate, Grade] | None:
+    """The text after the rewrites that remove a finding and whatever they lay bare; the first one; how sure all are."""
     catch = _catch(analysis, finding)
     if catch is None:
         return None
     proof = _Proof(analysis, catch, effort)
-    detours: list[tuple[Candidate, Analysis, Finding, bool]] = []
+    detours: list[tuple[Candidate, Analysis, Finding, Grade]] = []
     siblings = [
         c.hazard.op for f, c in analysis.found if c is not None and f.select.location == finding.select.location
     ]
@@ -94,18 +96,23 @@ def _steps(analysis: Analysis, finding: Finding, most: int, effort: Effort) -> t
     for tried, candidate in enumerate(site.candidates(several=len(arm) > 1)):
         if tried >= _MOST_TRIED or effort.spent:
             break
-        if proven and candidate.kind != rival:
+        if rival and candidate.kind != rival:
             continue
         if (found := proof.of(candidate)) is None:
             continue
         wanted = arm if candidate.kind == "arm" else [finding]
-        sure = candidate.elementwise and not found.crossed
+        sure = candidate.elementwise and not found.doubtful
         if gone(analysis.findings, found.after.findings, wanted):
             if found.poisoned and not any(f.function == finding.function for f in found.after.findings):
                 continue  # what was written instead poisons something that no finding speaks of
-            if not proof.confirms(found.after, wanted):
+            doubtful = proof.doubts(found.after, wanted)
+            if doubtful is None:
                 continue
-            proven.append(_Proven((found.lost, not found.clean), found.after.module.text, candidate, sure))
+            grade = _grade(candidate, sure and not doubtful)
+            rank = _GRADES.index(grade), found.lost, not found.clean
+            proven.append(_Proven(rank, found.after.module.text, candidate, grade))
+            if doubtful:
+                continue  # another may leave every nan what it was, and every argument
             if candidate.kind == "arm" and not found.clean:
                 rival = "arm"  # another number may be one that every operation of the arm likes
             elif found.lost and finding.select.kind == "multiply":
@@ -116,15 +123,20 @@ def _steps(analysis: Analysis, finding: Finding, most: int, effort: Effort) -> t
             fresh = come(analysis.findings, found.after.findings)
             others = [f for f in found.after.findings if f not in fresh]
             if len(fresh) == 1 and gone(analysis.findings, others, wanted):
-                detours.append((candidate, found.after, fresh[0], sure))
+                detours.append((candidate, found.after, fresh[0], _grade(candidate, sure)))
     if proven:
         best = min(proven, key=lambda each: each.rank)  # the first of the best
-        return best.text, best.candidate, best.sure
-    for candidate, after, fresh_one, sure in detours[:_MOST_DETOURS] if most > 1 else ():
+        return best.text, best.candidate, best.grade
+    for candidate, after, fresh_one, grade in detours[:_MOST_DETOURS] if most > 1 else ():
         rest = _steps(after, fresh_one, most - 1, effort)
         if rest is not None:
-            return rest[0], candidate, sure and rest[2]
+            return rest[0], candidate, max(grade, rest[2], key=_GRADES.index)
     return None
+
+
+def _grade(candidate: Candidate, sure: bool) -> Grade:
+    """How a rewrite is offered; one that changes what an operand is for everybody has to be sure."""
+    return "safe" if sure else "display" if candidate.alone else "unsafe"
 
 
 def _catch(analysis: Analysis, finding: Finding) -> Catch | None:
@@ -163,18 +175,18 @@ def _line_edits(old: Source, text: str) -> tuple[Edit, ...]:
 class _Proven(NamedTuple):
     """A rewrite that may be offered."""
 
-    rank: tuple[int, bool]
+    rank: tuple[int, int, bool]
     text: str
     candidate: Candidate
-    sure: bool
+    grade: Grade
 
 
 class _Found(NamedTuple):
     """What a rewrite leads to."""
 
     after: Analysis
-    #: Whether calls that are not known had their arguments changed.
-    crossed: bool
+    #: Whether calls that are not known had their arguments changed, or what was nan is a number.
+    doubtful: bool
     #: At how many probes the gradient is still lost.
     lost: int
     #: Whether everything is finite at the witness.
@@ -190,6 +202,7 @@ class _Passed(NamedTuple):
     lost: int
     clean: bool
     poisoned: bool
+    swallows: bool
 
 
 class _Proof:
@@ -201,7 +214,7 @@ class _Proof:
         self._catch = catch
         self._source = Source(analysis.module.text)
         self.names, self._callers = self._concerned()
-        self._records: dict[tuple[str, ...], list[tuple[Program, Record]]] = {}
+        self._records: dict[tuple[tuple[str, ...], bool], list[tuple[Program, Record]]] = {}
 
     def _concerned(self) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
         """The functions that hold the two places, and those that call them."""
@@ -235,52 +248,62 @@ class _Proof:
         self._charge(after)
         if after.problems:
             return None
-        crossed, clean = any(p.crossed for p in passed), all(p.clean for p in passed)
-        return _Found(after, crossed, sum(p.lost for p in passed), clean, any(p.poisoned for p in passed))
+        return _Found(
+            after=after,
+            doubtful=any(p.crossed or p.swallows for p in passed),
+            lost=sum(p.lost for p in passed),
+            clean=all(p.clean for p in passed),
+            poisoned=any(p.poisoned for p in passed),
+        )
 
     def holds(self, module: Module, names: list[tuple[str, ...]]) -> bool:
         """Whether some functions compute the same in another text."""
-        try:
-            for name in names:
-                self._pass(module, name)
-        except (GiveUp, RecursionError, _OtherwiseError):
-            return False
-        return True
+        return self._passed(module, names) is not None
 
-    def confirms(self, after: Analysis, wanted: list[Finding]) -> bool:
-        """Whether a rewrite leaves no doubt about what it mends, and keeps what the callers compute."""
+    def _passed(self, module: Module, names: list[tuple[str, ...]]) -> list[_Passed] | None:
+        """How functions pass the proof, with their defaults and whatever else is given; None where one does not."""
+        try:
+            return [self._pass(module, name, strict=strict) for strict in (False, True) for name in names]
+        except (GiveUp, RecursionError, _OtherwiseError):
+            return None
+
+    def doubts(self, after: Analysis, wanted: list[Finding]) -> bool | None:
+        """Whether a call that is not known, or a nan, may tell a rewrite from the original, in callers too.
+
+        None where the finding is not gone for good, or a value is another.
+        """
         mended = set(map(key, wanted))
         sure = analyse(after.module, after.used, self.names, frozenset(), draft=True)
         self._charge(sure)
         findings = [finding for finding in sure.findings if key(finding) in mended]
-        return self.holds(after.module, self._callers) and gone(self._analysis.findings, findings, wanted)
+        if not gone(self._analysis.findings, findings, wanted):
+            return None
+        passed = self._passed(after.module, [*self.names, *self._callers])
+        return None if passed is None else any(p.crossed or p.swallows for p in passed)
 
     def _charge(self, found: Analysis) -> None:
         """Count what an analysis really took for what the fixes of the whole file may cost."""
         if self._effort.whole is not None:
             self._effort.whole.spend(found.cost + len(found.module.text) // _CHARACTERS)
 
-    def _pass(self, module: Module, name: tuple[str, ...]) -> _Passed:
+    def _pass(self, module: Module, name: tuple[str, ...], *, strict: bool = False) -> _Passed:
         """How a function passes the proof. Raises where it computes something else."""
-        if name not in self._records:
-            old = programs(self._analysis.module, name, self._analysis.used)
-            own = self._catch.program if name == self._catch.name else None
-            old = [own if own is not None and p.name == own.name else p for p in old]
-            self._records[name] = [(p, record(p, self._catch)) for p in old]
-        known = self._records[name]
-        new = programs(module, name, self._analysis.used)
+        if (name, strict) not in self._records:
+            old = programs(self._analysis.module, name, self._analysis.used, strict=strict)
+            self._records[name, strict] = [(p, record(p, self._catch)) for p in old]
+        known = self._records[name, strict]
+        new = programs(module, name, self._analysis.used, strict=strict)
         if [p.name for p, _ in known] != [p.name for p in new]:
             raise _OtherwiseError
-        crossed, lost, clean, poisoned = False, 0, True, False
+        crossed, lost, clean, poisoned, swallows = False, 0, True, False, False
         for (_, before), program in zip(known, new, strict=True):
             self._effort.spend(len(program.order))
-            renames = renamed(before, program)
-            now = None if renames is None else same(before, program, self._catch.framework, renames)
+            now = same(before, program, self._catch.framework)
             if now is None:
                 raise _OtherwiseError
-            crossed, lost, clean = crossed or bool(renames), lost + now.lost, clean and now.clean
-            poisoned = poisoned or now.poisoned
-        return _Passed(crossed, lost, clean, poisoned)
+            crossed, lost, clean = crossed or now.crossed, lost + now.lost, clean and now.clean
+            poisoned, swallows = poisoned or now.poisoned, swallows or now.swallows
+        return _Passed(crossed, lost, clean, poisoned, swallows)
 
 
 class _OtherwiseError(Exception):

@@ -23,6 +23,7 @@ from wherelint.fix.proof import is_number
 from wherelint.fix.syntax import (
     Place,
     Spot,
+    already_named,
     calls_within,
     condition,
     has_effects,
@@ -61,6 +62,8 @@ class Candidate:
     elementwise: bool
     #: A mask of one operand, one of a variable that is meant to remove every finding of the "arm", or a local "guard".
     kind: Literal["mask", "arm", "guard"] = "mask"
+    #: Whether the operation has another value where the guard does not hold, for whoever reads it.
+    alone: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,14 +72,19 @@ class Mask:
 
     text: str
     keeps: bool
-    #: Its opposite.
-    opposite: str
     #: Where it is written, if it can be replaced by a name.
     written: Place | None = None
+    #: Whether it may be evaluated no more than once: it has to be given a name.
+    once: bool = False
+
+    @property
+    def opposite(self) -> str:
+        """Its opposite: not the opposite comparison, for nan is in no order."""
+        return spelling.negated(self.text)
 
     def named(self, name: str) -> Mask:
         """The mask by the name that it was given."""
-        return Mask(name, self.keeps, f"~{name}")
+        return Mask(name, self.keeps)
 
 
 class Site:
@@ -104,7 +112,7 @@ class Site:
 
     def candidates(self, *, several: bool) -> Iterator[Candidate]:
         """Rewrites, the best first. ``several``: the arm holds other hazards too."""
-        masks = list(self._masks())
+        masks = [m for mask in self._masks() for m in (self._known(mask), mask) if m is not None]
         if len(self.siblings) > 1:
             masks.sort(key=lambda mask: mask.written is not None)  # one mask for all of them: the whole path
         together = [c for mask in masks for c in self._variables(mask)]
@@ -148,26 +156,34 @@ class Site:
         yield inner
         computed = self._here(select.inputs[0]) if select.op in ("where", "compress") else None
         named = inner.written is not None and isinstance(inner.written.node, cst.Name)
-        if computed is not None and named and isinstance(computed.node, _EXPRESSIONS):
-            yield Mask(computed.one_line, inner.keeps, spelling.negated(computed))
+        if computed is not None and named and isinstance(computed.node, _EXPRESSIONS) and self._pure(computed):
+            yield Mask(computed.one_line, inner.keeps)
         path = [inner]
         for outer in self.around:
             if (mask := self._mask_of(outer, {select, *_between(outer, select)})) is not None:
                 path.append(mask)
-        if len(path) > 1:
+        if len(path) > 1 and not any(mask.once for mask in path):
             terms = [_atom(m.text if m.keeps else m.opposite) for m in reversed(path)]
-            yield Mask(" & ".join(terms), True, f"~({' & '.join(terms)})")
+            yield Mask(" & ".join(terms), True)
+
+    def _pure(self, place: Place) -> bool:
+        """Whether an expression may be evaluated again."""
+        return not has_effects(place.node, self.module)
+
+    def _known(self, mask: Mask) -> Mask | None:
+        """The mask by a name that the author gave the condition before the operation."""
+        name = None if self.op is None or mask.once else already_named(mask.text, self.op)
+        return None if name is None else mask.named(name)
 
     def _mask_of(self, select: Node, below: set[Node]) -> Mask | None:
         place = condition(select)
-        if place is None or place.block.module is not self.module or has_effects(place.node, self.module):
+        if place is None or place.block.module is not self.module or has_effects(place.node) or may_be_none(place):
             return None
-        if may_be_none(place):
-            return None
+        once = not self._pure(place)
         if select.selection == "multiply":
-            return self._factor(place, select.inputs[1 - select.params["operand"]])
+            return None if once else self._factor(place, select.inputs[1 - select.params["operand"]])
         keeps = select.op != "where" or select.inputs[2] not in below
-        return Mask(place.one_line, keeps, spelling.negated(place), place)
+        return Mask(place.one_line, keeps, place, once)
 
     @staticmethod
     def _factor(place: Place, factor: Node) -> Mask:
@@ -177,11 +193,11 @@ class Site:
             mask = mask.inputs[0]
         if not is_number(mask):
             if mask is factor:
-                return Mask(place.one_line, True, spelling.negated(place), place)
+                return Mask(place.one_line, True, place)
             within = place_of(mask)
             if within is not None and within.block is place.block and any(n is place.node for n in within.path()):
-                return Mask(within.one_line, True, spelling.negated(within))
-        return Mask(f"{place.atom} != 0", True, f"{place.atom} == 0")
+                return Mask(within.one_line, True)
+        return Mask(f"{place.atom} != 0", True)
 
     def _operands(self, place: Place) -> list[tuple[Place, tuple[float, ...]]]:
         """The operands worth masking, with the values that are safe for them."""
@@ -202,16 +218,22 @@ class Site:
                 if not isinstance(operand.node, cst.BaseNumber) and not has_effects(operand.node):
                     for value in values:
                         sure = self._elementwise(around is self.op) and not self._mapped(around)
-                        yield self._double_where(where, mask, operand, value, sure)
+                        if (candidate := self._double_where(where, mask, operand, value, sure)) is not None:
+                            yield candidate
 
-    def _double_where(self, where: str, mask: Mask, operand: Place, value: float, elementwise: bool) -> Candidate:
+    def _double_where(
+        self, where: str, mask: Mask, operand: Place, value: float, elementwise: bool
+    ) -> Candidate | None:
         what = f"mask the operand with the condition of the {self._selection}"
         edit = operand.replaced(self._where(where, mask, operand.text, value))
         spot = self._spot_for(operand)
+        before = spot_before(mask.written) if mask.written is not None else None
         row = operand.source.lines[operand.region[0].row - 1]
         several = len(self.siblings) > 1 and len({p.region[0].row for p in self.siblings}) > 1
-        long = several or len(mask.text) > _LONG or len(row) + len(edit.content) > _WIDE
-        written = mask.written
+        long = several or mask.once or len(mask.text) > _LONG or len(row) + len(edit.content) > _WIDE
+        apart = spot is None or before is None or spot.indent != before.indent
+        if mask.once and apart:
+            return None  # it would be evaluated again
         if spot is None or not long or re.fullmatch(r"[\w.]+", mask.text):
             return Candidate((edit,), what, elementwise)
         name = spelling.free_name("mask", operand)
@@ -219,8 +241,8 @@ class Site:
             spot.line(name, mask.text),
             operand.replaced(self._where(where, mask.named(name), operand.text, value)),
         ]
-        if written is not None and (before := spot_before(written)) is not None and spot.indent == before.indent:
-            edits.append(written.replaced(name))
+        if mask.written is not None and not apart:
+            edits.append(mask.written.replaced(name))
         return Candidate(tuple(edits), what, elementwise)
 
     def _spot_for(self, operand: Place) -> Spot | None:
@@ -233,7 +255,7 @@ class Site:
     def _variables(self, mask: Mask, *, together: bool = False) -> Iterator[Candidate]:
         """One mask for a variable wherever the arm reads it; ``together``: for every variable that the arm reads."""
         arm = self.arm
-        if arm is None or not self._wheres:
+        if arm is None or mask.once or not self._wheres:
             return
         known = (*self.module.imports, *self.module.definitions)
         read = {name: places for name, places in names_within(arm).items() if name not in known}
@@ -261,12 +283,12 @@ class Site:
         kind = self.hazard.select.selection or "selection"
         return _NAMES.get(kind, f"`{kind}`")
 
-    def _where(self, where: str, mask: Mask, operand: str, value: float) -> str:
+    def _where(self, where: str, mask: Mask, operand: str, value: str | float) -> str:
         if mask.keeps:
-            return f"{where}({mask.text}, {operand}, {value!r})"
+            return f"{where}({mask.text}, {operand}, {value})"
         if self.framework == "tensorflow":  # the number takes the dtype of the tensor before it
-            return f"{where}({mask.opposite}, {operand}, {value!r})"
-        return f"{where}({mask.text}, {value!r}, {operand})"
+            return f"{where}({mask.opposite}, {operand}, {value})"
+        return f"{where}({mask.text}, {value}, {operand})"
 
     def _helpers(self) -> list[Place]:
         """Calls in the dropped arm, or in what it was computed from, in which the operation may lie."""
@@ -304,7 +326,7 @@ class Site:
     def _guard(self, place: Place, found: list[Place], guard: Guard) -> Iterator[Candidate]:
         where, namespace = self._wheres[0], self._wheres[0].rpartition(".")[0]
         operand = found[guard.operand]
-        once = has_effects(operand.node, self.module)
+        once = not self._pure(operand)
         short = isinstance(operand.node, cst.Name) or (len(operand.one_line) <= _SHORT and not once)
         spot = None if short else spot_before(place)
         if once and spot is None:
@@ -314,12 +336,12 @@ class Site:
         atom = name if spot is not None else operand.atom
         terms = {"x": atom, "y": found[1 - guard.operand].atom if len(found) > 1 else "", "namespace": namespace,
                  "inf": _infinity(namespace, self.framework)}  # fmt: skip
-        regular = guard.regular(self.framework, place, terms)
-        if regular is None:
+        tests = guard.tests(self.framework, place, terms)
+        if tests is None:
             return
         what = "guard the operation where it is singular"
-        inner = f"{where}({regular.inner}, {name}, {guard.safe})"
-        alone = Candidate((*lines, operand.replaced(inner)), what, not guard.reduces, kind="guard")
+        inner = self._where(where, Mask(tests.inner, guard.keeps), name, guard.safe)
+        alone = Candidate((*lines, operand.replaced(inner)), what, not guard.reduces, kind="guard", alone=True)
         if not guard.finite or not guard.outside:
             yield alone
         # That an operation is nan is worth keeping only where something asks for it.
@@ -328,12 +350,13 @@ class Site:
         stopped = spelling.without_gradient(name, self.framework, self.module, namespace)
         outsides += [_within(place, operand, stopped)] if stopped else []
         for outside in outsides:
-            guarded = f"{where}({regular.outer}, {_within(place, operand, inner)}, {outside})"
-            if len(guarded) > _WIDE and regular.outer == regular.inner and (before := spot or spot_before(place)):
-                mask = spelling.free_name("regular", place)
-                inside = _within(place, operand, f"{where}({mask}, {name}, {guard.safe})")
-                whole = place.replaced(f"{where}({mask}, {inside}, {outside})")
-                line = before.line(mask, regular.outer)
+            outer = Mask(tests.outer, guard.keeps)
+            guarded = self._where(where, outer, _within(place, operand, inner), outside)
+            if len(guarded) > _WIDE and tests.outer == tests.inner and (before := spot or spot_before(place)):
+                mask = outer.named(spelling.free_name("regular" if guard.keeps else "singular", place))
+                inside = _within(place, operand, self._where(where, mask, name, guard.safe))
+                whole = place.replaced(self._where(where, mask, inside, outside))
+                line = before.line(mask.text, tests.outer)
                 first = [Edit(lines[0].content + line.content, line.location, line.end_location)] if lines else [line]
                 yield Candidate((*first, whole), what, not guard.reduces, kind="guard")
             else:
@@ -350,10 +373,11 @@ class Site:
             return
         variance = _within(place, Place(place.block, function.attr), _VARIANCE[function.attr.value])
         name = spelling.free_name("variance", place)
-        inner = f"{namespace}.sqrt({self._wheres[0]}({name} > 0, {name}, 1.0))"
+        inner = f"{namespace}.sqrt({self._wheres[0]}({name} != 0, {name}, 1.0))"
         what = "guard the square root where the variance is 0"
-        for content in (f"{self._wheres[0]}({name} > 0, {inner}, 0.0)", inner):
-            yield Candidate((spot.line(name, variance), place.replaced(content)), what, True, kind="guard")
+        for content in (f"{self._wheres[0]}({name} != 0, {inner}, 0.0)", inner):
+            edits = (spot.line(name, variance), place.replaced(content))
+            yield Candidate(edits, what, True, kind="guard", alone=content is inner)
 
 
 _VARIANCE = {"std": "var", "reduce_std": "reduce_variance"}

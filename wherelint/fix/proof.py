@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from wherelint.finding import Finding
+from wherelint.fix.opaque import Call, Name, Settled, benign, names_of, settle
 from wherelint.graph.aim import aimed
 from wherelint.graph.differentiate import Tape, backward
-from wherelint.graph.evaluate import evaluate
-from wherelint.graph.node import LANES, Node, topological, whole
+from wherelint.graph.evaluate import evaluate, truth
+from wherelint.graph.node import Node, topological
 from wherelint.graph.probe import Inputs, Pool, departures
 from wherelint.ops import Array
 from wherelint.source.callers import place
@@ -28,12 +29,13 @@ _MOST_MOVED = 8
 _MOST_SINKS = 6
 #: What the rounding of a rewritten expression may change, relative to the value.
 _TOLERANCE = 2e-5
+#: Probes that move every input, and of how many inputs each is missing, or infinite, in turn.
+_EVERYTHING, _MOST_MISSING = 64, 24
+_MISSING = (np.nan, np.inf, -np.inf)
 #: How many times as often operations may fail at the probes after a rewrite.
 _MORE = 1.25
 
 Key = tuple[str, str, str, str]
-#: A leaf as both texts call it: its name, its kind, and which of several of that name it is.
-Name = tuple[str, str, int]
 
 
 def key(finding: Finding) -> Key:
@@ -79,65 +81,114 @@ class Record:
     failures: int = 0
     #: How many selections have numbers for a condition, which only JAX takes.
     numeric: int = 0
+    #: The probes at which some input is nan.
+    missing: Array = field(default_factory=lambda: np.zeros(1, np.bool_))
+    #: Whether a value is a number that was nan before.
+    swallows: bool = False
+    outlets: list[Node] = field(default_factory=list)
+    #: For each outlet the probes that its control flow lets through.
+    allowed: list[Array] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+    #: How many impure calls it makes, and whether some call had its arguments changed.
+    turns: int = 0
+    crossed: bool = False
 
 
 def record(program: Program, catch: Catch) -> Record:
     """Probe a program around the witness of a hazard."""
     order = program.order
-    names = names_of(order)
+    roots = _roots(program)
+    names = names_of(roots)
     hazard = catch.hazard
-    base: Inputs = {n: benign(n, i) for i, n in enumerate(names)}
-    base.update({n: v for n, v in hazard.inputs.items() if n in names})
+    called = names_of(_roots(catch.program))
     starts = catch.search.starts
-    start = {**base, **{n: v for n, v in (starts[0] if starts else {}).items() if n in names}}
-    read = [n for n in (*topological([hazard.select]), *names) if n in names and not n.fixed]
+    shown = {called[n]: v for n, v in hazard.inputs.items() if n in called}
+    begun = {**shown, **{called[n]: v for n, v in (starts[0] if starts else {}).items() if n in called}}
+    base: Inputs = {n: shown.get(name, benign(n, i)) for i, (n, name) in enumerate(names.items())}
+    start = {n: begun.get(name, base[n]) for n, name in names.items()}
+    select = [n for n in order if n.op == hazard.select.op and place(n) == place(hazard.select)]
+    read = [n for n in (*topological(select), *names) if n in names and not n.fixed]
     moved = list(dict.fromkeys(read))[:_MOST_MOVED]
     batch = departures(start, moved, Pool(order), thorough=True, joint=2)
     singular = [n for n in order if n.op == hazard.op.op and place(n) == place(hazard.op)]
     aims = aimed(singular, batch, evaluate(order, batch)) if singular else []
-    batch = {n: np.concatenate([v, *(point[n] for point in aims)]) for n, v in batch.items()}
+    far = _far(start, Pool(order))
+    batch = {n: np.concatenate([v, *(point[n] for point in aims), far[n]]) for n, v in batch.items()}
     inputs = {
         n: np.concatenate([base[n], np.broadcast_to(v, (v.shape[0], base[n].shape[1]))]) for n, v in batch.items()
     }
-    return _run(program, {names[n]: v for n, v in inputs.items()}, arithmetic(catch.framework), {})
+    settled = settle(roots, {names[n]: v for n, v in inputs.items()})
+    assert settled is not None
+    return _run(program, settled, {names[n]: v for n, v in inputs.items()}, arithmetic(catch.framework))
 
 
-def renamed(before: Record, program: Program) -> dict[Name, Name] | None:
-    """Opaque inputs of a rewritten program that stand for ones of the recorded program: calls whose arguments changed.
+def _far(start: Inputs, pool: Pool) -> Inputs:
+    """Probes that move everything, whether anybody would or not, and probes at which one input is not a number."""
+    rng = np.random.default_rng(len(start))
+    floats = [n for n in start if n.kind == "float"][:_MOST_MISSING]
+    missing = [(n, v, e) for n in floats for v in _MISSING for e in (slice(None), slice(1))]
+    missing = [(n, v, e) for n, v, e in missing if np.isnan(v) or "default" not in n.params]
+    far: Inputs = {}
+    for node, column in start.items():
+        shape = (_EVERYTHING, column.shape[1])
+        if node.kind == "float":
+            near = rng.uniform(-2.0, 3.0, shape)
+            telling = np.array(pool.values(node))[rng.integers(0, len(pool.values(node)), shape)]
+            drawn = np.where(rng.random((_EVERYTHING, 1)) < 0.5, near, column)
+            drawn = np.where(rng.random(shape) < 0.25, telling, drawn)
+        elif node.kind == "bool":
+            drawn = np.broadcast_to(rng.random((_EVERYTHING, 1)) < 0.5, shape)
+        else:
+            drawn = np.broadcast_to(rng.choice(pool.values(node), (_EVERYTHING, 1)), shape)
+        rest = np.repeat(column, len(missing), axis=0)
+        for i, (leaf, value, elements) in enumerate(missing):
+            if leaf is node:
+                rest[i, elements] = value
+        far[node] = np.concatenate([drawn.astype(column.dtype), rest])
+    return far
 
-    What is not known of a call is taken to be the same after its argument was masked. None where the program reads
-    something that the recorded one did not have: a name that is not bound there.
-    """
-    names = list(names_of(program.order).values())
-    new = [name for name in names if name not in before.inputs]
-    old = [name for name in before.inputs if name not in names]
-    if any(a[0].isidentifier() or a[1] != b[1] for a, b in zip(new, old, strict=False)) or len(new) > len(old):
-        return None
-    return dict(zip(new, old, strict=False))
 
-
-def same(before: Record, program: Program, framework: str, renames: Mapping[Name, Name]) -> Record | None:
+def same(before: Record, program: Program, framework: str) -> Record | None:
     """The record of another program if it computes what was recorded, wherever that was a number; None otherwise.
 
     Its operations may hardly fail more often, and no selection may have got a number for its condition.
     """
-    now = _run(program, before.inputs, arithmetic(framework), renames)
+    settled = settle(_roots(program), before.inputs, before.calls)
+    if settled is None:
+        return None
+    now = _run(program, settled, before.inputs, arithmetic(framework))
     if len(now.values) != len(before.values) or now.broken > before.broken or now.numeric > before.numeric:
         return None
-    if now.failures > _MORE * before.failures:
+    if now.failures > _MORE * before.failures or now.turns != before.turns:
         return None
-    differ = 0
     for i, (old, new) in enumerate(zip(before.values, now.values, strict=True)):
-        agree = _agree(old, new, ~np.isnan(old)) and _same_gradient(before.gradients[i], now.gradients[i])
-        differ += not agree
-    # A call whose argument was masked receives something else, and that is all.
-    return now if differ <= len(renames) else None
+        if now.outlets[i] in settled.crossed:  # a call that is not known receives something else, and that is all
+            continue
+        allowed = before.allowed[i]
+        if not _agree(old, new, ~np.isnan(old) & allowed):
+            return None
+        if not _same_gradient(before.gradients[i], now.gradients[i], allowed):
+            return None
+        swallowed = np.isnan(old) & ~np.isnan(new) & allowed
+        if (swallowed.any(axis=1) & before.missing).any():
+            return None
+        now.swallows |= bool(swallowed.any())
+    return now
 
 
-def _same_gradient(before: Mapping[Name, Array], now: Mapping[Name, Array]) -> bool:
+def _roots(program: Program) -> list[Node]:
+    """What a program computes that the proof speaks of, and what has to hold where it does."""
+    return list(dict.fromkeys([*program.order, *(fact for n in _outlets(program) for fact in n.facts)]))
+
+
+def _outlets(program: Program) -> list[Node]:
+    return [s for s in program.sinks if s.kind == "float"][:_MOST_SINKS]
+
+
+def _same_gradient(before: Mapping[Name, Array], now: Mapping[Name, Array], allowed: Array) -> bool:
     for name, old in before.items():
         new = now.get(name, np.zeros((1, 1), np.float32))
-        if not _agree(old, new, np.isfinite(old)):
+        if not _agree(old, new, np.isfinite(old) & allowed):
             return False
     return True
 
@@ -151,18 +202,22 @@ def _agree(old: Array, new: Array, known: Array) -> bool:
         return bool(np.allclose(new[known], old[known], rtol=_TOLERANCE, atol=1e-6))
 
 
-def _run(program: Program, inputs: dict[Name, Array], framework: str, renames: Mapping[Name, Name]) -> Record:
+def _run(program: Program, settled: Settled, inputs: dict[Name, Array], framework: str) -> Record:
     order = program.order
-    probes = next((len(v) for v in inputs.values()), 1)
-    found: Inputs = {}
-    names = {node: renames.get(name, name) for node, name in names_of(order).items()}
-    for i, (node, name) in enumerate(names.items()):
-        known = inputs.get(name)
-        found[node] = np.repeat(benign(node, i), probes, axis=0) if known is None else known
-    values = evaluate(order, found)
-    outlets = [s for s in program.sinks if s.kind == "float"][:_MOST_SINKS]
+    values, names = settled.values, settled.names
+    outlets = _outlets(program)
     broken = sum(not np.isfinite(v[0]).all() for n, v in values.items() if n.kind == "float" and n.op != "const")
     result = Record(inputs, [values[s] for s in outlets], broken, clean=broken == 0)
+    result.calls, result.outlets, result.turns = settled.calls, outlets, program.turns
+    result.crossed = bool(settled.crossed)
+    # Where a mask keeps nothing, any element stands for those that there are none of.
+    kept = [truth(values[n.inputs[0]]).any(axis=1, keepdims=True) for n in order if n.op == "compress"]
+    for outlet in outlets:
+        holds = [truth(values[fact]).all(axis=1, keepdims=True) for fact in outlet.facts]
+        result.allowed.append(np.logical_and.reduce(np.broadcast_arrays(np.ones((1, 1), np.bool_), *kept, *holds)))
+    result.missing = np.logical_or.reduce(
+        np.broadcast_arrays(np.zeros(1, np.bool_), *(np.isnan(v).any(axis=1) for v in inputs.values()))
+    )
     result.numeric = sum(n.op in ("where", "compress") and is_number(n.inputs[0]) for n in order)
     for outlet in outlets:
         part = topological([outlet])
@@ -173,7 +228,11 @@ def _run(program: Program, inputs: dict[Name, Array], framework: str, renames: M
         symbolic = backward(tape, values, outlet, framework, symbolic=True)
         real = backward(tape, values, outlet, framework, symbolic=False)
         exact, ieee = symbolic.cotangents, real.cotangents
-        result.gradients.append({name: exact[n] for n, name in names.items() if n in exact})
+        gradient: dict[Name, Array] = {}
+        for n, name in names.items():
+            if n in exact:
+                gradient[name] = gradient[name] + exact[n] if name in gradient else exact[n]
+        result.gradients.append(gradient)
         result.clean = result.clean and all(np.isfinite(ct[0]).all() for ct in ieee.values())
         nan = [(~np.isfinite(ieee[n])).any(axis=1) for n in names if n in ieee]
         finite = np.asarray(np.isfinite(values[outlet]).all(axis=1))
@@ -191,25 +250,3 @@ def is_number(mask: Node) -> bool:
     while mask.op == "identity" and not mask.params.get("number"):
         mask = mask.inputs[0]
     return mask.kind != "bool" or mask.op == "identity"
-
-
-def names_of(order: Sequence[Node]) -> dict[Node, Name]:
-    """The leaves by what they are called; of several with one name each has a number."""
-    seen: Counter[tuple[str, str]] = Counter()
-    names: dict[Node, Name] = {}
-    known = set(order)
-    for node in order:
-        if node.op == "leaf" and whole(node, known) is node:
-            called = (str(node.params["name"]), node.kind)
-            names[node] = (*called, seen[called])
-            seen[called] += 1
-    return names
-
-
-def benign(leaf: Node, number: int) -> Array:
-    """An ordinary value for an input; ``number`` tells inputs apart."""
-    if leaf.kind == "bool":
-        return np.full((1, LANES), leaf.params.get("value", True), np.bool_)
-    if leaf.kind == "int":
-        return np.full((1, LANES), leaf.params.get("least", 1), np.float32)
-    return (0.55 + 0.07 * (number % 5) + 0.05 * np.arange(LANES, dtype=np.float32))[None, :]

@@ -10,9 +10,6 @@ import libcst as cst
 from wherelint.fix.syntax import Place, default_of, root_name
 from wherelint.source.module import Module
 
-_FLIPPED = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
-_COMPARISONS = {cst.LessThan: "<", cst.GreaterThanEqual: ">=", cst.GreaterThan: ">", cst.LessThanEqual: "<=",
-                cst.Equal: "==", cst.NotEqual: "!="}  # fmt: skip
 _NAMESPACES = {"jax": "jax.numpy", "torch": "torch", "tensorflow": "tensorflow"}
 
 
@@ -51,17 +48,21 @@ def _calls_bare(nearby: tuple[Place | None, ...], bare: list[str]) -> bool:
     )
 
 
-def negated(mask: Place) -> str:
-    """The opposite of a mask: of a simple comparison the opposite comparison, of ``~m`` the mask itself."""
-    node = mask.node
-    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.BitInvert):
-        return mask.block.text(node.expression)
+def negated(mask: str) -> str:
+    """The opposite of a mask: of ``a == b`` it is ``a != b``, of ``~m`` the mask itself."""
+    try:
+        node = cst.parse_expression(mask)
+    except cst.ParserSyntaxError:
+        return f"~({mask})"
+    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.BitInvert) and not node.lpar:
+        return cst.Module([]).code_for_node(node.expression)
     if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:
-        target = node.comparisons[0]
-        operator = _COMPARISONS.get(type(target.operator))
-        if operator is not None:
-            return f"{mask.block.text(node.left)} {_FLIPPED[operator]} {mask.block.text(target.comparator)}"
-    return f"~{mask.atom}"
+        first, second = (cst.Module([]).code_for_node(n) for n in (node.left, node.comparisons[0].comparator))
+        flipped = {cst.Equal: "!=", cst.NotEqual: "=="}.get(type(node.comparisons[0].operator))
+        if flipped is not None:
+            return f"{first} {flipped} {second}"
+    atom = isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript))
+    return f"~{mask}" if atom else f"~({mask})"
 
 
 def free_name(wanted: str, place: Place) -> str:

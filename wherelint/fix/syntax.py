@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import libcst as cst
 
 from wherelint.edits import Source
 from wherelint.finding import Edit, Location
 from wherelint.graph.node import Node
+from wherelint.ops.purity import is_pure, is_pure_method
 from wherelint.source.attributes import last_name
 from wherelint.source.module import Block, Module
-from wherelint.source.names import framework_of
+from wherelint.source.names import canonical
 from wherelint.source.values import Origin
 
 #: Calls of a selection whose mask is not the first argument.
@@ -207,6 +210,25 @@ def names_within(place: Place) -> dict[str, list[Place]]:
     return {name: places for name, places in found.items() if name not in bound}
 
 
+def already_named(text: str, place: Place) -> str | None:
+    """The variable that an expression was assigned to in a statement before a place; None where there is none."""
+    found = None
+    path = place.path()
+    for around, inner in pairwise(path):
+        if isinstance(around, cst.FunctionDef):
+            found = None
+        if not isinstance(around, (cst.IndentedBlock, cst.Module)):
+            continue
+        for statement in around.body:
+            if statement is inner:
+                break
+            for part in statement.body if isinstance(statement, cst.SimpleStatementLine) else ():
+                if not isinstance(part, cst.Assign) or Place(place.block, part.value).one_line != text:
+                    continue
+                found = next((t.target.value for t in part.targets if isinstance(t.target, cst.Name)), found)
+    return found
+
+
 def part_holding(whole: Place, inner: Place) -> Place | None:
     """The argument of a call, or the operand, that holds another expression."""
     path = inner.path() if whole.block is inner.block else []
@@ -245,19 +267,10 @@ def spot_before(place: Place) -> Spot | None:
     return Spot(Location(start.row, 1), indent, ending or "\n")
 
 
-#: Methods and builtins that give the same for the same, and do nothing else.
-_PURE = frozenset(
-    """isnan isfinite isinf isneginf isposinf logical_and logical_or logical_not abs absolute any all sum eq ne lt le gt
-    ge less greater equal not_equal less_equal greater_equal isclose allclose squeeze expand_dims unsqueeze expand
-    broadcast_to expand_as reshape astype bool view to type detach norm sqrt square max min amax amin size shape dim
-    float int len unsqueeze_ item numel""".split()
-)
-
-
 def has_effects(node: cst.CSTNode, module: Module | None = None) -> bool:
     """Whether evaluating an expression twice, or elsewhere, may do something, or give something else.
 
-    With a module, so may a call of anything but the file's frameworks (their random numbers apart) and pure methods.
+    With a module, so may a call of whatever is not known to be pure.
     """
     todo = [node]
     while todo:
@@ -271,18 +284,17 @@ def has_effects(node: cst.CSTNode, module: Module | None = None) -> bool:
 
 
 def _is_pure(function: cst.BaseExpression, module: Module) -> bool:
-    base = module.imports.get(root_name(function), "") if isinstance(function, (cst.Name, cst.Attribute)) else ""
-    if framework_of(base) is not None or base == "numpy":
-        return not any("rand" in n.value for n in _names_of(function))
-    return last_name(function) in _PURE
+    base = root_name(function)
+    if base in module.imports:
+        return is_pure(canonical(module.imports[base] + _path(function)))
+    if isinstance(function, cst.Name):
+        return base not in module.definitions and hasattr(builtins, base) and is_pure(f"builtins.{base}")
+    return is_pure_method(last_name(function))
 
 
-def _names_of(node: cst.BaseExpression) -> Iterator[cst.Name]:
-    while isinstance(node, cst.Attribute):
-        yield node.attr
-        node = node.value
-    if isinstance(node, cst.Name):
-        yield node
+def _path(node: cst.BaseExpression) -> str:
+    """What follows the first name of a dotted one."""
+    return f"{_path(node.value)}.{node.attr.value}" if isinstance(node, cst.Attribute) else ""
 
 
 def default_of(place: Place, name: str) -> cst.BaseExpression | None:

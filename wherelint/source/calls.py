@@ -9,6 +9,7 @@ import libcst as cst
 
 from wherelint.graph.node import Node
 from wherelint.ops import lookup
+from wherelint.ops.purity import is_pure, is_pure_method
 from wherelint.source import attributes
 from wherelint.source.constraints import constrain
 from wherelint.source.lowering import MAX_DEPTH, Frame, Lowering
@@ -120,7 +121,15 @@ def unknown(
     inputs = list(nodes_in(*given))
     constant = not low.reads_gradient(inputs) if inputs else isinstance(function, Dotted)
     key = (function.name if isinstance(function, Dotted) else low.identity(function), *map(low.identity, given))
-    return low.opaque(low.text(at), key, kind=kind, differentiable=not constant)
+    pure = isinstance(function, Dotted) and is_pure(function.name)
+    return low.called(at, callee(low, function, at), given, key, pure=pure, kind=kind, differentiable=not constant)
+
+
+def callee(low: Lowering, function: Value, at: cst.CSTNode) -> str:
+    """What a call is made to, whatever its arguments."""
+    if isinstance(function, (Dotted, Function)):
+        return function.name
+    return low.text(at.func) if isinstance(at, cst.Call) else low.text(at)
 
 
 def _external(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
@@ -154,11 +163,9 @@ def inline(low: Lowering, function: Function, args: Args, kwargs: Kwargs, at: cs
         given = [*args, *kwargs.values()]
         for value in given:
             low.leaves_function(value)
-        return low.opaque(
-            low.text(at),
-            (low.identity(function), *map(low.identity, given)),
-            differentiable=low.reads_gradient(nodes_in(*given)),
-        )
+        key = (low.identity(function), *map(low.identity, given))
+        differentiable = low.reads_gradient(nodes_in(*given))
+        return low.called(at, function.name, given, key, pure=False, differentiable=differentiable)
     scope = Scope(function.scope.module, function.scope)
     bind(low, function, list(args), dict(kwargs), scope)
     frame = Frame(scope, function.name, function.block, len(low.facts), method_of=function.owner)
@@ -325,6 +332,10 @@ def root_arguments(low: Lowering, function: Function) -> Kwargs:
             value = default(low, function, parameter)
             if isinstance(value, bool):
                 value = low.opaque(name, ("parameter", low.identity(parameter)), kind="bool", preferred=value)
+            elif isinstance(value, (int, float)) and low.strict:
+                usual = value
+                value = low.opaque(name, ("parameter", low.identity(parameter)), differentiable=False)
+                value.params["default"] = usual
             elif value is None:
                 value = parameter_input(low, function, parameter)
             elif isinstance(value, str):
@@ -408,7 +419,9 @@ def _method(low: Lowering, method: Method, args: Args, kwargs: Kwargs, at: cst.C
     low.leaves_function(receiver)
     inputs = list(nodes_in(receiver, *args, *kwargs.values()))
     key = (low.identity(receiver), method.name, *map(low.identity, args), *map(low.identity, kwargs.values()))
-    return low.opaque(low.text(at), key, differentiable=not inputs or low.reads_gradient(inputs))
+    pure = isinstance(receiver, (Node, Method)) and is_pure_method(method.name)
+    differentiable = not inputs or low.reads_gradient(inputs)
+    return low.called(at, f".{method.name}", (*args, *kwargs.values()), key, pure=pure, differentiable=differentiable)
 
 
 def _is_at(method: Method) -> bool:

@@ -6,6 +6,7 @@ import libcst as cst
 import numpy as np
 
 from wherelint.graph.node import DIAGONAL, LANES, Node, const
+from wherelint.ops.purity import is_pure
 from wherelint.ops.torch_names import LAYERS
 from wherelint.source.calls import Args, Kwargs, operation, unknown
 from wherelint.source.frameworks import argument, framework, handles
@@ -183,7 +184,10 @@ def stopped(low: Lowering, value: Value, at: cst.CSTNode) -> Value:
          "torch.{rand,randn,rand_like,randn_like,normal}", "tensorflow.random.{uniform,normal}",
          "numpy.random.{rand,randn,uniform,normal}")  # fmt: skip
 def _random(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
-    return _drawn(low.opaque(low.text(at), low.identity(at), differentiable=False))
+    pure = is_pure(name)
+    return _drawn(
+        low.called(at, name, args, (low.identity(at), *map(low.identity, args)), pure=pure, differentiable=False)
+    )
 
 
 def _drawn(made: Node) -> Node:
@@ -193,7 +197,7 @@ def _drawn(made: Node) -> Node:
 
 @handles("jax.random.bernoulli")
 def _random_mask(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
-    mask = low.opaque(low.text(at), low.identity(at), kind="bool")
+    mask = low.called(at, name, args, (low.identity(at), *map(low.identity, args)), pure=True, kind="bool")
     mask.params["array"] = True
     return _drawn(mask)
 

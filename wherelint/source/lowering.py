@@ -68,8 +68,12 @@ STATEMENTS: dict[type, Statement] = {}
 class Lowering:
     """Lowers one function (and what it calls) to a graph."""
 
-    def __init__(self, module: Module, frameworks: Sequence[str]) -> None:
+    def __init__(self, module: Module, frameworks: Sequence[str], *, strict: bool = False) -> None:
         self.module = module
+        #: Whether impure calls are told apart, each an input of its own, and defaults that are numbers are inputs.
+        self.strict = strict
+        #: How many impure calls were read.
+        self.turn = 0
         self.frameworks = list(frameworks)
         self.frames: list[Frame] = []
         self.facts: list[Node] = []
@@ -200,10 +204,33 @@ class Lowering:
         if key not in self._leaves:
             node = leaf(text, kind=kind, differentiable=differentiable and not self.severed)
             node.fixed = fixed
+            node.params["given"] = tuple(self._named_by(key))
             if preferred is not None:
                 node.params["value"] = preferred
             self._leaves[key] = node
         return self._leaves[key]
+
+    def called(
+        self, at: cst.CSTNode, callee: str, args: Iterable[Value], key: object, *, pure: bool, **of: Any
+    ) -> Node:
+        """The result of a call that is not followed."""
+        turn = None
+        if self.strict and not pure:
+            self.turn += 1
+            turn = self.turn
+        made = self.opaque(self.text(at), (key, turn), **of)
+        made.params["call"] = (callee, turn, *(a if isinstance(a, (str, int, float)) else type(a) for a in args))
+        return made
+
+    def _named_by(self, key: object) -> Iterator[Node]:
+        """The values by whose identity an input is told from others."""
+        todo = [key]
+        while todo:
+            part = todo.pop()
+            if isinstance(part, tuple):
+                todo += part
+            elif isinstance(part, int) and isinstance(held := self._held.get(part), (Node, tuple, list, dict)):
+                yield from nodes_in(held)
 
     def identity(self, value: Value) -> object:
         """What tells a value from others in the key of an input: a number or a string is itself."""

@@ -36,6 +36,8 @@ class Program:
     sinks: tuple[Node, ...] = ()
     #: The functions that were lowered inside, and the nodes of theirs that a gradient flows back to.
     inlined: tuple[tuple[str, tuple[Node, ...]], ...] = ()
+    #: How many impure calls it makes, where they are told apart.
+    turns: int = 0
 
     @cached_property
     def order(self) -> list[Node]:
@@ -43,12 +45,13 @@ class Program:
         return topological(s for s in self.sinks if s.kind == "float")
 
 
-def programs(module: Module, name: tuple[str, ...], used: Sequence[str]) -> list[Program]:
+def programs(module: Module, name: tuple[str, ...], used: Sequence[str], *, strict: bool = False) -> list[Program]:
     """Lower a function or method, then every function inside it that nothing in it calls.
 
+    ``strict``: no two impure calls give the same, and a default is only one of the numbers that a parameter may be.
     Raises GiveUp where it is too much to follow.
     """
-    low = Lowering(module, used)
+    low = Lowering(module, used, strict=strict)
     block = module.definitions[name[0]].block
     block.chunk.statements()  # for a name whose block cannot be read anything may stand
     low.frames.append(Frame(global_scope(module), "", block, 0))
@@ -80,6 +83,7 @@ def programs(module: Module, name: tuple[str, ...], used: Sequence[str]) -> list
 
 
 def _lower(low: Lowering, function: Function) -> Program:
+    low.turn = 0
     low.sinks.clear()
     low.made.clear()
     low.inlined.clear()
@@ -106,7 +110,9 @@ def _lower(low: Lowering, function: Function) -> Program:
     inlined = tuple(
         (f.name, tuple(n for n in low.made[a:b] if n in live)) for f, a, b in low.inlined if f is not function and b > a
     )
-    return Program(function.name, tuple(n for n in low.made if n in live), tuple(dict.fromkeys(sinks)), inlined)
+    return Program(
+        function.name, tuple(n for n in low.made if n in live), tuple(dict.fromkeys(sinks)), inlined, low.turn
+    )
 
 
 def flowing_back(sinks: Sequence[Node]) -> set[Node]:

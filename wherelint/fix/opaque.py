@@ -1,0 +1,161 @@
+"""The inputs of a program at the probes, those that stand for calls that could not be followed among them.
+
+What such a call gives is not known, but that it gives the same for the same: in a rewritten program it has its old
+value wherever its arguments have theirs, and another one elsewhere. An impure call is only itself.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wherelint.graph.evaluate import Values, evaluate
+from wherelint.graph.node import LANES, Node, whole
+from wherelint.graph.probe import Inputs
+from wherelint.ops import Array
+
+#: An input as both texts call it: its name, its kind, and which of several of that name it is.
+Name = tuple[str, str, int]
+
+
+class Call(NamedTuple):
+    """An input that depends on other values: what is called, and with what."""
+
+    name: Name
+    called: tuple[Any, ...]
+    given: list[Array]
+    value: Array
+
+
+@dataclass
+class Settled:
+    """Every value of a program at the probes."""
+
+    values: Values
+    names: dict[Node, Name]
+    calls: list[Call] = field(default_factory=list)
+    #: What was given to calls whose result may have changed.
+    crossed: set[Node] = field(default_factory=set)
+
+
+def settle(roots: Sequence[Node], inputs: Mapping[Name, Array], before: Sequence[Call] | None = None) -> Settled | None:
+    """The values of a program whose inputs are known by name; ``before``: the calls of the one it was rewritten from.
+
+    None where it reads an input, or makes an impure call, that the other one did not have.
+    """
+    probes = max((len(v) for v in inputs.values()), default=1)
+    order = list(_settling(roots))
+    names = _named(order)
+    result = Settled({}, names)
+    found: Inputs = {}
+    waiting: list[Node] = []
+    for node in order:
+        given = node.params.get("given", ()) if node in names else ()
+        if given:
+            result.values = evaluate(waiting, found, known=result.values)
+            waiting = []
+        if node in names:
+            args = [result.values[g] for g in given]
+            value = _value(node, names[node], args, inputs, before, probes)
+            if value is None:
+                return None
+            found[node], same, names[node] = value
+            if not same:
+                result.crossed.update(given)
+            if given or "call" in node.params:
+                result.calls.append(Call(names[node], node.params.get("call", ()), args, found[node]))
+        waiting.append(node)
+    result.values = evaluate(waiting, found, known=result.values)
+    return result
+
+
+def _value(
+    node: Node,
+    name: Name,
+    args: list[Array],
+    inputs: Mapping[Name, Array],
+    before: Sequence[Call] | None,
+    probes: int,
+) -> tuple[Array, bool, Name] | None:
+    """The value of an input, whether it is all that it was, and the name that it had."""
+    known = inputs.get(name)
+    depends = bool(args) or "call" in node.params
+    if before is None or not depends:
+        if known is None and before is not None:
+            return None
+        return (np.repeat(benign(node, 0), probes, axis=0) if known is None else known), True, name
+    called = node.params.get("call", ())
+    turn = called[1] if called else None
+    if turn is not None:
+        alike = [c for c in before if len(c.called) > 1 and c.called[1] == turn]
+        if [c.called for c in alike] != [called]:
+            return None
+    elif called:
+        alike = [c for c in before if c.called == called and c.name[1] == name[1]]
+    else:
+        alike = [c for c in before if c.name == name]
+    value, settled = _other(node, probes), np.zeros((1, 1), np.bool_)
+    old_name = name
+    for call in sorted(alike, key=lambda c: c.name == name):
+        if len(call.given) == len(args):
+            same = np.ones((1, 1), np.bool_)
+            for old, new in zip(call.given, args, strict=True):
+                same = same & ((old == new) | ((old != old) & (new != new)))
+            value, settled = np.where(same, call.value, value), settled | same
+            old_name = call.name if same.any() else old_name
+    return value, bool(settled.all()), old_name
+
+
+def _other(node: Node, probes: int) -> Array:
+    """What a call gives for arguments that it never had."""
+    if node.kind != "float":
+        return np.repeat(benign(node, 0) * 0, probes, axis=0)
+    return np.repeat(np.float32(-0.377) - benign(node, 3), probes, axis=0)
+
+
+def _settling(roots: Sequence[Node]) -> Iterator[Node]:
+    """Every node that some nodes read, and every one that a call which they read was given; operands first."""
+    done: set[Node] = set()
+    for root in roots:
+        stack = [(root, False)]
+        while stack:
+            node, ready = stack.pop()
+            if ready:
+                yield node
+            elif node not in done:
+                done.add(node)
+                stack.append((node, True))
+                above = node.params["of"][:1] if "of" in node.params else ()
+                stack += [(n, False) for n in (*above, *node.params.get("given", ()), *node.inputs)[::-1]]
+
+
+def names_of(roots: Sequence[Node]) -> dict[Node, Name]:
+    """The inputs of a program by what they are called; of several with one name each has a number."""
+    return _named(list(_settling(roots)))
+
+
+def _named(order: Sequence[Node]) -> dict[Node, Name]:
+    seen: Counter[tuple[str, str]] = Counter()
+    names: dict[Node, Name] = {}
+    known = set(order)
+    for node in order:
+        if node.op == "leaf" and whole(node, known) is node:
+            called = (str(node.params["name"]), node.kind)
+            names[node] = (*called, seen[called])
+            seen[called] += 1
+    return names
+
+
+def benign(leaf: Node, number: int) -> Array:
+    """An ordinary value for an input; ``number`` tells inputs apart."""
+    if leaf.kind == "bool":
+        return np.full((1, LANES), leaf.params.get("value", True), np.bool_)
+    if "default" in leaf.params:
+        return np.full((1, LANES), leaf.params["default"], np.float32)
+    if leaf.kind == "int":
+        return np.full((1, LANES), leaf.params.get("least", 1), np.float32)
+    return (0.55 + 0.07 * (number % 5) + 0.05 * np.arange(LANES, dtype=np.float32))[None, :]

@@ -1,0 +1,62 @@
+"""Which calls give the same for the same, and do nothing else.
+
+A call that is not known to is taken to draw a random number, or to have an effect: it is neither repeated nor moved.
+"""
+
+from __future__ import annotations
+
+import re
+
+from wherelint.ops import SIGNATURES
+
+#: Where functions of arrays live; whatever else a framework has (files, devices, callbacks) may have effects.
+_ARRAYS = """
+jax.numpy jax.lax jax.nn jax.scipy jax.random jax.image jax.ops jax.tree_util jax.vmap
+numpy math
+torch torch.special torch.linalg torch.fft torch.signal torch.nn.functional
+tensorflow tensorflow.math tensorflow.linalg tensorflow.nn tensorflow.signal tensorflow.image tensorflow.random
+tensorflow.debugging keras.ops keras.backend
+builtins
+""".split()
+#: Names, or parts of them between underscores, of what draws random numbers from a state that nobody passes.
+_DRAWS = frozenset(
+    """rand randn randint randperm random bernoulli binomial multinomial normal uniform poisson exponential geometric
+    cauchy gamma categorical truncated dropout dropout1d dropout2d dropout3d rrelu gumbel shuffle choice permutation
+    sampler sampled fractional attention lstm gru rnn""".split()
+)
+_EFFECTS = frozenset(
+    """print input open exec eval setattr delattr next iter vars seed manual_seed set_seed save load Variable
+    py_function numpy_function set_printoptions""".split()
+)
+#: What draws by a key, or is named like something that draws.
+_KEYED = re.compile(r"jax\.|tensorflow\.random\.(stateless_|experimental\.stateless_|fold_in|split)|"
+                    r"tensorflow\.image\.stateless_|(math|keras\.ops)\.gamma\w*$")  # fmt: skip
+#: Methods of arrays that no table of operations has.
+_METHODS = frozenset(
+    """abs absolute all any argsort broadcast_to ceil clip dim element_size equal expand_dims eq float floor ge
+    get_shape greater gt half int is_contiguous item le long lt masked_fill ne new_full new_ones new_tensor new_zeros
+    ndimension nelement norm numel numpy set_shape size sqrt square tolist unbind unsqueeze view_as where""".split()
+)
+_TABLED = frozenset(name.rpartition(".")[2] for name in SIGNATURES if name.startswith(("torch.Tensor.", "jax.Array.")))
+
+
+def draws(name: str) -> bool:
+    """Whether a function of a framework, by its dotted name, gives another random number at every call."""
+    if name in SIGNATURES or _KEYED.match(name):
+        return False
+    owner, _, last = name.rpartition(".")
+    in_random = owner.startswith(("numpy.random", "tensorflow.random", "keras.random", "random"))
+    return in_random or not _DRAWS.isdisjoint(re.split("_+", last.lower()))
+
+
+def is_pure(name: str) -> bool:
+    """Whether a function, by its dotted name, may be called twice, or elsewhere."""
+    owner, _, last = name.rpartition(".")
+    known = owner in _ARRAYS or any(owner.startswith(f"{o}.") for o in ("jax.numpy", "jax.scipy", "jax.nn"))
+    written = last.endswith("_") or last in _EFFECTS
+    return not written and (name in SIGNATURES or (known and not draws(name)))
+
+
+def is_pure_method(name: str) -> bool:
+    """Whether a method of an array may be called twice, or elsewhere."""
+    return not name.endswith("_") and (name in _TABLED or name in _METHODS)
