@@ -261,14 +261,6 @@ REWRITES = {
         +    mask = torch.bernoulli(p) > x
         +    return torch.where(mask, torch.sqrt(torch.where(mask, x, 1.0)), 0.0)
     """),
-    "a random number of a key may be drawn again": ("""
-        def f(x, key):
-            return jnp.where(jax.random.uniform(key) < x, jnp.log(x), 0.0)
-    """, """
-        -    return jnp.where(jax.random.uniform(key) < x, jnp.log(x), 0.0)
-        +    mask = jax.random.uniform(key) < x
-        +    return jnp.where(mask, jnp.log(jnp.where(mask, x, 1.0)), 0.0)
-    """),
     "a condition that has a name": ("""
         def f(x):
             positive = x > 0

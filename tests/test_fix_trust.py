@@ -1,0 +1,135 @@
+"""Fixes that looked safe and were not: what they did to a function, executed where that is what matters."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from executing import load
+from real_gradients import require
+
+from wherelint.config import Settings
+from wherelint.engine import check_source
+from wherelint.finding import FileReport
+
+_HEADER = {
+    "jax": "import jax\nimport jax.numpy as jnp\n\n\n",
+    "torch": "import torch\nimport torch.nn.functional as F\n\n\n",
+    "tensorflow": "import tensorflow as tf\n\n\n",
+}
+
+
+def program(framework: str, body: str) -> str:
+    return _HEADER[framework] + textwrap.dedent(body).strip("\n") + "\n"
+
+
+def checked(text: str, fixes: str = "safe") -> FileReport:
+    return check_source(text.encode(), "f.py", Settings(root=Path("/")), fixes)  # type: ignore[arg-type]
+
+
+def functions(text: str, after: bytes, tmp_path: Path) -> tuple[Any, Any]:
+    """``f`` before and after."""
+    found = []
+    for name, content in (("before", text.encode()), ("after", after)):
+        path = tmp_path / f"{name}.py"
+        path.write_bytes(content)
+        found.append(load(path).f)
+    return found[0], found[1]
+
+
+#: An operand guarded by its own condition has another value there, which something sees: nothing of the kind is safe.
+ALONE = {
+    "a divisor that makes 0 of 0 / 0": ("jax", """
+        def f(x, scale=1):
+            r = scale / x
+            r6 = r ** 6
+            return jnp.nan_to_num(4 * (r6 * r6 - r6))
+    """, {"x": [0.0, 1.0, 0.9], "scale": [1.0, 2.0]}),
+    "a cap that is a parameter": ("torch", """
+        def f(x, most=1.0):
+            return torch.clamp(torch.exp(x), max=most)
+    """, {"x": [100.0, 90.0, 0.1], "most": [1.0, 2.0, 1e30]}),
+    "a sampler that rejects nan": ("jax", """
+        def f(d, u):
+            accept = jnp.minimum(jnp.exp(d), 1.0)
+            return jnp.where(u < accept, 3.0, 5.0) + jnp.where(accept > 0.2, accept, 0.0)
+    """, {"d": [100.0, -1.0, np.nan, np.inf], "u": [0.1, 0.9]}),
+    "a probability at the middle": ("torch", """
+        def f(x, df=2.0):
+            y = torch.where(x == 0, torch.zeros_like(x), df / x)
+            tail = 0.5 * y.abs() / (1.0 + y.abs())
+            root = torch.sqrt(torch.clamp(tail, min=0.0))
+            return torch.where(x > 0, 1.0 - root, root)
+    """, {"x": [0.0, 1.0, -1.0], "df": [2.0, 0.5]}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("why", ALONE)
+def test_no_safe_fix_changes_a_value(why: str, tmp_path: Path) -> None:
+    framework, body, given = ALONE[why]
+    require(framework)
+    text = program(framework, body)
+    report = checked(text)
+    before, after = functions(text, report.after or text.encode(), tmp_path)
+    names, columns = list(given), [np.array(c, np.float32) for c in given.values()]
+    for values in np.stack(np.meshgrid(*columns), -1).reshape(-1, len(names)):
+        old, new = (
+            np.asarray(f(*(tensor(framework, v) for v in values)), np.float64) for f in (before, after)
+        )  # fmt: skip
+        np.testing.assert_allclose(new, old, rtol=1e-5, err_msg=report.after.decode())
+
+
+def tensor(framework: str, value: Any) -> Any:
+    if framework == "torch":
+        import torch
+
+        return torch.tensor(value)
+    if framework == "jax":
+        import jax.numpy as jnp
+
+        return jnp.asarray(value)
+    import tensorflow as tf
+
+    return tf.constant(value)
+
+
+#: Programs with data that may be nan, each with the framework that it is written in.
+MISSING = {
+    "a root of what was clipped": ("jax", "return jnp.sqrt(jnp.maximum(x, 0.0))"),
+    "a root of what was clamped": ("torch", "return torch.sqrt(x.clamp(min=0.0))"),
+    "an arm that the condition selects at nan": ("tensorflow", "return tf.where(x <= 0, 0.0, tf.math.log(x))"),
+    "the other arm": ("torch", "return torch.where(x <= 0, torch.zeros_like(x), torch.log(x))"),
+    "an angle": ("torch", "return torch.arccos(x.clamp(-1.0, 1.0))"),
+    "growth": ("jax", "return jnp.minimum(jnp.exp(x), 10.0)"),
+    "a norm": ("jax", "n = jnp.sqrt(jnp.sum(x * x))\n    return jnp.where(n > 1.0, x / n, x)"),
+    "a quotient": ("tensorflow", "return tf.where(x <= 1, x, 1.0 / (x - 1.0))"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("why", MISSING)
+def test_nan_stays_nan(why: str, tmp_path: Path) -> None:
+    framework, line = MISSING[why]
+    require(framework)
+    text = program(framework, f"def f(x):\n    {line}\n")
+    report = checked(text)
+    assert report.fixed
+    before, after = functions(text, report.after, tmp_path)
+    for values in ([np.nan, 0.5, 1.0, 0.0], [np.inf, 0.5, -1.0, 1.0], [-np.inf, 2.0, 100.0, 0.0]):
+        x = tensor(framework, np.array(values, np.float32))
+        np.testing.assert_allclose(
+            np.asarray(after(x)), np.asarray(before(x)), rtol=1e-6, err_msg=report.after.decode()
+        )
+
+
+def test_a_call_whose_argument_changed_gives_something_else() -> None:
+    """The masked argument also reaches a result that nothing selects."""
+    text = program("jax", """
+        def f(a, x):
+            p = jax.scipy.special.betainc(a, 2.0, x)
+            return jnp.where(x > 0, p / x, 0.0) + p
+    """)  # fmt: skip
+    after = checked(text, "unsafe").after.decode()
+    assert "betainc(a, 2.0, x)" in after
