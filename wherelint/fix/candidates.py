@@ -163,7 +163,7 @@ class Site:
             if (mask := self._mask_of(outer, {select, *_between(outer, select)})) is not None:
                 path.append(mask)
         if len(path) > 1 and not any(mask.once for mask in path):
-            terms = [_atom(m.text if m.keeps else m.opposite) for m in reversed(path)]
+            terms = [_atom(m.text) if m.keeps else spelling.negated(m.text, atom=True) for m in reversed(path)]
             yield Mask(" & ".join(terms), True)
 
     def _pure(self, place: Place) -> bool:

@@ -48,8 +48,8 @@ def _calls_bare(nearby: tuple[Place | None, ...], bare: list[str]) -> bool:
     )
 
 
-def negated(mask: str) -> str:
-    """The opposite of a mask: of ``a == b`` it is ``a != b``, of ``~m`` the mask itself."""
+def negated(mask: str, *, atom: bool = False) -> str:
+    """The opposite of a mask: of ``a == b`` it is ``a != b``, of ``~m`` the mask itself; in parentheses if need be."""
     try:
         node = cst.parse_expression(mask)
     except cst.ParserSyntaxError:
@@ -60,9 +60,9 @@ def negated(mask: str) -> str:
         first, second = (cst.Module([]).code_for_node(n) for n in (node.left, node.comparisons[0].comparator))
         flipped = {cst.Equal: "!=", cst.NotEqual: "=="}.get(type(node.comparisons[0].operator))
         if flipped is not None:
-            return f"{first} {flipped} {second}"
-    atom = isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript))
-    return f"~{mask}" if atom else f"~({mask})"
+            return f"({first} {flipped} {second})" if atom else f"{first} {flipped} {second}"
+    plain = isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript))
+    return f"~{mask}" if plain else f"~({mask})"
 
 
 def free_name(wanted: str, place: Place) -> str:
