@@ -124,7 +124,7 @@ def differences(before: Ran, after: Ran | str) -> Iterator[tuple[str, str, int |
         odd = finite & ~lost & ~np.isclose(c, d, 1e-3, 1e-4)
         for kind, where in (("loses a gradient", lost), ("gradient", odd)):
             if where.any():
-                yield kind, f"of {INPUTS[number]}: {_first(where, c, d)}", _row(where)
+                yield kind, f"of input {number}: {_first(where, c, d)}", _row(where)
 
 
 def _type(array: Array) -> str:
