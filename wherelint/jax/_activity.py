@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from jax import numpy as jnp
 
-from wherelint.jax._compat import Jaxpr, JaxprEqn, Literal, Var, subjaxprs
+from wherelint.jax._compat import Jaxpr, JaxprEqn, Literal, Var, programs
 from wherelint.jax._primitives import CONSTANT, DROPS, MOVES, SAME
 
 
@@ -30,25 +30,25 @@ def active_results(eqn: JaxprEqn, given: Sequence[bool]) -> list[bool]:
     if not any(given) or eqn.primitive.name in CONSTANT:
         return [False] * len(eqn.outvars)
     results = [any(given)] * len(eqn.outvars)
-    name, inner = eqn.primitive.name, subjaxprs(eqn)
+    name, inner = eqn.primitive.name, programs(eqn)
     if name == "scan":
         results = _scan(eqn, list(given))
     elif name == "cond":
-        branches = [active_outputs(branch, given[1:]) for branch in inner]
+        branches = [active_outputs(branch.jaxpr, given[1:]) for branch in inner]
         results = [any(each) for each in zip(*branches, strict=True)]
     elif name == "while":
         results = _while(eqn, list(given))
-    elif len(inner) == 1 and len(inner[0].invars) == len(given) and len(inner[0].outvars) == len(eqn.outvars):
-        results = active_outputs(inner[0], given)
+    elif len(inner) == 1 and (len(inner[0].in_avals), len(inner[0].out_avals)) == (len(given), len(eqn.outvars)):
+        results = active_outputs(inner[0].jaxpr, given)
     elif name == "select_n":
         results = [any(given[1:])]
     return [result and is_inexact(v) for result, v in zip(results, eqn.outvars, strict=True)]
 
 
 def _scan(eqn: JaxprEqn, given: list[bool]) -> list[bool]:
-    (body,) = subjaxprs(eqn)
+    (body,) = programs(eqn)
     first, last = eqn.params["num_consts"], eqn.params["num_consts"] + eqn.params["num_carry"]
-    return _until_stable(body, given, first, last)
+    return _until_stable(body.jaxpr, given, first, last)
 
 
 def _while(eqn: JaxprEqn, given: list[bool]) -> list[bool]:

@@ -35,16 +35,16 @@ _undefined: Any = ad.UndefinedPrimal
 HAS_BARRIER_JVP = any(p.name == "optimization_barrier" for p in ad.primitive_jvps)
 
 
-def open_constants(closed: ClosedJaxpr) -> Jaxpr:
-    """The jaxpr with its constants as its first inputs."""
+def open_constants(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """The program with its constants as its first inputs."""
     jaxpr = closed.jaxpr
-    opened: Jaxpr = jaxpr.replace(constvars=[], invars=[*jaxpr.constvars, *jaxpr.invars], debug_info=None)
-    return opened
+    opened = jaxpr.replace(constvars=[], invars=[*jaxpr.constvars, *jaxpr.invars], debug_info=None)
+    return ClosedJaxpr(opened, ())
 
 
-def evaluate(jaxpr: Jaxpr, consts: Sequence[Any], arguments: Sequence[Any]) -> list[Any]:
-    """What a jaxpr computes; every equation keeps the place in the source that it came from."""
-    return list(_core.eval_jaxpr(jaxpr, consts, *arguments))
+def evaluate(closed: ClosedJaxpr, arguments: Sequence[Any]) -> list[Any]:
+    """What a program computes; every equation keeps the place in the source that it came from."""
+    return list(_core.eval_jaxpr(closed.jaxpr, closed.consts, *arguments))
 
 
 def bind(eqn: JaxprEqn, operands: Sequence[Any]) -> list[Any]:
@@ -79,14 +79,12 @@ def transpose(eqn: JaxprEqn, operands: Sequence[Any], linear: Sequence[bool], ct
     return list(jax.linear_transpose(forward, *shapes)(list(cts)))
 
 
-def split(jaxpr: Jaxpr, linear: Sequence[bool]) -> tuple[ClosedJaxpr, Jaxpr, list[bool]]:
-    """What a jaxpr computes without its linear inputs, the rest, and which results are of the rest.
+def split(closed: ClosedJaxpr, linear: Sequence[bool]) -> tuple[ClosedJaxpr, ClosedJaxpr, list[bool]]:
+    """What a program computes without its linear inputs, the rest, and which results are of the rest.
 
     The first gives results, and then the residuals that the second takes first.
     """
-    known, rest, of_the_rest, _ = _partial.partial_eval_jaxpr_nounits(
-        ClosedJaxpr(jaxpr, ()), unknowns=list(linear), instantiate=False
-    )
+    known, rest, of_the_rest, _ = _partial.partial_eval_jaxpr_nounits(closed, unknowns=list(linear), instantiate=False)
     return known, open_constants(rest), list(of_the_rest)
 
 
@@ -97,14 +95,13 @@ def linear_primitives() -> set[str]:
     return {p.name for p in (*ad.primitive_transposes, *getattr(private, "fancy_transposes", ()))}
 
 
-def subjaxprs(eqn: JaxprEqn) -> list[Jaxpr]:
-    """The jaxprs among an equation's parameters, without their constants."""
+def programs(eqn: JaxprEqn) -> list[ClosedJaxpr]:
+    """The jaxprs among an equation's parameters, with their constants."""
     found = []
     for given in eqn.params.values():
         for each in given if isinstance(given, (tuple, list)) else [given]:
-            inner = getattr(each, "jaxpr", each)
-            if hasattr(inner, "eqns"):
-                found.append(inner)
+            if hasattr(each, "eqns"):
+                found.append(each if hasattr(each, "consts") else ClosedJaxpr(each, ()))
     return found
 
 
@@ -126,11 +123,11 @@ def frames(eqn: JaxprEqn) -> list[Place]:
     ]
 
 
-def function_file(jaxpr: Jaxpr) -> str:
-    """The file of the function that a jaxpr was traced from; empty where that is not known."""
-    return str(getattr(jaxpr.debug_info, "func_filename", None) or "")
+def function_file(closed: ClosedJaxpr) -> str:
+    """The file of the function that it was traced from; empty where that is not known."""
+    return str(getattr(closed.jaxpr.debug_info, "func_filename", None) or "")
 
 
-def function_name(jaxpr: Jaxpr) -> str:
-    """The name of the function that a jaxpr was traced from; empty where that is not known."""
-    return str(getattr(jaxpr.debug_info, "func_name", None) or "")
+def function_name(closed: ClosedJaxpr) -> str:
+    """The name of the function that it was traced from; empty where that is not known."""
+    return str(getattr(closed.jaxpr.debug_info, "func_name", None) or "")

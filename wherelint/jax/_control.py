@@ -13,7 +13,7 @@ from jax.custom_derivatives import SymbolicZero
 
 from wherelint.jax import _compat
 from wherelint.jax._activity import active_outputs, needs_masks
-from wherelint.jax._compat import Jaxpr
+from wherelint.jax._compat import ClosedJaxpr, Jaxpr
 from wherelint.jax._primitives import refusal
 from wherelint.jax._transpose import (
     Known,
@@ -31,21 +31,21 @@ from wherelint.jax._transpose import (
 
 @rule("jit", "pjit", "closed_call", "core_call", "call")
 def _call(transposer: Transposer, step: Step) -> list[Pair | None]:
-    (body,) = _compat.subjaxprs(step.eqn)
+    (body,) = _compat.programs(step.eqn)
     return transposer.run(body, step.operands, step.cts, (*step.path, (step.eqn, None)))
 
 
 @rule("remat2", "checkpoint", "remat")
 def _checkpoint(transposer: Transposer, step: Step) -> list[Pair | None]:
     """What is computed again must not be merged with the first time, or nothing is saved."""
-    (whole,) = _compat.subjaxprs(step.eqn)
+    (whole,) = _compat.programs(step.eqn)
     again, body, of_body = _compat.split(whole, step.linear)
     known = [each for each in step.operands if isinstance(each, Known)]
     values, cts = [each.value for each in known], list(step.cts)
     if step.eqn.params.get("prevent_cse") and values and _compat.HAS_BARRIER_JVP:
         values, cts = _barrier((values, cts))
     start = len(of_body) - sum(of_body)
-    residuals = _compat.evaluate(again.jaxpr, again.consts, values)[start:]
+    residuals = _compat.evaluate(again, values)[start:]
     active = active_outputs(again.jaxpr, [each.active for each in known])[start:]
     linear = [each for each in step.operands if isinstance(each, Linear)]
     operands: list[Operand] = [*map(Known, residuals, active), *linear]
@@ -61,17 +61,17 @@ _barrier: Any = lax.optimization_barrier
 def _cond(transposer: Transposer, step: Step) -> list[Pair | None]:
     which, *operands = step.operands
     assert isinstance(which, Known)
-    bodies = [branch.jaxpr for branch in step.eqn.params["branches"]]
+    bodies = step.eqn.params["branches"]
     if transposer.unroll:
         taken = min(max(int(which.value), 0), len(bodies) - 1)
         return [None, *transposer.run(bodies[taken], operands, step.cts, (*step.path, (step.eqn, taken)))]
     cts = [full(transposer, pair, v.aval) for pair, v in zip(step.cts, step.eqn.outvars, strict=True)]
     linear = [i for i, each in enumerate(operands) if isinstance(each, Linear)]
 
-    def arm(body: Jaxpr) -> Any:
+    def arm(body: ClosedJaxpr) -> Any:
         def run(values: Sequence[Any], cts: list[Pair]) -> list[Pair]:
             found = transposer.run(body, _with_values(operands, values), cts, (*step.path, (step.eqn, None)))
-            return [full(transposer, found[i], body.invars[i].aval) for i in linear]
+            return [full(transposer, found[i], body.in_avals[i]) for i in linear]
 
         return run
 
@@ -102,22 +102,22 @@ def _with_values(operands: Sequence[Operand], values: Sequence[Any]) -> list[Ope
 @rule("scan")
 def _scan(transposer: Transposer, step: Step) -> list[Pair | None]:
     params = step.eqn.params
-    body, first = params["jaxpr"].jaxpr, params["num_consts"]
+    body, first = params["jaxpr"], params["num_consts"]
     last = first + params["num_carry"]
     operands = list(step.operands)
-    for i, variable in enumerate(body.invars[first:last], first):
+    for i, aval in enumerate(body.in_avals[first:last], first):
         if isinstance(operands[i], Known):  # zeros that only become linear within the loop
-            if not _is_linear_carry(operands[i], variable):
+            if not _is_linear_carry(operands[i], aval):
                 raise refusal("scan")
             operands[i] = Linear(need=False)
-    operands = _stable(body, operands, first, last)
+    operands = _stable(body.jaxpr, operands, first, last)
     loop = _Loop(transposer, step, body, operands, first, last)
     found = loop.unrolled() if transposer.unroll else loop.rolled()
     return [pair if isinstance(each, Linear) else None for pair, each in zip(found, step.operands, strict=True)]
 
 
-def _is_linear_carry(operand: Operand, variable: Any) -> bool:
-    return isinstance(operand, Known) and jnp.issubdtype(variable.aval.dtype, jnp.inexact)
+def _is_linear_carry(operand: Operand, aval: Any) -> bool:
+    return isinstance(operand, Known) and jnp.issubdtype(aval.dtype, jnp.inexact)
 
 
 def _stable(body: Jaxpr, operands: list[Operand], first: int, last: int) -> list[Operand]:
@@ -137,7 +137,7 @@ class _Loop:
     """One linear ``scan``, run backwards."""
 
     def __init__(
-        self, transposer: Transposer, step: Step, body: Jaxpr, operands: list[Operand], first: int, last: int
+        self, transposer: Transposer, step: Step, body: ClosedJaxpr, operands: list[Operand], first: int, last: int
     ) -> None:
         self.transposer, self.step, self.body, self.operands = transposer, step, body, operands
         linear = [i for i, each in enumerate(operands) if isinstance(each, Linear)]
@@ -167,7 +167,7 @@ class _Loop:
             operands[i] = Known(value, old.active)
         path = (*self.step.path, (self.step.eqn, t))
         found = self.transposer.run(self.body, operands, [*carry, *each], path)
-        return [self._full(found[i], self.body.invars[i].aval, i) for i in (*self.consts, *self.carry, *self.slices)]
+        return [self._full(found[i], self.body.in_avals[i], i) for i in (*self.consts, *self.carry, *self.slices)]
 
     def _split(self, found: list[Pair]) -> tuple[list[Pair], list[Pair], list[Pair]]:
         a, b = len(self.consts), len(self.consts) + len(self.carry)
@@ -180,7 +180,7 @@ class _Loop:
         return results
 
     def _start(self) -> list[Pair]:
-        return [self._full(None, self.body.invars[i].aval, i) for i in self.consts]
+        return [self._full(None, self.body.in_avals[i], i) for i in self.consts]
 
     def rolled(self) -> list[Pair | None]:
         """As another ``scan``."""
@@ -238,7 +238,7 @@ def _linear_solve(transposer: Transposer, step: Step) -> list[Pair | None]:
 
     def pulled(residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
         program = programs.transpose_solve
-        return _compat.evaluate(program.jaxpr, program.consts, [*residuals[first:], *cts])
+        return _compat.evaluate(program, [*residuals[first:], *cts])
 
     return [*[None] * count, *_pulled(transposer, step, count, pulled)]
 
@@ -264,6 +264,5 @@ def _pulled(
     operands: list[Operand] = [each for each in step.operands[:count] if isinstance(each, Known)]
     operands += [Linear(step.needs(count + i)) for i in range(len(new))]
     consts = [Known(value, active=True) for value in program.consts]
-    body = _compat.open_constants(program)
-    path = (*step.path, (step.eqn, None))
-    return transposer.run(body, [*consts, *operands], step.cts, path)[len(consts) + count :]
+    program, path = _compat.open_constants(program), (*step.path, (step.eqn, None))
+    return transposer.run(program, [*consts, *operands], step.cts, path)[len(consts) + count :]

@@ -85,6 +85,14 @@ class Flat:
         args, kwargs = jax.tree.unflatten(self._tree, leaves)
         return args, kwargs
 
+    def gradient(self, by_input: dict[int, Any]) -> tuple[Any, ...]:
+        """Gradients in the shape of the positional arguments; None where nothing is differentiated."""
+        leaves: list[Any] = [None] * len(self._leaves)
+        for n, gradient in by_input.items():
+            leaves[self._dynamic[n]] = gradient
+        args: tuple[Any, ...] = jax.tree.unflatten(self._tree, leaves)[0]
+        return args
+
     def trace(self) -> tuple[_compat.ClosedJaxpr, Any]:
         """The jaxpr from the inputs to the leaves of the result, and the result's structure."""
         trees: list[Any] = []
@@ -129,25 +137,25 @@ class _Residuals:
 
 def _with_masks(closed: _compat.ClosedJaxpr, zeros: Literal["dead", "exact"], refused: set[int]) -> Callable[..., Any]:
     """The jaxpr as a function of its constants and inputs, with a reverse rule."""
-    jaxpr = _compat.open_constants(closed)
+    program = _compat.open_constants(closed)
 
     @jax.custom_vjp
     def call(*inputs: Any) -> list[Any]:
-        return _compat.evaluate(jaxpr, (), inputs)
+        return _compat.evaluate(program, inputs)
 
     def forward(*primals: Any) -> tuple[list[Any], _Residuals]:
         perturbed = [i for i, primal in enumerate(primals) if primal.perturbed and _is_inexact(primal.value)]
         if beyond := refused.intersection(perturbed):
             raise ValueError(f"mask_gradients: {len(beyond)} arrays are differentiated that are not among argnums")
         values = [primal.value for primal in primals]
-        made = plan(lambda *inputs: _compat.evaluate(jaxpr, (), inputs), values, perturbed)
+        made = plan(lambda *inputs: _compat.evaluate(program, inputs), values, perturbed)
         results, residuals = made.run_forward(values)
         return results, _Residuals(residuals, made)
 
     def backward(residuals: _Residuals, cts: Sequence[Any]) -> tuple[Any, ...]:
         made = residuals.plan
         arrived = [None if isinstance(ct, SymbolicZero) or ct.dtype == jax.dtypes.float0 else ct for ct in cts]
-        gradients: list[Any] = [None] * len(jaxpr.invars)
+        gradients: list[Any] = [None] * len(program.in_avals)
         for i, pair in zip(
             made.perturbed, made.run_backward(Transposer(zeros), residuals.values, arrived), strict=True
         ):

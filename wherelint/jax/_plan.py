@@ -19,7 +19,7 @@ class Plan:
     """``forward`` computes the results and then the residuals, which ``linear`` takes before its tangents."""
 
     forward: ClosedJaxpr
-    linear: _compat.Jaxpr
+    linear: ClosedJaxpr
     #: The inputs that are differentiated.
     perturbed: tuple[int, ...]
     results: int
@@ -28,7 +28,7 @@ class Plan:
 
     def run_forward(self, inputs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """The results, and the residuals."""
-        out = _compat.evaluate(self.forward.jaxpr, self.forward.consts, inputs)
+        out = _compat.evaluate(self.forward, inputs)
         return out[: self.results], out[self.results :]
 
     def run_backward(self, transposer: Transposer, residuals: Sequence[Any], cts: Sequence[Any]) -> list[Pair | None]:

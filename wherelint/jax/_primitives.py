@@ -69,5 +69,5 @@ CATALOGUE = {
     "atanh": "arctanh", "erf_inv": "erfinv", "lgamma": "lgamma", "digamma": "digamma", "polygamma": "polygamma",
     "igamma": "gammainc", "igammac": "gammaincc", "cholesky": "cholesky", "triangular_solve": "solve",
     "lu": "inv", "mul": "multiply", "max": "maximum", "min": "minimum", "select_n": "where",
-    "custom_linear_solve": "solve",
+    "custom_linear_solve": "solve", "dot_general": "dot",
 }  # fmt: skip

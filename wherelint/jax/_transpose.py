@@ -16,7 +16,7 @@ from jax import numpy as jnp
 
 from wherelint.jax import _compat, _primitives
 from wherelint.jax._activity import active_results, needs_masks
-from wherelint.jax._compat import Jaxpr, JaxprEqn, Var
+from wherelint.jax._compat import ClosedJaxpr, JaxprEqn, Var
 
 Mode = Literal["dead", "exact", "ieee"]
 
@@ -110,10 +110,11 @@ class Transposer:
         return zero_where(self.dead(pair), product)
 
     def run(
-        self, jaxpr: Jaxpr, operands: Sequence[Operand], cts: Sequence[Pair | None], path: Path = ()
+        self, program: ClosedJaxpr, operands: Sequence[Operand], cts: Sequence[Pair | None], path: Path = ()
     ) -> list[Pair | None]:
-        """The cotangents of the linear inputs of a linear jaxpr; None for the others and for an exact zero."""
-        known: dict[Var, Known] = {}
+        """The cotangents of the linear inputs of a linear program; None for the others and for an exact zero."""
+        jaxpr = program.jaxpr
+        known = {v: Known(value, active=False) for v, value in zip(jaxpr.constvars, program.consts, strict=True)}
         linear: dict[Var, bool] = {}
         for variable, operand in zip(jaxpr.invars, operands, strict=True):
             if isinstance(operand, Known):
@@ -322,7 +323,7 @@ def _div(transposer: Transposer, step: Step) -> list[Pair | None]:
 def _select_n(transposer: Transposer, step: Step) -> list[Pair | None]:
     (pair,) = step.cts
     assert pair is not None
-    which, *cases = step.values[0], *step.operands[1:]
+    which, *cases = jnp.asarray(step.values[0]), *step.operands[1:]
     marks = transposer.drops(step)
     results: list[Pair | None] = [None]
     for k, case in enumerate(cases):

@@ -1,0 +1,297 @@
+"""``wherelint.jax.locate``: both lines, the element, the iteration; silence where the gradient is finite."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from executing import load
+
+jax = pytest.importorskip("jax")
+from jax import lax  # noqa: E402
+from jax import numpy as jnp  # noqa: E402
+
+from wherelint.companion import Report  # noqa: E402
+from wherelint.jax import locate  # noqa: E402
+from wherelint.jax._primitives import CATALOGUE  # noqa: E402
+from wherelint.jax._tags import FUNCTIONS  # noqa: E402
+from wherelint.ops import OPERATIONS  # noqa: E402
+
+CASES = Path(__file__).parents[1] / "cases"
+X = np.float32([0, 1, 4])
+#: Cases that are not located, and why.
+MISSED = {
+    "optax-1267-focal-power": "nothing drops it: the exponent 0 times inf is a residual that is nan",
+}
+
+
+def case(name: str) -> tuple[dict[str, Any], list[Any]]:
+    described = json.loads((CASES / name / "case.json").read_text())
+    inputs = described.get("witness") or (described.get("points") or [[1.0]])[0]
+    return described, [np.asarray(jax.tree.map(float, value), np.float32) for value in inputs]
+
+
+JAX_CASES = sorted(
+    path.parent.name for path in CASES.glob("*/case.json") if json.loads(path.read_text())["framework"] == "jax"
+)
+
+
+@pytest.mark.parametrize("name", [name for name in JAX_CASES if not name.startswith("neg-")])
+def test_published_bugs_are_located(name: str) -> None:
+    described, args = case(name)
+    report = locate(load(CASES / name / "unsafe.py").f, *args, argnums=described.get("argnums"))
+    assert report.value_finite
+    assert not report.gradient_finite
+    rows = {described["unsafe_line"], *described.get("unsafe_lines", [])}
+    named = {(p.op_at.row, p.select_at.row) for p in report.findings if p.op_at and p.select_at}
+    assert bool({(row, described["select_line"]) for row in rows} & named) == (name not in MISSED)
+
+
+@pytest.mark.parametrize("name", JAX_CASES)
+def test_safe_programs_have_nothing_to_locate(name: str) -> None:
+    described, args = case(name)
+    report = locate(load(CASES / name / "safe.py").f, *args, argnums=described.get("argnums"))
+    assert report.ok
+    assert report.findings == ()
+
+
+# ------------------------------------------------------------------------- gallery
+
+
+@jax.jit
+def helper(x: Any) -> Any:
+    root = jnp.sqrt(x)  # op
+    return jnp.where(x > 0, root, 0)  # select
+
+
+def helper_twice(x: Any) -> Any:
+    return jnp.sum(helper(x[1:]) + helper(x[:2]))
+
+
+def scanned(x: Any) -> Any:
+    def body(total: Any, t: Any) -> Any:
+        angle = jnp.arccos(t / 4)  # op
+        return total + jnp.where(t < 4, angle, 0), None  # select
+
+    return lax.scan(body, 0.0, x)[0]
+
+
+def two_of_one_shape(x: Any) -> Any:
+    first = jnp.where(x > -1, jnp.exp(x), 0)
+    logs = jnp.log(x)  # op
+    second = jnp.where(x > 0, logs, 0)  # select
+    third = jnp.where(x > -2, jnp.sin(x), 0)
+    return jnp.sum(first + second + third)
+
+
+def branches(x: Any) -> Any:
+    def positive(x: Any) -> Any:
+        roots = jnp.sqrt(x)  # op
+        return jnp.sum(jnp.where(x > 0, roots, 0))  # select
+
+    return lax.cond(x[1] > 0, positive, jnp.sum, x)
+
+
+def checkpointed(x: Any) -> Any:
+    @jax.checkpoint
+    def inner(x: Any) -> Any:
+        quotient = 1 / x  # op
+        return jnp.where(x > 0, quotient, 0)  # select
+
+    return jnp.sum(inner(x))
+
+
+def mapped(x: Any) -> Any:
+    def one(x: Any) -> Any:
+        y = x**0.5  # op
+        return lax.select(x > 0, y, x)  # select
+
+    return jnp.sum(jax.vmap(one)(x))
+
+
+class Model:
+    def __init__(self) -> None:
+        self.scale = 2.0
+
+    def __call__(self, x: Any) -> Any:
+        norms = self.norms(x)
+        return jnp.sum(jnp.where(x > 0, norms, 0))  # select
+
+    def norms(self, x: Any) -> Any:
+        return jnp.linalg.norm(x[:, None] * jnp.ones(2), axis=1)  # op
+
+
+@jax.custom_vjp
+def own(x: Any) -> Any:
+    return jnp.sqrt(x)
+
+
+own.defvjp(lambda x: (jnp.sqrt(x), x), lambda x, ct: (ct / jnp.sqrt(x),))
+
+
+def custom_rule(x: Any) -> Any:
+    y = own(x)  # op
+    return jnp.sum(jnp.where(x > 0, y, 0))  # select
+
+
+def barred(x: Any) -> Any:
+    y = jnp.sqrt(x)  # op
+    y = lax.optimization_barrier(y)
+    return jnp.sum(jnp.where(x > 0, y, 0))  # select
+
+
+def indexed(x: Any) -> Any:
+    y = jnp.log(x)  # op
+    return y[1]  # select
+
+
+def maximum(x: Any) -> Any:
+    y = jnp.sqrt(x)  # op
+    return jnp.sum(jnp.maximum(y, 0.5))  # select
+
+
+def masked(x: Any) -> Any:
+    y = jnp.sqrt(x)  # op
+    return jnp.sum(y * (x > 0))  # select
+
+
+def assigned(x: Any) -> Any:
+    y = jnp.sqrt(x)  # op
+    return jnp.sum(y.at[0].set(0))  # select
+
+
+def behind_a_double_where(x: Any) -> Any:
+    logs = jnp.log(jnp.where(x > 0, x, 0) * 1.0)
+    safe = jnp.where(x > 0, jnp.where(x > 0, logs, 0), 0)
+    roots = jnp.sqrt(x)  # op
+    return jnp.sum(safe + jnp.where(x > 0, roots, 0))  # select
+
+
+in_a_lambda = lambda x: jnp.sum(jnp.where(x > 0, 1 / x, 0))  # noqa: E731  # op # select
+
+GALLERY: dict[str, tuple[Callable[..., Any], str, str, str]] = {
+    "a jitted helper twice": (helper_twice, "WL101", "sqrt", "where"),
+    "scan": (scanned, "WL104", "arccos", "where"),
+    "two selections of one shape": (two_of_one_shape, "WL102", "log", "where"),
+    "cond": (branches, "WL101", "sqrt", "where"),
+    "checkpoint": (checkpointed, "WL103", "divide", "where"),
+    "vmap": (mapped, "WL106", "power", "where"),
+    "a method": (Model(), "WL108", "norm", "where"),
+    "custom_vjp": (custom_rule, "WL111", "own", "where"),
+    "optimization_barrier": (barred, "WL101", "sqrt", "where"),
+    "an index": (indexed, "WL201", "log", "index"),
+    "maximum": (maximum, "WL204", "sqrt", "maximum"),
+    "a mask": (masked, "WL202", "sqrt", "multiply"),
+    "an assignment": (assigned, "WL206", "sqrt", "assignment"),
+    "beside a double where": (behind_a_double_where, "WL101", "sqrt", "where"),
+    "a lambda": (in_a_lambda, "WL103", "divide", "where"),
+}
+
+
+def marked(f: Callable[..., Any], mark: str) -> list[int]:
+    """The rows of this file with a mark, within a function."""
+    inside = f if inspect.isfunction(f) else helper.__wrapped__ if f is helper else type(f)
+    if f is helper_twice:
+        inside = helper.__wrapped__
+    lines, first = inspect.getsourcelines(inside)
+    return [first + i for i, line in enumerate(lines) if re.search(rf"# {mark}\b", line)]
+
+
+@pytest.mark.parametrize("name", GALLERY)
+def test_gallery(name: str) -> None:
+    f, code, op, kind = GALLERY[name]
+    report = locate(f, X)
+    (poison,) = report.findings
+    assert report.poisoned
+    assert (poison.code, poison.op, poison.select, poison.genuine) == (code, op, kind, False)
+    assert poison.op_at is not None
+    assert poison.select_at is not None
+    assert {poison.op_at.filename, poison.select_at.filename} == {__file__}
+    assert [poison.op_at.row] == marked(f, "op")
+    assert [poison.select_at.row] == marked(f, "select")
+    assert np.isfinite(report.masked[0]).all()
+
+
+def test_elements_and_iterations() -> None:
+    (poison,) = locate(helper, X).findings
+    assert (poison.index, poison.count, poison.iteration) == ((0,), 1, ())
+    (poison,) = locate(scanned, np.float32([1, 2, 4, 3, 4])).findings
+    assert (poison.index, poison.iteration) == ((), (2,))
+
+
+def test_the_column_is_that_of_the_operation() -> None:
+    (poison,) = locate(two_of_one_shape, X).findings
+    assert poison.op_at is not None
+    assert poison.op_at.line[poison.op_at.column - 5 :].startswith("jnp.log(x)")
+    assert "two_of_one_shape" in poison.op_at.function
+
+
+def test_the_first_break_hides_no_other() -> None:
+    def f(x: Any) -> Any:
+        return jnp.sum(jnp.where(x > 0, 1 / jnp.sqrt(x), 0) + jnp.where(x > 0, jnp.log(x), 0))
+
+    assert {poison.op for poison in locate(f, X).findings} == {"divide", "sqrt", "log"}
+
+
+def test_what_is_singular_in_earnest() -> None:
+    report = locate(lambda x: jnp.sum(jnp.sqrt(x) ** 2), X)
+    (poison,) = report.findings
+    assert (poison.op, poison.genuine, poison.select, report.masked_finite) == ("sqrt", True, None, False)
+    assert "singular in earnest" in str(report)
+
+
+def test_a_clip_onto_the_singular_point() -> None:
+    (poison,) = locate(lambda x: jnp.sum(jnp.sqrt(jnp.maximum(x, 0.0))), X).findings
+    assert (poison.code, poison.op, poison.select) == ("WL301", "sqrt", "maximum")
+
+
+def test_a_fault_of_jax_names_the_line_of_jax_and_that_of_the_caller() -> None:
+    report = locate(jax.scipy.special.spence, 1.4)
+    assert report.poisoned
+    poison = report.findings[0]
+    assert poison.op_at is not None
+    assert poison.op_within is not None
+    assert poison.select_within is not None
+    assert poison.op_at.filename == __file__
+    assert poison.op_at.line.startswith("report = locate")
+    assert "special.py" in poison.op_within.filename
+    assert "special.py" in str(report)
+    assert report.masked[0] == pytest.approx(-0.8411806, abs=2e-6)
+
+
+def test_arguments() -> None:
+    def f(params: Any, n: Any, mask: Any) -> Any:
+        return jnp.sum(jnp.where(mask, jnp.sqrt(params["a"]), 0)) * n
+
+    report = locate(f, {"a": X}, 3, X > 0)
+    assert report.poisoned
+    assert report.masked[1:] == (None, None)
+    np.testing.assert_array_equal(report.masked[0]["a"], np.float32([0, 1.5, 0.75]))
+    assert locate(lambda x, y: jnp.sum(helper(x)) + y, X, 1.0, argnums=1).ok
+
+
+def test_values_that_are_not_finite_are_told() -> None:
+    report = locate(lambda x: jnp.sum(jnp.log(x)), X)
+    assert not report.value_finite
+    assert "value is not finite" in str(report)
+
+
+def test_nothing_is_unrolled_where_the_gradient_is_finite() -> None:
+    long = np.ones(200_000, np.float32)
+    assert locate(scanned, long) == Report(True, True, True)
+
+
+def test_names_are_those_of_the_catalogue() -> None:
+    for op in (*CATALOGUE.values(), *FUNCTIONS.values()):
+        assert op in OPERATIONS
+
+
+def test_singular_primitives_have_their_code() -> None:
+    smooth = {name for name, op in CATALOGUE.items() if OPERATIONS[op].code is None}
+    assert smooth == {"mul", "max", "min", "select_n", "dot_general"}

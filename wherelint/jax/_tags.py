@@ -1,0 +1,186 @@
+"""Which operation of the program each linear equation comes from: names, kinds of selections, and places.
+
+A linear equation says ``mul``, whatever was differentiated. So the program is evaluated equation by equation, each in a
+name scope of its own, which JAX hands on to what it derives from the equation.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import site
+import sysconfig
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+from jax import lax
+
+import wherelint
+from wherelint.companion import Place
+from wherelint.jax import _compat
+from wherelint.jax._compat import ClosedJaxpr, JaxprEqn
+from wherelint.jax._primitives import CATALOGUE
+from wherelint.ops import OPERATIONS, SIGNATURES
+
+_TAG = re.compile(r"wherelint(\d+)_")
+_CALLS = frozenset("jit pjit closed_call core_call call remat2 checkpoint remat".split())
+_JAX = os.path.dirname(jax.__file__) + os.sep
+_OWN = os.path.dirname(wherelint.__file__) + os.sep
+_LIBRARIES = tuple({
+    *(path + os.sep for path in (*site.getsitepackages(), site.getusersitepackages(), sysconfig.get_path("stdlib"))),
+    os.path.dirname(_JAX.rstrip(os.sep)) + os.sep,
+})  # fmt: skip
+#: Parts of JAX that are libraries in their own right: a fault in there is not the caller's.
+_PARTS = re.compile(r"[/\\](scipy|nn|linalg|random|image|experimental|optimizers)\b")
+#: Selections by the name of the function of JAX, or the primitive, that makes the zero.
+_KINDS = {
+    "_where": "where", "where": "where", "select_n": "where",
+    "clip": "clip", "nan_to_num": "nan_to_num", "relu": "relu",
+    "relu6": "relu6", "max": "maximum", "min": "minimum", "maximum": "maximum", "minimum": "minimum", "mul": "multiply",
+    "dot_general": "multiply", "scatter": "assignment", "dynamic_update_slice": "assignment", "sum": "reduction",
+    "_reduce_sum": "reduction", "mean": "reduction", "_mean": "reduction", "reduce_max": "maximum",
+    "reduce_min": "minimum", "_piecewise": "where", "select": "where",
+}  # fmt: skip
+#: The catalogue's operations by the name of the function of JAX.
+FUNCTIONS = {
+    name.rpartition(".")[2]: signature.op
+    for name, signature in SIGNATURES.items()
+    if name.startswith("jax.") and OPERATIONS[signature.op].code
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """An equation of the program, and those that it lies in, the outermost first."""
+
+    path: tuple[JaxprEqn, ...]
+    eqn: JaxprEqn
+    #: Who asked, for what lies in a library altogether.
+    caller: Place | None
+
+    @property
+    def op(self) -> str:
+        """The catalogue's name of the operation, of the function of JAX that it is a part of, or the primitive's."""
+        for name in (*self._functions(), self._rule()):
+            if name.lstrip("_") in FUNCTIONS:
+                return FUNCTIONS[name.lstrip("_")]
+        primitive = str(self.eqn.primitive.name)
+        return CATALOGUE.get(primitive) or self._rule() or primitive
+
+    @property
+    def kind(self) -> str:
+        """What kind of selection it is."""
+        for name in (*self._functions(), self._rule(), str(self.eqn.primitive.name)):
+            if name in _KINDS:
+                return _KINDS[name]
+        return "index"
+
+    def _functions(self) -> list[str]:
+        """The functions of JAX that it lies in, the outermost first."""
+        return [str(eqn.params["name"]) for eqn in self.path if "name" in eqn.params and _made_in(eqn).startswith(_JAX)]
+
+    def _rule(self) -> str:
+        """The name of a function with a reverse rule of its own."""
+        inner = _compat.programs(self.eqn) if str(self.eqn.primitive.name).startswith("custom") else []
+        return _compat.function_name(inner[0]) if inner else ""
+
+    def places(self) -> tuple[Place | None, Place | None]:
+        """Where it stands in the program, and in the library, if the fault is that library's."""
+        frames = self._frames()
+        own = next((place for place in frames if not place.filename.startswith((*_LIBRARIES, _OWN))), self.caller)
+        first = next((p for p in frames if not p.filename.startswith((_OWN, _JAX)) or _PARTS.search(p.filename)), None)
+        return own, None if first == own else first
+
+    def _frames(self) -> list[Place]:
+        """Frames from the operation outwards; of a jitted function those inside of it, whoever traced it first."""
+        found: list[Place] = []
+        for eqn, around in zip((self.eqn, *reversed(self.path)), (*reversed(self.path), None), strict=True):
+            places = _compat.frames(eqn)
+            if around is not None and str(around.primitive.name) in ("jit", "pjit"):
+                places = _inside(places, _made_in(around), str(around.params.get("name", "")))
+            found += places
+        return found
+
+
+def _inside(places: list[Place], filename: str, name: str) -> list[Place]:
+    last = next((i for i, p in enumerate(places) if p.filename == filename and p.function.endswith(name)), None)
+    return places if last is None else places[: last + 1]
+
+
+def in_jax(place: Place) -> bool:
+    """Whether it is a place in JAX."""
+    return place.filename.startswith(_JAX)
+
+
+def _made_in(eqn: JaxprEqn) -> str:
+    inner = _compat.programs(eqn)
+    return _compat.function_file(inner[0]) if inner else ""
+
+
+def _caller() -> Place | None:
+    """The line outside of wherelint that is being run."""
+    for frame, row in traceback.walk_stack(None):
+        if not frame.f_code.co_filename.startswith(_OWN):
+            return Place(frame.f_code.co_filename, row, function=frame.f_code.co_name)
+    return None
+
+
+class Tags:
+    """A program whose equations are numbered."""
+
+    def __init__(self, closed: ClosedJaxpr) -> None:
+        self._program = closed
+        self._caller = _caller()
+        self._origins: list[Origin] = []
+
+    def run(self, *inputs: Any) -> list[Any]:
+        """What the program computes."""
+        return self._run(self._program, inputs, ())
+
+    def origin(self, eqn: JaxprEqn, path: Sequence[JaxprEqn] = ()) -> Origin:
+        """Where a derived equation comes from."""
+        for each in (eqn, *reversed(path)):
+            if tags := _TAG.findall(str(each.source_info.name_stack)):
+                return self._origins[int(tags[-1])]
+        return Origin(tuple(path), eqn, self._caller)
+
+    def _run(self, program: ClosedJaxpr, inputs: Sequence[Any], path: tuple[JaxprEqn, ...]) -> list[Any]:
+        jaxpr = program.jaxpr
+        values = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*program.consts, *inputs), strict=True))
+
+        def read(v: Any) -> Any:
+            return v.val if isinstance(v, _compat.Literal) else values[v]
+
+        for eqn in jaxpr.eqns:
+            given = [read(v) for v in eqn.invars]
+            values.update(zip(eqn.outvars, self._equation(eqn, given, path), strict=True))
+        return [read(v) for v in jaxpr.outvars]
+
+    def _equation(self, eqn: JaxprEqn, given: list[Any], path: tuple[JaxprEqn, ...]) -> list[Any]:
+        name, params, inside = eqn.primitive.name, eqn.params, (*path, eqn)
+        if name in _CALLS:
+            (body,) = _compat.programs(eqn)
+            if len(body.in_avals) == len(given):
+                return self._run(body, given, inside)
+        if name == "cond":
+            arms: list[Callable[..., Any]] = [
+                lambda *values, body=branch: self._run(body, values, inside) for branch in params["branches"]
+            ]
+            return list(lax.switch(given[0], arms, *given[1:]))
+        if name == "scan":
+            body, first, count = params["jaxpr"], params["num_consts"], params["num_carry"]
+
+            def step(carry: list[Any], each: list[Any]) -> tuple[list[Any], list[Any]]:
+                made = self._run(body, (*given[:first], *carry, *each), inside)
+                return made[:count], made[count:]
+
+            carry, each = lax.scan(
+                step, given[first : first + count], given[first + count :], params["length"], params["reverse"]
+            )
+            return [*carry, *each]
+        self._origins.append(Origin(path, eqn, self._caller))
+        with jax.named_scope(f"wherelint{len(self._origins) - 1}_"):
+            return _compat.bind(eqn, given)
