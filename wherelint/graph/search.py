@@ -154,8 +154,9 @@ class Search:
 
     def _other_arms(self, starts: list[Inputs]) -> list[Inputs]:
         """The first start with each flag of the control flow raised alone: every arm of a lazy choice is tried."""
-        flags = [n for n in self.leaves if n.kind == "bool" and n.params.get("value") is None][:_MOST_FLAGS]
-        if not starts or len(flags) < 2:
+        free = [n for n in self.leaves if n.kind == "bool" and n.params.get("value") is None]
+        flags = [*(n for n in self.leaves if n.params.get("arm")), *(free if len(free) > 1 else [])][:_MOST_FLAGS]
+        if not starts or not flags:
             return []
         batch = {n: np.repeat(v, len(flags), axis=0) for n, v in starts[0].items()}
         for i, flag in enumerate(flags):

@@ -9,10 +9,10 @@ import libcst as cst
 from wherelint.graph.node import DIAGONAL, LANES, Node, const
 from wherelint.source import indexing
 from wherelint.source.calls import Args, Kwargs
+from wherelint.source.control import hold
 from wherelint.source.frameworks import argument, framework, handles
 from wherelint.source.lowering import Lowering
 from wherelint.source.methods import method
-from wherelint.source.statements import hold
 from wherelint.source.values import Shape, Value
 
 

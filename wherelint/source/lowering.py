@@ -54,6 +54,9 @@ class Frame:
     #: The class that defines the method being run, and the object it was called on.
     method_of: Class | None = None
     receiver: Value = None
+    #: How the iteration of the innermost loop was left so far, and what holds for the rest of it alone.
+    jumps: list[type] = field(default_factory=list)
+    passing: list[Node] = field(default_factory=list)
 
 
 #: Operations whose result is an integer only if their operands are.

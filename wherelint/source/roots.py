@@ -10,6 +10,7 @@ from wherelint.graph.node import Node, differentiable_inputs, topological
 from wherelint.source import (  # noqa: F401  (they register handlers)
     arrangement,
     constants,
+    control,
     expressions,
     frameworks,
     methods,

@@ -1,4 +1,4 @@
-"""Statements: assignment, control flow, definitions. A handler returns True where control does not go on."""
+"""Statements: assignments, definitions, imports. A handler returns True where control does not go on."""
 
 from __future__ import annotations
 
@@ -12,13 +12,11 @@ from wherelint.encoding import NOWHERE
 from wherelint.graph.node import Node
 from wherelint.source import indexing
 from wherelint.source.attributes import last_name
-from wherelint.source.expressions import binary, elements
+from wherelint.source.expressions import binary
 from wherelint.source.lowering import STATEMENTS, Lowering
 from wherelint.source.names import imported
-from wherelint.source.resolve import NO_GRAD, external, make_class, make_function
-from wherelint.source.values import Dotted, Function, Instance, Method, Value
-
-MAX_UNROLL = 4
+from wherelint.source.resolve import external, make_class, make_function
+from wherelint.source.values import Function, Instance, Value
 
 
 def _line(low: Lowering, node: cst.SimpleStatementLine) -> bool:
@@ -144,247 +142,6 @@ def _augmented(low: Lowering, node: cst.AugAssign) -> bool:
     return False
 
 
-def _return(low: Lowering, node: cst.Return) -> bool:
-    value = low.expression(node.value) if node.value is not None else None
-    frame = low.frame
-    frame.returns.append((tuple(low.facts[frame.facts_at_entry :]), value))
-    return True
-
-
-def _raise(low: Lowering, node: cst.Raise) -> bool:
-    return True
-
-
-def _jump(low: Lowering, node: cst.CSTNode) -> bool:
-    return True
-
-
-def _assert(low: Lowering, node: cst.Assert) -> bool:
-    test = low.condition(low.expression(node.test), node.test)
-    hold(low, test)
-    return test is False
-
-
-def hold(low: Lowering, fact: Node | bool) -> None:
-    """From here on a predicate holds, for the caller too where nothing else conditions it."""
-    if isinstance(fact, Node):
-        frame = low.frame
-        if all(f in frame.lasting for f in low.facts[frame.facts_at_entry :]):
-            frame.lasting.append(fact)
-        low.facts.append(fact)
-
-
-def _if(low: Lowering, node: cst.If) -> bool:
-    # A ladder of `elif`s nests as deep as it is long; beyond some rungs the rest cannot matter to one selection.
-    test = low.condition(low.expression(node.test), node.test)
-    otherwise = node.orelse
-    rest: list[cst.CSTNode] = (
-        [] if otherwise is None else [otherwise] if isinstance(otherwise, cst.If) else list(otherwise.body.body)
-    )
-    if isinstance(test, bool):
-        return low.run(list(node.body.body) if test else rest)
-    scope = low.frame.scope
-    before = dict(scope.names)
-    returned = len(low.frame.returns)
-    with low.assuming(test):
-        ended = low.run(list(node.body.body))
-    then = scope.names
-    scope.names = dict(before)
-    against = low.negation(test, node.test)
-    with low.assuming(against):
-        other_ended = low.run(rest)
-    if ended and other_ended:
-        return True
-    if ended:
-        # What follows runs only where the test failed. A raise binds the caller as well, a return does not.
-        if len(low.frame.returns) == returned:
-            hold(low, against)
-        elif isinstance(against, Node):
-            low.facts.append(against)
-        return False
-    if other_ended:
-        scope.names = then
-        if isinstance(test, Node):
-            low.facts.append(test)
-        return False
-    scope.names = _merge(low, test, then, scope.names, node)
-    return False
-
-
-def _merge(
-    low: Lowering, test: Node | bool, a: dict[str, Value], b: dict[str, Value], at: cst.CSTNode
-) -> dict[str, Value]:
-    merged = dict(b)
-    for name, value in a.items():
-        if name not in b:
-            merged[name] = value
-        elif b[name] is not value:
-            merged[name] = low.choose(test, value, b[name], at)
-    return merged
-
-
-def _for(low: Lowering, node: cst.For) -> bool:
-    items = low.expression(node.iter)
-    if isinstance(items, (list, tuple)) and len(items) <= MAX_UNROLL:
-        for item in items:
-            assign(low, node.target, item)
-            if low.run(list(node.body.body)):
-                return False
-        return _otherwise(low, node)
-    _any_iteration(low, node.body)
-    for element in elements(low, items, node.iter)[:1]:
-        assign(low, node.target, element)
-    low.run(list(node.body.body))
-    return _otherwise(low, node)
-
-
-def _while(low: Lowering, node: cst.While) -> bool:
-    if low.condition(low.expression(node.test), node.test) is False:
-        return _otherwise(low, node)
-    _any_iteration(low, node.body)
-    test = low.condition(low.expression(node.test), node.test)
-    with low.assuming(test):
-        low.run(list(node.body.body))
-    if not low.block.chunk.once(_breaks, node.body):
-        after = low.negation(low.condition(low.expression(node.test), node.test), node.test)
-        if isinstance(after, Node):
-            low.facts.append(after)
-    return _otherwise(low, node)
-
-
-def _otherwise(low: Lowering, node: cst.For | cst.While) -> bool:
-    """The ``else`` of a loop, which is run unless the loop is left; whether it ends the function."""
-    if node.orelse is None:
-        return False
-    return low.run(list(node.orelse.body.body)) and not low.block.chunk.once(_breaks, node.body)
-
-
-def _breaks(body: cst.BaseSuite) -> bool:
-    """Whether a loop may end although its test holds."""
-    found = _Breaks()
-    body.visit(found)
-    return found.any
-
-
-class _Breaks(cst.CSTVisitor):
-    any = False
-
-    def visit_Break(self, node: cst.Break) -> None:
-        self.any = True
-
-
-def _any_iteration(low: Lowering, body: cst.BaseSuite) -> None:
-    """A variable that the loop assigns is its initial value or anything."""
-    scope = low.frame.scope
-    for name, in_place in low.block.chunk.once(_assigned, body).items():
-        if name not in scope.names:
-            continue
-        initial = scope.names[name]
-        if isinstance(initial, bool) or not isinstance(initial, (Node, int, float)):
-            continue
-        tensor = low.tensor(initial, body)
-        # An array written in place keeps its dtype; a name bound anew may come to stand for something else.
-        kept = isinstance(initial, int) or tensor.kind != "int" or in_place or "torch" in low.frameworks
-        kind = tensor.kind if kept else "float"
-        later = low.opaque(name, ("loop", low.identity(body), name), kind=kind, differentiable=tensor.kind == "float")
-        first = low.opaque("(first iteration)", ("loop", low.identity(body)), kind="bool")
-        scope.names[name] = low.node("cond", (first, tensor, later), body)
-
-
-def _assigned(body: cst.BaseSuite) -> dict[str, bool]:
-    assigned = _Assigned()
-    body.visit(assigned)
-    return assigned.names
-
-
-class _Assigned(cst.CSTVisitor):
-    """The names that a loop body assigns, and whether only elements of what they stand for are written."""
-
-    def __init__(self) -> None:
-        self.names: dict[str, bool] = {}
-
-    def visit_AssignTarget(self, node: cst.AssignTarget) -> None:
-        self._targets(node.target)
-
-    def visit_AugAssign(self, node: cst.AugAssign) -> None:
-        self._targets(node.target)
-
-    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:
-        return False
-
-    def _targets(self, target: cst.BaseExpression, *, in_place: bool = False) -> None:
-        if isinstance(target, cst.Name):
-            self.names[target.value] = self.names.get(target.value, True) and in_place
-        elif isinstance(target, (cst.Tuple, cst.List)):
-            for element in target.elements:
-                self._targets(element.value)
-        elif isinstance(target, cst.Subscript):
-            self._targets(target.value, in_place=True)
-
-
-def _with(low: Lowering, node: cst.With) -> bool:
-    severed = 0
-    for item in node.items:
-        expression = item.item
-        callee = expression.func if isinstance(expression, cst.Call) else expression
-        name = low.expression(callee)
-        pauses = isinstance(name, Method) and name.name == "stop_recording"  # of a GradientTape
-        if pauses or (isinstance(name, Dotted) and name.name in NO_GRAD):
-            severed += 1
-        value = low.opaque(low.text(expression), differentiable=False)
-        if item.asname is not None:
-            assign(low, item.asname.name, value)
-    low.severed += severed
-    try:
-        return low.run(list(node.body.body))
-    finally:
-        low.severed -= severed
-
-
-def _try(low: Lowering, node: cst.Try) -> bool:
-    ended = low.run(list(node.body.body))
-    if node.orelse is not None and not ended:
-        ended = low.run(list(node.orelse.body.body))
-    if node.finalbody is not None:
-        ended = low.run(list(node.finalbody.body.body)) or ended
-    return ended
-
-
-def _match(low: Lowering, node: cst.Match) -> bool:
-    low.expression(node.subject)
-    scope = low.frame.scope
-    before = dict(scope.names)
-    arms: list[tuple[Node, dict[str, Value]]] = []
-    ends = []
-    for i, case in enumerate(node.cases):
-        scope.names = dict(before)
-        taken = low.opaque(f"case {low.text(case.pattern)}", (low.identity(node), i), kind="bool")
-        for name in _captures(case.pattern):
-            scope.names[name] = low.opaque(name, (low.identity(case), name))
-        with low.assuming(taken):
-            ended = low.run(list(case.body.body))
-        ends.append(ended)
-        if not ended:
-            arms.append((taken, scope.names))
-    scope.names = before
-    for taken, names in reversed(arms):
-        scope.names = _merge(low, taken, names, scope.names, node)
-    return (
-        bool(ends)
-        and all(ends)
-        and any(isinstance(c.pattern, cst.MatchAs) and c.pattern.pattern is None for c in node.cases)
-    )
-
-
-def _captures(pattern: cst.CSTNode) -> list[str]:
-    names: list[str] = []
-    for child in pattern.children:
-        names += _captures(child)
-    if isinstance(pattern, (cst.MatchAs, cst.MatchStar)) and pattern.name is not None:
-        names.append(pattern.name.value)
-    return names
-
-
 def _function(low: Lowering, node: cst.FunctionDef) -> bool:
     frame = low.frame
     made = make_function(low, node, frame.scope, frame.block, frame.function, frame.owner)
@@ -428,8 +185,6 @@ def _delete(low: Lowering, node: cst.Del) -> bool:
 
 STATEMENTS.update({
     cst.SimpleStatementLine: _line, cst.Expr: _expression, cst.Assign: _assign, cst.AnnAssign: _annotated,
-    cst.AugAssign: _augmented, cst.Return: _return, cst.Raise: _raise, cst.Break: _jump, cst.Continue: _jump,
-    cst.Assert: _assert, cst.If: _if, cst.For: _for, cst.While: _while, cst.With: _with, cst.Try: _try,
-    cst.TryStar: _try, cst.Match: _match, cst.FunctionDef: _function, cst.ClassDef: _class, cst.Import: _import,
+    cst.AugAssign: _augmented, cst.FunctionDef: _function, cst.ClassDef: _class, cst.Import: _import,
     cst.ImportFrom: _import, cst.Del: _delete, cst.Nonlocal: _given_away, cst.Global: _given_away,
 })  # fmt: skip
