@@ -39,6 +39,18 @@ class Selection:
 
 
 @dataclass(frozen=True)
+class Elsewhere:
+    """A place in another file that a finding is about; the finding itself shows the call that leads there."""
+
+    filename: str
+    location: Location
+    end_location: Location
+    message: str
+    #: The rows of the place, as they stand in that file.
+    rows: str
+
+
+@dataclass(frozen=True)
 class Witness:
     """An input at which the value is finite and the gradient is not.
 
@@ -106,8 +118,9 @@ class Finding:
     """One singular operation whose cotangent is a selection's zero.
 
     ``location`` is the singular operation, ``select`` the innermost selection that makes its zero, ``related`` the
-    other selections that lie over the same operation. ``modes`` names the ways of running the framework in which
-    the gradient is bad (``("xla",)`` for a TensorFlow finding that eager mode does not show).
+    other selections that lie over the same operation. Of what stands in another file, the call that leads there counts,
+    and ``elsewhere`` has the place itself. ``modes`` names the ways of running the framework in which the gradient is
+    bad (``("xla",)`` for a TensorFlow finding that eager mode does not show).
     """
 
     code: str
@@ -125,6 +138,7 @@ class Finding:
     noqa_row: int
     modes: tuple[str, ...] = ()
     related: tuple[Selection, ...] = ()
+    elsewhere: tuple[Elsewhere, ...] = ()
     fix: Fix | None = None
     confirmation: Confirmation | None = None
     #: The program that shows the finding, where it was asked for; why there is none, as a sentence.

@@ -236,6 +236,17 @@ def codes(diagnostics: Sequence[types.Diagnostic]) -> list[object]:
 
 
 class TestDiagnostics:
+    def test_what_stands_in_another_file_is_related(self, editor: Editor) -> None:
+        helper = "import jax.numpy as jnp\n\n\ndef root(x):\n    return '\N{SNAKE}' and jnp.sqrt(x)\n"
+        (editor.root / "helper.py").write_text(helper, "utf-8")
+        uri = editor.open("a.py", "from helper import root\n" + UNSAFE.replace("jnp.sqrt(x)", "root(x)"))
+        (found,) = editor.diagnostics(uri)
+        assert editor.text_of(uri, found.range) == "root(x)"
+        _, place = found.related_information or ()
+        assert place.location.uri == (editor.root / "helper.py").as_uri()
+        assert place.location.range == types.Range(types.Position(4, 20), types.Position(4, 31))  # UTF-16
+        assert place.message == "the sqrt"
+
     def test_a_finding_comes_and_goes(self, editor: Editor) -> None:
         uri = editor.open("a.py", UNSAFE)
         (found,) = editor.diagnostics(uri)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from wherelint.finding import Finding
+from wherelint.finding import Finding, Location
 from wherelint.source import DetectOptions, detect
 
 HELPER = "import jax.numpy as jnp\n\n\ndef root(x):\n    return jnp.sqrt(x)\n"
@@ -39,8 +39,13 @@ def test_a_helper_in_another_file_is_followed(tmp_path: Path, imports: str, call
     main = {"pack/main.py": CALLER.format(imports=imports, call=call)}
     (finding,) = check(tmp_path, {**files, **main}, "pack/main.py")
     assert (finding.code, finding.op) == ("WL101", "sqrt")
-    # The operation stands in the other file: what can be shown here is the selection.
-    assert finding.location == finding.select.location
+    # The operation stands in the other file: what can be shown here is the call that leads there.
+    assert finding.location.row == finding.select.location.row
+    assert finding.end_location.column - finding.location.column == len(call)
+    (elsewhere,) = finding.elsewhere
+    assert (elsewhere.message, elsewhere.location) == ("the sqrt", Location(5, 12))
+    assert elsewhere.rows == HELPER.splitlines()[-1]
+    assert Path(elsewhere.filename) == tmp_path / "pack" / "helper.py"
     assert check(tmp_path, {"pack/helper.py": SAFE_HELPER, **main}, "pack/main.py") == []
 
 
@@ -55,6 +60,23 @@ def test_what_a_helper_does_to_itself_is_reported_in_its_own_file(tmp_path: Path
     files = {"helper.py": unsafe, "main.py": main}
     assert check(tmp_path, files, "main.py") == []
     assert [f.code for f in check(tmp_path, files, "helper.py")] == ["WL101"]
+
+
+def test_two_calls_that_meet_here_are_a_finding_of_this_file(tmp_path: Path) -> None:
+    where, sqrt = "def where(m, a, b):\n    return torch.where(m, a, b)\n", "def sqrt(x):\n    return x.sqrt()\n"
+    both = "from . import ops\n\n\ndef f(x):\n    y = ops.sqrt(x)\n    return ops.where(x > 0, {}, 0.0)\n"
+    files = {
+        "pack/__init__.py": "",
+        "pack/ops.py": f"import torch\n\n\n{where}\n\n{sqrt}",
+        "pack/main.py": both.format("y + ops.sqrt(x)"),
+    }
+    found = check(tmp_path, files, "pack/main.py")
+    found.sort(key=Finding.sort_key)
+    assert [(f.code, f.framework, f.location) for f in found] == [
+        ("WL101", "torch", Location(5, 9)), ("WL101", "torch", Location(6, 33))
+    ]  # fmt: skip
+    assert [[place.message for place in f.elsewhere] for f in found] == [["the sqrt", "the where"]] * 2
+    assert check(tmp_path, {"pack/main.py": both.format("x")}, "pack/main.py") == []
 
 
 def test_files_that_import_each_other_do_not_loop(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from wherelint.finding import Confirmation, Edit, Finding, Fix, Location, Number, Problem, Selection, Witness
+from wherelint.finding import Confirmation, Edit, Elsewhere, Finding, Fix, Location, Number, Problem, Selection, Witness
 from wherelint.notebook import in_cell
 
 #: The table of rules in the README; ``wherelint explain`` has the rest.
@@ -40,7 +40,7 @@ def as_dict(finding: Finding) -> dict[str, Any]:
         "location": _location(finding.location, cells),
         "end_location": _location(finding.end_location, cells),
         "select": _selection(finding.select, cells),
-        "related": [_selection(selection, cells) for selection in finding.related],
+        "related": [*(_related(finding, each) for each in finding.related), *map(_elsewhere, finding.elsewhere)],
         "function": finding.function,
         "framework": finding.framework,
         "modes": list(finding.modes),
@@ -94,6 +94,17 @@ def _selection(selection: Selection, cells: Sequence[int]) -> dict[str, Any]:
         "location": _location(selection.location, cells),
         "end_location": _location(selection.end_location, cells),
     }
+
+
+def _related(finding: Finding, selection: Selection) -> dict[str, Any]:
+    place = {"filename": finding.filename, "message": f"the {selection.kind}"}
+    return {**_selection(selection, finding.cells), **place}
+
+
+def _elsewhere(place: Elsewhere) -> dict[str, Any]:
+    """A place in another file, with the keys of a finding, and none for the ``kind`` of selection."""
+    ends = {"location": _location(place.location, ()), "end_location": _location(place.end_location, ())}
+    return {"kind": None, **ends, "filename": place.filename, "message": place.message}
 
 
 def _witness(witness: Witness) -> dict[str, Any]:

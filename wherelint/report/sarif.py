@@ -6,12 +6,12 @@ import inspect
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from wherelint.finding import Finding, Fix, Location, Problem, Selection
+from wherelint.finding import Finding, Fix, Location, Problem
 from wherelint.report.common import fingerprints, level, posix
 from wherelint.report.json import URL, as_dict
 from wherelint.report.text import witness_sentence
@@ -82,11 +82,7 @@ def _result(finding: Finding, indices: dict[str, int], fingerprint: str) -> dict
         "rank": _RANKS[finding.confidence],
         "message": _message(". ".join(sentences)),
         "locations": [place],
-        "relatedLocations": [
-            _selection(finding.filename, selection, number)
-            for number, selection in enumerate((finding.select, *finding.related), 1)
-            if selection.kind  # a singularity that the companion met has no selection
-        ],
+        "relatedLocations": [{"id": number, **place} for number, place in enumerate(_related(finding), 1)],
         "partialFingerprints": {"wherelint/v1": fingerprint},
         "properties": {name: described[name] for name in _PROPERTIES if described[name] not in (None, [])},
     }
@@ -95,9 +91,14 @@ def _result(finding: Finding, indices: dict[str, int], fingerprint: str) -> dict
     return result
 
 
-def _selection(filename: str, selection: Selection, number: int) -> dict[str, Any]:
-    place = _place(filename, selection.location, selection.end_location)
-    return {"id": number, **place, "message": _message(f"the {selection.kind}")}
+def _related(finding: Finding) -> Iterator[dict[str, Any]]:
+    for selection in (finding.select, *finding.related):
+        if selection.kind:  # a singularity that the companion met has no selection
+            place = _place(finding.filename, selection.location, selection.end_location)
+            yield {**place, "message": _message(f"the {selection.kind}")}
+    for other in finding.elsewhere:
+        place = _place(other.filename, other.location, other.end_location)
+        yield {**place, "message": _message(other.message)}
 
 
 def _fix(filename: str, fix: Fix) -> dict[str, Any]:

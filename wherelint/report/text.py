@@ -8,11 +8,12 @@ import shutil
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, TextIO
 
 from wherelint.edits import Source, diff
 from wherelint.encoding import decode
-from wherelint.finding import FileReport, Finding, Location, Number, Outcome, Problem, Witness
+from wherelint.finding import Elsewhere, FileReport, Finding, Location, Number, Outcome, Problem, Selection, Witness
 from wherelint.notebook import spelled
 from wherelint.report.common import printable
 from wherelint.report.frame import Line, frame
@@ -47,11 +48,22 @@ def full(report: FileReport, helps: Mapping[str, str], width: int) -> list[Line]
         title = [(_place(finding), "path"), (": ", ""), (f"{finding.code} {finding.name}", "code_name"), *confidence]
         lines.append(title)
         lines += frame(report.text, finding, width)
+        for other in finding.elsewhere:
+            lines.append([(f"{other.filename}:{other.location.row}:{other.location.column}", "path"), (": ", "")])
+            lines[-1].append((other.message, ""))
+            lines += frame(*_alone(finding, other), width)
         for label, sentence in _notes(finding, helps):
             lines += _wrapped(label, sentence, min(width, _SENTENCE))
         lines += _change(report.text, finding)
         lines.append([])
     return lines
+
+
+def _alone(finding: Finding, other: Elsewhere) -> tuple[str, Finding]:
+    """What is known of another file, and a finding that stands at a place there."""
+    mark = Selection("", other.location, other.end_location)
+    text = "\n" * (other.location.row - 1) + other.rows
+    return text, replace(finding, location=mark.location, end_location=mark.end_location, select=mark, cells=())
 
 
 def _change(text: str, finding: Finding) -> Iterable[Line]:

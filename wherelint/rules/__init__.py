@@ -37,7 +37,7 @@ _MODULES = (
 RULES: tuple[Rule, ...] = tuple(import_module(f"wherelint.rules.{name}").RULE for name in _MODULES)
 _BY_CODE = {rule.code: rule for rule in RULES}
 
-__all__ = ["RULES", "Rule", "codes", "get", "message"]
+__all__ = ["RULES", "Rule", "codes", "get", "message", "spoken"]
 
 
 def get(code: str) -> Rule:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from lsprotocol import types
 from pygls.capabilities import get_capability
@@ -128,16 +130,21 @@ def _diagnostics(snapshot: Snapshot) -> Iterator[tuple[int, Buffer, types.Diagno
             said = types.Diagnostic(where, finding.message, source=SOURCE, code=finding.code)
             said.severity = _SEVERITIES[finding.confidence]
             said.code_description = types.CodeDescription(URL)
-            said.related_information = list(_selections(snapshot, finding))
+            said.related_information = list(_related(snapshot, finding, cell))
             said.data = {"snapshot": snapshot.number, "finding": index}
             yield index, cell, said
 
 
-def _selections(snapshot: Snapshot, finding: Finding) -> Iterator[types.DiagnosticRelatedInformation]:
+def _related(snapshot: Snapshot, finding: Finding, home: Buffer) -> Iterator[types.DiagnosticRelatedInformation]:
     for selection in (finding.select, *finding.related):
         if place := snapshot.locate(selection.location, selection.end_location):
             cell, where = place
             yield types.DiagnosticRelatedInformation(types.Location(cell.uri, where), f"the {selection.kind}")
+    for other in finding.elsewhere:
+        uri = Path(os.path.abspath(other.filename)).as_uri()
+        text = replace(home, uri=uri, text="\n" * (other.location.row - 1) + other.rows)
+        where = types.Range(text.position(other.location), text.position(other.end_location))
+        yield types.DiagnosticRelatedInformation(types.Location(uri, where), other.message)
 
 
 def _explained(finding: Finding) -> str:

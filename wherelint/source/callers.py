@@ -20,6 +20,12 @@ def place(node: Node) -> int:
     return id(origin.node) if isinstance(origin, Origin) else id(node)
 
 
+def spot(node: Node) -> tuple[int, int]:
+    """The expression that a node was written as, and the call of the checked file that led to it."""
+    call = node.origin.call if isinstance(node.origin, Origin) else None
+    return place(node), id(call.node) if call is not None else 0
+
+
 def is_private(function: str) -> bool:
     """Whether a function's name keeps it to its file or class."""
     last = function.rpartition(".")[2]

@@ -24,6 +24,7 @@ from wherelint.source.values import (
     Handler,
     Instance,
     Method,
+    Origin,
     Partial,
     Scope,
     Super,
@@ -170,6 +171,7 @@ def inline(low: Lowering, function: Function, args: Args, kwargs: Kwargs, at: cs
     bind(low, function, list(args), dict(kwargs), scope)
     frame = Frame(scope, function.name, function.block, len(low.facts), method_of=function.owner)
     frame.receiver = next(iter(scope.names.values()), None)
+    frame.call = _way_out(low, function, at)
     low.frames.append(frame)
     low.active.append(function.definition)
     before = len(low.made)
@@ -192,6 +194,14 @@ def inline(low: Lowering, function: Function, args: Args, kwargs: Kwargs, at: cs
     if is_generator(function):
         return low.opaque(low.text(at), low.identity(frame))
     return result_of(low, frame, at)
+
+
+def _way_out(low: Lowering, function: Function, at: cst.CSTNode) -> Origin | None:
+    """The call by which control leaves the checked file."""
+    if function.block.module is low.module:
+        return None
+    leaves = low.block.module is low.module and isinstance(at, cst.BaseExpression)
+    return low.origin(at) if leaves else low.frame.call
 
 
 def _with_own_rule(low: Lowering, function: Function, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,14 +11,14 @@ import numpy as np
 
 from wherelint import rules
 from wherelint.defects import describe
-from wherelint.finding import Finding, Number, Problem, Selection, Witness
+from wherelint.finding import Elsewhere, Finding, Number, Problem, Selection, Witness
 from wherelint.graph.evaluate import evaluate
 from wherelint.graph.node import Node, leaves, topological
 from wherelint.graph.search import Hazard, Search
 from wherelint.ops import OPERATIONS, Array
 from wherelint.ops.facts import CLIPS, SELECTIONS
 from wherelint.source import gate, severed
-from wherelint.source.callers import place
+from wherelint.source.callers import spot
 from wherelint.source.hunt import Catch, Hunt, arithmetic, nearest_framework
 from wherelint.source.module import Module
 from wherelint.source.roots import Program, programs
@@ -102,39 +103,42 @@ def _opt_in(program: Program, used: Sequence[str], filename: str, codes: frozens
                 framework = nearest_framework(root) or used[0]
                 for hazard in Search(root, arithmetic(framework)).admitted():
                     op = hazard.op
-                    yield _build("WL302", op, op.op, hazard.select, framework, filename, witness=_witness(hazard))
+                    select = hazard.select
+                    yield _build("WL302", op.origin, op.op, select.origin, framework, select.selection or "",
+                                 filename=filename, witness=_witness(hazard))  # fmt: skip
     if codes & gate.CUTS:
         for code, node, what in severed.severed(program):
             if code in codes:
                 framework = nearest_framework(node) or used[0]
-                yield _build(code, node, what, node, framework, filename, witness=severed.witness(node))
+                at = node.origin
+                yield _build(code, at, what, at, framework, filename=filename, witness=severed.witness(node))
 
 
 def _one_per_bug(caught: Iterable[Catch]) -> list[tuple[Catch, list[Node]]]:
     """One finding a singular operation and selection; selections further out over the same operation are related."""
-    by_op: dict[int, list[Catch]] = {}
+    by_op: dict[object, list[Catch]] = {}
     for item in caught:
-        by_op.setdefault(place(item.hazard.op), []).append(item)
+        by_op.setdefault(spot(item.hazard.op), []).append(item)
     kept: list[tuple[Catch, list[Node]]] = []
     for items in by_op.values():
         items = [i for i in items if not _onto(i.hazard)] or items
-        reads = {id(i): {place(n) for n in topological([i.hazard.select])} for i in items}
+        reads = {id(i): {spot(n) for n in topological([i.hazard.select])} for i in items}
         for item in items:
-            inner = [o for o in items if o is not item and place(o.hazard.select) in reads[id(item)]]
-            around = [o for o in items if o is not item and place(item.hazard.select) in reads[id(o)]]
+            inner = [o for o in items if o is not item and spot(o.hazard.select) in reads[id(item)]]
+            around = [o for o in items if o is not item and spot(item.hazard.select) in reads[id(o)]]
             unsure = item.hazard.confidence == "low"
             if any(unsure or o.hazard.confidence == "high" for o in inner):
                 continue
             if not (unsure and any(o.hazard.confidence == "high" for o in around)):
                 kept.append((item, [o.hazard.select for o in around]))
     kept.sort(key=lambda pair: pair[0].hazard.confidence)  # "high" before "low"
-    said: set[int] = set()
+    said: set[object] = set()
     bugs = []
     for item, outer in kept:
         if item.hazard.missing_data:  # everything computed with missing data is poisoned: one operation says it all
-            if place(item.hazard.select) in said:
+            if spot(item.hazard.select) in said:
                 continue
-            said.add(place(item.hazard.select))
+            said.add(spot(item.hazard.select))
         bugs.append((item, outer))
     return bugs
 
@@ -182,29 +186,45 @@ def _finding(catch: Catch, related: Sequence[Node], filename: str) -> Finding:
     modes: tuple[str, ...] = ()
     if catch.framework == "tensorflow":
         modes = ("eager", "xla") if Search(hazard.select, "tensorflow").shows(hazard) else ("xla",)
-    at, select = hazard.op, hazard.select
-    if place(at) != place(select):  # one of them may stand in a file that was followed
-        home = [n for n in (at, select) if n.origin.block.module.filename == filename]
-        at, select = (at, select) if len(home) == 2 else (home[0], home[0])
+    shown, elsewhere = _shown(hazard, filename)
     return _build(
-        _code(hazard), at, hazard.op.op, select, catch.framework, filename, kind=hazard.select.selection or "",
-        witness=_witness(hazard), confidence=hazard.confidence, modes=modes,
-        related=tuple(_selection(n) for n in related if n.origin.block.module.filename == filename),
+        _code(hazard), shown[0], hazard.op.op, shown[1], catch.framework, kind=hazard.select.selection or "",
+        filename=filename, witness=_witness(hazard), confidence=hazard.confidence, modes=modes, elsewhere=elsewhere,
+        related=tuple(
+            _selection(n.origin, n.selection or "") for n in related if n.origin.block.module.filename == filename
+        ),
     )  # fmt: skip
 
 
-def _build(code: str, at: Node, op: str, select: Node, framework: Any, filename: str, **more: Any) -> Finding:
-    start, end = _region(at)
-    selection = _selection(select, more.pop("kind", ""))
+def _shown(hazard: Hazard, filename: str) -> tuple[list[Origin], tuple[Elsewhere, ...]]:
+    """Where a file shows the operation and the selection: there, or at the call that leads to it; and the others."""
+    places = [hazard.op.origin, hazard.select.origin]
+    away = [origin for origin in dict.fromkeys(places) if origin.block.module.filename != filename]
+    words = {hazard.select.origin: hazard.select.selection, hazard.op.origin: rules.spoken(hazard.op.op)}
+    shown = [origin.call if origin in away else origin for origin in places]
+    known = [origin for origin in shown if origin is not None]
+    return [origin or known[0] for origin in shown], tuple(_elsewhere(o, f"the {words[o]}", filename) for o in away)
+
+
+def _elsewhere(origin: Origin, what: str, filename: str) -> Elsewhere:
+    start, end = origin.block.region(origin.node)
+    module = origin.block.module
+    name = module.filename if os.path.isabs(filename) else os.path.relpath(module.filename)
+    return Elsewhere(name, start, end, what, "\n".join(module.text.split("\n")[start.row - 1 : end.row]))
+
+
+def _build(code: str, at: Origin, op: str, select: Origin, framework: Any, kind: str = "", **more: Any) -> Finding:
+    start, end = at.block.region(at.node)
+    selection = _selection(select, kind)
+    places = (f"; {e.message} stands at {e.filename}:{e.location.row}" for e in more.get("elsewhere", ()))
     return Finding(
         code=code,
         name=rules.get(code).name,
-        message=rules.message(code, op, selection.kind, framework, more.get("modes", ())),
-        filename=filename,
+        message=rules.message(code, op, selection.kind, framework, more.get("modes", ())) + "".join(places),
         location=start,
         end_location=end,
         select=selection,
-        function=select.origin.function,
+        function=select.function,
         framework=framework,
         op=op,
         noqa_row=start.row,
@@ -212,13 +232,8 @@ def _build(code: str, at: Node, op: str, select: Node, framework: Any, filename:
     )
 
 
-def _region(node: Node) -> Any:
-    origin: Origin = node.origin
-    return origin.block.region(origin.node)
-
-
-def _selection(node: Node, kind: str = "") -> Selection:
-    return Selection(kind or node.selection or "", *_region(node))
+def _selection(origin: Origin, kind: str) -> Selection:
+    return Selection(kind, *origin.block.region(origin.node))
 
 
 def _witness(hazard: Hazard) -> Witness:

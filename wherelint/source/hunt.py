@@ -14,7 +14,7 @@ from wherelint.graph.node import Node, reading, topological
 from wherelint.graph.search import Effort, Hazard, Search, singular_operations
 from wherelint.ops import OPERATIONS, Array
 from wherelint.ops.facts import CLIPS, FINITE_TESTS
-from wherelint.source.callers import Callers, place
+from wherelint.source.callers import Callers, place, spot
 from wherelint.source.module import Module
 from wherelint.source.roots import Program, flowing_back
 from wherelint.source.syntax import GiveUp
@@ -38,9 +38,9 @@ class Catch:
     program: Program
 
     @property
-    def key(self) -> tuple[int, int]:
+    def key(self) -> object:
         """The singular operation and the selection as places in the source."""
-        return place(self.hazard.op), place(self.hazard.select)
+        return spot(self.hazard.op), spot(self.hazard.select)
 
 
 def arithmetic(framework: str) -> str:
@@ -55,9 +55,9 @@ class Hunt:
         self._module = module
         self._used = used
         self._low = low
-        self._catches: dict[tuple[int, int], Catch] = {}
+        self._catches: dict[object, Catch] = {}
         #: Pairs of a selection and an operation that some function was searched for already.
-        self._asked: set[tuple[int, int]] = set()
+        self._asked: set[object] = set()
         self._callers = Callers(module, used)
         self._effort = Effort(_MOST_EVALUATIONS)
 
@@ -96,7 +96,7 @@ class Hunt:
 
     def caught(self) -> list[Catch]:
         """What was found, without what only happens where nothing is differentiated."""
-        mine = [c for c in self._catches.values() if self._at_home(c.hazard.op) or self._at_home(c.hazard.select)]
+        mine = [c for c in self._catches.values() if self._meet_here(c.hazard.op, c.hazard.select)]
         kept = [c for c in mine if not self._callers.sever(c.hazard.select.origin.function, place(c.hazard.select))]
         return [self._in_context(c) for c in kept]
 
@@ -122,12 +122,12 @@ class Hunt:
         fed = singular_operations(topological(program.made)) if any(n.selection in CLIPS for n in selections) else []
         for root in [*selections, *(n for n in fed if n in made)]:
             met = [n for n in flowing_back([root]) if _singular(n) and (n is not root or root.op != "where")]
-            pairs = {(place(root), place(n)) for n in met}
+            pairs = {(spot(root), spot(n)) for n in met}
             if self._own(root, program):
                 worth = bool(met) or any(n.op in FINITE_TESTS for n in topological([root]))
             else:
                 # A helper's own operations are asked about where it is analysed itself; here, only new encounters.
-                worth = not pairs <= self._asked and any(self._at_home(n) for n in (root, *met))
+                worth = not pairs <= self._asked and any(self._meet_here(n, root) for n in met)
             if worth:
                 self._asked |= pairs
                 yield root
@@ -143,6 +143,13 @@ class Hunt:
         statement = self._module.definitions[top].statement
         depth = 1 if isinstance(statement, ast.ClassDef) else 0
         return bool(name.count(".") > depth)
+
+    def _meet_here(self, op: Node, select: Node) -> bool:
+        """Whether it is this file that brings an operation and a selection together: one is its own, or two calls."""
+        if self._at_home(op) or self._at_home(select):
+            return True
+        calls = [n.origin.call for n in (op, select) if isinstance(n.origin, Origin) and n.origin.call is not None]
+        return len(calls) == 2 and calls[0].node is not calls[1].node
 
     def _at_home(self, node: Node) -> bool:
         return isinstance(node.origin, Origin) and node.origin.block.module is self._module

@@ -57,6 +57,8 @@ class Frame:
     #: How the iteration of the innermost loop was left so far, and what holds for the rest of it alone.
     jumps: list[type] = field(default_factory=list)
     passing: list[Node] = field(default_factory=list)
+    #: The call of the checked file that led into another file, while that is being lowered.
+    call: Origin | None = None
 
 
 #: Operations whose result is an integer only if their operands are.
@@ -111,7 +113,7 @@ class Lowering:
 
     def origin(self, node: cst.CSTNode) -> Origin:
         frame = self.frame
-        return Origin(frame.block, node, frame.function)
+        return Origin(frame.block, node, frame.function, frame.call)
 
     def text(self, node: cst.CSTNode) -> str:
         """A short label in the author's spelling."""

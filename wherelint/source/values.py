@@ -63,6 +63,8 @@ class Origin:
     block: Block
     node: cst.CSTNode
     function: str
+    #: In another file than the one that is checked: the call there that led to it.
+    call: Origin | None = None
 
 
 @dataclass(frozen=True)
