@@ -56,7 +56,7 @@ class Project:
         self._root = os.path.realpath(project_root(path.parent) or self._top)
         #: The package of the file itself, "" for a script.
         self.package = ".".join(names)
-        self._root = self.package.partition(".")[0]
+        self._first = self.package.partition(".")[0]
         self._aliases: Mapping[str, str] = module.aliases
         self._modules: dict[str, Module | None] = {}
         #: The files that were looked at, each with its digest; "" where there is none that can be read.
@@ -76,12 +76,12 @@ class Project:
 
     def module(self, name: str) -> Module | None:
         """The file that a dotted name of a module means."""
-        return self._load(name) if not self.package or name.split(".", 1)[0] == self._root else None
+        return self._load(name) if not self.package or name.split(".", 1)[0] == self._first else None
 
     def find(self, name: str) -> tuple[Module, list[str]] | None:
         """The file that defines a dotted name, and what is left of the name inside that file."""
         parts = name.split(".")
-        if self.package and parts[0] != self._root:
+        if self.package and parts[0] != self._first:
             return None
         if self._load(name) is not None:
             return None  # a module of the project, not something inside one
@@ -107,7 +107,7 @@ class Project:
         """The other files of the package that speak of a private name; none where they are too many to follow."""
         if not self.package:
             return []
-        root = self._top / self._root
+        root = self._top / self._first
         self.asked.add((str(root), name))
         mentions = private_names(str(root)).get(name, [])
         if len(mentions) > _MOST_MENTIONS:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from wherelint.source.names import framework_of
+from wherelint.source.names import canonical, framework_of
 
 if TYPE_CHECKING:
     from wherelint.source.module import Module
@@ -63,7 +63,7 @@ class Reach:
         return list(dict.fromkeys(found))
 
     def _named(self, module: Module, dotted: str) -> list[str]:
-        framework = framework_of(dotted)
+        framework = framework_of(canonical(dotted, module.aliases))
         if framework is not None:
             return [framework]
         project = module.project
