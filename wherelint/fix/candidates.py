@@ -336,7 +336,7 @@ class Site:
         atom = name if spot is not None else operand.atom
         terms = {"x": atom, "y": found[1 - guard.operand].atom if len(found) > 1 else "", "namespace": namespace,
                  "inf": _infinity(namespace, self.framework)}  # fmt: skip
-        tests = guard.tests(self.framework, place, terms)
+        tests = guard.tests(spelling.family(self.module, self.framework, self.select, self.op), place, terms)
         if tests is None:
             return
         what = "guard the operation where it is singular"

@@ -14,8 +14,8 @@ import libcst as cst
 
 from wherelint.fix.syntax import Place
 
-#: Axis arguments of a reduction, by framework: of ``any`` and the name of its "keep the axis" flag.
-_ANY = {"jax": ("any", "keepdims"), "torch": ("any", "keepdim"), "tensorflow": ("reduce_any", "keepdims")}
+#: By namespace, its ``any`` and the name of that one's "keep the axis" flag.
+_ANY = {"torch": ("any", "keepdim"), "tensorflow": ("reduce_any", "keepdims")}
 _AXES = frozenset({"axis", "dim", "keepdims", "keepdim"})
 
 
@@ -47,7 +47,7 @@ class Guard:
         """Whether the condition holds where the operation is regular."""
         return "!=" in self.condition
 
-    def tests(self, framework: str, place: Place, terms: Mapping[str, str]) -> Tests | None:
+    def tests(self, family: str, place: Place, terms: Mapping[str, str]) -> Tests | None:
         """The condition in the author's terms; None where it cannot be written for this call."""
         holds = self.condition.format(**terms)
         if not self.reduces:
@@ -57,7 +57,7 @@ class Guard:
         named = {a.keyword.value: place.block.text(a.value) for a in place.node.args if a.keyword is not None}
         if len([a for a in place.node.args if a.keyword is None]) > 1 or not set(named) <= _AXES:
             return None
-        function, keep = _ANY[framework]
+        function, keep = _ANY.get(family, ("any", "keepdims"))
         axis = [f"{k}={v}" for k, v in named.items() if k in ("axis", "dim")]
         kept = [f"{k}={v}" for k, v in named.items() if k not in ("axis", "dim")]
         call = f"{terms['namespace']}.{function}"

@@ -7,45 +7,48 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from wherelint.fix.syntax import Place, default_of, root_name
+from wherelint.fix.syntax import Place, default_of, path_after, root_name
 from wherelint.source.module import Module
+from wherelint.source.names import canonical
 
 _NAMESPACES = {"jax": "jax.numpy", "torch": "torch", "tensorflow": "tensorflow"}
 
 
-def namespaces(module: Module, framework: str, *nearby: Place | None) -> Iterator[str]:
-    """Names in the file through which ``where``, ``any`` and the like are reached, the author's own first."""
-    found: list[str] = []
-    wanted = _NAMESPACES[framework]
-    for place in nearby:
-        if place is not None and isinstance(place.node, cst.Call) and isinstance(place.node.func, cst.Attribute):
-            text = place.block.text(place.node.func.value)
-            base = root_name(place.node.func)
-            given = default_of(place, base)  # a namespace may be a parameter: `def f(x, xp=jnp)`
-            named = given.value if isinstance(given, cst.Name) else base
-            if text == base and module.imports.get(named) == wanted:
-                found.append(text)
-    found += [local for local, name in module.imports.items() if name == wanted]
-    if framework == "jax":
-        found += [f"{local}.numpy" for local, name in module.imports.items() if name == "jax"]
-    yield from dict.fromkeys(found)
+def family(module: Module, framework: str, *nearby: Place | None) -> str:
+    """The namespace that calls nearby are written in: what runs on every backend has to do so after a fix too."""
+    written = [_written(module, place) for place in nearby if place is not None]
+    return "keras.ops" if "keras.ops" in written else _NAMESPACES[framework]
 
 
 def wheres(module: Module, framework: str, *nearby: Place | None) -> Iterator[str]:
     """Spellings of ``where``, the author's own first."""
-    found = [f"{namespace}.where" for namespace in namespaces(module, framework, *nearby)]
-    bare = [local for local, name in module.imports.items() if name == f"{_NAMESPACES[framework]}.where"]
-    yield from dict.fromkeys([*bare, *found] if _calls_bare(nearby, bare) else [*found, *bare])
+    wanted = family(module, framework, *nearby)
+    calls = [(place, place.node.func) for place in nearby if place is not None and isinstance(place.node, cst.Call)]
+    bare = [local for local, name in module.imports.items() if name == f"{wanted}.where"]
+    if any(isinstance(function, cst.Name) and function.value in bare for _, function in calls):
+        yield from bare
+    for place, function in calls:
+        if isinstance(function, cst.Attribute) and _written(module, place) == wanted:
+            yield f"{place.block.text(function.value)}.where"
+    for local, name in module.imports.items():
+        if wanted == name or wanted.startswith(f"{name}."):
+            yield f"{local}{wanted[len(name) :]}.where"
+        elif wanted == "keras.ops" and name == "tensorflow.keras":
+            yield f"{local}.ops.where"
+    yield from bare
 
 
-def _calls_bare(nearby: tuple[Place | None, ...], bare: list[str]) -> bool:
-    return any(
-        p is not None
-        and isinstance(p.node, cst.Call)
-        and isinstance(p.node.func, cst.Name)
-        and p.node.func.value in bare
-        for p in nearby
-    )
+def _written(module: Module, place: Place) -> str:
+    """The dotted name of the namespace whose function a call is of; empty where that is not known."""
+    function = place.node.func if isinstance(place.node, cst.Call) else None
+    if isinstance(function, cst.Name):
+        return module.imports.get(function.value, "").rpartition(".")[0]
+    base = root_name(function) if isinstance(function, cst.Attribute) else ""
+    given = default_of(place, base)  # a namespace may be a parameter: `def f(x, xp=jnp)`
+    named = given.value if isinstance(given, cst.Name) else base
+    if not isinstance(function, cst.Attribute) or named not in module.imports:
+        return ""
+    return canonical(module.imports[named] + path_after(function.value), module.aliases)
 
 
 def negated(mask: str, *, atom: bool = False) -> str:

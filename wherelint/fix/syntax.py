@@ -286,15 +286,15 @@ def has_effects(node: cst.CSTNode, module: Module | None = None) -> bool:
 def _is_pure(function: cst.BaseExpression, module: Module) -> bool:
     base = root_name(function)
     if base in module.imports:
-        return is_pure(canonical(module.imports[base] + _path(function)))
+        return is_pure(canonical(module.imports[base] + path_after(function)))
     if isinstance(function, cst.Name):
         return base not in module.definitions and hasattr(builtins, base) and is_pure(f"builtins.{base}")
     return is_pure_method(last_name(function))
 
 
-def _path(node: cst.BaseExpression) -> str:
+def path_after(node: cst.BaseExpression) -> str:
     """What follows the first name of a dotted one."""
-    return f"{_path(node.value)}.{node.attr.value}" if isinstance(node, cst.Attribute) else ""
+    return f"{path_after(node.value)}.{node.attr.value}" if isinstance(node, cst.Attribute) else ""
 
 
 def default_of(place: Place, name: str) -> cst.BaseExpression | None:
