@@ -133,3 +133,50 @@ def test_a_call_whose_argument_changed_gives_something_else() -> None:
     """)  # fmt: skip
     after = checked(text, "unsafe").after.decode()
     assert "betainc(a, 2.0, x)" in after
+
+
+#: Programs whose mask has another shape than the operand, and shapes of the operand that they are called with.
+SHAPES = {
+    "a constant mask of a matrix": ("torch", """
+        def f(x):
+            off = torch.eye(3) != 0
+            return torch.where(off, torch.sqrt(x).unsqueeze(-1), 0.0)
+    """, [(3,), (1,), (5, 3)]),
+    "a mask of the rows": ("jax", """
+        def f(x):
+            root = jnp.sqrt(x)
+            return jnp.where((jnp.sum(x, axis=-1) > 0)[..., None], root, 0.0)
+    """, [(3,), (4, 3), (2, 4, 3)]),
+    "a mask of pairs": ("jax", """
+        def f(x):
+            root = jnp.sqrt(x)
+            return jnp.where(x[:, None] > x[None, :], root[:, None], 0.0)
+    """, [(3,), (1,), (0,)]),
+    "a mask that reduces": ("tensorflow", """
+        def f(x):
+            return tf.where(tf.reduce_sum(x, axis=-1) > 0, tf.reduce_sum(tf.sqrt(x), axis=-1), 0.0)
+    """, [(3,), (4, 3), (3, 3)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("why", SHAPES)
+def test_no_safe_fix_changes_a_shape(why: str, tmp_path: Path) -> None:
+    framework, body, shapes = SHAPES[why]
+    require(framework)
+    text = program(framework, body)
+    report = checked(text)
+    before, after = functions(text, report.after or text.encode(), tmp_path)
+    for shape in shapes:
+        x = tensor(framework, np.linspace(0, 2, int(np.prod(shape)), dtype=np.float32).reshape(shape))
+        np.testing.assert_array_equal(np.asarray(after(x)), np.asarray(before(x)), err_msg=report.after.decode())
+
+
+def test_the_namespace_is_that_of_the_call() -> None:
+    """What runs on every backend of Keras does so after a fix too."""
+    text = "import keras\nimport tensorflow as tf\n\n\ndef f(x):\n    return tf.where(x > 0, keras.ops.log(x), 0.0)\n"
+    assert b"keras.ops.log(keras.ops.where(x > 0, x, 1.0))" in checked(text).after
+
+
+def test_a_name_of_the_namespace_is_better_than_a_path_to_it() -> None:
+    text = "import jax\nimport jax.numpy as jnp\n\n\ndef f(x):\n    return jax.lax.select(x > 0, jax.lax.log(x), x)\n"
+    assert b"jax.lax.log(jnp.where(x > 0, x, 1.0))" in checked(text).after

@@ -11,6 +11,7 @@ from wherelint.edits import Source, consistent
 from wherelint.finding import Edit, Finding, Fix, Location
 from wherelint.fix.candidates import Candidate, Site
 from wherelint.fix.proof import Record, come, gone, key, record, same
+from wherelint.fix.shapes import differ
 from wherelint.graph.node import Node, topological
 from wherelint.graph.search import Effort
 from wherelint.source import gate
@@ -198,6 +199,7 @@ class _Found(NamedTuple):
 class _Passed(NamedTuple):
     """How a function passed the proof."""
 
+    #: Whether a call that is not known has another argument, or a value, for all that is known, another shape.
     crossed: bool
     lost: int
     clean: bool
@@ -296,14 +298,19 @@ class _Proof:
         if [p.name for p, _ in known] != [p.name for p in new]:
             raise _OtherwiseError
         crossed, lost, clean, poisoned, swallows = False, 0, True, False, False
+        reshaped: list[bool | None] = []
         for (_, before), program in zip(known, new, strict=True):
             self._effort.spend(len(program.order))
             now = same(before, program, self._catch.framework)
             if now is None:
                 raise _OtherwiseError
-            crossed, lost, clean = crossed or now.crossed, lost + now.lost, clean and now.clean
+            crossed, lost, clean = crossed or bool(now.crossed), lost + now.lost, clean and now.clean
             poisoned, swallows = poisoned or now.poisoned, swallows or now.swallows
-        return _Passed(crossed, lost, clean, poisoned, swallows)
+            if strict:
+                reshaped.append(differ(before.outlets, now.outlets, now.crossed))
+        if True in reshaped:
+            raise _OtherwiseError
+        return _Passed(crossed or None in reshaped, lost, clean, poisoned, swallows)
 
 
 class _OtherwiseError(Exception):

@@ -89,9 +89,9 @@ class Record:
     #: For each outlet the probes that its control flow lets through.
     allowed: list[Array] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
-    #: How many impure calls it makes, and whether some call had its arguments changed.
+    #: How many impure calls it makes, and what is given to calls whose arguments changed.
     turns: int = 0
-    crossed: bool = False
+    crossed: set[Node] = field(default_factory=set)
 
 
 def record(program: Program, catch: Catch) -> Record:
@@ -209,7 +209,7 @@ def _run(program: Program, settled: Settled, inputs: dict[Name, Array], framewor
     broken = sum(not np.isfinite(v[0]).all() for n, v in values.items() if n.kind == "float" and n.op != "const")
     result = Record(inputs, [values[s] for s in outlets], broken, clean=broken == 0)
     result.calls, result.outlets, result.turns = settled.calls, outlets, program.turns
-    result.crossed = bool(settled.crossed)
+    result.crossed = settled.crossed
     # Where a mask keeps nothing, any element stands for those that there are none of.
     kept = [truth(values[n.inputs[0]]).any(axis=1, keepdims=True) for n in order if n.op == "compress"]
     for outlet in outlets:

@@ -30,7 +30,7 @@ def wheres(module: Module, framework: str, *nearby: Place | None) -> Iterator[st
     for place, function in calls:
         if isinstance(function, cst.Attribute) and _written(module, place) == wanted:
             yield f"{place.block.text(function.value)}.where"
-    for local, name in module.imports.items():
+    for local, name in sorted(module.imports.items(), key=lambda item: item[1] != wanted):
         if wanted == name or wanted.startswith(f"{name}."):
             yield f"{local}{wanted[len(name) :]}.where"
         elif wanted == "keras.ops" and name == "tensorflow.keras":

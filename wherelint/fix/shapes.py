@@ -1,0 +1,244 @@
+"""Whether a rewrite keeps the shapes: the program with small shapes for its inputs, as far as the source says.
+
+What is not known of a shape, a reshape or a matrix product, is an *atom*: the same for the same operation on the same
+shapes, and broadcast with others into the set of all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterator, Sequence
+from typing import NamedTuple
+
+import libcst as cst
+
+from wherelint.fix.opaque import Name, names_of
+from wherelint.graph.node import Node, topological
+from wherelint.ops import OPERATIONS
+from wherelint.source.attributes import last_name
+from wherelint.source.values import Origin
+
+_UNIFORM: tuple[tuple[int, ...], ...] = ((), (3,), (4, 3), (0,), (2, 4, 3))
+#: Shapes of one input and of all others.
+_PAIRS: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
+    ((3,), ()), ((), (3,)), ((4, 1), (3,)), ((3,), (4, 1)),
+    ((4,), (4, 3)), ((3,), (4, 3)), ((4, 3), (4,)), ((4, 3), (3,)),
+)  # fmt: skip
+_MOST_LEAVES, _MOST_NODES = 4, 2_000
+_REDUCTIONS = frozenset(
+    """sum mean prod max min any all std std_unbiased var var_unbiased norm norm1 norminf euclidean_norm logsumexp
+    argmax argmin count_nonzero nansum nanmean nanmax nanmin median""".split()
+)
+#: Operations that mix elements and keep the shape, and reshapes that do.
+_ALONG = frozenset("softmax log_softmax cumsum cumprod logcumsumexp l2_normalize normalize".split())
+_COPIES = frozenset(
+    """astype to type type_as float double half bfloat16 clone copy contiguous cast asarray as_tensor convert_to_tensor
+    constant identity conj conjugate real sort flip fliplr flipud roll triu tril detach cpu cuda tensor array
+    ensure_shape""".split()
+)
+
+
+class Shape(NamedTuple):
+    """The known part of a shape, and what it is broadcast with."""
+
+    known: tuple[int, ...] = ()
+    atoms: frozenset[Hashable] = frozenset()
+
+
+class MismatchError(Exception):
+    """Shapes that do not go together."""
+
+
+def differ(old: Sequence[Node], new: Sequence[Node], crossed: Collection[Node]) -> bool | None:
+    """Whether values have another shape, or none, after a rewrite; None where that is not known.
+
+    ``crossed``: values that calls are given which are not known; what those do with another shape is not known either.
+    """
+    orders = topological(old), topological(new)
+    if len(orders[0]) > _MOST_NODES:
+        return None
+    names = [name for leaf, name in names_of(old).items() if not _is_single(leaf) and not leaf.params.get("given")]
+    unknown = False
+    for shapes in _tries(names[:_MOST_LEAVES]):
+        try:
+            before = _shapes(orders[0], shapes)
+        except MismatchError:
+            continue  # nobody calls it so
+        try:
+            after = _shapes(orders[1], shapes)
+        except MismatchError:
+            return True
+        for first, second in zip(old, new, strict=True):
+            a, b = before[first], after[second]
+            if a != b and not (a.atoms or b.atoms or second in crossed):
+                return True
+            unknown = unknown or a != b
+    return None if unknown else False
+
+
+def _tries(names: Sequence[Name]) -> Iterator[dict[Name, tuple[int, ...]]]:
+    """Shapes for the inputs: all alike, and each another than the rest."""
+    for shape in _UNIFORM:
+        yield dict.fromkeys(names, shape)
+    for name in names if len(names) > 1 else ():
+        for own, others in _PAIRS:
+            yield {**dict.fromkeys(names, others), name: own}
+
+
+def _is_single(leaf: Node) -> bool:
+    return leaf.kind == "int" or leaf.fixed or "default" in leaf.params
+
+
+def _shapes(order: Sequence[Node], given: dict[Name, tuple[int, ...]]) -> dict[Node, Shape]:
+    names = names_of(order)
+    found: dict[Node, Shape] = {}
+    for node in order:
+        leaf = node.op == "leaf"
+        found[node] = _leaf(node, names, given) if leaf else _operation(node, [found[i] for i in node.inputs])
+    return found
+
+
+def _leaf(node: Node, names: dict[Node, Name], given: dict[Name, tuple[int, ...]]) -> Shape:
+    name = names.get(node)
+    if name in given:
+        return Shape(given[name])
+    if node.kind == "int" or "default" in node.params or name is None:
+        return Shape() if "of" not in node.params else _atom(node.params["name"])
+    return _atom(name)
+
+
+def _atom(*key: Hashable) -> Shape:
+    return Shape((), frozenset([key]))
+
+
+def joined(shapes: Sequence[Shape]) -> Shape:
+    """The shape that arrays are broadcast to. Raises where they are not."""
+    rank = max((len(s.known) for s in shapes), default=0)
+    known = []
+    for sizes in zip(*((1,) * (rank - len(s.known)) + s.known for s in shapes), strict=True):
+        wide = {n for n in sizes if n != 1}
+        if len(wide) > 1:
+            raise MismatchError
+        known.append(wide.pop() if wide else 1)
+    return Shape(tuple(known), frozenset().union(*(s.atoms for s in shapes)))
+
+
+def _operation(node: Node, inputs: list[Shape]) -> Shape:
+    at = node.origin.node if isinstance(node.origin, Origin) else None
+    call = at if isinstance(at, cst.Call) else None
+    if node.op == "const":
+        return _constant(node, call)
+    if isinstance(at, cst.Subscript) and node.op in ("identity", "lane", "gather"):
+        return _indexed(at, inputs[0])
+    if node.op == "identity" and call is not None:
+        return _rearranged(call, inputs)
+    if node.op in _REDUCTIONS and call is not None:
+        return _reduced(call, inputs)
+    mixes = node.op in OPERATIONS and OPERATIONS[node.op].mixes and node.op not in _ALONG
+    if mixes or node.op in ("lane", "stack", "pick", "gather", "compress"):
+        return _atom(node.op, _rest(call), *inputs)
+    return joined(inputs)
+
+
+def _constant(node: Node, call: cst.Call | None) -> Shape:
+    if call is not None and last_name(call.func) in ("eye", "identity") and call.args:
+        sizes = [a.value.evaluated_value for a in call.args[:2] if isinstance(a.value, cst.Integer)]
+        return Shape((sizes[0], sizes[-1])) if sizes else _atom("eye", _text(call.args[0]))
+    return Shape() if node.params["value"].size == 1 else _atom("constant", node.params["value"].tobytes())
+
+
+def _text(node: cst.CSTNode) -> str:
+    return cst.Module([]).code_for_node(node)
+
+
+def _rest(call: cst.Call | None) -> str:
+    """What a call is given besides its operand."""
+    return "" if call is None else ", ".join(_text(a) for a in _options(call)).rstrip(", ")
+
+
+def _options(call: cst.Call) -> list[cst.Arg]:
+    """The arguments after the operand, which a method has before the dot."""
+    return list(call.args) if _is_method(call) else list(call.args)[1:]
+
+
+def _is_method(call: cst.Call) -> bool:
+    given = [a for a in call.args if a.keyword is None]
+    return not given or isinstance(given[0].value, (cst.Integer, cst.UnaryOperation, cst.Tuple))
+
+
+def _integer(node: cst.CSTNode) -> int | None:
+    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
+        inner = _integer(node.expression)
+        return None if inner is None else -inner
+    return node.evaluated_value if isinstance(node, cst.Integer) else None
+
+
+def _rearranged(call: cst.Call, inputs: list[Shape]) -> Shape:
+    name, shape = last_name(call.func), joined(inputs)
+    if name in _COPIES:
+        return shape
+    options = _options(call)
+    axis = _integer(options[0].value) if len(options) == 1 else None
+    if name in ("unsqueeze", "expand_dims") and axis is not None and not shape.atoms:
+        at = axis + len(shape.known) + 1 if axis < 0 else axis
+        if not 0 <= at <= len(shape.known):
+            raise MismatchError
+        return Shape((*shape.known[:at], 1, *shape.known[at:]))
+    return _atom(name, _rest(call), shape)
+
+
+def _reduced(call: cst.Call, inputs: list[Shape]) -> Shape:
+    shape = inputs[0]
+    options = _options(call)
+    axis = next((a.value for a in options if a.keyword is None or a.keyword.value in ("axis", "dim")), None)
+    keep = next(
+        (a.value for a in options if a.keyword is not None and a.keyword.value in ("keepdims", "keepdim")), None
+    )
+    kept = keep is not None and _text(keep) == "True"
+    if axis is None and not shape.atoms:
+        return Shape((1,) * len(shape.known)) if kept else Shape()
+    elements = [e.value for e in axis.elements] if isinstance(axis, (cst.Tuple, cst.List)) else [axis]
+    axes = [None if e is None else _integer(e) for e in elements]
+    if shape.atoms or (keep is not None and not kept) or None in axes:
+        return _atom("reduction", _rest(call), shape)
+    rank = len(shape.known)
+    places = {a % rank for a in axes if a is not None and rank and -rank <= a < rank}
+    if len(places) != len(axes):
+        raise MismatchError
+    return Shape(tuple(1 if i in places else n for i, n in enumerate(shape.known) if kept or i not in places))
+
+
+def _indexed(at: cst.Subscript, shape: Shape) -> Shape:
+    """``x[..., None]``, ``x[0]`` and the like; other indices give an atom."""
+    parts = [_part(element.slice) for element in at.slice]
+    used = sum(part in ("keep", "drop") for part in parts)
+    if None in parts or parts.count("rest") > 1 or shape.atoms:
+        return _atom("index", *map(_text, at.slice), shape)
+    if used > len(shape.known):
+        raise MismatchError
+    if "rest" not in parts:
+        parts.append("rest")
+    known: list[int] = []
+    place = 0
+    for part in parts:
+        if part == "new":
+            known.append(1)
+        elif part == "rest":
+            known += shape.known[place : place + len(shape.known) - used]
+            place += len(shape.known) - used
+        else:
+            known += shape.known[place : place + 1] if part == "keep" else ()
+            place += 1
+    return Shape(tuple(known))
+
+
+def _part(part: cst.BaseSlice) -> str | None:
+    """What one index does to the axes; None where that is not known."""
+    if isinstance(part, cst.Slice):
+        return "keep" if part.lower is part.upper is part.step is None else None
+    if isinstance(part, cst.Index):
+        if isinstance(part.value, cst.Ellipsis):
+            return "rest"
+        if isinstance(part.value, cst.Name) and part.value.value == "None":
+            return "new"
+        return "drop" if _integer(part.value) is not None else None
+    return None
