@@ -116,6 +116,10 @@ def cli() -> None:
     "--write-baseline", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
     help="Write such a file, and stop.",
 )  # fmt: skip
+@click.option(
+    "--gradient-coverage", multiple=True, type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    help="Believe what ran (pytest --gradient-coverage).",
+)  # fmt: skip
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True)
 @click.option("-q", "--quiet", is_flag=True, help="Print findings and errors only.")
 @click.option("-v", "--verbose", is_flag=True, help="Say how long it took, and what was skipped.")
@@ -314,6 +318,8 @@ def _check(options: dict[str, Any], configuration: Configuration) -> int:
         raise click.UsageError(
             "a baseline is about what is reported: it cannot be combined with what mends or silences"
         )
+    if mends and options["gradient_coverage"]:
+        raise click.UsageError("gradient coverage is about what is reported: it cannot be combined with what mends")
     if options["statistics"] and options["output_format"] in FORMATS:
         raise click.UsageError("--statistics is a text: it has no --output-format")
     _outputs(options)
@@ -341,6 +347,8 @@ def _check(options: dict[str, Any], configuration: Configuration) -> int:
             force_exclude=options["force_exclude"], jobs=options["jobs"], progress=progress,
             cache=_cache(options),
         )  # fmt: skip
+    if not mends:
+        result = _judged(result, options, configuration)
     if options["write_baseline"] is not None:
         return _write_baseline(result, options)
     if options["baseline"] is not None:
@@ -353,6 +361,19 @@ def _check(options: dict[str, Any], configuration: Configuration) -> int:
         return _diff(result, options)
     written = [problem for r in result.reports if r.fixed and (problem := files.rewrite(r.filename, r.before, r.after))]
     return _confirm_and_report(engine.unwritten(result, written), options, sys.stdout)
+
+
+def _judged(result: Result, options: dict[str, Any], configuration: Configuration) -> Result:
+    """The result with what is known of the calls that ran."""
+    from wherelint.covered import Evidence
+
+    evidence = Evidence(configuration.settings, options["gradient_coverage"])
+    result = evidence.judge(result)
+    if options["verbose"]:
+        click.echo("".join(f"{printable(line)}\n" for line in evidence.changed), nl=False, err=True)
+        if evidence.differentiated:
+            click.echo(f"a gradient passed {evidence.differentiated} of the calls that were found", err=True)
+    return result
 
 
 def _write_baseline(result: Result, options: dict[str, Any]) -> int:
@@ -451,7 +472,7 @@ def _check_stdin(options: dict[str, Any], configuration: Configuration) -> int:
     if options["show_diff"]:
         return _diff(result, options)
     if mend not in ("safe", "unsafe", "silence"):
-        return _confirm_and_report(result, options, sys.stdout)
+        return _confirm_and_report(_judged(result, options, configuration), options, sys.stdout)
     sys.stdout.buffer.write(report.after if report.fixed else content)
     sys.stdout.buffer.flush()
     return _confirm_and_report(result, options, sys.stderr)

@@ -56,6 +56,8 @@ class Settings:
     respect_gitignore: bool = True
     per_file_ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     aliases: Mapping[str, str] = field(default_factory=dict)
+    #: Files that say which calls gradients passed.
+    gradient_coverage: tuple[Path, ...] = ()
     root: Path = field(default_factory=Path.cwd)
 
     @cached_property
@@ -213,6 +215,8 @@ def _settings(table: Mapping[str, Any], file: Path, where: str, extending: tuple
         if os.path.realpath(other) in extending:
             raise _KeyError(f"{where} 'extend': the files extend each other in a circle", "extend")
         base = load(other, required=True, extending=extending) or base
+    if "gradient_coverage" in values:
+        values["gradient_coverage"] = tuple(root / each for each in values["gradient_coverage"])
     return replace(base, **values, root=root)
 
 
@@ -264,7 +268,7 @@ def _toml(value: object) -> str:
         return str(value).lower()
     if isinstance(value, dict):
         return f"{{{', '.join(f'{json.dumps(key)} = {_toml(each)}' for key, each in value.items())}}}"
-    return f"[{', '.join(map(_toml, value))}]" if isinstance(value, tuple) else json.dumps(value)
+    return f"[{', '.join(map(_toml, value))}]" if isinstance(value, tuple) else json.dumps(str(value))
 
 
 def _strings(value: object, where: str) -> tuple[str, ...]:
@@ -316,4 +320,5 @@ _READERS: dict[str, Callable[[object, str], Any]] = {
     "respect-gitignore": _boolean,
     "per-file-ignores": _per_file_ignores,
     "aliases": _aliases,
+    "gradient-coverage": _strings,
 }

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
 import pytest
 from real_gradients import require
 
@@ -67,3 +71,19 @@ def test_compiled_graphs_are_told_by_name() -> None:
     y = torch.compile(lambda z: z.sqrt(), backend="aot_eager")(x)
     assert compat.is_compiled(y.grad_fn), VERSION
     assert not compat.is_compiled(x.sqrt().grad_fn), VERSION
+
+
+def test_every_backward_pass_begins_in_one_function() -> None:
+    x = torch.ones(2, requires_grad=True)
+    seen = []
+
+    def enter(roots: Sequence[Any], inputs: Sequence[Any]) -> AbstractContextManager[object]:
+        seen.append((len(roots), len(inputs)))
+        return nullcontext()
+
+    with compat.around_backward(enter):
+        x.sum().backward()
+        torch.autograd.grad([x.sum(), x.prod()], [x])
+        torch.autograd.backward(x.sum(), inputs=[x])
+    x.sum().backward()
+    assert seen == [(1, 0), (2, 1), (1, 1)], VERSION

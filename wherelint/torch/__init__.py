@@ -1,9 +1,10 @@
-"""wherelint in a running PyTorch program: `mask_gradients`, `locate` and `hunt`."""
+"""wherelint in a running PyTorch program: `locate`, `hunt`, `mask_gradients` and `record`."""
 
 from __future__ import annotations
 
 from wherelint.torch.hunt import hunt
 from wherelint.torch.locate import locate
 from wherelint.torch.masking import mask_gradients
+from wherelint.torch.record import record
 
-__all__ = ["hunt", "locate", "mask_gradients"]
+__all__ = ["hunt", "locate", "mask_gradients", "record"]

@@ -6,9 +6,12 @@ hooks, modes, subclasses and the graph's ``next_functions``.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
+from torch.autograd import graph
 from torch.autograd.graph import Node
 
 #: A subclass that leaves ``__torch_function__`` alone.
@@ -29,6 +32,24 @@ def transform_level() -> int | None:
 def alias(cls: type[torch.Tensor], value: torch.Tensor) -> Any:
     """A tensor of the subclass with the storage of ``value``."""
     return torch.Tensor._make_subclass(cls, value)
+
+
+@contextmanager
+def around_backward(enter: Callable[[Sequence[Any], Sequence[Any]], AbstractContextManager[object]]) -> Iterator[None]:
+    """Run every backward pass that begins in the block inside of ``enter(roots, inputs)``."""
+    original = graph._engine_run_backward
+
+    def backward(roots: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
+        with torch._C.DisableTorchFunction():
+            context = enter(roots, args[3] if len(args) > 3 else kwargs.get("inputs", ()))
+        with context:
+            return original(roots, *args, **kwargs)
+
+    graph._engine_run_backward = torch.autograd._engine_run_backward = backward
+    try:
+        yield
+    finally:
+        graph._engine_run_backward = torch.autograd._engine_run_backward = original
 
 
 def saved(node: Node, name: str) -> Any:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import linecache
 import os
 import sys
-import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
-from itertools import islice
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
 import torch
@@ -18,18 +14,10 @@ from torch.autograd.graph import Node
 from torch.overrides import TorchFunctionMode
 
 from wherelint.companion import Place
+from wherelint.companion.frames import Frame, is_library, place
 
-#: A frame of the stack: its code, and the offset of the instruction that it executes.
-Frame = tuple[CodeType, int]
 _KEY = "wherelint"
 _OWN = tuple(os.path.dirname(os.path.abspath(each)) + os.sep for each in (torch.__file__, __file__))
-_LIBRARIES = tuple({os.path.abspath(sysconfig.get_path(name)) + os.sep for name in ("stdlib", "purelib", "platlib")})
-
-
-@cache
-def is_library(filename: str) -> bool:
-    """Whether a file belongs to an installed package or to Python."""
-    return filename.startswith(("<frozen", *_LIBRARIES)) or f"{os.sep}site-packages{os.sep}" in filename
 
 
 def frames() -> tuple[Frame, ...]:
@@ -43,28 +31,12 @@ def frames() -> tuple[Frame, ...]:
     return tuple(found)
 
 
-@cache
-def place(frame: Frame) -> Place:
-    """Where a frame is: the span of the call where Python says it (3.11), else its line."""
-    code, offset = frame
-    name = getattr(code, "co_qualname", code.co_name).replace(".<locals>", "")
-    if sys.version_info < (3, 11):
-        row = next((row for begin, end, row in code.co_lines() if begin <= offset < end and row), code.co_firstlineno)
-        return Place(code.co_filename, row, function=name)
-    row, end_row, column, end_column = next(islice(code.co_positions(), offset // 2, None))
-    if row is None or end_row is None or column is None or end_column is None:
-        return Place(code.co_filename, row or code.co_firstlineno, function=name)
-    begin, end = _points(code.co_filename, row, column), _points(code.co_filename, end_row, end_column)
-    return Place(code.co_filename, row, begin + 1, end_row, end + 1, name)
-
-
-def _points(filename: str, row: int, column: int) -> int:
-    """The column in code points; Python counts bytes."""
-    return len(linecache.getline(filename, row).encode()[:column].decode(errors="ignore")) or column
-
-
 class Labels(TorchFunctionMode):
     """Within the block, every node that is added to a graph remembers the frames that made it."""
+
+    #: How many custom functions and backward passes are being run: gradients are switched off there, and that means
+    #: nothing.
+    inside = 0
 
     def __enter__(self) -> Labels:
         super().__enter__()
@@ -72,7 +44,11 @@ class Labels(TorchFunctionMode):
         original = torch.autograd.Function.apply.__func__
 
         def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:  # it does not ask the modes
-            result = original(cls, *args, **kwargs)
+            self.inside += 1
+            try:
+                result = original(cls, *args, **kwargs)
+            finally:
+                self.inside -= 1
             self.made(result, args)
             return result
 
@@ -99,9 +75,13 @@ class Labels(TorchFunctionMode):
             node = todo.pop()
             if node is None or _KEY in node.metadata:
                 continue
-            here = frames() if here is None else here
+            here = self.here() if here is None else here
             node.metadata[_KEY] = here
             todo.extend(each for each, _ in node.next_functions)
+
+    def here(self) -> tuple[Frame, ...]:
+        """The frames that new nodes are labelled with."""
+        return frames()
 
 
 def _tensors(tree: Any, depth: int = 3) -> Iterator[Tensor]:

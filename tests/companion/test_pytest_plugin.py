@@ -1,0 +1,183 @@
+"""The plugin in sessions of their own: what the fixture says, what is recorded, and what is imported."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from real_gradients import require
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+pytest_plugins = ["pytester"]
+
+TORCH = """
+    import torch
+
+    def energy(x):
+        return torch.where(x > 0, x.sqrt(), 0.0).sum()
+
+    def safe(x):
+        return torch.where(x > 0, torch.where(x > 0, x, 1.0).sqrt(), 0.0).sum()
+"""
+
+
+@pytest.fixture
+def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A session with the plugin and no other."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+
+    def session(*arguments: str) -> pytest.RunResult:
+        return pytester.runpytest_subprocess("-p", "wherelint.pytest_plugin", *arguments)
+
+    return session
+
+
+def test_pytest_finds_the_plugin_by_its_entry_point() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))["project"]
+    assert project["entry-points"]["pytest11"] == {"wherelint": "wherelint.pytest_plugin"}
+
+
+def test_loading_the_plugin_imports_no_framework_and_nothing_heavy(pytester: pytest.Pytester, run: Any) -> None:
+    pytester.makepyfile("""
+        import sys
+
+        def test(gradients):
+            heavy = {"jax", "torch", "tensorflow", "numpy", "scipy", "libcst", "rich", "wherelint.companion"}
+            assert not heavy & set(sys.modules)
+            gradients.assert_finite([1.0, {"a": 2}])
+    """)
+    run().assert_outcomes(passed=1)
+
+
+def test_this_test_can_fail(pytester: pytest.Pytester, run: Any) -> None:
+    pytester.makepyfile("""
+        import sys, numpy
+
+        def test():
+            assert "numpy" not in sys.modules
+    """)
+    run().assert_outcomes(failed=1)
+
+
+def test_a_poisoned_gradient_fails_with_both_places(pytester: pytest.Pytester, run: Any) -> None:
+    require("torch")
+    pytester.makepyfile(
+        model=TORCH,
+        test_model="""
+        import torch
+        from model import energy, safe
+
+        def test_poisoned(gradients):
+            gradients.check(energy, torch.arange(3.0))
+
+        def test_hunted(gradients):
+            gradients.check(energy, torch.ones(3), hunt=True)
+
+        def test_positive(gradients):
+            assert gradients.check(energy, torch.ones(3), hunt=True, positive=[0]).ok
+
+        def test_safe(gradients):
+            assert gradients.check(safe, torch.arange(3.0), hunt=True, budget=100).ok
+    """,
+    )
+    result = run()
+    result.assert_outcomes(failed=2, passed=2)
+    result.stdout.fnmatch_lines([
+        "*PoisonedGradient*",
+        "*model.py:4:*: sqrt has no finite derivative at element (0,)",
+        "*the `where` does not select it -> WL101, wherelint explain WL101",
+    ])  # fmt: skip
+
+
+def test_the_framework_is_told_by_arguments_function_or_what_is_loaded(pytester: pytest.Pytester, run: Any) -> None:
+    require("torch")
+    require("jax")
+    pytester.makepyfile("""
+        import jax
+        import jax.numpy as jnp
+        import numpy as np
+        import pytest
+        import torch
+        from wherelint.pytest_plugin import framework
+
+        def test():
+            assert framework(lambda x: x, jnp.ones(2)) == "jax"
+            assert framework(lambda x: x, {"a": [torch.ones(2)]}) == "torch"
+            assert framework(torch.nn.Linear(2, 2), 1.0) == "torch"
+            assert framework(torch.sqrt, 1.0) == "torch"
+            assert framework(lambda x: jnp.sqrt(x), np.ones(2)) == "jax"
+            assert framework(lambda x: torch.sqrt(x), np.ones(2)) == "torch"
+            with pytest.raises(TypeError, match="cannot tell the framework"):
+                framework(lambda x: x, 1.0)
+    """)
+    run().assert_outcomes(passed=1)
+
+
+def test_what_is_not_finite_is_named(pytester: pytest.Pytester, run: Any) -> None:
+    require("torch")
+    pytester.makepyfile("""
+        import numpy as np
+        import pytest
+        import torch
+
+        def test(gradients):
+            layer = torch.nn.Linear(1, 1)
+            gradients.assert_finite([layer, torch.arange(3), np.arange(3), "text", None, np.ones(2)])
+            (layer(torch.ones(1)) * float("inf")).sum().backward()
+            bad = r"not finite: \\[0\\]\\['a'\\], \\[1\\].weight.grad, \\[1\\].bias.grad"
+            with pytest.raises(AssertionError, match=bad):
+                gradients.assert_finite([{"a": torch.tensor(float("nan"))}, layer, np.ones(2)])
+            with pytest.raises(AssertionError, match="not finite: the value itself"):
+                gradients.assert_finite(np.array([np.inf]))
+    """)
+    run().assert_outcomes(passed=1)
+
+
+SUITE = """
+    import torch
+    from model import energy, safe
+
+    def test_one():
+        x = torch.ones(3, requires_grad=True)
+        energy(x).backward()
+
+    def test_other():
+        with torch.no_grad():
+            safe(torch.ones(3))
+"""
+
+
+def recorded(path: Path) -> dict[str, Any]:
+    files = json.loads(path.read_text())["files"]
+    return {name: {kind: {span[0] for span in kinds[kind]} for kind in ("gradient", "blocked")}
+            for name, kinds in files.items()}  # fmt: skip
+
+
+@pytest.mark.parametrize("workers", [(), ("-p", "xdist", "-n", "2")], ids=["alone", "xdist"])
+def test_a_session_is_recorded_and_an_older_one_forgotten(
+    pytester: pytest.Pytester, run: Any, workers: tuple[str, ...]
+) -> None:
+    require("torch")
+    if workers:
+        pytest.importorskip("xdist")
+    pytester.makepyfile(model=TORCH, test_model=SUITE)
+    path = pytester.path / "gradient-coverage.json"
+    path.write_text("of another time")
+    result = run("--gradient-coverage", *workers)
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["gradient coverage written to *gradient-coverage.json"])
+    assert recorded(path)["model.py"] == {"gradient": {4}, "blocked": {7}}
+    assert [p.name for p in pytester.path.glob("*.json*")] == [path.name]
+
+
+def test_nothing_is_recorded_unless_asked_for(pytester: pytest.Pytester, run: Any) -> None:
+    pytester.makepyfile("def test(): pass")
+    run().assert_outcomes(passed=1)
+    assert not list(pytester.path.glob("*.json"))

@@ -1,0 +1,43 @@
+"""Frames of a running program, and where they are in the source."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+import sysconfig
+from functools import cache
+from itertools import islice
+from types import CodeType
+
+from wherelint.companion.report import Place
+
+#: A frame of the stack: its code, and the offset of the instruction that it executes.
+Frame = tuple[CodeType, int]
+_LIBRARIES = tuple({os.path.abspath(sysconfig.get_path(name)) + os.sep for name in ("stdlib", "purelib", "platlib")})
+
+
+@cache
+def is_library(filename: str) -> bool:
+    """Whether a file belongs to an installed package or to Python."""
+    return filename.startswith(("<frozen", *_LIBRARIES)) or f"{os.sep}site-packages{os.sep}" in filename
+
+
+@cache
+def place(frame: Frame) -> Place:
+    """Where a frame is: the span of the call where Python says it (3.11), else its line."""
+    code, offset = frame
+    name = getattr(code, "co_qualname", code.co_name).replace(".<locals>", "")
+    if sys.version_info < (3, 11):
+        row = next((row for begin, end, row in code.co_lines() if begin <= offset < end and row), code.co_firstlineno)
+        return Place(code.co_filename, row, function=name)
+    row, end_row, column, end_column = next(islice(code.co_positions(), offset // 2, None))
+    if row is None or end_row is None or column is None or end_column is None:
+        return Place(code.co_filename, row or code.co_firstlineno, function=name)
+    begin, end = _points(code.co_filename, row, column), _points(code.co_filename, end_row, end_column)
+    return Place(code.co_filename, row, begin + 1, end_row, end + 1, name)
+
+
+def _points(filename: str, row: int, column: int) -> int:
+    """The column in code points; Python counts bytes."""
+    return len(linecache.getline(filename, row).encode()[:column].decode(errors="ignore")) or column

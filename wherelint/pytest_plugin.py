@@ -1,0 +1,162 @@
+"""The pytest plugin: a fixture that holds gradients to account, and a record of the calls that gradients pass.
+
+No framework is imported here but the one that a test already uses.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from wherelint.companion import Report
+
+#: The companions, and what installs the hooks of gradient coverage for each.
+_COMPANIONS = {"jax": "wherelint.jax", "torch": "wherelint.torch"}
+_HOOKS = {"jax": "wherelint.companion.coverage_jax", "torch": "wherelint.torch.record"}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--gradient-coverage[=FILE]``."""
+    parser.getgroup("wherelint").addoption(
+        "--gradient-coverage", nargs="?", const="gradient-coverage.json", metavar="FILE",
+        help="Note which calls gradients pass, for `wherelint check --gradient-coverage FILE`.",
+    )  # fmt: skip
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Record, if that is asked for."""
+    if config.getoption("--gradient-coverage"):
+        config.pluginmanager.register(_Recorder(config), "wherelint-gradient-coverage")
+
+
+@pytest.fixture
+def gradients() -> Gradients:
+    """``check(f, *args)``: the test fails if the gradient of a function is poisoned, and says where."""
+    return Gradients()
+
+
+class Gradients:
+    """What the fixture offers."""
+
+    def check(self, f: Callable[..., Any], *args: Any, hunt: bool = False, **options: Any) -> Report:
+        """The report on ``f(*args)``; PoisonedGradient unless value and gradient are finite.
+
+        ``hunt``: neither may be lost at inputs nearby; ``options`` are those of the companion's ``hunt``.
+        """
+        companion = import_module(_COMPANIONS[framework(f, *args)])
+        report: Report = companion.locate(f, *args)
+        report.raise_if_poisoned()
+        if hunt or options:
+            report = companion.hunt(f, *args, **options)
+            report.raise_if_poisoned()
+        return report
+
+    def assert_finite(self, tree: Any) -> None:
+        """AssertionError if an array or a tensor in nested containers, or the gradient of a module, is not finite."""
+        bad = [path for path, each in _leaves(tree, "") if not _finite(each)]
+        assert not bad, f"not finite: {', '.join(path or 'the value itself' for path in bad)}"
+
+
+def framework(f: Callable[..., Any], *args: Any) -> str:
+    """The framework that a call is about: that of its arguments, else of the function, else the one that is in use."""
+    owners = [type(each).__module__ for _, each in _leaves(args, "")]
+    owners += [kind.__module__ for kind in type(f).__mro__] + [getattr(f, "__module__", "") or ""]
+    names = [name for owner in owners for name in _COMPANIONS if owner.partition(".")[0] in (name, f"{name}lib")]
+    used = [name for name in _COMPANIONS if _is_named(f, name)]
+    loaded = [name for name in _COMPANIONS if name in sys.modules]
+    found: list[str] = [*names, *used, *(loaded if len(loaded) == 1 else ())]
+    if not found:
+        raise TypeError("gradients.check cannot tell the framework: hand it arrays of JAX or tensors of torch")
+    return found[0]
+
+
+def _is_named(f: Callable[..., Any], name: str) -> bool:
+    """Whether one of the function's globals is a module of the framework."""
+    known = getattr(f, "__globals__", {})
+    used = getattr(getattr(f, "__code__", None), "co_names", ())
+    return any(getattr(known.get(each), "__name__", "").partition(".")[0] == name for each in used)
+
+
+def _leaves(tree: Any, path: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(tree, dict):
+        for key, each in tree.items():
+            yield from _leaves(each, f"{path}[{key!r}]")
+    elif isinstance(tree, list | tuple):
+        for key, each in enumerate(tree):
+            yield from _leaves(each, f"{path}[{key}]")
+    elif callable(getattr(tree, "named_parameters", None)):
+        for name, parameter in tree.named_parameters():
+            if parameter.grad is not None:
+                yield f"{path}.{name}.grad".lstrip("."), parameter.grad
+    else:
+        yield path, tree
+
+
+def _finite(each: Any) -> bool:
+    if hasattr(each, "isfinite"):  # a tensor; an array of JAX has no such method
+        return bool(each.isfinite().all())
+    if isinstance(each, float | complex) or hasattr(each, "__array__"):
+        import numpy as np
+
+        array = np.asarray(each)
+        kinds = "fcV"  # NumPy has no name for the kind of a bfloat16
+        return array.dtype.kind not in kinds or bool(np.isfinite(array.astype(np.complex128)).all())
+    return True
+
+
+class _Recorder:
+    """Gradient coverage of a session. A worker of xdist writes a file of its own, which the controller merges."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        from wherelint.companion.coverage import Marks
+
+        self._path = Path(config.invocation_params.dir, config.getoption("--gradient-coverage"))
+        self._worker = getattr(config, "workerinput", {}).get("workerid")
+        self._marks = Marks(str(config.rootpath))
+        self._hooks: dict[str, ExitStack] = {}
+        if self._worker is None:
+            self._path.unlink(missing_ok=True)
+            for part in self._parts():
+                part.unlink()
+
+    def _parts(self) -> list[Path]:
+        return sorted(self._path.parent.glob(f"{self._path.name}.gw*"))
+
+    def _install(self) -> None:
+        for name in _HOOKS:
+            if name in sys.modules and name not in self._hooks:
+                self._hooks[name] = ExitStack()
+                self._hooks[name].enter_context(import_module(_HOOKS[name]).hook(self._marks))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self) -> None:
+        self._install()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_call(self) -> None:
+        self._install()  # a fixture may have imported one
+
+    def pytest_sessionfinish(self) -> None:
+        from wherelint.companion.coverage import Coverage, load
+
+        for hook in self._hooks.values():
+            hook.close()
+        if self._worker is not None:
+            self._marks.coverage().save(self._path.with_name(f"{self._path.name}.{self._worker}"))
+            return
+        found: Coverage = self._marks.coverage()
+        for part in self._parts():
+            found.merge(load(part))
+            part.unlink()
+        found.save(self._path)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self._worker is None:
+            terminalreporter.write_line(f"gradient coverage written to {self._path}")
