@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import signal
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -71,6 +72,15 @@ def _finding(filename: str, function: str, where: ast.Call, sqrt: ast.Call) -> F
 
 def _opt_in(finding: Finding, code: str) -> Finding:
     return replace(finding, code=code, name=rules.get(code).name)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _signals_are_heard() -> None:
+    """As on a terminal: what was started in the background ignores some, and so would all that it starts."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for name in ("SIGHUP", "SIGQUIT"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -93,3 +93,15 @@ def test_a_baseline_is_stable(run: Run, known: Path) -> None:
     run("check", "--write-baseline", "known.json")
     assert known.read_text() == first
     assert [entry["filename"] for entry in json.loads(first)["findings"]] == ["a.py", "sub/b.py"]
+
+
+def test_what_could_not_be_checked_is_in_no_baseline(run: Run, known: Path) -> None:
+    """The old one stays: a new one would lack what is known of the file."""
+    first = known.read_text()
+    write(known.parent, {"a.py": "def f(:\n"})
+    status, output, errors = run("check", "--write-baseline", "known.json")
+    assert (status, output) == (2, "")
+    assert errors.endswith("error: known.json: not written: what could not be checked is unknown\n")
+    assert known.read_text() == first
+    assert run("check", "--write-baseline", "new.json", "gone.py")[0] == 2
+    assert not (known.parent / "new.json").exists()

@@ -380,6 +380,10 @@ def _write_baseline(result: Result, options: dict[str, Any]) -> int:
     from wherelint import baseline
     from wherelint.report import text
 
+    if result.failed:
+        _problems(result, options)
+        click.echo(f"error: {options['write_baseline']}: not written: what could not be checked is unknown", err=True)
+        return FAILED
     count = baseline.write(options["write_baseline"], result.reports)
     if not options["quiet"]:
         click.echo(f"{options['write_baseline']}: {text.count(count, 'finding')} written.")

@@ -6,6 +6,8 @@ import ast
 
 import pytest
 
+from wherelint import check_source, fix_source
+from wherelint.finding import Location
 from wherelint.source import DetectOptions, detect
 from wherelint.source.names import canonical, framework_of, imported
 
@@ -111,3 +113,20 @@ def test_imported_names_mean_what_their_modules_say() -> None:
     )
     found, _ = detect(text, "a.py", DetectOptions())
     assert [finding.function for finding in found] == ["g"]
+
+
+def test_names_are_read_as_python_reads_them() -> None:
+    """Letters of full width and ligatures: a name is its NFKC form, and the places are those of the text."""
+    text = (
+        "import ｊａｘ.numpy as jnp\n\n\n"
+        "def f(ｘ):\n    return jnp.ｗｈｅｒｅ(x > 0, jnp.ｓｑｒｔ(ｘ), 0.0)\n\n\n"
+        "def g(ﬁne):\n    return jnp.where(fine > 0, jnp.ſqrt(ﬁne), 0.0)\n"
+    )
+    report = check_source(text, fixes=True)
+    assert [(f.function, f.code, f.location, f.end_location.column) for f in report.findings] == [
+        ("f", "WL101", Location(5, 29), 40), ("g", "WL101", Location(9, 32), 45)
+    ]  # fmt: skip
+    fixed, after = fix_source(text)
+    assert len(after.fixed) == 2
+    assert "jnp.where(fine > 0, jnp.ſqrt(jnp.where(fine > 0, ﬁne, 1.0)), 0.0)" in fixed
+    assert "'ｘ'" in fix_source(text + "s = 'ｘ'\n")[0]

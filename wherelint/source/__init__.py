@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import unicodedata
 from typing import TYPE_CHECKING
 
 from wherelint.encoding import NOWHERE
@@ -43,7 +44,8 @@ def analysis(
 
     markers = (*gate.MARKERS, *(alias.split(".", 1)[0] for alias in options.aliases))
     everything = bool(options.opt_in & gate.CUTS)
-    if not any(marker in text for marker in markers) and not gate.speaks(text):
+    seen = unicodedata.normalize("NFKC", text)  # as names are read
+    if not any(marker in seen for marker in markers) and not gate.speaks(seen):
         compile(text, NOWHERE, "exec", flags=0x400, dont_inherit=True)  # PyCF_ONLY_AST: parse, run nothing
         return "no framework"
     from wherelint.source.module import Module

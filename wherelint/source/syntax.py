@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
@@ -38,6 +39,16 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 class GiveUp(Exception):
     """This is too much for the analysis; the message says why."""
+
+
+def _normalize(node: cst.CSTNode) -> None:
+    """Spell every name as Python reads it, which takes letters of full width for plain ones."""
+    import libcst as cst
+
+    if isinstance(node, cst.Name):
+        object.__setattr__(node, "value", unicodedata.normalize("NFKC", node.value))
+    for child in node.children:
+        _normalize(child)
 
 
 class Chunk:
@@ -80,6 +91,9 @@ class Chunk:
                 raise GiveUp("its patterns are nested too deeply")
             try:
                 self._tree = cst.parse_module(text)
+                if not unicodedata.is_normalized("NFKC", text):
+                    self.region(self._tree)  # the places are those of the text as it is
+                    _normalize(self._tree)
             except (cst.ParserSyntaxError, RecursionError, KeyError, ValueError) as error:
                 raise GiveUp(f"LibCST cannot parse this block ({type(error).__name__})") from None
         return self._tree
