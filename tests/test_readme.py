@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -73,3 +75,13 @@ def test_the_picture_shows_the_output(
     expected = "".join(piece for line in lines for piece, _ in line)
     assert "".join(expected.split()) in "".join(shown.replace("\N{NO-BREAK SPACE}", " ").split())
     assert "examples/output.svg" in README.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_ruff_keeps_our_comments_as_the_readme_says(tmp_path: Path, told: bool) -> None:
+    (block,) = re.findall(r"(?<=```toml\n)(\[tool\.ruff\]\n.+?)(?=```)", README.read_text(encoding="utf-8"), re.DOTALL)
+    (tmp_path / "a.py").write_text("x = 1 / 2  # noqa: WL103\n")
+    (tmp_path / "pyproject.toml").write_text(block if told else "")
+    command = [sys.executable, "-m", "ruff", "check", "--no-cache", "--preview", "--select", "RUF100,RUF102", "--fix"]
+    subprocess.run([*command, "a.py"], cwd=tmp_path, capture_output=True, check=False)
+    assert ("WL103" in (tmp_path / "a.py").read_text()) == told
