@@ -356,7 +356,7 @@ REFUSED = {
             b = x.acos()
             largest = torch.amax(a * b)
             return torch.where(a != 2.0, -torch.where(largest < 1.0, largest, -1.0), largest)
-    """, "b = torch.where(abs(x) < 1, x, 0.0)"),
+    """, "a = torch.where(abs(x) < 1, x, 0.0).acos()\n    b = torch.where(abs(x) < 1, x, 0.0)"),
     "an assignment in the operand": ("""
         def f(x):
             return jnp.where(x > 0, jnp.sqrt(y := 2.0 * x), 0.0) + y

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from wherelint.config import Configuration, Overrides
     from wherelint.engine import Result
     from wherelint.files import Mend
-    from wherelint.finding import Finding
+    from wherelint.finding import FileReport, Finding, FixKey
 
 CLEAN, FINDINGS, FAILED, INTERRUPTED = 0, 1, 2, 130
 #: How much of a path becomes a part of the name of a script.
@@ -347,6 +347,12 @@ def _check(options: dict[str, Any], configuration: Configuration) -> int:
             force_exclude=options["force_exclude"], jobs=options["jobs"], progress=progress,
             cache=_cache(options),
         )  # fmt: skip
+
+    def again(report: FileReport, refuted: frozenset[FixKey]) -> FileReport:
+        settings = configuration.settings(Path(os.path.abspath(report.filename)).parent)
+        return engine.check_file(files.Target(report.filename, settings, _mend(options), True, refuted))[0]
+
+    result = _run_fixes(result, options, again)
     if not mends:
         result = _judged(result, options, configuration)
     if options["write_baseline"] is not None:
@@ -374,6 +380,23 @@ def _judged(result: Result, options: dict[str, Any], configuration: Configuratio
         if evidence.differentiated:
             click.echo(f"a gradient passed {evidence.differentiated} of the calls that were found", err=True)
     return result
+
+
+def _run_fixes(
+    result: Result, options: dict[str, Any], again: Callable[[FileReport, frozenset[FixKey]], FileReport]
+) -> Result:
+    """With --confirm every fix is run before it is written; without those that were refuted."""
+    if not result.fixed or not (options["confirm"] or options["only_confirmed"]):
+        return result
+    from wherelint import engine
+
+    def run(part: Result) -> Result:
+        with _Progress(options["quiet"], "confirming", least=2, every=1) as progress:
+            return engine.confirm_result(
+                part, options["device"], _cache(options), progress=lambda done: progress(done, len(part.findings))
+            )[0]
+
+    return engine.without_refuted(result, again, run)
 
 
 def _write_baseline(result: Result, options: dict[str, Any]) -> int:
@@ -472,7 +495,12 @@ def _check_stdin(options: dict[str, Any], configuration: Configuration) -> int:
     content = sys.stdin.buffer.read()
     mend = _mend(options)
     report = engine.check_source(content, name, settings, mend, snippets=_snippets(options))
-    result = engine.Result((report,), 1, 0.0)
+
+    def again(report: FileReport, refuted: frozenset[FixKey]) -> FileReport:
+        return engine.check_source(content, name, settings, mend, snippets=True, refuted=refuted)
+
+    result = _run_fixes(engine.Result((report,), 1, 0.0), options, again)
+    report = result.reports[0]
     if options["show_diff"]:
         return _diff(result, options)
     if mend not in ("safe", "unsafe", "silence"):

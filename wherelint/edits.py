@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 
 from wherelint.finding import Edit, Location
+
+#: What no place lies inside of.
+_UNIT = re.compile(r"\r\n|.", re.DOTALL)
+#: From one place to another.
+Region = tuple[Location, Location]
 
 
 def physical_lines(text: str) -> list[str]:
@@ -32,12 +39,14 @@ class Source:
         self._starts = [0, *accumulate(map(len, self.lines))]
 
     def offset(self, place: Location) -> int:
-        """The offset of a place in the text."""
+        """The offset of a place in the text; the end of a row is the last place in it."""
+        assert 1 <= place.row <= len(self.lines), f"there is no row {place.row}"
+        assert 1 <= place.column <= len(self.lines[place.row - 1].rstrip("\r\n")) + 1, f"there is no place {place}"
         return self._starts[place.row - 1] + place.column - 1
 
     def place(self, offset: int) -> Location:
         """The place of an offset."""
-        row = next(i for i, start in enumerate(self._starts) if start > offset or i == len(self.lines))
+        row = min(bisect_right(self._starts, offset), len(self.lines))
         return Location(row, offset - self._starts[row - 1] + 1)
 
     def between(self, start: Location, end: Location) -> str:
@@ -45,12 +54,57 @@ class Source:
         return self.text[self.offset(start) : self.offset(end)]
 
     def edited(self, edits: Iterable[Edit]) -> str:
-        """The text after some edits that do not touch each other."""
+        """The text after some edits that do not overlap."""
         parts, end = [], 0
-        for edit in sorted(edits, key=lambda e: (e.location, e.end_location)):
-            parts += [self.text[end : self.offset(edit.location)], edit.content]
-            end = self.offset(edit.end_location)
+        for start, stop, content in self._spans(edits):
+            assert end <= start <= stop, "edits overlap"
+            parts += [self.text[end:start], content]
+            end = stop
         return "".join([*parts, self.text[end:]])
+
+    def _spans(self, edits: Iterable[Edit]) -> list[tuple[int, int, str]]:
+        return sorted((self.offset(e.location), self.offset(e.end_location), e.content) for e in edits)
+
+    def moved(self, edits: Iterable[Edit]) -> Callable[[Location, Location], list[Region]]:
+        """Where a region may be in the text after some edits: right there, or in what was written instead of it."""
+        edits = list(edits)
+        spans, after = self._spans(edits), Source(self.edited(edits))
+        shifts = [0, *accumulate(len(content) - (b - a) for a, b, content in spans)]
+        written = [after._region(a + by, a + by + len(text)) for (a, _, text), by in zip(spans, shifts, strict=False)]
+
+        def moved(start: Location, end: Location) -> list[Region]:
+            first, last = self.offset(start), self.offset(end)
+            if any(a < first < b or a < last < b or (a < b and (a, b) == (first, last)) for a, b, _ in spans):
+                return written
+            before = sum(b <= first for _, b, _ in spans)
+            within = sum(b <= last and (a, b) != (last, last) for a, b, _ in spans)
+            return [after._region(first + shifts[before], last + shifts[within])]
+
+        return moved
+
+    def _region(self, start: int, end: int) -> Region:
+        return self.place(start), self.place(end)
+
+    def difference(self, text: str) -> tuple[Edit, ...]:
+        """Edits that make another text of this one, as few rows as possible."""
+        old, new = physical_lines(self.text), physical_lines(text)
+        for lines in (old, new):
+            lines[-1] = lines[-1].removesuffix("\n")  # the one that only the list has
+        edits = []
+        for kind, a0, a1, b0, b1 in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+            if kind != "equal":
+                gone, content = (_UNIT.findall("".join(part)) for part in (old[a0:a1], new[b0:b1]))
+                first = _shared(gone, content)
+                last = _shared(gone[first:][::-1], content[first:][::-1])
+                start = min(self._starts[a0], len(self.text)) + len("".join(gone[:first]))
+                end = start + len("".join(gone[first : len(gone) - last]))
+                edits.append(Edit("".join(content[first : len(content) - last]), *self._region(start, end)))
+        return tuple(edits)
+
+
+def _shared(a: Sequence[str], b: Sequence[str]) -> int:
+    """How many elements two sequences begin with alike."""
+    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
 def touching(a: Edit, b: Edit) -> bool:

@@ -8,7 +8,7 @@ import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -20,7 +20,7 @@ from wherelint.digest import digest
 from wherelint.disk import contents
 from wherelint.encoding import NOWHERE, UndecodableError, decode, encode
 from wherelint.files import Mend, Target
-from wherelint.finding import FileReport, Finding, Framework, Location, Problem
+from wherelint.finding import FileReport, Finding, FixKey, Framework, Location, Problem
 from wherelint.source.options import DetectOptions
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 _BYTES_PER_PROCESS = 100_000
 #: What opening a file costs, in bytes that could be checked meanwhile.
 _BYTES_PER_FILE = 1_000
+#: How often the fixes of a file are looked for again because a run refuted some.
+_MOST_REFUTED = 5
 _TOO_DEEP = "too deeply nested to analyse"
 
 
@@ -101,16 +103,18 @@ def check_source(
     mend: Mend = "no",
     *,
     snippets: bool = False,
+    refuted: Collection[FixKey] = (),
     around: list[Project] | None = None,
 ) -> FileReport:
     """Check, and perhaps mend, the bytes of one file. Nothing of it is imported or executed, and nothing is raised.
 
-    ``snippets``: each finding comes with the program that shows it. ``around`` gets the projects that were looked at.
+    ``snippets``: each finding comes with the program that shows it. ``refuted``: fixes that are not applied. ``around``
+    gets the projects that were looked at.
     """
     text = ""
     try:
         text, encoding = decode(content)
-        report, after = _check_text(text, filename, settings, mend, snippets, around)
+        report, after = _check_text(text, filename, settings, mend, snippets, refuted, around)
         if not report.fixed:
             return report
         mended = encode(after, encoding, content)
@@ -134,7 +138,9 @@ def check_file(target: Target) -> tuple[FileReport, Trace | None]:
         return _failed(target.name, f"cannot read the file: {error.strerror}"), None
     around: list[Project] = []
     settings, mend = target.settings, target.mend
-    report = check_source(content, target.name, settings, mend, snippets=target.snippets, around=around)
+    report = check_source(
+        content, target.name, settings, mend, snippets=target.snippets, refuted=target.refuted, around=around
+    )
     return report, None if report.fixed or _unsure(report) else _trace(content, around)
 
 
@@ -225,7 +231,13 @@ def _trace(content: bytes, around: Sequence[Project]) -> Trace:
 
 
 def _check_text(
-    text: str, filename: str, settings: Settings, mend: Mend, snippets: bool, around: list[Project] | None
+    text: str,
+    filename: str,
+    settings: Settings,
+    mend: Mend,
+    snippets: bool,
+    refuted: Collection[FixKey],
+    around: list[Project] | None,
 ) -> tuple[FileReport, str]:
     """The report on a text, and the text after the fixes."""
     codes = settings.codes_for(Path(os.path.abspath(filename)))
@@ -265,9 +277,10 @@ def _check_text(
     seen = look(text)
     fixed: tuple[Finding, ...] = ()
     if seen.shown and mend in ("safe", "unsafe"):
-        from wherelint.fix.rounds import fixpoint
+        from wherelint.fix.rounds import Allowed, fixpoint
 
-        text, seen, fixed = fixpoint(text, seen, look, unsafe=mend == "unsafe")
+        allowed = Allowed(unsafe=mend == "unsafe", refuted=refuted, snippets=snippets)
+        text, seen, fixed = fixpoint(text, seen, look, allowed)
     if seen.shown and mend == "silence":
         text, fixed = _silenced(text, seen.shown)
         seen = look(text)
@@ -275,8 +288,8 @@ def _check_text(
     if shown and mend == "offer" and seen.analysis is not None:
         from wherelint.fix import patience, propose
 
-        whole = patience(thorough=False)
-        offered = (finding.fix or propose(seen.analysis, finding, whole, thorough=False) for finding in shown)
+        whole = patience()
+        offered = (finding.fix or propose(seen.analysis, finding, whole) for finding in shown)
         shown = tuple(replace(finding, fix=fix) for finding, fix in zip(shown, list(offered), strict=True))
     if shown and snippets and seen.analysis is not None:
         from wherelint.confirm.snippet import snippet
@@ -285,9 +298,7 @@ def _check_text(
     problems = tuple(seen.analysis.problems) if seen.analysis else ()
     if seen.skipped == "too many imports":
         problems = (Problem(filename, "gave up on the file: its imports lead to too many others", error=False),)
-    if skipped := _unfixed(shown):
-        why = f"gave up on fixes for {skipped} of {len(shown)} findings: they are more than fixes are looked for"
-        problems = (*problems, Problem(filename, why, error=False))
+    problems = (*problems, *_given_up(shown))
     report = FileReport(
         filename, shown, problems, seen.hidden, text if shown or fixed else "", fixed, skipped=seen.skipped
     )
@@ -296,14 +307,18 @@ def _check_text(
     return notebook.report(report), notebook.rewritten(text) if fixed else text
 
 
-def _unfixed(findings: Iterable[Finding]) -> int:
-    """How many findings no fix was looked for, since there are too many."""
-    fixes = [finding.fix for finding in findings if finding.fix is not None]
-    if not fixes:
-        return 0
-    from wherelint.fix import TOO_MANY
+def _given_up(findings: Sequence[Finding]) -> Iterator[Problem]:
+    """A warning for each reason why fixes were not looked for to the end, and an error for each defect of ours."""
+    refusals = Counter(f.fix.message for f in findings if f.fix is not None and not f.fix.edits)
+    if not refusals:
+        return
+    from wherelint.fix import GIVEN_UP
 
-    return sum(fix.message == TOO_MANY for fix in fixes)
+    for message, count in refusals.items():
+        why = message.partition(": ")[2]
+        if message in GIVEN_UP or DEFECT in message:
+            number = f"{count} of {len(findings)} finding{'s' * (len(findings) > 1)}"
+            yield Problem(findings[0].filename, f"gave up on fixes for {number}: {why}", error=DEFECT in message)
 
 
 def _silenced(text: str, findings: Iterable[Finding]) -> tuple[str, tuple[Finding, ...]]:
@@ -409,6 +424,30 @@ def confirm_result(
         return replace(result, reports=reports), problems
     kept = tuple(replace(r, findings=tuple(f for f in r.findings if _confirmed(f))) for r in reports)
     return replace(result, reports=kept, unconfirmed=sum(not _confirmed(f) for f in made)), problems
+
+
+def without_refuted(
+    result: Result, again: Callable[[FileReport, frozenset[FixKey]], FileReport], run: Callable[[Result], Result]
+) -> Result:
+    """The result without the fixes that ``run`` refutes, which confirms findings: it runs every fix before it counts.
+
+    ``again`` checks the file of a report without some fixes.
+    """
+    refuted: dict[str, frozenset[FixKey]] = {}
+    for _ in range(_MOST_REFUTED):
+        fixed = tuple(FileReport(r.filename, r.fixed) for r in result.reports if r.fixed)
+        failed = [
+            f for f in run(replace(result, reports=fixed)).findings if f.confirmation and f.confirmation.refutes_fix
+        ]
+        if not failed:
+            return result
+        names = {finding.filename for finding in failed}
+        for finding in failed:
+            refuted[finding.filename] = refuted.get(finding.filename, frozenset()) | {finding.fix_key()}
+        reports = tuple(again(r, refuted[r.filename]) if r.filename in names else r for r in result.reports)
+        result = replace(result, reports=reports)
+    why = "its fixes were refuted again and again under the framework; it was not changed"
+    return unwritten(result, [Problem(name, why) for name in sorted(names)])
 
 
 def _confirmed(finding: Finding) -> bool:

@@ -10,7 +10,7 @@ from typing import Literal
 
 from wherelint.config import Configuration, Settings, relative_to
 from wherelint.disk import ChangedError, contents, leads_out, project_root, replace
-from wherelint.finding import Problem
+from wherelint.finding import FixKey, Problem
 from wherelint.patterns import Patterns
 
 #: What is done about findings: nothing; fixes are offered, or applied (the safe ones only, or all of them); or a
@@ -30,6 +30,8 @@ class Target:
     mend: Mend = "no"
     #: Whether the findings come with the programs that show them.
     snippets: bool = False
+    #: Fixes that a run of the framework refuted.
+    refuted: frozenset[FixKey] = frozenset()
 
 
 def discover(

@@ -80,6 +80,10 @@ class Fix:
     edits: tuple[Edit, ...]
 
 
+#: What a finding is about and what its fix writes, wherever in the file they stand.
+FixKey = tuple[str, str, str, tuple[str, ...]]
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What a framework computed at one input: the value, and the gradient of its sum by the author's names."""
@@ -111,6 +115,11 @@ class Confirmation:
     at: Mapping[str, Number] = field(default_factory=dict)
     modes: Mapping[str, Outcome] = field(default_factory=dict)
     after_fix: AfterFix | None = None
+
+    @property
+    def refutes_fix(self) -> bool:
+        """Whether the fix changed a value, or left a gradient that is not finite."""
+        return self.after_fix is not None and not (self.after_fix.value_unchanged and self.after_fix.gradient_finite)
 
 
 @dataclass(frozen=True)
@@ -149,6 +158,11 @@ class Finding:
     def sort_key(self) -> tuple[str, Location, str, Location]:
         """Order of the output: by file, then place, then code."""
         return (self.filename, self.location, self.code, self.select.location)
+
+    def fix_key(self) -> FixKey:
+        """What tells its fix apart from others of the file, also when rows move."""
+        contents = tuple(edit.content for edit in self.fix.edits) if self.fix is not None else ()
+        return self.code, self.op, self.function, contents
 
 
 @dataclass(frozen=True)

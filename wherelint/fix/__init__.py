@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
-from difflib import SequenceMatcher
+from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from wherelint.defects import describe
 from wherelint.edits import Source, consistent
-from wherelint.finding import Edit, Finding, Fix, Location
+from wherelint.finding import Finding, Fix
 from wherelint.fix.candidates import Candidate, Site
-from wherelint.fix.proof import Record, come, gone, key, record, same
+from wherelint.fix.proof import Comparison, Record, key, record, same
 from wherelint.fix.shapes import differ
 from wherelint.graph.node import Node, topological
 from wherelint.graph.search import Effort
@@ -22,68 +23,86 @@ from wherelint.source.module import Module
 from wherelint.source.roots import Program, programs
 from wherelint.source.syntax import GiveUp
 
-__all__ = ["TOO_MANY", "patience", "propose", "together"]
+__all__ = ["ALONE", "GIVEN_UP", "REFUTED", "ROUNDS", "TOO_MANY", "patience", "propose", "reach", "refused", "together"]
 
 Grade = Literal["safe", "unsafe", "display"]
 _GRADES: tuple[Grade, ...] = ("safe", "unsafe", "display")
 _MOST_TRIED = 32
 #: Nodes of the graph that may be computed to prove one fix; searching a graph for findings costs as much as many.
-_MOST_WORK, _OFFERED_WORK, _SEARCHING = 50_000, 15_000, 10
+_MOST_WORK, _SEARCHING = 50_000, 10
 #: The same for a file, in node evaluations; and how many characters, which are read again for every rewrite, cost one.
-_MOST_IN_ALL, _OFFERED_IN_ALL, _CHARACTERS = 50_000_000, 10_000_000, 20
-TOO_MANY = "no fix is offered: the file has more findings than fixes are looked for"
+_MOST_IN_ALL, _CHARACTERS = 50_000_000, 20
 _MOST_CALLERS = 6
 #: How many rewrites one after the other may be needed: masking a divisor can lay bare the root that it was computed by.
 _MOST_STEPS = 3
 _MOST_DETOURS = 2
+#: Why there is no fix, where it was not looked for to the end.
+TOO_MANY = "the file has more findings than fixes are looked for"
+TOO_LONG, TOO_MUCH = "it takes longer than a fix is looked for", "it is too much to follow"
+TRIES = "more rewrites are possible than are tried"
+ROUNDS = "one fix after the other needed another"
+ALONE = "it does something else together with the fixes around it"
+REFUTED = "a run under the framework refuted it"
+GIVEN_UP = tuple(f"no fix is offered: {why}" for why in (TOO_MANY, TOO_LONG, TOO_MUCH, TRIES, ROUNDS, ALONE, REFUTED))
 
 
-def patience(*, thorough: bool) -> Effort:
+def refused(why: str) -> Fix:
+    """No fix, and why."""
+    return Fix("display", f"no fix is offered: {why}", ())
+
+
+def patience() -> Effort:
     """What the fixes of one file may cost together."""
-    return Effort(_MOST_IN_ALL if thorough else _OFFERED_IN_ALL)
+    return Effort(_MOST_IN_ALL)
 
 
-def propose(analysis: Analysis, finding: Finding, whole: Effort | None = None, *, thorough: bool = True) -> Fix | None:
+def propose(analysis: Analysis, finding: Finding, whole: Effort | None = None) -> Fix | None:
     """The rewrite that removes a finding, proven; one without edits that says why where there is none.
 
-    None for a finding that no search made. Not ``thorough``: little time is spent, for a report that somebody waits
-    for. ``whole`` is what is left for the file.
+    None for a finding that no search made. ``whole`` is what is left for the file.
     """
-    if _catch(analysis, finding) is None:
-        return None
-    if whole is not None and whole.spent:
-        return Fix("display", TOO_MANY, ())
-    try:
-        effort = Effort(_MOST_WORK if thorough else _OFFERED_WORK, whole)
-        steps = _steps(analysis, finding, _MOST_STEPS, effort)
-    except (GiveUp, RecursionError):
-        return Fix("display", "no fix is offered: it is too much to follow", ())
-    except Exception as error:  # a defect of ours: it is said where, and the finding stands all the same
-        return Fix("display", f"no fix is offered: {describe(error)}", ())
-    if steps is None:
-        return Fix("display", _why_not(analysis, finding), ())
-    text, first, grade = steps
-    edits = first.edits
-    old = Source(analysis.module.text)
-    if old.edited(edits) != text:
-        edits = _line_edits(old, text)
-    return Fix(grade, first.message, edits)
-
-
-def together(analysis: Analysis, after: Module, done: list[Finding], whole: Effort) -> bool:
-    """Whether rewrites that were proven one by one compute the same when ``after`` has all of them."""
-    if len(done) == 1:
-        return True
-    catches = [catch for finding in done if (catch := _catch(analysis, finding)) is not None]
-    proofs = (_Proof(analysis, catch, Effort(_MOST_WORK, whole)) for catch in catches)
-    return all(proof.holds(after, proof.names) for proof in proofs)
-
-
-def _steps(analysis: Analysis, finding: Finding, most: int, effort: Effort) -> tuple[str, Candidate, Grade] | None:
-    """The text after the rewrites that remove a finding and whatever they lay bare; the first one; how sure all are."""
     catch = _catch(analysis, finding)
     if catch is None:
         return None
+    if whole is not None and whole.spent:
+        return refused(TOO_MANY)
+    try:
+        effort = Effort(_MOST_WORK, whole)
+        steps = _steps(analysis, finding, catch, _MOST_STEPS, effort)
+    except (GiveUp, RecursionError):
+        return refused(TOO_MUCH)
+    except Exception as error:  # a defect of ours: it is said where, and the finding stands all the same
+        return refused(describe(error))
+    if isinstance(steps, str):
+        return refused(TOO_LONG if effort.spent else steps)
+    old = Source(analysis.module.text)
+    edits = steps.candidate.edits if old.edited(steps.candidate.edits) == steps.text else old.difference(steps.text)
+    return Fix(steps.grade, steps.candidate.message, edits)
+
+
+def together(analysis: Analysis, after: Module, done: list[Finding], whole: Effort) -> list[Finding]:
+    """Rewrites that were proven one by one and do not compute the same when ``after`` has all of them.
+
+    Those that share no function need no other proof.
+    """
+    proofs = [(f, _Proof(analysis, c, Effort(_MOST_WORK, whole))) for f in done if (c := _catch(analysis, f))]
+    often = Counter(name for _, proof in proofs for name in proof.names)
+    shared = [(f, proof, [name for name in proof.names if often[name] > 1]) for f, proof in proofs]
+    return [finding for finding, proof, names in shared if not proof.holds(after, names)]
+
+
+def reach(analysis: Analysis | None, finding: Finding) -> frozenset[str]:
+    """The functions and classes of the file that a fix for a finding may concern, or that it depends on."""
+    catch = _catch(analysis, finding) if analysis is not None else None
+    if analysis is None or catch is None:
+        return frozenset()
+    proof = _Proof(analysis, catch, Effort())
+    inlined = (name.partition(".")[0] for name, _ in catch.program.inlined)
+    return frozenset([*inlined, *(name[0] for name in [*proof.names, *proof.callers])])
+
+
+def _steps(analysis: Analysis, finding: Finding, catch: Catch, most: int, effort: Effort) -> _Proven | str:
+    """The rewrites, one after the other, that remove a finding and whatever they lay bare; why there are none."""
     proof = _Proof(analysis, catch, effort)
     detours: list[tuple[Candidate, Analysis, Finding, Grade]] = []
     siblings = [
@@ -93,20 +112,24 @@ def _steps(analysis: Analysis, finding: Finding, most: int, effort: Effort) -> t
     start, end = site.arm.region if site.arm is not None else (finding.location, finding.location)
     arm = [f for f in analysis.findings if start <= f.location <= end]
     proven: list[_Proven] = []
+    unfinished: list[tuple[Candidate, _Found, list[Finding]]] = []
     rival = ""
+    tried = 0
     for tried, candidate in enumerate(site.candidates(several=len(arm) > 1)):
         if tried >= _MOST_TRIED or effort.spent:
             break
         if rival and candidate.kind != rival:
             continue
-        if (found := proof.of(candidate)) is None:
+        if not consistent(candidate.edits) or (found := proof.of(proof.source.edited(candidate.edits))) is None:
             continue
         wanted = arm if candidate.kind == "arm" else [finding]
+        compared = Comparison(proof.source, candidate.edits, analysis.findings)
         sure = candidate.elementwise and not found.doubtful
-        if gone(analysis.findings, found.after.findings, wanted):
-            if found.poisoned and not any(f.function == finding.function for f in found.after.findings):
-                continue  # what was written instead poisons something that no finding speaks of
-            doubtful = proof.doubts(found.after, wanted)
+        if compared.gone(wanted, found.after.findings):
+            if found.silent:
+                unfinished.append((candidate, found, wanted))
+                continue
+            doubtful = proof.doubts(found.after, wanted, compared)
             if doubtful is None:
                 continue
             grade = _grade(candidate, sure and not doubtful)
@@ -121,17 +144,43 @@ def _steps(analysis: Analysis, finding: Finding, most: int, effort: Effort) -> t
             else:
                 break
         elif not proven:
-            fresh = come(analysis.findings, found.after.findings)
+            fresh = compared.come(found.after.findings)
             others = [f for f in found.after.findings if f not in fresh]
-            if len(fresh) == 1 and gone(analysis.findings, others, wanted):
+            if len(fresh) == 1 and compared.gone(wanted, others):
                 detours.append((candidate, found.after, fresh[0], _grade(candidate, sure)))
     if proven:
-        best = min(proven, key=lambda each: each.rank)  # the first of the best
-        return best.text, best.candidate, best.grade
+        return min(proven, key=lambda each: each.rank)  # the first of the best
     for candidate, after, fresh_one, grade in detours[:_MOST_DETOURS] if most > 1 else ():
-        rest = _steps(after, fresh_one, most - 1, effort)
-        if rest is not None:
-            return rest[0], candidate, max(grade, rest[2], key=_GRADES.index)
+        found_one = _catch(after, fresh_one)
+        rest = _steps(after, fresh_one, found_one, most - 1, effort) if found_one is not None else ""
+        if not isinstance(rest, str):
+            return rest._replace(candidate=candidate, grade=max(grade, rest.grade, key=_GRADES.index))
+    for candidate, found, wanted in unfinished[:_MOST_DETOURS]:
+        last = _finished(proof, candidate, found, wanted, most - 1)
+        if last is not None:
+            return last
+    return TRIES if tried >= _MOST_TRIED else _why_not(analysis, catch, unfinished[0][1] if unfinished else None)
+
+
+def _finished(proof: _Proof, candidate: Candidate, found: _Found, wanted: list[Finding], most: int) -> _Proven | None:
+    """A rewrite, and guards for the operations that lose a gradient at the witness still, with no finding of theirs."""
+    op = found.silent[0]
+    hazard = replace(proof.catch.hazard, op=op, select=op)
+    source = Source(found.after.module.text)
+    for guard in Site(found.after.module, proof.catch.framework, hazard, (), ()).guards() if most else ():
+        text = source.edited(guard.edits) if consistent(guard.edits) else ""
+        if not text or (last := proof.of(text)) is None:
+            continue
+        both = replace(candidate, elementwise=candidate.elementwise and guard.elementwise, alone=guard.alone)
+        compared = Comparison(proof.source, proof.source.difference(text), proof.findings)
+        if not compared.gone(wanted, last.after.findings):
+            continue
+        if len(found.silent) > len(last.silent) > 0 and (rest := _finished(proof, both, last, wanted, most - 1)):
+            return rest
+        doubtful = None if last.silent else proof.doubts(last.after, wanted, compared)
+        if doubtful is not None:
+            grade = _grade(both, both.elementwise and not doubtful)
+            return _Proven((_GRADES.index(grade), last.lost, not last.clean), text, both, grade)
     return None
 
 
@@ -156,21 +205,13 @@ def _around(catch: Catch) -> Iterator[Node]:
                 yield node
 
 
-def _why_not(analysis: Analysis, finding: Finding) -> str:
-    catch = _catch(analysis, finding)
-    if catch is not None and catch.hazard.op.origin.block.module is not analysis.module:
-        return f"no fix is offered: the operation is in {catch.hazard.op.origin.block.module.filename}"
-    return "no fix is offered: no rewrite that was tried could be proven to keep the value and mend the gradient"
-
-
-def _line_edits(old: Source, text: str) -> tuple[Edit, ...]:
-    """Whole lines to replace, where several rewrites were made one after the other."""
-    a, b = list(old.lines), text.splitlines(keepends=True)
-    edits = []
-    for kind, a0, a1, b0, b1 in SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
-        if kind != "equal":
-            edits.append(Edit("".join(b[b0:b1]), Location(a0 + 1, 1), Location(a1 + 1, 1)))
-    return tuple(edits)
+def _why_not(analysis: Analysis, catch: Catch, unfinished: _Found | None) -> str:
+    if catch.hazard.op.origin.block.module is not analysis.module:
+        return f"the operation is in {catch.hazard.op.origin.block.module.filename}"
+    if unfinished is not None:
+        op = unfinished.silent[0]
+        return f"the gradient would still be lost at the witness: `{op.op}` in `{op.origin.function}` is singular, too"
+    return "no rewrite that was tried could be proven to keep the value and fix the gradient"
 
 
 class _Proven(NamedTuple):
@@ -192,8 +233,14 @@ class _Found(NamedTuple):
     lost: int
     #: Whether everything is finite at the witness.
     clean: bool
-    #: Whether a gradient is lost at the witness still.
-    poisoned: bool
+    #: Operations that lose a gradient at the witness still.
+    remains: tuple[Node, ...]
+
+    @property
+    def silent(self) -> list[Node]:
+        """Those of which no finding speaks."""
+        known = {place(catch.hazard.op) for _, catch in self.after.found if catch is not None}
+        return [node for node in self.remains if place(node) not in known]
 
 
 class _Passed(NamedTuple):
@@ -203,7 +250,7 @@ class _Passed(NamedTuple):
     crossed: bool
     lost: int
     clean: bool
-    poisoned: bool
+    remains: tuple[Node, ...]
     swallows: bool
 
 
@@ -213,16 +260,17 @@ class _Proof:
     def __init__(self, analysis: Analysis, catch: Catch, effort: Effort) -> None:
         self._effort = effort
         self._analysis = analysis
-        self._catch = catch
-        self._source = Source(analysis.module.text)
-        self.names, self._callers = self._concerned()
+        self.catch = catch
+        self.findings = analysis.findings
+        self.source = Source(analysis.module.text)
+        self.names, self.callers = self._concerned()
         self._records: dict[tuple[tuple[str, ...], bool], list[tuple[Program, Record]]] = {}
 
     def _concerned(self) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
         """The functions that hold the two places, and those that call them."""
-        module, hazard = self._analysis.module, self._catch.hazard
+        module, hazard = self._analysis.module, self.catch.hazard
         known = set(gate.roots(module, everything=True))
-        names = [self._catch.name]
+        names = [self.catch.name]
         callers: list[tuple[str, ...]] = []
         for node in (hazard.op, hazard.select):
             parts = tuple(node.origin.function.split(".")) if node.origin.block.module is module else ()
@@ -233,14 +281,12 @@ class _Proof:
                     break
         return list(dict.fromkeys(names)), [name for name in dict.fromkeys(callers) if name not in names]
 
-    def of(self, candidate: Candidate) -> _Found | None:
-        """What is found in the file after a rewrite; None where the rewrite computes something else."""
+    def of(self, text: str) -> _Found | None:
+        """What is found in a rewritten text; None where it computes something else."""
         project = self._analysis.module.project
         assert project is not None
-        if not consistent(candidate.edits):
-            return None
         try:
-            module = project.revised(self._source.edited(candidate.edits))
+            module = project.revised(text)
             passed = [self._pass(module, name) for name in self.names]
         except (SyntaxError, GiveUp, RecursionError, ValueError, _OtherwiseError):
             return None
@@ -255,7 +301,7 @@ class _Proof:
             doubtful=any(p.crossed or p.swallows for p in passed),
             lost=sum(p.lost for p in passed),
             clean=all(p.clean for p in passed),
-            poisoned=any(p.poisoned for p in passed),
+            remains=tuple(node for p in passed for node in p.remains),
         )
 
     def holds(self, module: Module, names: list[tuple[str, ...]]) -> bool:
@@ -269,18 +315,18 @@ class _Proof:
         except (GiveUp, RecursionError, _OtherwiseError):
             return None
 
-    def doubts(self, after: Analysis, wanted: list[Finding]) -> bool | None:
+    def doubts(self, after: Analysis, wanted: list[Finding], compared: Comparison) -> bool | None:
         """Whether a call that is not known, or a nan, may tell a rewrite from the original, in callers too.
 
         None where the finding is not gone for good, or a value is another.
         """
-        mended = set(map(key, wanted))
+        fixed = set(map(key, wanted))
         sure = analyse(after.module, after.used, self.names, frozenset(), draft=True)
         self._charge(sure)
-        findings = [finding for finding in sure.findings if key(finding) in mended]
-        if not gone(self._analysis.findings, findings, wanted):
+        findings = [finding for finding in sure.findings if key(finding) in fixed]
+        if not compared.gone(wanted, findings):
             return None
-        passed = self._passed(after.module, [*self.names, *self._callers])
+        passed = self._passed(after.module, [*self.names, *self.callers])
         return None if passed is None else any(p.crossed or p.swallows for p in passed)
 
     def _charge(self, found: Analysis) -> None:
@@ -292,25 +338,26 @@ class _Proof:
         """How a function passes the proof. Raises where it computes something else."""
         if (name, strict) not in self._records:
             old = programs(self._analysis.module, name, self._analysis.used, strict=strict)
-            self._records[name, strict] = [(p, record(p, self._catch)) for p in old]
+            self._records[name, strict] = [(p, record(p, self.catch)) for p in old]
         known = self._records[name, strict]
         new = programs(module, name, self._analysis.used, strict=strict)
         if [p.name for p, _ in known] != [p.name for p in new]:
             raise _OtherwiseError
-        crossed, lost, clean, poisoned, swallows = False, 0, True, False, False
+        crossed, lost, clean, swallows = False, 0, True, False
+        remains: list[Node] = []
         reshaped: list[bool | None] = []
         for (_, before), program in zip(known, new, strict=True):
             self._effort.spend(len(program.order))
-            now = same(before, program, self._catch.framework)
+            now = same(before, program, self.catch.framework)
             if now is None:
                 raise _OtherwiseError
             crossed, lost, clean = crossed or bool(now.crossed), lost + now.lost, clean and now.clean
-            poisoned, swallows = poisoned or now.poisoned, swallows or now.swallows
+            remains, swallows = remains + now.remains, swallows or now.swallows
             if strict:
                 reshaped.append(differ(before.outlets, now.outlets, now.crossed))
         if True in reshaped:
             raise _OtherwiseError
-        return _Passed(crossed or None in reshaped, lost, clean, poisoned, swallows)
+        return _Passed(crossed or None in reshaped, lost, clean, tuple(remains), swallows)
 
 
 class _OtherwiseError(Exception):

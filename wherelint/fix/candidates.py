@@ -313,6 +313,10 @@ class Site:
 
     # -- the local guard ------------------------------------------------------------------------------------------
 
+    def guards(self) -> Iterator[Candidate]:
+        """Local guards of the operation."""
+        return self._guarded(self.op) if self.op is not None else iter(())
+
     def _guarded(self, place: Place) -> Iterator[Candidate]:
         found = operands(place, len(self.hazard.op.inputs))
         if not self._wheres or not isinstance(place.node, (cst.Call, cst.BinaryOperation)):

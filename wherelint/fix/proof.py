@@ -1,19 +1,19 @@
 """The proof of a rewrite: the new text is read again, and computes the same with the gradient that was meant.
 
 At every probe each value that leaves the function is the same where it was not nan, and its gradient is the one that
-symbolic-zero arithmetic gave the old text, where that is finite. Operations hardly fail more often than before: another
-may fail elsewhere now, which a finding of its own speaks of. The finding is gone and no other has come.
+symbolic-zero arithmetic gave the old text, where that is finite. A gradient that IEEE arithmetic left finite stays so,
+and operations hardly fail more often than before. The finding is gone and no other has come.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from wherelint.finding import Finding
+from wherelint.edits import Source
+from wherelint.finding import Edit, Finding
 from wherelint.fix.opaque import Call, Name, Settled, benign, names_of, settle
 from wherelint.graph.aim import aimed
 from wherelint.graph.differentiate import Tape, backward
@@ -43,22 +43,37 @@ def key(finding: Finding) -> Key:
     return (finding.code, finding.op, finding.select.kind, finding.function)
 
 
-def gone(before: Sequence[Finding], after: Sequence[Finding], fixed: Sequence[Finding]) -> bool:
-    """Whether some findings have gone and no other has come."""
-    rest = Counter(map(key, before))
-    rest.subtract(map(key, fixed))
-    return all(rest[k] >= count for k, count in Counter(map(key, after)).items())
+class Comparison:
+    """The findings of a text, and those after some edits of it: which stayed, wherever they stand now."""
 
+    def __init__(self, source: Source, edits: Iterable[Edit], before: Sequence[Finding]) -> None:
+        self._before = before
+        self._moved = source.moved(edits)
 
-def come(before: Sequence[Finding], after: Sequence[Finding]) -> list[Finding]:
-    """The findings that have come."""
-    old = Counter(map(key, before))
-    fresh = []
-    for finding in after:
-        old[key(finding)] -= 1
-        if old[key(finding)] < 0:
-            fresh.append(finding)
-    return fresh
+    def gone(self, fixed: Sequence[Finding], after: Iterable[Finding]) -> bool:
+        """Whether some findings have gone and no other has come."""
+        return not self.come(after, fixed)
+
+    def come(self, after: Iterable[Finding], fixed: Sequence[Finding] = ()) -> list[Finding]:
+        """The findings that have come, and those of ``fixed`` that are there still."""
+        old = [finding for finding in self._before if not any(finding is each for each in fixed)]
+        fresh = []
+        for finding in after:
+            same = next((each for each in old if self._is(each, finding)), None)
+            if same is None:
+                fresh.append(finding)
+            else:
+                old.remove(same)
+        return fresh
+
+    def _is(self, old: Finding, new: Finding) -> bool:
+        if key(old) != key(new):
+            return False
+        pairs = (old, new), (old.select, new.select)
+        return all(
+            any(start <= b.location and b.end_location <= end for start, end in self._moved(a.location, a.end_location))
+            for a, b in pairs
+        )
 
 
 @dataclass
@@ -71,12 +86,14 @@ class Record:
     broken: int
     #: For each outlet the gradient of every leaf.
     gradients: list[dict[Name, Array]] = field(default_factory=list)
+    #: The same as IEEE arithmetic computes it.
+    real: list[dict[Name, Array]] = field(default_factory=list)
     #: Whether nothing on the way, forward or back, is not finite at the witness.
     clean: bool = True
     #: At how many probes an outlet is finite and IEEE arithmetic loses its gradient.
     lost: int = 0
-    #: Whether that is so at the witness.
-    poisoned: bool = False
+    #: The operations that do so at the witness.
+    remains: list[Node] = field(default_factory=list)
     #: How often, where an outlet is finite, an operation breaks a cotangent that symbolic zeros leave whole.
     failures: int = 0
     #: How many selections have numbers for a condition, which only JAX takes.
@@ -151,7 +168,8 @@ def _far(start: Inputs, pool: Pool) -> Inputs:
 def same(before: Record, program: Program, framework: str) -> Record | None:
     """The record of another program if it computes what was recorded, wherever that was a number; None otherwise.
 
-    Its operations may hardly fail more often, and no selection may have got a number for its condition.
+    It may lose no gradient that was finite, its operations may hardly fail more often, and no selection may have got a
+    number for its condition.
     """
     settled = settle(_roots(program), before.inputs, before.calls)
     if settled is None:
@@ -168,6 +186,8 @@ def same(before: Record, program: Program, framework: str) -> Record | None:
         if not _agree(old, new, ~np.isnan(old) & allowed):
             return None
         if not _same_gradient(before.gradients[i], now.gradients[i], allowed):
+            return None
+        if _loses(before.real[i], now.real[i], allowed):
             return None
         swallowed = np.isnan(old) & ~np.isnan(new) & allowed
         if (swallowed.any(axis=1) & before.missing).any():
@@ -191,6 +211,14 @@ def _same_gradient(before: Mapping[Name, Array], now: Mapping[Name, Array], allo
         if not _agree(old, new, np.isfinite(old) & allowed):
             return False
     return True
+
+
+def _loses(before: Mapping[Name, Array], now: Mapping[Name, Array], allowed: Array) -> bool:
+    """Whether some gradient was finite and is not any more."""
+    return any(
+        bool((np.isfinite(before[name]) & ~np.isfinite(now[name]) & allowed).any())
+        for name in before.keys() & now.keys()
+    )
 
 
 def _agree(old: Array, new: Array, known: Array) -> bool:
@@ -224,25 +252,31 @@ def _run(program: Program, settled: Settled, inputs: dict[Name, Array], framewor
         tape = Tape(part)
         if outlet not in tape.wanted:
             result.gradients.append({})
+            result.real.append({})
             continue
         symbolic = backward(tape, values, outlet, framework, symbolic=True)
         real = backward(tape, values, outlet, framework, symbolic=False)
-        exact, ieee = symbolic.cotangents, real.cotangents
-        gradient: dict[Name, Array] = {}
-        for n, name in names.items():
-            if n in exact:
-                gradient[name] = gradient[name] + exact[n] if name in gradient else exact[n]
-        result.gradients.append(gradient)
+        ieee = real.cotangents
+        result.gradients.append(_by_name(symbolic.cotangents, names))
+        result.real.append(_by_name(ieee, names))
         result.clean = result.clean and all(np.isfinite(ct[0]).all() for ct in ieee.values())
-        nan = [(~np.isfinite(ieee[n])).any(axis=1) for n in names if n in ieee]
         finite = np.asarray(np.isfinite(values[outlet]).all(axis=1))
-        result.poisoned |= bool(finite[0]) and any(
-            bool((~np.isfinite(ieee[n][:1]) & np.isfinite(exact[n][:1])).any()) for n in names if n in ieee
-        )
-        result.lost += int((np.logical_or.reduce(np.broadcast_arrays(*nan)) & finite).sum()) if nan else 0
+        bad = [~np.isfinite(ieee[n]).all(axis=1) & finite for n in names if n in ieee]
+        result.lost += int(np.logical_or.reduce(np.broadcast_arrays(*bad)).sum()) if bad else 0
         fresh = [b & ~symbolic.broke[n] if n in symbolic.broke else b for n, b in real.broke.items()]
         result.failures += sum(int((each.any(axis=1) & finite).sum()) for each in fresh)
+        if any(each[0] for each in bad):
+            result.remains += [n for n, broke in real.broke.items() if n not in result.remains and broke[0].any()]
     return result
+
+
+def _by_name(cotangents: Mapping[Node, Array], names: Mapping[Node, Name]) -> dict[Name, Array]:
+    """The gradients of the leaves; what several nodes stand for gets their sum."""
+    found: dict[Name, Array] = {}
+    for node, name in names.items():
+        if node in cotangents:
+            found[name] = found[name] + cotangents[node] if name in found else cotangents[node]
+    return found
 
 
 def is_number(mask: Node) -> bool:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from wherelint.edits import Source, compatible
-from wherelint.finding import Edit, Finding, Fix
-from wherelint.fix import TOO_MANY, patience, propose, together
-from wherelint.fix.proof import gone, key
+from wherelint.finding import Edit, Finding, Fix, FixKey
+from wherelint.fix import ALONE, REFUTED, ROUNDS, TOO_MANY, patience, propose, reach, refused, together
+from wherelint.fix.proof import Comparison, key
 from wherelint.graph.search import Effort
 
 if TYPE_CHECKING:
@@ -20,51 +20,125 @@ _MOST_ROUNDS = 20
 _BINDS = re.compile(r"^[ \t]*(\w+) = ", re.MULTILINE)
 
 
+Chosen = list[tuple[Finding, Fix]]
+
+
+class _Kept(NamedTuple):
+    """What was decided about a finding, and the functions that this depends on."""
+
+    fix: Fix | None
+    reach: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """Which fixes may be applied."""
+
+    unsafe: bool = False
+    #: Not these: a run of the framework refuted them.
+    refuted: Collection[FixKey] = ()
+    #: Whether the findings that were fixed come with the programs that show them.
+    snippets: bool = False
+
+
 def fixpoint(
-    text: str, seen: Look, look: Callable[[str], Look], *, unsafe: bool
+    text: str, seen: Look, look: Callable[[str], Look], allowed: Allowed
 ) -> tuple[str, Look, tuple[Finding, ...]]:
     """The text after every fix that may be applied, what is seen in it, and the findings that were fixed.
 
-    What is left is seen with the fix that is offered for it.
+    What is left is seen with the fix that is offered for it, or with why it was given up.
     """
     fixed: list[Finding] = []
-    whole = patience(thorough=True)
-    refused: dict[object, Fix | None] = {}
-    allowed = ("safe", "unsafe") if unsafe else ("safe",)
-    for _ in range(_MOST_ROUNDS):
-        chosen: list[tuple[Finding, Fix]] = []
+    kept: dict[object, _Kept] = {}
+    for number in range(_MOST_ROUNDS + 1):
+        whole = patience()
+        chosen: Chosen = []
         for finding in seen.shown:
             where = _where(seen, finding)
-            if where in refused:
+            if where in kept:
                 continue
-            fix = finding.fix or (propose(seen.analysis, finding, whole) if seen.analysis else None)
-            if fix is None or not fix.edits or fix.applicability not in allowed:
-                refused[where] = fix
+            fix = _offered(seen, finding, whole)
+            if allowed.refuted and replace(finding, fix=fix).fix_key() in allowed.refuted:
+                fix = refused(REFUTED)
+            if fix is None or not fix.edits or (fix.applicability != "safe" and not allowed.unsafe):
+                kept[where] = _Kept(fix, reach(seen.analysis, finding))
+            elif number == _MOST_ROUNDS:
+                kept[where] = _Kept(refused(ROUNDS), frozenset())
             elif _fits(fix, [f for _, f in chosen]):
                 chosen.append((finding, fix))
-        while chosen:
-            after = _edited(seen, [fix for _, fix in chosen])
-            now = look(after)
-            whole.spend(now.analysis.cost if now.analysis else 0)
-            done = [finding for finding, _ in chosen]
-            if _better(seen, now, done) and _alike(seen, now, done, whole):
-                text, seen = after, now
-                fixed += done
-                break
-            if whole.spent:
-                refused.update((_where(seen, finding), Fix("display", TOO_MANY, ())) for finding in done)
-                chosen = []
-            else:
-                chosen.pop()  # together they do what none of them does alone: one of them waits
-        else:
+        if not chosen:
             break
+        chosen, now = _agreeing(seen, chosen, look, whole)
+        if now is None:
+            kept.update((_where(seen, finding), _Kept(refused(ALONE), frozenset())) for finding, _ in chosen)
+            continue
+        text, changed = _edited(seen, chosen), _changed(seen, chosen)
+        fixed += [_fixed(seen, finding, fix, allowed) for finding, fix in chosen]
+        seen = now
+        kept = {w: k for w, k in kept.items() if not k.reach & changed and k.fix != refused(TOO_MANY)}
     left = []
     for finding in seen.shown:
-        offered = refused.get(_where(seen, finding))
-        if offered is not None and offered.edits and fixed and seen.analysis is not None:
-            offered = propose(seen.analysis, finding, whole)  # its rows may have moved
+        offered = kept[_where(seen, finding)].fix
+        if offered is not None and offered.edits and fixed:
+            offered = _offered(seen, finding, whole)  # its rows may have moved
         left.append(replace(finding, fix=offered))
     return text, replace(seen, shown=tuple(left)), tuple(fixed)
+
+
+def _fixed(seen: Look, finding: Finding, fix: Fix, allowed: Allowed) -> Finding:
+    """A finding with the fix that is applied, and the program that shows both."""
+    finding = replace(finding, fix=fix)
+    if not allowed.snippets or seen.analysis is None:
+        return finding
+    from wherelint.confirm.snippet import snippet
+
+    return replace(finding, snippet=snippet(seen.analysis, finding))
+
+
+def _offered(seen: Look, finding: Finding, whole: Effort) -> Fix | None:
+    return finding.fix or (propose(seen.analysis, finding, whole) if seen.analysis is not None else None)
+
+
+def _agreeing(seen: Look, chosen: Chosen, look: Callable[[str], Look], whole: Effort) -> tuple[Chosen, Look | None]:
+    """As many fixes as do together what each of them does alone, and what is seen after them; None where none does."""
+    while True:
+        now = look(_edited(seen, chosen))
+        blamed = _blamed(seen, now, chosen, whole)
+        rest = [(finding, fix) for finding, fix in chosen if not any(finding is each for each in blamed)]
+        if not rest or not blamed:
+            return chosen, now if not blamed else None
+        chosen = rest
+
+
+def _blamed(seen: Look, now: Look, chosen: Chosen, whole: Effort) -> list[Finding]:
+    """The findings whose fixes have to wait, since with them others come, or something else is computed.
+
+    Of several that concern one function, the first half does not wait.
+    """
+    if seen.analysis is None or now.analysis is None:
+        return []
+    done = [finding for finding, _ in chosen]
+    compared = Comparison(Source(seen.analysis.module.text), _edits(chosen), seen.analysis.findings)
+    fresh = compared.come((f for f in now.analysis.findings if f.confidence == "high"), done)
+    otherwise = together(seen.analysis, now.analysis.module, done, whole)
+    if not fresh and not otherwise:
+        return []
+    reaches = [(finding, reach(seen.analysis, finding)) for finding in done]
+    spoilt = [frozenset([finding.function.partition(".")[0]]) for finding in fresh]
+    spoilt += [names for finding, names in reaches if any(finding is each for each in otherwise)]
+    blamed = []
+    for around in spoilt:
+        near = [finding for finding, names in reaches if names & around] or done
+        blamed += near[(len(near) + 1) // 2 :] or near
+    return blamed
+
+
+def _changed(seen: Look, chosen: Chosen) -> frozenset[str]:
+    """The names of what stands in the rows that some fixes change."""
+    assert seen.analysis is not None
+    rows = [(edit.location.row, edit.end_location.row) for edit in _edits(chosen)]
+    definitions = seen.analysis.module.definitions.items()
+    return frozenset(name for name, d in definitions if any(a <= d.block.last and d.block.first <= b for a, b in rows))
 
 
 def _where(seen: Look, finding: Finding) -> object:
@@ -78,7 +152,7 @@ def _where(seen: Look, finding: Finding) -> object:
     return key(finding), finding.location.row - block.first, finding.location.column, text
 
 
-def _fits(fix: Fix, chosen: list[Fix]) -> bool:
+def _fits(fix: Fix, chosen: Iterable[Fix]) -> bool:
     """Whether a fix can be applied with others: apart from edits that they share it touches none, nor their names."""
     shared = {edit for other in chosen for edit in other.edits}
     own = [edit for edit in fix.edits if edit not in shared]
@@ -90,22 +164,10 @@ def _bound(edits: Iterable[Edit]) -> set[str]:
     return {name for edit in edits for name in _BINDS.findall(edit.content)}
 
 
-def _edited(seen: Look, fixes: list[Fix]) -> str:
+def _edits(chosen: Chosen) -> list[Edit]:
+    return list(dict.fromkeys(edit for _, fix in chosen for edit in fix.edits))
+
+
+def _edited(seen: Look, chosen: Chosen) -> str:
     assert seen.analysis is not None
-    module = seen.analysis.module
-    edits: dict[Edit, None] = {edit: None for fix in fixes for edit in fix.edits}
-    return Source(module.text).edited(edits)
-
-
-def _alike(seen: Look, now: Look, done: list[Finding], whole: Effort) -> bool:
-    """Whether fixes together keep what each of them keeps."""
-    if seen.analysis is None or now.analysis is None:
-        return True
-    return together(seen.analysis, now.analysis.module, done, whole)
-
-
-def _better(seen: Look, now: Look, done: list[Finding]) -> bool:
-    """Whether fixes removed at least as many findings as they were said to, and brought none."""
-    before = seen.analysis.findings if seen.analysis else []
-    after = now.analysis.findings if now.analysis else []
-    return gone(before, after, done)
+    return Source(seen.analysis.module.text).edited(_edits(chosen))

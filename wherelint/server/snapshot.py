@@ -140,7 +140,7 @@ class Snapshot:
         if self._analysis is None:
             return None
         twins = [twin for twin in self._analysis.findings if twin.sort_key() == finding.sort_key()]
-        return propose(self._analysis, twins[0], thorough=False) if twins else None
+        return propose(self._analysis, twins[0]) if twins else None
 
     def _line_edits(self, program: str) -> Iterator[Edit]:
         """The lines to replace for another program; none where its cells cannot be told apart any more."""

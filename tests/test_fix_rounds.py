@@ -1,0 +1,120 @@
+"""``--fix`` reaches the fixpoint in one run, whatever else the file holds, and says what it gave up on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from wherelint import fix
+from wherelint.config import Settings
+from wherelint.engine import check_source
+from wherelint.fix import rounds
+from wherelint.source import findings
+
+_OPERATIONS = ("jnp.sqrt({})", "jnp.log({})", "1.0 / {}", "{} ** 0.5")
+_HEADER = "import jax.numpy as jnp\n\n\n"
+SETTINGS = Settings()
+
+
+def functions(count: int, each: int) -> str:
+    """A file of some functions with some findings each."""
+    found = [_HEADER]
+    for number in range(count):
+        names = [f"x{i}" for i in range(each)]
+        body = "".join(
+            f"    y{i} = jnp.where({x} > 0, {_OPERATIONS[(number + i) % 4].format(x)}, 0.0)\n"
+            for i, x in enumerate(names)
+        )
+        total = " + ".join(f"y{i}" for i in range(each))
+        found.append(f"def f{number}({', '.join(names)}):\n{body}    return {total}\n\n\n")
+    return "".join(found).rstrip("\n") + "\n"
+
+
+def chain(length: int) -> str:
+    """Functions each of which calls the one before."""
+    bodies = [
+        f"def f{i}(x):\n    y = jnp.where(x > 0, jnp.sqrt(x), 0.0)\n    return y{f' + f{i - 1}(x)' if i else ''}\n"
+        for i in range(length)
+    ]
+    return _HEADER + "\n\n".join(bodies)
+
+
+def fixed(text: str) -> tuple[int, str]:
+    """How many findings one run fixes, and the text after it, which another run leaves alone."""
+    report = check_source(text.encode(), "a.py", SETTINGS, "safe")
+    assert not report.problems
+    after = report.after.decode()
+    again = check_source(report.after, "a.py", SETTINGS, "safe")
+    assert (again.fixed, again.problems) == ((), ())
+    return len(report.fixed), after
+
+
+@pytest.mark.parametrize(("text", "count"), [(functions(12, 1), 12), (functions(2, 6), 12), (chain(12), 12)])
+def test_one_run_applies_what_check_offers(text: str, count: int) -> None:
+    offered = check_source(text.encode(), "a.py", SETTINGS, "offer").findings
+    assert [f.fix.applicability for f in offered if f.fix is not None] == ["safe"] * count
+    assert fixed(text)[0] == count
+
+
+@pytest.mark.parametrize(
+    "many", [lambda n: functions(n, 1), lambda n: functions(n, 2), chain], ids=["one", "two", "chain"]
+)
+def test_the_work_grows_with_the_findings(many: Callable[[int], str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted, not timed: the functions that are analysed for twice as many findings are twice as many."""
+    analysed: Counter[int] = Counter()
+    analyse = findings.analyse
+    count = 0
+
+    def counting(module: Any, used: Any, names: Iterable[Any], *rest: Any, **options: Any) -> Any:
+        names = list(names)
+        analysed[count] += len(names)
+        return analyse(module, used, names, *rest, **options)
+
+    monkeypatch.setattr(findings, "analyse", counting)
+    monkeypatch.setattr(fix, "analyse", counting)
+    for count in (8, 16):
+        fixed(many(count))
+    assert analysed[16] <= 2.2 * analysed[8]
+
+
+def test_findings_of_one_kind_are_told_apart_by_their_place() -> None:
+    """The second goes with its own fix only."""
+    body = (
+        "def f(x, y):\n    a = jnp.where(x > 0, jnp.sqrt(x), 0.0)\n    return a + jnp.where(y > 0, jnp.sqrt(y), 0.0)\n"
+    )
+    report = check_source((_HEADER + body).encode(), "a.py", SETTINGS, "offer")
+    edits = [finding.fix.edits for finding in report.findings if finding.fix is not None]
+    assert [[edit.location.row for edit in each] for each in edits] == [[5], [6]]
+
+
+GIVEN_UP = {
+    "_MOST_IN_ALL": (fix, 0, fix.TOO_MANY),
+    "_MOST_WORK": (fix, 0, "it takes longer than a fix is looked for"),
+    "_MOST_TRIED": (fix, 0, "more rewrites are possible than are tried"),
+    "_MOST_ROUNDS": (rounds, 0, fix.ROUNDS),
+    "together": (rounds, lambda analysis, after, done, whole: done, fix.ALONE),
+}
+
+
+@pytest.mark.parametrize("bound", GIVEN_UP)
+def test_what_is_given_up_is_said(bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module, value, why = GIVEN_UP[bound]
+    monkeypatch.setattr(module, bound, value)
+    report = check_source(functions(2, 1).encode(), "a.py", SETTINGS, "safe")
+    assert not report.fixed
+    assert [(p.message, p.error) for p in report.problems] == [(f"gave up on fixes for 2 of 2 findings: {why}", False)]
+
+
+def test_a_defect_of_a_fix_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("x")
+
+    monkeypatch.setattr(fix, "_steps", broken)
+    report = check_source(functions(1, 1).encode(), "a.py", SETTINGS, "offer")
+    (problem,) = report.problems
+    assert problem.error
+    assert problem.message.startswith("gave up on fixes for 1 of 1 finding: internal error, please report it: KeyError")
+    assert len(report.findings) == 1

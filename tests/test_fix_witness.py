@@ -1,0 +1,60 @@
+"""A factor that is 0 hands a cotangent of 0 to what the other was computed by: its fix has to reach that, too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from executing import load, outcomes
+
+from wherelint.config import Settings
+from wherelint.engine import check_source
+
+#: The framework, and the bodies of functions of x and y whose gradient at (0, 0) is nan for two reasons.
+PROGRAMS = {
+    "the factor": ("jax", "r = jnp.sqrt(x**2 + y**2)", "jnp.exp(-r) * jnp.where(r > 0, 1 / r, 0)"),
+    "a name for the selection": (
+        "jax", "r = jnp.sqrt(x**2 + y**2)\n    w = jnp.where(r > 0, 1 / r, 0.0)", "w * jnp.exp(-r)",
+    ),
+    "a logarithm": ("jax", "r = jnp.sqrt(x**2 + y**2)", "(1 - r) * jnp.where(r > 0, jnp.log(r), 0.0)"),
+    "a cutoff": ("jax", "r = jnp.sqrt(x * x + y * y)", "jnp.cos(r) * jnp.where(r > 1e-6, jnp.exp(-r) / r, 0.0)"),
+    "a power": ("jax", "r = (x**2 + y**2) ** 0.5", "jnp.where(r != 0, 1 / r, 0.0) * jnp.exp(-r) + x"),
+    "a norm": ("jax", "r = jnp.linalg.norm(jnp.stack([x, y]))", "jnp.exp(-r) * jnp.where(r > 0, 1 / r, 0)"),
+    "torch": ("torch", "r = torch.sqrt(x**2 + y**2)", "torch.exp(-r) * torch.where(r > 0, 1 / r, 0.0)"),
+    "a square in the divisor": (
+        "torch", "d = torch.sqrt(torch.square(x) + torch.square(y))",
+        "torch.cos(d) * torch.where(d > 0, torch.sin(d) / d**2, torch.zeros_like(d))",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", PROGRAMS)
+def test_the_gradient_at_the_witness_is_finite_after_the_fix(case: str, tmp_path: Path) -> None:
+    framework, first, result = PROGRAMS[case]
+    imports = "import torch" if framework == "torch" else "import jax.numpy as jnp"
+    text = f"{imports}\n\n\ndef f(x, y):\n    {first}\n    return {result}\n"
+    report = check_source(text.encode(), "a.py", Settings(), "unsafe")
+    assert len(report.fixed) == 1
+    assert not report.findings
+    before, after = tmp_path / "before.py", tmp_path / "after.py"
+    before.write_text(text)
+    after.write_bytes(report.after)
+    for point in ((0.0, 0.0), (0.3, -0.4), (0.0, 2.0)):
+        olds, news = (outcomes(framework, load(path).f, point) for path in (before, after))
+        for old, new in zip(olds, news, strict=True):
+            assert new.value == pytest.approx(old.value, rel=1e-5)
+            assert new.regular
+            assert old.regular or point == (0.0, 0.0)
+            if old.regular:
+                assert np.allclose(new.gradients, old.gradients, rtol=1e-4)
+    assert not outcomes(framework, load(before).f, (0.0, 0.0))[0].regular
+
+
+def test_what_remains_is_said() -> None:
+    """No guard is known for a norm of that order."""
+    body = "    r = jnp.linalg.norm(jnp.stack([x, y]), 2)\n    return jnp.exp(-r) * jnp.where(r > 0, 1 / r, 0)\n"
+    report = check_source(f"import jax.numpy as jnp\n\n\ndef f(x, y):\n{body}".encode(), "a.py", Settings(), "safe")
+    why = "no fix is offered: the gradient would still be lost at the witness: `norm` in `f` is singular, too"
+    assert [(f.fix.message, f.fix.edits) for f in report.findings if f.fix is not None] == [(why, ())]
+    assert not report.fixed
