@@ -40,25 +40,45 @@ def locate(f: Callable[..., Any], *args: Any, argnums: int | Sequence[int] | Non
     anything, would keep the operation from doing so. ``genuine`` findings are singular in earnest. Raises what ``f``
     raises when it is traced, and NotImplementedError for what ``mask_gradients`` refuses.
     """
-    flat = Flat(f, args, kwargs)
-    closed, _ = flat.trace()
-    allowed = None if argnums is None else [k % len(args) for k in ([argnums] if isinstance(argnums, int) else argnums)]
-    beyond = set() if allowed is None else flat.leaves_beyond(allowed)
-    inputs = [jnp.asarray(value) for value in flat.inputs]
-    perturbed = [i for i, value in enumerate(inputs) if jnp.issubdtype(value.dtype, jnp.inexact) and i not in beyond]
-    tags = Tags(closed)
-    program = plan(tags.run, inputs, perturbed)
-    values, residuals = program.run_forward(inputs)
-    value_finite = all(map(_finite, values))
-    plain = _gradient(program, residuals, Transposer("ieee"))
-    masked = plain if _all_finite(plain) else _gradient(program, residuals, Transposer("dead"))
-    shaped = [flat.gradient(dict(zip(perturbed, each, strict=True))) for each in (plain, masked)]
-    finite = _all_finite(plain), _all_finite(masked)
-    findings = () if finite[0] else tuple(_Search(program, residuals, tags).findings(genuine=not finite[1]))
-    return Report(value_finite, *finite, findings, gradient=shaped[0], masked=shaped[1])
+    program = Program(f, args, kwargs, argnums)
+    return program.explain(program.flat.inputs)
 
 
-def _gradient(program: Plan, residuals: Sequence[Any], transposer: Transposer) -> list[Any]:
+class Program:
+    """A call, ready to be explained at other arguments of the same shapes."""
+
+    def __init__(
+        self,
+        f: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        argnums: int | Sequence[int] | None = None,
+    ) -> None:
+        self.flat = Flat(f, args, kwargs)
+        self.closed, _ = self.flat.trace()
+        given = [argnums] if isinstance(argnums, int) else argnums
+        beyond = set() if given is None else self.flat.leaves_beyond([k % len(args) for k in given])
+        inputs = [jnp.asarray(value) for value in self.flat.inputs]
+        self.perturbed = [
+            i for i, value in enumerate(inputs) if jnp.issubdtype(value.dtype, jnp.inexact) and i not in beyond
+        ]
+        self._tags = Tags(self.closed)
+        self.plan = plan(self._tags.run, inputs, self.perturbed)
+
+    def explain(self, inputs: Sequence[Any]) -> Report:
+        """The report of one input."""
+        values, residuals = self.plan.run_forward([jnp.asarray(value) for value in inputs])
+        plain = gradient(self.plan, residuals, Transposer("ieee"))
+        masked = plain if all_finite(plain) else gradient(self.plan, residuals, Transposer("dead"))
+        finite = all_finite(plain), all_finite(masked)
+        search = _Search(self.plan, residuals, self._tags)
+        findings = () if finite[0] else tuple(search.findings(genuine=not finite[1]))
+        shaped = [self.flat.gradient(dict(zip(self.perturbed, each, strict=True))) for each in (plain, masked)]
+        return Report(all_finite(values), *finite, findings, gradient=shaped[0], masked=shaped[1])
+
+
+def gradient(program: Plan, residuals: Sequence[Any], transposer: Transposer) -> list[Any]:
+    """The gradient of the sum of all results."""
     outs = program.linear.jaxpr.outvars
     cts = [jnp.ones(v.aval.shape, v.aval.dtype) if is_inexact(v) else None for v in outs]
     found = program.run_backward(transposer, residuals, cts)
@@ -73,7 +93,8 @@ def _finite(array: Any) -> bool:
     return not jnp.issubdtype(array.dtype, jnp.inexact) or bool(jnp.all(jnp.isfinite(array)))
 
 
-def _all_finite(arrays: Sequence[Any]) -> bool:
+def all_finite(arrays: Sequence[Any]) -> bool:
+    """Whether no element is nan or inf."""
     return all(map(_finite, arrays))
 
 
@@ -144,7 +165,7 @@ class _Search:
 
     def findings(self, *, genuine: bool) -> list[Poison]:
         """One for each operation and selection, in the order in which the program runs."""
-        _gradient(self._program, self._residuals, _Watcher(self._look))
+        gradient(self._program, self._residuals, _Watcher(self._look))
         found: dict[tuple[object, ...], Poison] = {}
         for each in reversed(self._breaks):
             # An inner selection may drop what is singular, and also what would come of an operation without its mask.
@@ -166,7 +187,7 @@ class _Search:
         if _drops_more(step, results):
             self._selections[site] = origin
             self._indices |= {site} if step.name in DROPS else set()
-        if origin.kind in _CLIPS and not _all_finite([pair.ct for pair in step.cts if pair is not None]):
+        if origin.kind in _CLIPS and not all_finite([pair.ct for pair in step.cts if pair is not None]):
             last = next((each for each in reversed(self._breaks) if each.genuine), None)
             if last is not None and last.onto is None:
                 last.onto = origin
@@ -174,7 +195,7 @@ class _Search:
     def _matters(self, each: _Break) -> bool:
         """Whether the gradient is lost if only this operation is left without a mask: a selection may lie below it."""
         watcher = _Watcher(lambda step, results: None, bare=each.site)
-        return not _all_finite(_gradient(self._program, self._residuals, watcher))
+        return not all_finite(gradient(self._program, self._residuals, watcher))
 
     def _blamed(self, each: _Break) -> Origin | None:
         """The nearest selection that suffices alone, or together with the indices, through which others are seen."""
@@ -191,7 +212,7 @@ class _Search:
         if sites not in self._kept:
             kept: list[_Break] = []
             watcher = _Watcher(lambda step, results: kept.extend(_breaks(step, results)), only=sites)
-            _gradient(self._program, self._residuals, watcher)
+            gradient(self._program, self._residuals, watcher)
             self._kept[sites] = [other for other in kept if not other.genuine]
         return any(
             (other.site, other.rounds, other.operand) == (each.site, each.rounds, each.operand)
@@ -212,7 +233,7 @@ def _breaks(step: Step, results: list[Pair | None]) -> list[_Break]:
         bad = ~jnp.isfinite(raw.ct)
         if len(arrived) == 1 and arrived[0].shape == bad.shape:
             bad = bad & jnp.isfinite(arrived[0])
-        elif not _all_finite(arrived):
+        elif not all_finite(arrived):
             continue
         alive = ~jnp.isfinite(masked.ct)
         for elements, genuine in ((bad & ~alive, False), (bad & alive, True)):

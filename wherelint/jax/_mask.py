@@ -106,10 +106,14 @@ class Flat:
         closed = jax.make_jaxpr(flat)(*self.inputs)
         return closed, trees[-1]
 
+    def owner(self, n: int) -> int:
+        """The number of the positional argument that an input belongs to; -1 for a keyword's."""
+        owners = [k for k, arg in enumerate(self._args) for _ in jax.tree.leaves(arg)]
+        return owners[self._dynamic[n]] if self._dynamic[n] < len(owners) else -1
+
     def leaves_beyond(self, argnums: Sequence[int]) -> set[int]:
         """The inputs that belong to other arguments than these, by number."""
-        owners = [k for k, arg in enumerate(self._args) for _ in jax.tree.leaves(arg)]
-        return {n for n, i in enumerate(self._dynamic) if i >= len(owners) or owners[i] not in argnums}
+        return {n for n in range(len(self._dynamic)) if self.owner(n) not in argnums}
 
 
 def _is_array(leaf: Any) -> bool:

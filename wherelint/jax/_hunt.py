@@ -1,0 +1,162 @@
+"""``hunt``: inputs that poison a gradient, from inputs at which all is well."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice, zip_longest
+from typing import Any
+
+import jax
+import numpy as np
+from jax import numpy as jnp
+
+from wherelint.companion import Poison, Report
+from wherelint.companion.points import Array, Domain, distance, special_points
+from wherelint.finding import Confidence
+from wherelint.jax._aim import STEPS, approaches, literals
+from wherelint.jax._locate import Program, gradient
+from wherelint.jax._transpose import Transposer
+
+#: How many inputs are explained, the nearest first; how many are tried at once, if they are not too large together.
+_EXPLAINED, _BATCH, _ELEMENTS = 12, 64, 2_000_000
+
+
+def hunt(
+    f: Callable[..., Any],
+    *args: Any,
+    budget: int = 2048,
+    seconds: float = 30.0,
+    seed: int = 0,
+    positive: Sequence[int] = (),
+    bounds: Mapping[int, tuple[float | None, float | None]] | None = None,
+) -> Report:
+    """Look for inputs near ``args`` at which the value of ``f`` is finite and its gradient is lost to a selection.
+
+    ``f`` takes and returns pytrees; what it returns is summed. Real arrays move and keep type and shape, all other
+    arguments stay. At most ``budget`` inputs are tried, and none is begun after that many ``seconds`` (compiling is not
+    interrupted). ``positive`` names arguments that are above 0 by their number, ``bounds`` the least and the greatest
+    element of others: ``bounds={1: (0, None)}``.
+
+    The report's findings are as those of ``locate``, each with the nearest ``witness``, a tuple of arguments; a finding
+    is of low confidence if that moves an element by more than 1000. At every witness the value is finite, and so is the
+    masked gradient; the gradient is not, compiled or operation by operation. Raises what ``locate`` raises.
+    """
+    began = time.monotonic()
+    search = _Search(f, args, Domain(dict(bounds or {}), frozenset(positive)), budget, began + seconds)
+    note = search.run(seed)
+    return replace(search.report(), tried=search.tried, seconds=time.monotonic() - began, note=note)
+
+
+class _Search:
+    """The inputs that were tried, and those that poison the gradient."""
+
+    def __init__(
+        self, f: Callable[..., Any], args: tuple[Any, ...], domain: Domain, budget: int, deadline: float
+    ) -> None:
+        self._program = Program(f, args, {})
+        self._domain, self._budget, self._deadline = domain, budget, deadline
+        self._inputs = [jnp.asarray(value) for value in self._program.flat.inputs]
+        self._moving = [i for i in self._program.perturbed if jnp.issubdtype(self._inputs[i].dtype, jnp.floating)]
+        self._owners = [self._program.flat.owner(i) for i in self._moving]
+        self._start = [np.asarray(self._inputs[i]) for i in self._moving]
+        self._hits: list[list[Array]] = []
+        self.tried = 0
+
+    def run(self, seed: int) -> str:
+        """Try everything; a sentence about what was left out, if anything was."""
+        oracle = jax.jit(self._oracle)
+        self._try(oracle, [self._start])
+        spent = time.monotonic()
+        bool(oracle(self._start))
+        one = time.monotonic() - spent
+        special = special_points(self._start, literals(self._program.closed), seed)
+        points = self._allowed(_alternating(special, self._approaches(one)))
+        size = sum(each.size for each in self._start)
+        batch = max(1, min(_BATCH, _ELEMENTS // max(size, 1)))
+        if one * batch > (self._deadline - time.monotonic()) / 4:
+            batch = 1
+        many = jax.jit(jax.vmap(self._oracle)) if batch > 1 else oracle
+        while some := list(islice(points, min(batch, self._budget - self.tried))):
+            if time.monotonic() > self._deadline:
+                return "The time was used up."
+            self._try(many, some, pad=batch)
+        return f"The budget of {self._budget} inputs was used up." if self.tried >= self._budget else ""
+
+    def _approaches(self, one: float) -> Iterator[list[Array]]:
+        """Steps towards singular points, as many as a part of the time allows at so many seconds for one input."""
+        most = int((self._deadline - time.monotonic()) / 4 / max(one * STEPS, 1e-6))
+        try:
+            yield from approaches(self._program.closed, self._inputs, self._moving, most)
+        except (NotImplementedError, TypeError, ValueError):  # an operand lies behind what has no gradient
+            return
+
+    def _allowed(self, points: Iterator[list[Array]]) -> Iterator[list[Array]]:
+        """What may occur, once."""
+        seen = {b"".join(each.tobytes() for each in self._start)}
+        for point in map(_flushed, points):
+            key = b"".join(each.tobytes() for each in point)
+            if key not in seen and all(map(self._domain.allows, self._owners, point)):
+                seen.add(key)
+                yield point
+
+    def _oracle(self, some: list[Any]) -> Any:
+        """Whether the value is finite, the gradient is not, and the masked one is."""
+        values, residuals = self._program.plan.run_forward(self._filled(some))
+        plain, masked = (gradient(self._program.plan, residuals, Transposer(mode)) for mode in ("ieee", "dead"))
+        return _finite(values) & ~_finite(plain) & _finite(masked)
+
+    def _try(self, oracle: Callable[..., Any], points: list[list[Array]], pad: int = 0) -> None:
+        if not points:
+            return
+        self.tried += len(points)
+        if pad > 1:
+            padded = [*points, *[points[-1]] * (pad - len(points))]
+            hits = np.asarray(oracle([np.stack(column) for column in zip(*padded, strict=True)]))
+        else:
+            hits = np.asarray([oracle(point) for point in points])
+        self._hits += [point for point, hit in zip(points, hits, strict=False) if hit]
+
+    def _filled(self, some: Sequence[Any]) -> list[Any]:
+        full: list[Any] = list(self._inputs)
+        for i, value in zip(self._moving, some, strict=True):
+            full[i] = value
+        return full
+
+    def report(self) -> Report:
+        """What the hits have in common with `locate`: every pair once, at the nearest input that shows it."""
+        found: dict[tuple[Any, ...], Poison] = {}
+        first: Report | None = None
+        hits = sorted(self._hits, key=lambda point: distance(point, self._start))
+        for point in hits[:_EXPLAINED]:
+            if first is not None and time.monotonic() > self._deadline:
+                break
+            filled = self._filled(point)
+            report = self._program.explain(filled)
+            if not report.poisoned:
+                continue  # compiled for many inputs at once, a branch is a selection
+            first = first or report
+            witness = self._program.flat.arguments(filled)[0]
+            confidence: Confidence = "low" if distance(point, self._start)[0] else "high"
+            for poison in report.findings:
+                key = (poison.op, poison.op_at, poison.op_within, poison.select, poison.select_at)
+                found.setdefault(key, replace(poison, witness=witness, confidence=confidence))
+        first = first or self._program.explain(self._inputs)
+        return replace(first, findings=tuple(found.values())) if found else first
+
+
+def _alternating(*each: Iterator[list[Array]]) -> Iterator[list[Array]]:
+    for several in zip_longest(*each):
+        yield from (point for point in several if point is not None)
+
+
+def _flushed(point: list[Array]) -> list[Array]:
+    """Without subnormal numbers, which XLA takes for 0."""
+    finfo: Any = jnp.finfo
+    return [np.where(np.abs(each) < finfo(each.dtype).tiny, 0, each).astype(each.dtype) for each in point]
+
+
+def _finite(arrays: Sequence[Any]) -> Any:
+    real = [array for array in arrays if jnp.issubdtype(array.dtype, jnp.inexact)]
+    return jnp.all(jnp.array([jnp.all(jnp.isfinite(array)) for array in real])) if real else jnp.array(True)
