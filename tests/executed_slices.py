@@ -40,7 +40,8 @@ def slices(texts: Two, rows: tuple[set[int], set[int]]) -> Iterator[tuple[Two, s
             sorted({0, first // 2, max(first - 1, 0), first}), sorted({0, last // 2, last})
         ):
             bodies = [body[start : len(body) - end] for body in (before, after)]
-            if bodies[0]:
+            # What only the fixed one reads, a mask say, would be made up as anything.
+            if bodies[0] and set(_free(bodies[1])) & local <= set(_free(bodies[0])):
                 made = _sliced(bodies, local)
                 yield made, "sliced", f"rows {bodies[0][0].lineno} to {bodies[0][-1].end_lineno}: "
 
@@ -74,7 +75,7 @@ def _inside(before: list[ast.stmt], after: list[ast.stmt]) -> tuple[list[ast.stm
 
 def _sliced(bodies: list[list[ast.stmt]], local: set[str]) -> Two:
     """Functions of the names that are read and may be local, giving what is returned or else assigned."""
-    free = sorted({n for body in bodies for n in _free(body) if n in local})
+    free = sorted(set(_free(bodies[0])) & local)
     stored = dict.fromkeys(n.id for s in bodies[0] for n in _names(s) if isinstance(n.ctx, ast.Store))
     texts = []
     for body in bodies:

@@ -39,6 +39,21 @@ def test_nothing_unexplained(framework: str) -> None:
 _COUNTED = {"programs", "points", "poisoned", "findings", "asked lazily"}
 
 
+_WILD = {"jax": 25, "torch": 150, "tensorflow": 40}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("framework", _WILD)
+def test_a_safe_fix_changes_nothing(framework: str) -> None:
+    require(framework)
+    tally = Tally()
+    for seed in range(_WILD[framework]):
+        fixes.ask(seed, framework, tally)
+    assert not tally.disagreements, "\n\n".join(map(str, tally.disagreements[:5]))
+    assert tally.counts["fixed"] > _WILD[framework] / 8  # it is not for want of fixes
+    assert tally.counts["witnesses"]
+
+
 @pytest.mark.parametrize("framework", ["jax", "torch", "tensorflow"])
 def test_programs_are_written_in_several_ways(framework: str) -> None:
     texts = set()

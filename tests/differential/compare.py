@@ -126,22 +126,10 @@ def ask(seed: int, framework: str, tally: Tally) -> None:
         else:
             disagree("harness", POINTS[0], f"{told(written)}; {told(asked)}")  # it is not the program that is asked
 
-    fixed = findings_of(text, "unsafe") if report.findings else report
-    mended = Framework(program, fixed.after.decode()) if fixed.fixed else None
-    count["fixed"] += mended is not None
     broken = []
     for i, point in enumerate(POINTS):
         outcome = real.at(point)
         count["points"] += 1
-        if mended is not None and (changed := other_after(mended, point, outcome)):
-            kind, says = changed
-            limited = any(met[i] for met in answer.limits.values())
-            if kind != "raises" and (limited or off_by_a_little(model, point, mended.at(point), "ieee")):
-                count["a fix, and rounding"] += 1
-            elif kind == "gradient" and fixed.findings:
-                count["a fix, and another finding that is left"] += 1
-            else:
-                disagree(f"fix: {kind}", point, f"{says}\n{fixed.after.decode()}")
         if agrees(i, outcome, "ieee") and np.isfinite(outcome.value).all() and not outcome.regular:
             broken.append((i, outcome))
     poisoned = []
@@ -168,20 +156,6 @@ def ask(seed: int, framework: str, tally: Tally) -> None:
 def findings_of(text: str, mend: Mend = "no") -> FileReport:
     """What wherelint says, of either confidence."""
     return check_source(text.encode(), "a.py", Settings(confidence="low", root=Path("/")), mend)
-
-
-def other_after(mended: Framework, point: Point, before: Outcome) -> tuple[str, str] | None:
-    """What a fix changed that it must not, and how: a finite value, or a finite gradient; or that it raises now."""
-    try:
-        after = mended.at(point)
-    except Exception as error:  # whatever the framework says of a program that should not have been written
-        return "raises", f"{type(error).__name__}: {error}"
-    says = f"{told(before)}; fixed: {told(after)}"
-    if np.isfinite(before.value).all() and not alike(before, after):
-        return "value", says
-    pairs = zip(before.gradients, after.gradients, strict=True)
-    same_gradient = all(np.allclose(a, b, 1e-3, 1e-4) for a, b in pairs if np.isfinite(a).all())
-    return None if same_gradient else ("gradient", says)
 
 
 def from_more_points(text: str) -> bool:

@@ -18,6 +18,7 @@ from executing import Outcome, compiled
 
 from differential import wild
 from differential.compare import POINTS, Disagreement, Point, Tally, findings_of, witnesses
+from differential.model import Model
 from differential.programs import INPUTS, Program, generate, write
 from wherelint.finding import Finding
 from wherelint.graph.node import LANES
@@ -98,10 +99,19 @@ def hold(program: Program, text: str, after: str, settled: list[Finding], tally:
             if isinstance(before, str) or isinstance(after_fix, str) or not poisoned(before):
                 continue
             tally.counts["witnesses"] += 1
-            if not regular(after_fix):
+            healed = zip(_healed(program, text, situation), after_fix.gradients, strict=True)
+            if any((wanted & ~np.isfinite(g)).any() for wanted, g in healed):
                 says = f"{finding.code}: {before}; fixed: {after_fix}\n{after}"
                 tally.disagreements.append(Disagreement(f"{what}: left at the witness", text, situation.inputs, says))
             break
+
+
+def _healed(program: Program, text: str, situation: Situation) -> list[Array]:
+    """Where each gradient is finite with symbolic zeros, if the model can tell: the rest is singular in earnest."""
+    if situation.parameters or any(step.kind in ("call", "test") for step in program.steps):
+        return [np.ones(LANES, np.bool_) for _ in INPUTS]
+    answer = Model(text, program.framework).at([situation.inputs])
+    return [np.isfinite(gradient[0]) for gradient in answer.symbolic]
 
 
 def differences(before: Ran, after: Ran | str) -> Iterator[tuple[str, str, int | None]]:
