@@ -79,7 +79,12 @@ def execute(folder: Path, finding: dict[str, Any], paths: Sequence[Path] = (), s
         "framework": finding["framework"],
         "witness": finding["witness"]["inputs"],
     }
-    environment = {"PATH": os.environ.get("PATH", ""), "OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    environment = {
+        "PATH": os.environ.get("PATH", ""),
+        "OMP_NUM_THREADS": "1",
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+        "PYTORCH_JIT": "0",
+    }
     with tempfile.TemporaryDirectory() as empty:
         (Path(empty) / "request.json").write_text(json.dumps(request), encoding="utf-8")
         try:
