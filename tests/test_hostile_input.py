@@ -20,7 +20,7 @@ from conftest import SAFE, UNSAFE, environment, write
 from wherelint import fix
 from wherelint.cli import main
 from wherelint.fix import rounds
-from wherelint.source import hunt
+from wherelint.source.budget import Budget
 
 J = "import jax.numpy as jnp\n"
 #: What makes a function worth a search, and one finding of it.
@@ -419,7 +419,7 @@ def test_options(project: Path, capsys: pytest.CaptureFixture[str], name: str) -
 def test_a_file_has_a_bound(project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """What comes after is given up, which every format says; the same in every run."""
     write(project, {"a.py": J + "".join(UNSAFE[24:].replace("f(", f"f{n}(") for n in range(20))})
-    monkeypatch.setattr(hunt, "_MOST_EVALUATIONS", 500)
+    monkeypatch.setattr(Budget, "file_evaluations", 500)
     said = set()
     for _ in range(2):
         assert main(["check", "--no-cache", "--output-format", "json"]) == 1

@@ -230,15 +230,15 @@ class _Files:
 
 def _is_module(path: str) -> bool:
     """Whether a file that is there would be followed."""
-    from wherelint.source.project import MOST_BYTES
+    from wherelint.source.budget import Budget
 
     try:
         with open(path, "rb") as file:
-            content = file.read(MOST_BYTES + 1)
+            content = file.read(Budget.file_bytes + 1)
         content.decode()
     except (OSError, ValueError):
         return False
-    return len(content) <= MOST_BYTES
+    return len(content) <= Budget.file_bytes
 
 
 def _speak(root: str, asked: dict[str, list[str]]) -> bool:

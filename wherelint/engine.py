@@ -297,7 +297,8 @@ def _check_text(
         shown = tuple(replace(finding, snippet=snippet(seen.analysis, finding)) for finding in shown)
     problems = tuple(seen.analysis.problems) if seen.analysis else ()
     if seen.skipped == "too many imports":
-        problems = (Problem(filename, "gave up on the file: its imports lead to too many others", error=False),)
+        why = "gave up on the file: its imports lead to too many others, or too large ones"
+        problems = (Problem(filename, why, error=False),)
     problems = (*problems, *_given_up(shown))
     report = FileReport(
         filename, shown, problems, seen.hidden, text if shown or fixed else "", fixed, skipped=seen.skipped

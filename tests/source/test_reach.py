@@ -12,7 +12,8 @@ from wherelint.config import Settings
 from wherelint.engine import check_file
 from wherelint.files import Target
 from wherelint.finding import Finding
-from wherelint.source import DetectOptions, reach
+from wherelint.source import DetectOptions
+from wherelint.source.budget import Budget
 
 MAIN = "{imports}\n\n\ndef f(x):\n    return {np}.where(x > 0, {np}.sqrt(x), 0.0)\n"
 JAX = "import jax.numpy as np\n"
@@ -92,7 +93,7 @@ def test_too_many_files_are_not_opened(tmp_path: Path, monkeypatch: pytest.Monke
     text = MAIN.format(imports="from .b0 import np", np="np")
     options = DetectOptions()
     assert not isinstance(source.analysis(text, str(tmp_path / "pack" / "main.py"), options), str)
-    monkeypatch.setattr(reach, "_MOST_FILES", 5)
+    monkeypatch.setattr(Budget, "files", 5)
     assert source.analysis(text, str(tmp_path / "pack" / "main.py"), options) == "too many imports"
 
 

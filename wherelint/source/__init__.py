@@ -60,7 +60,7 @@ def analysis(
 
         reach = Reach(module)
         used = reach.frameworks(names, gate.WORDS)
-        if reach.spent and not used:
+        if not used and (reach.spent or module.budget.given_up):
             return "too many imports"
         module.settle()
     if not names or not used:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -90,8 +89,11 @@ class Callers:
             for name in gate.referring(module, last):
                 caller = Caller(module.filename, name)
                 if caller not in self._lowered:
-                    with contextlib.suppress(GiveUp, RecursionError):
+                    try:
                         self.note(name, programs(module, name, self._used), module)
+                    except (GiveUp, RecursionError) as error:
+                        why = str(error) if isinstance(error, GiveUp) else "it is nested too deeply"
+                        module.budget.give_up(f"`{'.'.join(name)}`, which calls `{function}`", why)
                 callers.append(caller)
         return callers
 

@@ -12,7 +12,7 @@ from wherelint.ops import lookup
 from wherelint.ops.purity import is_pure, is_pure_method
 from wherelint.source import attributes
 from wherelint.source.constraints import constrain
-from wherelint.source.lowering import MAX_DEPTH, Frame, Lowering
+from wherelint.source.lowering import Frame, Lowering
 from wherelint.source.resolve import global_value, member
 from wherelint.source.syntax import GiveUp
 from wherelint.source.values import (
@@ -160,7 +160,7 @@ def inline(low: Lowering, function: Function, args: Args, kwargs: Kwargs, at: cs
     function.called = True
     if function.opaque and function.custom_value and function.definition not in low.active:
         return _with_own_rule(low, function, args, kwargs, at)
-    if function.opaque or function.definition in low.active or len(low.frames) > MAX_DEPTH or low.crowded:
+    if function.opaque or function.definition in low.active or _too_much(low):
         given = [*args, *kwargs.values()]
         for value in given:
             low.leaves_function(value)
@@ -194,6 +194,14 @@ def inline(low: Lowering, function: Function, args: Args, kwargs: Kwargs, at: cs
     if is_generator(function):
         return low.opaque(low.text(at), low.identity(frame))
     return result_of(low, frame, at)
+
+
+def _too_much(low: Lowering) -> bool:
+    """Whether a call is better not followed: it is nested deeply, or, which is noted, too much was computed already."""
+    if low.crowded:
+        name = next((frame.function for frame in low.frames if frame.function), "")
+        low.budget.give_up(f"calls in `{name}`", "it computes too many values")
+    return low.crowded or len(low.frames) > low.budget.depth
 
 
 def _way_out(low: Lowering, function: Function, at: cst.CSTNode) -> Origin | None:

@@ -92,6 +92,8 @@ def analyse(
             found[catch.key] = (_finding(shown, related, filename), shown)
         except Exception as error:
             give_up(f"a finding in `{catch.hazard.select.origin.function}`", error)
+    if not draft:
+        problems += (Problem(filename, said, error=False) for said in module.budget.given_up)
     return Analysis(module, used, list(found.values()), problems, hunt.cost)
 
 

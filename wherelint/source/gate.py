@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 MARKERS = ("jax", "torch", "tensorflow", "keras", "array_namespace", "flax", ".numpy")
 #: Opt-in rules that ask about every function, not just about those with a selection.
 CUTS = frozenset({"WL401", "WL402"})
-#: How far the calls of a function are followed to see whether they bring together anything.
-_MOST_REACHED = 60
 #: What a statement says that selects, is singular, makes booleans, or multiplies.
 _SELECT = (words(SELECTS) | SELECTING).difference(dir(builtins))
 #: What selects only beside something singular: an index, and words of Python itself.
@@ -80,12 +78,12 @@ def _combining(module: Module) -> set[tuple[str, ...]]:
         statement = module.definitions[qualified[0]].statement
         if referred and (len(qualified) > 1 or isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef)):
             reached, todo = {qualified}, [qualified]
-            while todo and len(reached) < _MOST_REACHED:
+            while todo and len(reached) < module.budget.functions:
                 fresh = refers[todo.pop()] - reached
                 reached |= fresh
                 todo += fresh
             chosen = reached & selects
-            if chosen and any(reached & singular - {c} for c in chosen):
+            if todo or (chosen and any(reached & singular - {c} for c in chosen)):  # some were not followed: search it
                 found.add(qualified)
     return found
 

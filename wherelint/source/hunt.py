@@ -14,16 +14,14 @@ from wherelint.graph.node import Node, reading, topological
 from wherelint.graph.search import Effort, Hazard, Search, singular_operations
 from wherelint.ops import OPERATIONS, Array
 from wherelint.ops.facts import CLIPS, FINITE_TESTS
+from wherelint.source.budget import Budget
 from wherelint.source.callers import Callers, place, spot
 from wherelint.source.module import Module
 from wherelint.source.roots import Program, flowing_back
 from wherelint.source.syntax import GiveUp
 from wherelint.source.values import Origin
 
-_MOST_SINKS = 8
 _MOST_CONTEXTS = 8
-#: How many node evaluations the searches of a file may cost together, and how many steps it may take to read it.
-_MOST_EVALUATIONS, _MOST_STEPS = 12_000_000, 2_000_000
 
 
 @dataclass(frozen=True)
@@ -59,17 +57,18 @@ class Hunt:
         #: Pairs of a selection and an operation that some function was searched for already.
         self._asked: set[object] = set()
         self._callers = Callers(module, used)
-        self._effort = Effort(_MOST_EVALUATIONS)
+        self._budget = module.budget
+        self._effort = Effort(self._budget.file_evaluations)
 
     @property
     def cost(self) -> int:
         """How many node evaluations the searches took so far."""
-        return _MOST_EVALUATIONS - self._effort.left
+        return self._budget.file_evaluations - self._effort.left
 
     @property
     def spent(self) -> bool:
         """Whether enough was done for this file."""
-        return self._effort.spent or self._module.steps > _MOST_STEPS
+        return self._effort.spent or self._module.steps > self._budget.file_steps
 
     def search(self, name: tuple[str, ...], found: Sequence[Program]) -> None:
         """Search the selections of a function. Raises GiveUp where that would take too long."""
@@ -78,19 +77,21 @@ class Hunt:
             self._search(name, program)
 
     def _search(self, name: tuple[str, ...], program: Program) -> None:
-        effort = Effort(whole=self._effort)
+        effort = Effort(self._budget.evaluations, self._effort)
         judges: dict[str, _Judge] = {}
         for root in self._roots(program):
             if effort.spent:
                 raise GiveUp("it has more selections over longer computations than the search follows")
             framework = nearest_framework(root) or self._used[0]
-            judge = judges.setdefault(framework, _Judge(program, arithmetic(framework), effort))
+            judge = judges.setdefault(framework, _Judge(program, arithmetic(framework), effort, self._budget))
             search = Search(root, arithmetic(framework), effort, judge)
             for hazard in search.hazards(low=self._low):
                 catch = Catch(hazard, framework, search, name, program)
                 known = self._catches.get(catch.key)
                 if known is None or (known.hazard.confidence == "low" and hazard.confidence == "high"):
                     self._catches[catch.key] = catch
+        if effort.spent and not self._effort.spent:
+            raise GiveUp("it has selections over longer computations than the search follows")
         if self._effort.spent:
             raise GiveUp("the file has more selections over longer computations than the search follows")
 
@@ -106,7 +107,7 @@ class Hunt:
         contexts = self._callers.contexts(hazard.select.origin.function, place(hazard.select))[:_MOST_CONTEXTS]
         if hazard.confidence == "low" or not contexts:
             return catch
-        effort = Effort(whole=self._effort)
+        effort = Effort(self._budget.evaluations, self._effort)
         for root in contexts:
             search = Search(root, arithmetic(catch.framework), effort)
             if effort.spent or search.meets(
@@ -183,10 +184,11 @@ class _Judge:
     singular in earnest.
     """
 
-    def __init__(self, program: Program, arithmetic: str, effort: Effort) -> None:
+    def __init__(self, program: Program, arithmetic: str, effort: Effort, budget: Budget) -> None:
         self._program = program
         self._arithmetic = arithmetic
         self._effort = effort
+        self._budget = budget
         self._outlets: dict[Node, list[tuple[Node, list[Node], Tape]]] = {}
         self._paths: dict[tuple[Node, Node], Tape] = {}
         self._reached: dict[tuple[Node, Node], bool] = {}
@@ -249,7 +251,11 @@ class _Judge:
         """The values leaving the function that read a selection, each with what it reads."""
         if select not in self._outlets:
             above = reading(self._program.order, [select])
-            sinks = [s for s in self._program.sinks if s.kind == "float" and s in above][:_MOST_SINKS]
+            sinks = [s for s in self._program.sinks if s.kind == "float" and s in above]
+            if len(sinks) > self._budget.results:
+                what = f"{len(sinks) - self._budget.results} results of `{self._program.name}`"
+                self._budget.give_up(what, "it has more than are followed")
+            del sinks[self._budget.results :]
             orders = [topological([s]) for s in sinks]
             self._outlets[select] = [(s, order, Tape(order)) for s, order in zip(sinks, orders, strict=True)]
         return self._outlets[select]

@@ -31,10 +31,6 @@ from wherelint.source.values import (
     nodes_in,
 )  # fmt: skip
 
-MAX_NODES = 6000
-#: How many expressions and statements may be read for one function, those of what it calls each time it does.
-MAX_STEPS = 300_000
-MAX_DEPTH = 6
 _LABEL = 48
 
 
@@ -75,6 +71,7 @@ class Lowering:
 
     def __init__(self, module: Module, frameworks: Sequence[str], *, strict: bool = False) -> None:
         self.module = module
+        self.budget = module.budget
         #: Whether impure calls are told apart, each an input of its own, and defaults that are numbers are inputs.
         self.strict = strict
         #: How many impure calls were read.
@@ -123,7 +120,7 @@ class Lowering:
     @property
     def crowded(self) -> bool:
         """Whether so much was computed already that further calls are better not followed."""
-        return self._count > MAX_NODES // 2
+        return self._count > self.budget.nodes // 2
 
     # -- dispatch -------------------------------------------------------------------------------------------------
 
@@ -136,7 +133,7 @@ class Lowering:
     def step(self, count: int = 1) -> None:
         """Count what is done, whether or not a value comes of it. Raises GiveUp where that is too much."""
         self.steps += count
-        if self.steps > MAX_STEPS:
+        if self.steps > self.budget.steps:
             raise GiveUp("it takes more steps than the analysis follows")
 
     def run(self, body: Sequence[cst.CSTNode]) -> bool:
@@ -163,7 +160,7 @@ class Lowering:
     ) -> Node:
         """A new operation on tensors (numbers and sequences are converted)."""
         self._count += 1
-        if self._count > MAX_NODES:
+        if self._count > self.budget.nodes:
             raise GiveUp("it computes more values than the analysis follows")
         operands = tuple(self.tensor(i, at) for i in inputs)
         made = Node(

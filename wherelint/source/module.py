@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from wherelint.finding import Location
 from wherelint.ops import lookup
+from wherelint.source.budget import Budget
 from wherelint.source.names import canonical, framework_of, imported, starred
 from wherelint.source.syntax import Chunk, Syntax, read
 
@@ -108,6 +109,12 @@ class Module:
                 if not (definition.col_offset and self._is_second_choice(name, definition)):
                     self.definitions[name] = Definition(definition, block)
         self._starred: dict[str, str | None] = {}
+
+    @property
+    def budget(self) -> Budget:
+        """What may be spent on the file that is checked, whether it is this one or led here."""
+        assert self.project is not None
+        return self.project.budget
 
     @cached_property
     def mentions(self) -> dict[str, list[tuple[str, ...]]]:

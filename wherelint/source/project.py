@@ -12,11 +12,9 @@ from pathlib import Path
 
 from wherelint.digest import digest
 from wherelint.disk import contents, is_project_root, leads_out, project_root
+from wherelint.source.budget import Budget
 from wherelint.source.module import Module
 
-#: A helper worth following lives in a file of this size at most.
-MOST_BYTES = 400_000
-_MOST_MENTIONS = 8
 _PRIVATE = re.compile(rb"\b_[A-Za-z]\w*")
 
 
@@ -26,7 +24,11 @@ def private_names(root: str) -> dict[str, list[str]]:
     names: dict[str, list[str]] = {}
     for path in sorted(Path(root).rglob("*.py")):
         try:
-            text = b"" if path.is_symlink() and leads_out(path, os.path.realpath(root)) else contents(path, MOST_BYTES)
+            text = (
+                b""
+                if path.is_symlink() and leads_out(path, os.path.realpath(root))
+                else contents(path, Budget.file_bytes)
+            )
         except OSError:
             continue
         for name in set(_PRIVATE.findall(text)):
@@ -58,6 +60,7 @@ class Project:
         self.package = ".".join(names)
         self._first = self.package.partition(".")[0]
         self._aliases: Mapping[str, str] = module.aliases
+        self.budget = Budget()
         self._modules: dict[str, Module | None] = {}
         #: The files that were looked at, each with its digest; "" where there is none that can be read.
         self.reads: dict[str, str] = {}
@@ -94,6 +97,7 @@ class Project:
     def revised(self, text: str) -> Module:
         """The checked file with another text, among the same other files. Raises SyntaxError."""
         twin = copy(self)
+        twin.budget = Budget()
         twin._modules = {name: module for name, module in self._modules.items() if module is not self._checked}
         old = self._checked
         made = Module(old.filename, text, old.aliases, old.package, twin, old.syntax)
@@ -110,7 +114,8 @@ class Project:
         root = self._top / self._first
         self.asked.add((str(root), name))
         mentions = private_names(str(root)).get(name, [])
-        if len(mentions) > _MOST_MENTIONS:
+        if len(mentions) > self.budget.mentions:
+            self.budget.give_up(f"the callers of `{name}` in other files", f"{len(mentions)} files speak of it")
             return []
         dotted = [".".join(Path(p).relative_to(self._top).with_suffix("").parts) for p in mentions]
         loaded = [self._load(d.removesuffix(".__init__")) for d in dotted]
@@ -128,7 +133,10 @@ class Project:
             self.reads[str(path)] = ""
             try:
                 status = path.stat()
-                if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_BYTES or leads_out(path, self._root):
+                if not stat.S_ISREG(status.st_mode) or leads_out(path, self._root):
+                    continue
+                if status.st_size > self.budget.file_bytes:
+                    self.budget.give_up(f"what {path.name} defines", "the file is larger than those that are followed")
                     continue
                 text, self.reads[str(path)] = _content(str(path), status.st_mtime_ns, status.st_size)
                 return Module(str(path), text, self._aliases, package, self)

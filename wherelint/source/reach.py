@@ -11,8 +11,6 @@ from wherelint.source.names import canonical, framework_of
 if TYPE_CHECKING:
     from wherelint.source.module import Module
 
-#: How many other files are opened to see what the names of one file lead to.
-_MOST_FILES = 60
 _IMPORTS = {ast.Import, ast.ImportFrom}
 
 
@@ -22,7 +20,7 @@ class Reach:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._known: dict[tuple[str, str], list[str]] = {}
-        self._left = _MOST_FILES
+        self._left = module.budget.files
         #: Whether something was not followed since that would take too many files.
         self.spent = False
 

@@ -107,7 +107,8 @@ def _define(low: Lowering, module: Module, name: str) -> Value:
     statement = definition.statement
     try:
         statements = block.chunk.statements()
-    except GiveUp:
+    except GiveUp as error:
+        low.budget.give_up(f"`{name}`", str(error))
         return low.opaque(name, differentiable=False)
     if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
         return next(

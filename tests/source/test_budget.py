@@ -1,0 +1,83 @@
+"""Whatever is given up is a warning of the file, in every format, and nothing that was found is lost by it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from conftest import write
+
+from wherelint.cli import main
+from wherelint.report.formats import FORMATS
+from wherelint.source import DetectOptions, detect
+from wherelint.source.budget import Budget
+
+WHERE = "    return jnp.where(x > 0, {}, 0.0)\n"
+HEAD = "import jax.numpy as jnp\n\n\n"
+DEEP = (
+    HEAD
+    + "".join(f"def f{i}(x):\n    return f{i + 1}(x)\n\n\n" for i in range(4))
+    + "def f4(x):\n    return jnp.sqrt(x)\n"
+)
+PRIVATE = HEAD + "def _g(x, k):\n" + WHERE.replace("x > 0", "k > 0").format("jnp.sqrt(x)")
+RESULTS = HEAD + "def f(x):\n    y = jnp.where(x > 0, jnp.sqrt(x), 0.0)\n    return y, y + 1, y + 2, y + 3\n"
+OTHER = "from .other import f4\n" + HEAD + "def f(x):\n" + WHERE.format("f4(x)")
+CASES = {
+    "nodes": ("nodes", 8, {"main": DEEP + "\n\ndef g(x):\n    y = x + 1 + 1 + 1 + 1\n" + WHERE.format("f0(y)")},
+              "calls in `g`: it computes too many values"),
+    "steps": ("steps", 20, {"main": HEAD + "def g(x):\n" + "    x = x + 1\n" * 20 + WHERE.format("x")},
+              "`g`: it takes more steps than the analysis follows"),
+    "file steps": ("file_steps", 2, {"main": RESULTS + "\n\ndef g(x):\n" + WHERE.format("x")},
+                   "`g`: the file has more"),
+    "evaluations": ("evaluations", 5, {"main": RESULTS}, "`f`: it has selections over longer computations"),
+    "results": ("results", 2, {"main": RESULTS}, "2 results of `f`: it has more than are followed"),
+    "bytes": ("file_bytes", 5, {"main": OTHER, "other": DEEP}, "what other.py defines"),
+    "mentions": ("mentions", 1, {"main": PRIVATE, "b": "from .main import _g\n", "c": "from .main import _g\n"},
+                 "the callers of `_g` in other files"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("limit", "value", "files", "message"), CASES.values(), ids=CASES)
+def test_what_is_given_up_is_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, value: int, files: dict[str, str], message: str
+) -> None:
+    write(tmp_path, {"pack/__init__.py": "", **{f"pack/{name}.py": text for name, text in files.items()}})
+    path = tmp_path / "pack" / "main.py"
+    _, problems = detect(path.read_text(), str(path), DetectOptions())
+    assert problems == []
+    monkeypatch.setattr(Budget, limit, value)
+    _, problems = detect(path.read_text(), str(path), DetectOptions())
+    assert any(problem.message.startswith(f"gave up on {message}") for problem in problems), problems
+    assert not any(problem.error for problem in problems)
+
+
+def test_a_wrapper_that_is_too_large_is_a_warning(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrapped = "from .other import jnp\n" + RESULTS.removeprefix(HEAD)
+    write(project, {"pack/__init__.py": "", "pack/main.py": wrapped, "pack/other.py": HEAD})
+    monkeypatch.setattr(Budget, "file_bytes", 5)
+    assert main(["check", "pack/main.py"]) == 0
+    assert "warning: pack/main.py: gave up on the file: its imports lead to too many" in capsys.readouterr().err
+
+
+def test_a_function_that_leads_to_too_many_others_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = DEEP.replace("sqrt", "sin") + "\n\ndef choose(m, x):\n    return jnp.where(m, x, 0.0)\n"
+    text += "\n\ndef g(x):\n    return choose(x > 0, f0(jnp.log(x)))\n"
+    for limit in (60, 2):
+        monkeypatch.setattr(Budget, "functions", limit)
+        found, _ = detect(text, "a.py", DetectOptions())
+        assert [(finding.function, finding.op) for finding in found] == [("choose", "log")]
+
+
+@pytest.mark.parametrize("style", FORMATS)
+def test_every_format_has_it(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], style: str
+) -> None:
+    monkeypatch.setattr(Budget, "results", 2)
+    write(project, {"a.py": RESULTS})
+    for _ in range(2):  # the second from the cache
+        assert main(["check", "--output-format", style]) == 1
+        said = capsys.readouterr()
+        assert "gave up on 2 results of `f`" in said.out
+        assert "warning: a.py: gave up on 2 results of `f`" in said.err
