@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 from conftest import SAFE, UNSAFE, Run, write
 
+from wherelint.baseline import Entry
+
 NONE = "missing.json: this is no baseline; write one with --write-baseline"
+ENTRY = ", ".join(f'"{key}": ""' for key in Entry._fields)
 WRITTEN = "known.json: 2 findings written.\n"
 
 
@@ -80,6 +83,7 @@ def test_a_baseline_is_about_what_is_reported(run: Run, known: Path, option: str
         ("[]", NONE),
         ("{", NONE),
         ('{"version": 1, "findings": [{"code": 1}]}', NONE),
+        (f'{{"version": 1, "findings": [{{{ENTRY}, "count": 1e999}}]}}', NONE),
         ('{"version": 2}', "missing.json: it was written by another version; write it again with --write-baseline"),
     ],
 )  # fmt: skip
@@ -105,3 +109,12 @@ def test_what_could_not_be_checked_is_in_no_baseline(run: Run, known: Path) -> N
     assert known.read_text() == first
     assert run("check", "--write-baseline", "new.json", "gone.py")[0] == 2
     assert not (known.parent / "new.json").exists()
+
+
+@pytest.mark.parametrize("name", ["a" * 9000, "a\0b", "\ud800", ""], ids=["long", "null", "surrogate", "empty"])
+def test_an_entry_of_an_odd_name_is_stale(run: Run, known: Path, name: str) -> None:
+    read = json.loads(known.read_text())
+    read["findings"][0]["filename"] = name
+    known.write_text(json.dumps(read))
+    status, _, errors = run("check", "--baseline", "known.json")
+    assert (status, errors) == (1, "warning: known.json: 1 entry matches nothing any more; write it again\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from conftest import SAFE, Run, write
+from conftest import SAFE, UNSAFE, Run, write
 
 KEY = "0" * 64
 LEFT = ".wherelint-0123456789abcdef.tmp"
@@ -72,3 +72,18 @@ def test_what_cannot_be_removed_is_said(run: Run, project: Path, monkeypatch: py
     status, output, errors = run("clean")
     assert (status, output) == (2, "")
     assert errors.startswith("Error: .wherelint_cache/check/wherelint.jsonl: Permission denied")
+
+
+@pytest.mark.parametrize("link", [".wherelint_cache", ".wherelint_cache/check"])
+def test_no_link_of_the_tree_is_written_through(
+    run: Run, project: Path, tmp_path_factory: pytest.TempPathFactory, link: str
+) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    write(project, {"a.py": UNSAFE})
+    (project / link).parent.mkdir(exist_ok=True)
+    (project / link).symlink_to(elsewhere)
+    assert run("check")[0] == 1
+    assert list(elsewhere.iterdir()) == []
+    (project / "asked").symlink_to(elsewhere)
+    run("check", "--cache-dir", "asked")
+    assert (elsewhere / "check" / "wherelint.jsonl").exists()

@@ -78,4 +78,4 @@ def test_no_pattern_takes_long(project: Path, pattern: str, place: str) -> None:
         write(project, {"pyproject.toml": f"[tool.wherelint]\n{place} = {value}\n"})
     start = time.monotonic()
     assert main(["check", "--no-cache"]) == 0
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 20  # it was minutes

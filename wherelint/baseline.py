@@ -7,6 +7,7 @@ entry are counted. The names of files are those that are printed: relative to th
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import replace
@@ -60,7 +61,7 @@ class Baseline:
             self._left = Counter({Entry(*(e[k] for k in Entry._fields)): int(e["count"]) for e in read["findings"]})
         except OSError as error:
             raise ConfigError(f"{path}: cannot read the baseline: {error.strerror}") from None
-        except (ValueError, TypeError, KeyError, RecursionError):
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             raise ConfigError(f"{path}: this is no baseline; write one with --write-baseline") from None
         #: How many findings were left out.
         self.known = 0
@@ -82,4 +83,4 @@ class Baseline:
         """How many entries of rules that are on matched nothing: of files that were checked, or that are gone."""
         names = set(checked)
         left = [(entry, count) for entry, count in (+self._left).items() if entry.code in codes]
-        return sum(count for entry, count in left if entry.filename in names or not Path(entry.filename).exists())
+        return sum(count for entry, count in left if entry.filename in names or not os.path.exists(entry.filename))

@@ -34,7 +34,12 @@ class Removed(NamedTuple):
 
 
 def keep(path: Path, content: bytes) -> None:
-    """Write a file in a directory of the cache, if that can be done; a reader sees all of it or nothing."""
+    """Write a file in a directory of the cache, if that can be done; a reader sees all of it or nothing.
+
+    A link is not followed, unless it is the path of a cache that was asked for: another author's tree may have it.
+    """
+    if path.parent.is_symlink() or (path.parent.parent == DEFAULT and DEFAULT.is_symlink()):
+        return
     with suppress(OSError):
         _mark(path.parent.parent)
         path.parent.mkdir(exist_ok=True)
