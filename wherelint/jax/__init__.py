@@ -5,10 +5,17 @@ Importing this imports JAX; no other part of wherelint does.
 
 from __future__ import annotations
 
-from wherelint.companion import Place, Poison, PoisonedGradient, Report
-from wherelint.companion.coverage_jax import record
-from wherelint.jax._hunt import hunt
-from wherelint.jax._locate import locate
-from wherelint.jax._mask import mask_gradients
+import jax
+
+#: The lowest version of JAX that will do.
+LOWEST = (0, 4, 30)
+if jax.__version_info__ < LOWEST:
+    raise ImportError(f"wherelint.jax needs jax {'.'.join(map(str, LOWEST))} or later; this is {jax.__version__}")
+
+from wherelint.companion import Place, Poison, PoisonedGradient, Report  # noqa: E402
+from wherelint.companion.coverage_jax import record  # noqa: E402
+from wherelint.jax._hunt import hunt  # noqa: E402
+from wherelint.jax._locate import locate  # noqa: E402
+from wherelint.jax._mask import mask_gradients  # noqa: E402
 
 __all__ = ["Place", "Poison", "PoisonedGradient", "Report", "hunt", "locate", "mask_gradients", "record"]

@@ -6,17 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
+from jax._src import core as _core
+from jax._src import source_info_util as _source
+from jax._src.interpreters import partial_eval as _partial
 from jax.interpreters import ad
 
 from wherelint.companion import Place
-
-LOWEST = (0, 4, 36)
-if jax.__version_info__ < LOWEST:
-    raise ImportError(f"wherelint.jax needs jax {'.'.join(map(str, LOWEST))} or later; this is {jax.__version__}")
-
-from jax._src import core as _core  # noqa: E402
-from jax._src import source_info_util as _source  # noqa: E402
-from jax._src.interpreters import partial_eval as _partial  # noqa: E402
 
 if TYPE_CHECKING:  # JAX's annotations say nothing of shapes and parameters
     ClosedJaxpr: TypeAlias = Any
@@ -31,8 +26,12 @@ __all__ = ["ClosedJaxpr", "Jaxpr", "JaxprEqn", "Literal", "Var"]
 
 
 _undefined: Any = ad.UndefinedPrimal
-#: Before, a barrier in a reverse pass kept that from being differentiated once more.
-HAS_BARRIER_JVP = any(p.name == "optimization_barrier" for p in ad.primitive_jvps)
+#: Keeps what comes before from being merged with what comes after; not where it cannot be differentiated once more.
+barrier: Any = (
+    getattr(jax.lax, "optimization_barrier", None)
+    if any(p.name == "optimization_barrier" for p in ad.primitive_jvps)
+    else None
+)
 
 
 def open_constants(closed: ClosedJaxpr) -> ClosedJaxpr:
@@ -123,11 +122,8 @@ def frames(eqn: JaxprEqn) -> list[Place]:
     ]
 
 
-def function_file(closed: ClosedJaxpr) -> str:
-    """The file of the function that it was traced from; empty where that is not known."""
-    return str(getattr(closed.jaxpr.debug_info, "func_filename", None) or "")
-
-
-def function_name(closed: ClosedJaxpr) -> str:
-    """The name of the function that it was traced from; empty where that is not known."""
-    return str(getattr(closed.jaxpr.debug_info, "func_name", None) or "")
+def function(closed: ClosedJaxpr) -> tuple[str, str]:
+    """Name and file of the function that a program was traced from; empty where they are not known."""
+    told = str(getattr(closed.jaxpr.debug_info, "func_src_info", None) or "")
+    name, _, place = told.partition(" at ")
+    return name, place.rpartition(":")[0]

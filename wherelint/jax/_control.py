@@ -42,8 +42,8 @@ def _checkpoint(transposer: Transposer, step: Step) -> list[Pair | None]:
     again, body, of_body = _compat.split(whole, step.linear)
     known = [each for each in step.operands if isinstance(each, Known)]
     values, cts = [each.value for each in known], list(step.cts)
-    if step.eqn.params.get("prevent_cse") and values and _compat.HAS_BARRIER_JVP:
-        values, cts = _barrier((values, cts))
+    if step.eqn.params.get("prevent_cse") and values and _compat.barrier:
+        values, cts = _compat.barrier((values, cts))
     start = len(of_body) - sum(of_body)
     residuals = _compat.evaluate(again, values)[start:]
     active = active_outputs(again.jaxpr, [each.active for each in known])[start:]
@@ -52,9 +52,6 @@ def _checkpoint(transposer: Transposer, step: Step) -> list[Pair | None]:
     arrived = [pair for pair, is_linear in zip(cts, of_body, strict=True) if is_linear]
     found = iter(transposer.run(body, operands, arrived, (*step.path, (step.eqn, None)))[len(residuals) :])
     return [next(found) if is_linear else None for is_linear in step.linear]
-
-
-_barrier: Any = lax.optimization_barrier
 
 
 @rule("cond")

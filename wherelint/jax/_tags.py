@@ -85,7 +85,7 @@ class Origin:
     def _rule(self) -> str:
         """The name of a function with a reverse rule of its own."""
         inner = _compat.programs(self.eqn) if str(self.eqn.primitive.name).startswith("custom") else []
-        return _compat.function_name(inner[0]) if inner else ""
+        return _compat.function(inner[0])[0] if inner else ""
 
     def places(self) -> tuple[Place | None, Place | None]:
         """Where it stands in the program, and in the library, if the fault is that library's."""
@@ -117,7 +117,7 @@ def in_jax(place: Place) -> bool:
 
 def _made_in(eqn: JaxprEqn) -> str:
     inner = _compat.programs(eqn)
-    return _compat.function_file(inner[0]) if inner else ""
+    return _compat.function(inner[0])[1] if inner else ""
 
 
 def _caller() -> Place | None:

@@ -1,0 +1,74 @@
+"""What the companion uses of JAX that is not public: a version that takes it away is named here first."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+jax = pytest.importorskip("jax")
+from jax import numpy as jnp  # noqa: E402
+
+from wherelint.jax import LOWEST, _compat  # noqa: E402
+
+#: Every name of JAX that is not documented, and who needs it.
+PRIVATE = {
+    "jax._src.core.eval_jaxpr": "mask_gradients runs a traced function",
+    "jax._src.source_info_util.raw_frame_to_frame": "locate names rows and columns",
+    "jax._src.interpreters.partial_eval.partial_eval_jaxpr_nounits": "mask_gradients transposes what is checkpointed",
+    "jax.interpreters.ad.primitive_transposes": "mask_gradients transposes equations",
+    "jax.interpreters.ad.primitive_jvps": "mask_gradients keeps checkpoints from being merged",
+    "jax.interpreters.ad.UndefinedPrimal": "mask_gradients transposes equations",
+    "jax.interpreters.ad.Zero": "mask_gradients transposes equations",
+    "jax.extend.core.Literal": "everything reads jaxprs",
+    "jax.extend.core.ClosedJaxpr": "everything reads jaxprs",
+    "jax.custom_derivatives.SymbolicZero": "mask_gradients sees what is differentiated",
+}
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_it_is_there(name: str) -> None:
+    module, _, attribute = name.rpartition(".")
+    assert hasattr(import_module(module), attribute), f"jax {jax.__version__} has no {name}: {PRIVATE[name]}"
+
+
+def test_equations_have_what_is_read() -> None:
+    closed = jax.make_jaxpr(lambda x: jnp.where(x > 0, x, 0))(jnp.ones(3))
+    call = closed.jaxpr.eqns[-1]
+    (inner,) = _compat.programs(call)
+    name, filename = _compat.function(inner)
+    assert name == "_where"
+    assert filename.endswith("util.py")
+    frame = _compat.frames(call)[-1]
+    own = [place for place in _compat.frames(call) if place.filename == __file__]
+    assert own, f"jax {jax.__version__} does not say where equations come from; the outermost is {frame}"
+    assert own[0].line[own[0].column - 5 :].startswith("jnp.where")
+    with jax.named_scope("some_name"):
+        scoped = jax.make_jaxpr(jax.linearize(jnp.sin, 1.0)[1])(1.0)
+    assert all(eqn.primitive.name in ("mul", "jit", "pjit") for eqn in scoped.jaxpr.eqns)
+
+
+def test_private_names_are_used_in_one_place() -> None:
+    package = Path(_compat.__file__).parent
+    users = {path.name for path in package.glob("*.py") if "jax._src" in path.read_text("utf-8")}
+    assert users == {"_compat.py"}
+
+
+def test_an_old_version_is_refused_by_name(tmp_path: Path) -> None:
+    lowest = ".".join(map(str, LOWEST))
+    stub = tmp_path / "jax"
+    (stub / "interpreters").mkdir(parents=True)
+    (stub / "__init__.py").write_text("__version__ = '0.4.20'\n__version_info__ = (0, 4, 20)\n")
+    (stub / "interpreters" / "__init__.py").write_text("")
+    (stub / "interpreters" / "ad.py").write_text("")
+    program = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import wherelint.jax"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert f"ImportError: wherelint.jax needs jax {lowest} or later; this is 0.4.20" in ran.stderr
+
+
+def test_the_lowest_version_is_that_of_the_extra() -> None:
+    project = (Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8")
+    assert f'"jax>={".".join(map(str, LOWEST))}"' in project
