@@ -391,8 +391,8 @@ def held(sides: Sequence[Arguments], rows: set[int]) -> tuple[str, str]:
     """Hold one side against the other at all situations."""
     ran, healed, reached, shapes, why = 0, 0, False, [], ""
     for shape in _SHAPES:
-        if len(shapes) == _MOST_SHAPES and shape != (0,):
-            continue
+        if (not shapes) if shape == (0,) else len(shapes) == _MOST_SHAPES:
+            continue  # that it keeps what is empty says nothing alone
         for i, values in enumerate(itertools.islice(situations(sides[0], shape), _FEW if shapes else None)):
             try:
                 with np.errstate(all="ignore"):
