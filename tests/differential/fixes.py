@@ -58,7 +58,7 @@ def examine(program: Program, text: str, tally: Tally) -> None:
     report = findings_of(text, "safe")
     found = [*report.findings, *report.fixed]
     count["findings"] += len(found)
-    for problem in report.problems:
+    for problem in [p for p in report.problems if p.error]:  # that a fix was given up is a warning
         tally.disagreements.append(Disagreement("problem", text, POINTS[0], problem.message))
     if program.framework == "tensorflow":
         for finding in found:

@@ -286,7 +286,7 @@ def write(program: Program, rng: random.Random | None) -> str:
         if v == last:
             main.append(f"return {text}")
         elif v in inline:
-            texts[v] = f"({text})" if step.kind in ("operator", "compare", "not", "both", "product") else text
+            texts[v] = f"({text})" if step.kind in ("operator", "compare", "not", "both", "product", "test") else text
         else:
             texts[v] = names[v]
             (helper if inside else main).append(f"{names[v]} = {text}")
