@@ -111,8 +111,8 @@ def test_configuration_of_the_project(run: Run, project: Path) -> None:
         (("check", "--select", "WL9"), "Error: --select: no rule starts with 'WL9'\n"),
         (("check", "--ignore", "WL1O5"), "Error: --ignore: no rule starts with 'WL1O5'; did you mean 'WL105'?\n"),
         (("check", "--config", "nowhere.toml"), "Error: nowhere.toml: no such file\n"),
-        (("explain", "WL999"), "Error: there is no rule 'WL999'\n"),
-        (("explain", "WL1O5"), "Error: there is no rule 'WL1O5'; did you mean 'WL105'?\n"),
+        (("explain", "WL999"), "Error: there is no rule or topic 'WL999'\n"),
+        (("explain", "WL1O5"), "Error: there is no rule or topic 'WL1O5'; did you mean 'WL105'?\n"),
     ],
 )
 def test_what_cannot_be_done_is_one_line(run: Run, arguments: tuple[str, ...], error: str) -> None:

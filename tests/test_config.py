@@ -150,7 +150,19 @@ def test_isolated_and_config_ignore_what_lies_nearer(project: Path) -> None:
         (Settings(select=("WL10",), ignore=("",)), {f"WL10{n}" for n in range(1, 10)}),
         (Settings(ignore=("",)), set()),
     ],
-    ids=str,
+    ids=[
+        "the default",
+        "none",
+        "added to none",
+        "all",
+        "a family",
+        "a family is added",
+        "a family is ignored",
+        "a longer prefix is added",
+        "ignored and selected alike",
+        "all ignored but a family",
+        "all ignored",
+    ],
 )
 def test_the_longest_prefix_wins_and_ignore_wins_a_tie(settings: Settings, codes: set[str]) -> None:
     assert settings.codes == codes

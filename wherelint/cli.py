@@ -166,20 +166,27 @@ def check(**options: Any) -> int:
 
 
 @cli.command()
-@click.argument("codes", nargs=-1, required=True, metavar="CODE...")
-def explain(codes: Sequence[str]) -> None:
-    """Print the documentation of a rule."""
-    from wherelint import rules
+@click.argument("names", nargs=-1, metavar="[CODE | TOPIC]...")
+def explain(names: Sequence[str]) -> None:
+    """Print the documentation of a rule or a topic; without a name, what there is."""
+    from wherelint import docs, rules
     from wherelint.config import did_you_mean
 
     known = {name: rule for rule in rules.RULES for name in (rule.code, rule.name)}
-    for code in codes:
-        rule = known.get(code.upper()) or known.get(code.lower())
-        if rule is None:
-            near = did_you_mean(code.upper(), rules.codes(), 0.7) or did_you_mean(code.lower(), known, 0.5)
-            raise click.ClickException(f"there is no rule {code!r}{near}")
-        state = "on by default" if rule.default else "off by default"
-        text = f"# {rule.code} {rule.name} ({state})\n\n{rule.doc.strip()}\n"
+    if not names:
+        click.echo("Topics: " + ", ".join(docs.topics()))
+        click.echo("Rules:  " + ", ".join(rules.codes()))
+    for name in names:
+        rule = known.get(name.upper()) or known.get(name.lower())
+        if rule is not None:
+            state = "on by default" if rule.default else "off by default"
+            text = f"# {rule.code} {rule.name} ({state})\n\n{rule.doc.strip()}\n"
+        elif name.lower() in docs.topics():
+            text = docs.page(name.lower())
+        else:
+            near = did_you_mean(name.upper(), rules.codes(), 0.7)
+            near = near or did_you_mean(name.lower(), [*known, *docs.topics()], 0.5)
+            raise click.ClickException(f"there is no rule or topic {name!r}{near}")
         if sys.stdout.isatty() and "NO_COLOR" not in os.environ:
             from wherelint.report.text import page
 
