@@ -129,7 +129,7 @@ def _steps(analysis: Analysis, finding: Finding, catch: Catch, most: int, effort
             if found.silent:
                 unfinished.append((candidate, found, wanted))
                 continue
-            doubtful = proof.doubts(found.after, wanted, compared)
+            doubtful = proof.doubts(found, wanted, compared)
             if doubtful is None:
                 continue
             grade = _grade(candidate, sure and not doubtful)
@@ -177,7 +177,7 @@ def _finished(proof: _Proof, candidate: Candidate, found: _Found, wanted: list[F
             continue
         if len(found.silent) > len(last.silent) > 0 and (rest := _finished(proof, both, last, wanted, most - 1)):
             return rest
-        doubtful = None if last.silent else proof.doubts(last.after, wanted, compared)
+        doubtful = None if last.silent else proof.doubts(last, wanted, compared)
         if doubtful is not None:
             grade = _grade(both, both.elementwise and not doubtful)
             return _Proven((_GRADES.index(grade), last.lost, not last.clean), text, both, grade)
@@ -306,28 +306,36 @@ class _Proof:
 
     def holds(self, module: Module, names: list[tuple[str, ...]]) -> bool:
         """Whether some functions compute the same in another text."""
-        return self._passed(module, names) is not None
+        return self._passed(module, names, (False, True)) is not None
 
-    def _passed(self, module: Module, names: list[tuple[str, ...]]) -> list[_Passed] | None:
-        """How functions pass the proof, with their defaults and whatever else is given; None where one does not."""
+    def _passed(self, module: Module, names: list[tuple[str, ...]], modes: tuple[bool, ...]) -> list[_Passed] | None:
+        """How functions pass the proof, with their defaults or whatever else is given; None where one does not."""
         try:
-            return [self._pass(module, name, strict=strict) for strict in (False, True) for name in names]
+            return [self._pass(module, name, strict=strict) for strict in modes for name in names]
         except (GiveUp, RecursionError, _OtherwiseError):
             return None
 
-    def doubts(self, after: Analysis, wanted: list[Finding], compared: Comparison) -> bool | None:
+    def doubts(self, found: _Found, wanted: list[Finding], compared: Comparison) -> bool | None:
         """Whether a call that is not known, or a nan, may tell a rewrite from the original, in callers too.
 
         None where the finding is not gone for good, or a value is another.
         """
-        fixed = set(map(key, wanted))
-        sure = analyse(after.module, after.used, self.names, frozenset(), draft=True)
+        module = found.after.module
+
+        def concerned(root: Node) -> bool:
+            origin = root.origin
+            return origin.block.module is not module or compared.at(wanted, *origin.block.region(origin.node))
+
+        sure = analyse(module, found.after.used, self.names, frozenset(), draft=True, only=concerned)
         self._charge(sure)
-        findings = [finding for finding in sure.findings if key(finding) in fixed]
-        if not compared.gone(wanted, findings):
+        fixed = set(map(key, wanted))
+        if not compared.gone(wanted, [finding for finding in sure.findings if key(finding) in fixed]):
             return None
-        passed = self._passed(after.module, [*self.names, *self.callers])
-        return None if passed is None else any(p.crossed or p.swallows for p in passed)
+        own = self._passed(module, self.names, (True,))  # the other mode was passed before
+        others = self._passed(module, self.callers, (False, True)) if own is not None else None
+        if own is None or others is None:
+            return None
+        return found.doubtful or any(p.crossed or p.swallows for p in [*own, *others])
 
     def _charge(self, found: Analysis) -> None:
         """Count what an analysis really took for what the fixes of the whole file may cost."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from wherelint.edits import Source
-from wherelint.finding import Edit, Finding
+from wherelint.finding import Edit, Finding, Location
 from wherelint.fix.opaque import Call, Name, Settled, benign, names_of, settle
 from wherelint.graph.aim import aimed
 from wherelint.graph.differentiate import Tape, backward
@@ -49,6 +49,12 @@ class Comparison:
     def __init__(self, source: Source, edits: Iterable[Edit], before: Sequence[Finding]) -> None:
         self._before = before
         self._moved = source.moved(edits)
+
+    def at(self, findings: Sequence[Finding], start: Location, end: Location) -> bool:
+        """Whether a region of the new text may be the selection or the operation of one of some findings."""
+        places = [place for finding in findings for place in (finding, finding.select)]
+        regions = [region for each in places for region in self._moved(each.location, each.end_location)]
+        return any(a <= start and end <= b for a, b in regions)
 
     def gone(self, fixed: Sequence[Finding], after: Iterable[Finding]) -> bool:
         """Whether some findings have gone and no other has come."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -53,10 +53,12 @@ def analyse(
     *,
     low: bool = True,
     draft: bool = False,
+    only: Callable[[Node], bool] | None = None,
 ) -> Analysis:
     """Search some functions of a file that uses some frameworks; functions that are too much are given up.
 
     Not ``low``: only for what is of high confidence. ``draft``: with witnesses as they were found, not simple ones.
+    ``only``: which selections are searched, and which operations that a clip feeds.
     """
     filename = module.filename
     found: dict[Any, tuple[Finding, Catch | None]] = {}
@@ -72,7 +74,7 @@ def analyse(
         defect = not isinstance(error, (GiveUp, RecursionError))
         problems.append(Problem(filename, f"gave up on {what}: {why}", error=defect))
 
-    hunt = Hunt(module, used, low=low)
+    hunt = Hunt(module, used, low=low, only=only)
     for number, name in enumerate(names := list(names)):
         if hunt.spent:
             left = len(names) - number

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -49,10 +49,13 @@ def arithmetic(framework: str) -> str:
 class Hunt:
     """The searches of one file."""
 
-    def __init__(self, module: Module, used: Sequence[str], *, low: bool = True) -> None:
+    def __init__(
+        self, module: Module, used: Sequence[str], *, low: bool = True, only: Callable[[Node], bool] | None = None
+    ) -> None:
         self._module = module
         self._used = used
         self._low = low
+        self._only = only
         self._catches: dict[object, Catch] = {}
         #: Pairs of a selection and an operation that some function was searched for already.
         self._asked: set[object] = set()
@@ -80,6 +83,8 @@ class Hunt:
         effort = Effort(self._budget.evaluations, self._effort)
         judges: dict[str, _Judge] = {}
         for root in self._roots(program):
+            if self._only is not None and not self._only(root):
+                continue
             if effort.spent:
                 raise GiveUp("it has more selections over longer computations than the search follows")
             framework = nearest_framework(root) or self._used[0]
