@@ -10,8 +10,7 @@ from typing import Any
 
 from wherelint import __version__, rules
 from wherelint.finding import Confidence, Finding, Framework, Location, Selection
-from wherelint.ops import OPERATIONS
-from wherelint.ops.facts import SELECTIONS
+from wherelint.ops.facts import SELECTIONS, SINGULAR
 from wherelint.report.formats import FORMATS
 from wherelint.rules.words import selection_phrase, spoken
 
@@ -87,7 +86,7 @@ class Poison:
         """The rule that the linter would report: ``WL104``."""
         if self.genuine and self.select:
             return _CLIPPED
-        operation = OPERATIONS.get(self.op)
+        operation = SINGULAR.get(self.op)
         kind = SELECTIONS.get(self.select or "")
         return (kind and kind.code) or (operation and operation.code) or _OTHER
 
