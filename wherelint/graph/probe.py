@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from wherelint.graph.evaluate import evaluate, truth
 from wherelint.graph.node import LANES, Node, topological
 from wherelint.ops import OPERATIONS, Array
 from wherelint.ops.facts import FINITE_TESTS
@@ -69,7 +70,8 @@ class Pool:
             return (0.0, 1.0)
         if leaf.kind == "int":
             least, most = leaf.params.get("least", -np.inf), leaf.params.get("most", np.inf)
-            return tuple(v for v in self._integers if least <= v <= most) or (least,)
+            passed = (leaf.params["usual"] + 1.0, leaf.params["usual"] - 1.0) if "usual" in leaf.params else ()
+            return tuple(v for v in dict.fromkeys((*self._integers, *passed)) if least <= v <= most) or (least,)
         return (*self._floats, float("nan"), float("inf"), float("-inf")) if leaf in self._missing else self._floats
 
 
@@ -100,6 +102,7 @@ def bases(
     positive, count = 12, 16  # positive and moderate first; signs vary only in the last ones, which rank lower
     ranges = [((0.2, 0.9), (1.1, 3.0), (0.2, 3.0))[i % 3] if i < positive else (-2.0, 2.0) for i in range(count)]
     spread = np.array(ranges, np.float32)
+    passed = _passed(facts)
     batch: Inputs = {}
     forced: dict[Node, float] = {}
     equal: list[tuple[Node, Node]] = []
@@ -118,6 +121,8 @@ def bases(
             column = rng.integers(low, high + 1, (count, 1)).astype(np.float32).repeat(LANES, axis=1)
         else:
             column = (spread[:, :1] + (spread[:, 1:] - spread[:, :1]) * rng.random((count, LANES))).astype(np.float32)
+        if "usual" in leaf.params and leaf not in passed:
+            column[:] = leaf.params["usual"]
         if leaf in forced:
             column = np.full_like(column, forced[leaf])
         batch[leaf] = column
@@ -131,6 +136,17 @@ def bases(
         score = acceptable(batch)
     best = [int(i) for i in np.argsort(-score, kind="stable") if score[i] > 0][:most]
     return [{leaf: column[i : i + 1] for leaf, column in batch.items()} for i in best]
+
+
+def _passed(facts: Sequence[Node]) -> set[Node]:
+    """Parameters that are not what they are by default, since predicates about nothing else say so."""
+    found: set[Node] = set()
+    for fact in facts:
+        order = topological([fact])
+        read = {n: np.full((1, 1), n.params["usual"], np.float32) for n in order if "usual" in n.params}
+        if read and all(n in read for n in order if n.op == "leaf") and not truth(evaluate(order, read)[fact]).all():
+            found.update(read)
+    return found
 
 
 def _force(fact: Node, forced: dict[Node, float], equal: list[tuple[Node, Node]]) -> None:

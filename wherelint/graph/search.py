@@ -13,7 +13,7 @@ from wherelint.graph.blame import culprit_of, reaches_leaf, root_drops
 from wherelint.graph.differentiate import Backward, Tape, backward
 from wherelint.graph.evaluate import Values, evaluate, truth
 from wherelint.graph.guard import Guard
-from wherelint.graph.node import LANES, Node, differentiated, topological, whole
+from wherelint.graph.node import LANES, Node, differentiated, leaves, topological, whole
 from wherelint.graph.probe import Inputs, Pool, bases, departures
 from wherelint.graph.run import Hazard, Run, any_lane, at, code, joined, keep, row, rows
 from wherelint.ops import OPERATIONS, Array
@@ -155,14 +155,33 @@ class Search:
     def _other_arms(self, starts: list[Inputs]) -> list[Inputs]:
         """The first start with each flag of the control flow raised alone: every arm of a lazy choice is tried."""
         free = [n for n in self.leaves if n.kind == "bool" and n.params.get("value") is None]
-        flags = [*(n for n in self.leaves if n.params.get("arm")), *(free if len(free) > 1 else [])][:_MOST_FLAGS]
-        if not starts or not flags:
+        named = [n for n in self.leaves if n.params.get("arm")] if starts else []
+        values = [(n, True if n.kind == "bool" else self._flip(n, starts[0])) for n in named]
+        arms = [(n, value) for n, value in values if value is not None]
+        arms = [*arms, *((n, True) for n in free if len(free) > 1)][:_MOST_FLAGS]
+        if not starts or not arms:
             return []
-        batch = {n: np.repeat(v, len(flags), axis=0) for n, v in starts[0].items()}
-        for i, flag in enumerate(flags):
-            batch[flag] = np.repeat(np.arange(len(flags))[:, None] == i, LANES, axis=1)
+        batch = {n: np.repeat(v, len(arms), axis=0) for n, v in starts[0].items()}
+        for i, (leaf, value) in enumerate(arms):
+            if leaf.kind == "bool":
+                batch[leaf][:] = False
+            batch[leaf][i] = value
         fit = np.flatnonzero(self._benign(batch)).tolist()
         return [{n: v[i : i + 1] for n, v in batch.items()} for i in fit]
+
+    def _flip(self, leaf: Node, start: Inputs) -> float | None:
+        """A value of a parameter with a default at which a lazy choice takes its other arm."""
+        tests = [n.inputs[0] for n in self.order if n.op == "cond" and leaf in leaves(n.inputs[0])]
+        values = np.array([v for v in self.pool.values(leaf) if np.isfinite(v)], np.float32)
+        batch = {n: np.repeat(v, len(values), axis=0) for n, v in start.items()}
+        batch[leaf] = np.repeat(values[:, None], LANES, axis=1)
+        order = topological(tests)
+        self.effort.spend(2 * len(order))
+        now, then = evaluate(order, start), evaluate(order, batch)
+        other = np.zeros(len(values), np.bool_)
+        for test in tests:
+            other |= any_lane(truth(now[test]) != truth(then[test]))
+        return float(values[other.argmax()]) if other.any() else None
 
     def _satisfied(self, *facts: Node) -> bool:
         """Whether some input is found at which predicates hold together."""

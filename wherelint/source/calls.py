@@ -12,6 +12,7 @@ from wherelint.ops import lookup
 from wherelint.ops.purity import is_pure, is_pure_method
 from wherelint.source import attributes
 from wherelint.source.constraints import constrain
+from wherelint.source.defaults import of_parameter
 from wherelint.source.lowering import Frame, Lowering
 from wherelint.source.resolve import global_value, member
 from wherelint.source.syntax import GiveUp
@@ -354,6 +355,8 @@ def root_arguments(low: Lowering, function: Function) -> Kwargs:
                 usual = value
                 value = low.opaque(name, ("parameter", low.identity(parameter)), differentiable=False)
                 value.params["default"] = usual
+            elif isinstance(value, (int, float)):
+                value = of_parameter(low, name, ("parameter", low.identity(parameter)), value)
             elif value is None:
                 value = parameter_input(low, function, parameter)
             elif isinstance(value, str):

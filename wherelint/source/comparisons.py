@@ -9,6 +9,7 @@ import libcst as cst
 import numpy as np
 
 from wherelint.graph.node import ROLLED, Node, plain
+from wherelint.source.defaults import Settled, settled
 from wherelint.source.lowering import Lowering
 from wherelint.source.values import Dotted, Function, Method, Value
 
@@ -30,7 +31,10 @@ def comparison(low: Lowering, node: cst.Comparison) -> Value:
     result: Node | bool = True
     for target in node.comparisons:
         right = low.expression(target.comparator)
-        one = compare(low, type(target.operator), left, right, node)
+        found = compare(low, type(target.operator), left, right, node)
+        if len(node.comparisons) == 1:
+            return found
+        one = low.condition(found, node)
         if isinstance(result, bool):
             result = one if result else False
         elif isinstance(one, bool):
@@ -41,12 +45,12 @@ def comparison(low: Lowering, node: cst.Comparison) -> Value:
     return result
 
 
-def compare(low: Lowering, kind: type, a: Value, b: Value, at: cst.CSTNode) -> Node | bool:
+def compare(low: Lowering, kind: type, a: Value, b: Value, at: cst.CSTNode) -> Node | Settled | bool:
     """``a <operator> b`` for the LibCST operator class ``kind``."""
     op = _OPERATIONS.get(kind)
     number = (bool, int, float)
     if op is not None and isinstance(a, number) and isinstance(b, number):
-        return bool(_PYTHON[op](a, b))
+        return settled(low, op, a, b, bool(_PYTHON[op](a, b)), at)
     if op in ("equal", "not_equal") and isinstance(a, str) and isinstance(b, str):
         return (a == b) == (op == "equal")
     if kind in (cst.Is, cst.IsNot):

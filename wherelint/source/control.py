@@ -311,7 +311,7 @@ def _taken(low: Lowering, case: cst.MatchCase, number: int, subject: Value, node
     if isinstance(pattern, cst.MatchAs) and pattern.pattern is None and pattern.name is not None:
         low.frame.scope.names[pattern.name.value] = subject
     elif isinstance(pattern, cst.MatchValue) and isinstance(subject, (Node, bool, int, float, str)):
-        taken = compare(low, cst.Equal, subject, low.expression(pattern.value), pattern)
+        taken = low.condition(compare(low, cst.Equal, subject, low.expression(pattern.value), pattern), pattern)
     if case.guard is None or taken is False:
         return taken
     guard = low.condition(low.expression(case.guard), case.guard)

@@ -15,6 +15,7 @@ import numpy as np
 from wherelint.graph.node import LANES, ROLLED, Node, plain
 from wherelint.source import attributes, comparisons, indexing
 from wherelint.source.calls import call
+from wherelint.source.defaults import DEFAULTS
 from wherelint.source.lowering import EXPRESSIONS, Lowering
 from wherelint.source.resolve import lookup_name
 from wherelint.source.values import Function, Scope, Value
@@ -268,7 +269,7 @@ def _boolean_operation(low: Lowering, node: cst.BooleanOperation) -> Value:
         return low.expression(node.right) if first == conjunction else a
     with low.assuming(first if conjunction else low.negation(first, node.left)):
         b = low.expression(node.right)
-    if isinstance(a, Node) and a.kind != "bool":
+    if isinstance(a, DEFAULTS) or (isinstance(a, Node) and a.kind != "bool"):
         return low.choose(first, b, a, node) if conjunction else low.choose(first, a, b, node)
     second = low.condition(b, node.right)
     if isinstance(second, bool):

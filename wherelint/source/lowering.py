@@ -15,6 +15,7 @@ import libcst as cst
 from wherelint.graph.node import LANES, Kind, Node, const, differentiated, leaf, spread, topological
 from wherelint.ops import OPERATIONS, Signature
 from wherelint.ops.facts import INTEGER, SELECTS, TO_BOOL, TO_INT
+from wherelint.source import defaults
 from wherelint.source.module import Block, Module
 from wherelint.source.syntax import GiveUp
 from wherelint.source.values import (
@@ -97,6 +98,8 @@ class Lowering:
         self._held: dict[int, object] = {}
         #: Which products and differences are 0 in some places by construction, as far as that was asked.
         self.masks: dict[Node, bool] = {}
+        #: What conditions are if no parameter is passed that has a default, None where other things decide.
+        self.by_default: dict[Node, bool | None] = {}
 
     # -- where we are ---------------------------------------------------------------------------------------------
 
@@ -128,7 +131,8 @@ class Lowering:
         """The value of an expression; something unknown becomes an opaque leaf."""
         self.step()
         handler = EXPRESSIONS.get(type(node))
-        return handler(self, node) if handler is not None else self.opaque(self.text(node))
+        value = handler(self, node) if handler is not None else self.opaque(self.text(node))
+        return defaults.here(self, value) if isinstance(value, defaults.DEFAULTS) else value
 
     def step(self, count: int = 1) -> None:
         """Count what is done, whether or not a value comes of it. Raises GiveUp where that is too much."""
@@ -282,6 +286,7 @@ class Lowering:
         """Any value as a node."""
         if isinstance(value, Node):
             return value
+        value = value.truth if isinstance(value, defaults.Settled) else value
         if isinstance(value, (bool, int, float)):
             return const(value, origin=self.origin(at))
         if isinstance(value, (list, tuple)) and value:
@@ -339,6 +344,10 @@ class Lowering:
 
     def condition(self, value: Value, at: cst.CSTNode) -> Node | bool:
         """The truth of a value: a boolean node, or a Python bool where it is known from the source."""
+        if isinstance(value, defaults.DEFAULTS):
+            value = defaults.settled(self, "not_equal", value, 0, value != 0, at)
+        if isinstance(value, defaults.Settled):
+            return value.node
         if isinstance(value, Node):
             if value.kind == "bool":
                 return value
@@ -363,7 +372,12 @@ class Lowering:
         self.step()
         if isinstance(condition, bool):
             return a if condition else b
-        if a is b or (_is_static(a) and _is_static(b) and type(a) is type(b) and a == b):
+        if a is b:
+            return a
+        decided = defaults.chosen(self, condition, a, b, at)
+        if decided is not None:
+            return decided
+        if _is_static(a) and _is_static(b) and type(a) is type(b) and a == b:
             return a
         if isinstance(a, (tuple, list)) and type(a) is type(b) and len(a) == len(b):
             return type(a)(self.choose(condition, x, y, at) for x, y in zip(a, b, strict=False))

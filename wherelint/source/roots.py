@@ -109,7 +109,7 @@ def _lower(low: Lowering, function: Function) -> Program:
     sinks = [*low.sinks, *nodes_in(result)]
     live = flowing_back(sinks)
     inlined = tuple(
-        (f.name, tuple(n for n in low.made[a:b] if n in live)) for f, a, b in low.inlined if f is not function and b > a
+        (f.name, tuple(n for n in low.made[a:b] if n in live)) for f, a, b in low.inlined if f is not function
     )
     return Program(
         function.name, tuple(n for n in low.made if n in live), tuple(dict.fromkeys(sinks)), inlined, low.turn
