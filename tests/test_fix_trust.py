@@ -180,3 +180,22 @@ def test_the_namespace_is_that_of_the_call() -> None:
 def test_a_name_of_the_namespace_is_better_than_a_path_to_it() -> None:
     text = "import jax\nimport jax.numpy as jnp\n\n\ndef f(x):\n    return jax.lax.select(x > 0, jax.lax.log(x), x)\n"
     assert b"jax.lax.log(jnp.where(x > 0, x, 1.0))" in checked(text).after
+
+
+COUNTS = {
+    "torch": "n = (x > 0).sum()\n    return torch.where(n > 0, x.sum() / n, 0.0)",
+    "jax": "n = (x > 0).sum()\n    return jnp.where(n > 0, x.sum() / n, 0.0)",
+}
+
+
+@pytest.mark.parametrize("framework", COUNTS)
+def test_an_integer_stays_one(framework: str, tmp_path: Path) -> None:
+    """A number with a point would make a float32 of a count, and of the half precision that it divides."""
+    require(framework)
+    text = program(framework, f"def f(x):\n    {COUNTS[framework]}\n")
+    report = checked(text, "unsafe")
+    assert report.fixed
+    before, after = functions(text, report.after, tmp_path)
+    x = tensor(framework, np.array([0.0, 1.0, 2.0], np.float32))
+    x = x.bfloat16() if framework == "torch" else x.astype("bfloat16")
+    assert after(x).dtype == before(x).dtype

@@ -30,7 +30,9 @@ def test_every_seeded_operation_of_torch_draws() -> None:
     assert [name for name in names if hasattr(torch.Tensor, name) and is_pure_method(name)] == []
 
 
-@pytest.mark.parametrize("name", ["normal", "uniform", "poisson", "gamma", "truncated_normal", "categorical", "shuffle"])
+@pytest.mark.parametrize(
+    "name", ["normal", "uniform", "poisson", "gamma", "truncated_normal", "categorical", "shuffle"]
+)
 def test_tensorflow_draws(name: str) -> None:
     require("tensorflow")
     import tensorflow as tf

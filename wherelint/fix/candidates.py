@@ -8,7 +8,7 @@ be had at the operation, or reads its result, the operation is guarded by a cond
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -199,12 +199,18 @@ class Site:
                 return Mask(within.one_line, True)
         return Mask(f"{place.atom} != 0", True)
 
+    def _alike(self, operand: int, values: Iterable[float]) -> tuple[float, ...]:
+        """Numbers that leave an operand the dtype that it has: integers for integers."""
+        if self.hazard.op.inputs[operand].kind != "int":
+            return tuple(values)
+        return tuple(int(value) for value in values if value == int(value))
+
     def _operands(self, place: Place) -> list[tuple[Place, tuple[float, ...]]]:
         """The operands worth masking, with the values that are safe for them."""
         entry = OPERATIONS[self.hazard.op.op]
         found = operands(place, len(self.hazard.op.inputs))
         chosen = [
-            (found[i], tuple(dict.fromkeys([safe, *_SAFE])))
+            (found[i], self._alike(i, dict.fromkeys([safe, *_SAFE])))
             for i, safe in enumerate(entry.safe)
             if safe is not None and len(found) >= len(entry.safe)
         ]
@@ -344,7 +350,8 @@ class Site:
         if tests is None:
             return
         what = "guard the operation where it is singular"
-        inner = self._where(where, Mask(tests.inner, guard.keeps), name, guard.safe)
+        (safe,) = self._alike(guard.operand, [float(guard.safe)])
+        inner = self._where(where, Mask(tests.inner, guard.keeps), name, safe)
         alone = Candidate((*lines, operand.replaced(inner)), what, not guard.reduces, kind="guard", alone=True)
         if not guard.finite or not guard.outside:
             yield alone
@@ -358,7 +365,7 @@ class Site:
             guarded = self._where(where, outer, _within(place, operand, inner), outside)
             if len(guarded) > _WIDE and tests.outer == tests.inner and (before := spot or spot_before(place)):
                 mask = outer.named(spelling.free_name("regular" if guard.keeps else "singular", place))
-                inside = _within(place, operand, self._where(where, mask, name, guard.safe))
+                inside = _within(place, operand, self._where(where, mask, name, safe))
                 whole = place.replaced(self._where(where, mask, inside, outside))
                 line = before.line(mask.text, tests.outer)
                 first = [Edit(lines[0].content + line.content, line.location, line.end_location)] if lines else [line]
