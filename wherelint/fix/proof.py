@@ -123,7 +123,8 @@ def record(program: Program, catch: Catch) -> Record:
     roots = _roots(program)
     names = names_of(roots)
     hazard = catch.hazard
-    called = names_of(_roots(catch.program))
+    # A witness is one of the function that was searched: an input of that name elsewhere is another.
+    called = names_of(_roots(catch.program)) if program.name == catch.program.name else {}
     starts = catch.search.starts
     shown = {called[n]: v for n, v in hazard.inputs.items() if n in called}
     begun = {**shown, **{called[n]: v for n, v in (starts[0] if starts else {}).items() if n in called}}
