@@ -52,6 +52,18 @@ def test_the_script_is_the_one_shown(monkeypatch: pytest.MonkeyPatch, capsys: py
     assert capsys.readouterr().out == printed
 
 
+def test_the_companion_prints_what_is_shown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    require("jax")
+    section = README.read_text(encoding="utf-8").partition("## My gradient is nan right now")[2].partition("\n## ")[0]
+    program, shown = re.findall(r"```(?:python|text)\n(.+?)```", section, re.DOTALL)
+    monkeypatch.chdir(ROOT)
+    monkeypatch.syspath_prepend(ROOT)
+    exec(compile(program, "program", "exec"), {"__name__": "__main__"})
+    assert capsys.readouterr().out == shown
+
+
 def test_the_ci_installs_and_tests_as_the_readme_says() -> None:
     pattern = r'^\$ python -m pip install "torch==2\.13\.0" (\S+) && (python -m pytest)$'
     command = re.search(pattern, README.read_text(), re.MULTILINE)

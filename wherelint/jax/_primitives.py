@@ -8,12 +8,12 @@ import jax
 SAME = frozenset(
     """neg convert_element_type copy copy_p real imag conj complex reduce_precision device_put sharding_constraint
     layout_constraint optimization_barrier pvary pbroadcast reshard preduced reduced_vary_cast_p
-    vary_unreduced_cast_p""".split()
+    vary_unreduced_cast_p tie""".split()
 )
 #: Elements are moved and added: an element is dead where all that it went to are.
 MOVES = frozenset(
     """broadcast_in_dim reduce_sum reshape squeeze expand_dims transpose rev concatenate cumsum stack unstack tile
-    scatter-add scatter_add scatter-sub psum psum_invariant unreduced_psum all_gather all_gather_invariant
+    scatter-add scatter_add scatter-sub psum psum2 psum_invariant unreduced_psum all_gather all_gather_invariant
     all_gather_reduced all_to_all ppermute reduce_scatter unreduced_reduce_scatter""".split()
 )
 #: The same, and elements are left out, by an index, an overwrite or a window.
@@ -46,7 +46,8 @@ REFUSED: dict[str, str] = {
         log_read get swap addupdate dce_sink""".split(), _EFFECT),
     **dict.fromkeys(
         """composite custom_jvp_call custom_transpose_call custom_vmap_call eval_jaxpr from_edtype to_edtype remat_opt
-        stage tie""".split(), _RARE),
+        stage run_state pdot global_array_to_host_local_array
+        host_local_array_to_global_array""".split(), _RARE),
 }  # fmt: skip
 
 KNOWN = SAME | MOVES | DROPS | set(DENSE) | BY_HAND
