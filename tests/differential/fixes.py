@@ -66,7 +66,9 @@ def examine(program: Program, text: str, tally: Tally) -> None:
     safe = report.after.decode() if report.fixed else text
     if report.fixed:
         count["fixed"] += 1
-        settled = [] if report.findings else list(report.fixed)
+        # What a witness says of the shape of a constant, or of what the linter cannot see, is a guess.
+        guessed = any(step.kind in ("call", "test") for step in program.steps)
+        settled = [] if report.findings or guessed else list(report.fixed)
         hold(program, text, safe, settled, tally, "fix")
     if report.findings:
         unsafe = findings_of(safe, "unsafe")
@@ -108,7 +110,7 @@ def hold(program: Program, text: str, after: str, settled: list[Finding], tally:
 
 def _healed(program: Program, text: str, situation: Situation) -> list[Array]:
     """Where each gradient is finite with symbolic zeros, if the model can tell: the rest is singular in earnest."""
-    if situation.parameters or any(step.kind in ("call", "test") for step in program.steps):
+    if situation.parameters:
         return [np.ones(LANES, np.bool_) for _ in INPUTS]
     answer = Model(text, program.framework).at([situation.inputs])
     return [np.isfinite(gradient[0]) for gradient in answer.symbolic]
