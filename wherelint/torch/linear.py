@@ -13,9 +13,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_map
+from torch.autograd.graph import Node
+from torch.utils._pytree import tree_flatten
 
-from wherelint.torch.masked import EVERY, Break, Call, Dead, Masked
+from wherelint.torch.masked import EVERY, Break, Call, Dead, Ghost, Masked, Run, plain
 
 _Rule = Callable[[Call], Any]
 
@@ -42,88 +43,106 @@ _ROWS = "_softmax_backward_data _log_softmax_backward_data"
 _BUFFERS = "new_zeros new_empty_strided new_empty zeros_like empty_like"
 
 
-def apply(call: Call) -> Any:
+def apply(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], run: Run, node: Node) -> Any:
     """The result of one operation of the backward pass, with the masks that follow."""
-    return _RULES.get(call.name.rstrip("_"), _unknown)(call)
+    call = Call(func, args, kwargs, run, node)
+    rule = _RULES.get(call.name.rstrip("_"), _unknown)
+    cotangents = [each.value for each in tree_flatten((args, kwargs))[0] if isinstance(each, Masked)]
+    finite = [torch.isfinite(each) for each in cotangents] if run.breaks is not None else []
+    known = rule(call) if run.eager or call.in_place else None  # before its operands are written
+    args_, kwargs_ = plain((args, kwargs))
+    value = func(*args_, **kwargs_)
+    if rule is _buffer:
+        return Masked(value, Ghost(value, _blank(call, value), run, blank=True))
+    if rule is _contract:
+        if not all(map(_is_finite, call.residuals)) and len(cotangents) == 1 and not call.in_place:
+            value = _without_dead_terms(call, cotangents[0])
+    elif rule in _PRODUCTS and (run.breaks is not None or not _is_finite(value)):
+        known = rule(call) if known is None else known
+        known = _repair(call, rule, value, known, finite)
+    return _write(args[0], call, known or {}) if call.in_place else _wrap(call, value, rule, known)
 
 
-def _live(operand: Masked, key: Any) -> Tensor:
-    """1 where an element is alive, as a number of its own type."""
-    if operand.blank:
-        return torch.zeros_like(operand.value)
-    dead = operand.dead.get(key)
-    return torch.ones_like(operand.value) if dead is None else (~dead).to(operand.value.dtype)
-
-
-def _not_live(key: Any, operand: Masked) -> Tensor:
-    return 1 - _live(operand, key)
-
-
-def _wrap(call: Call, value: Any, masks: dict[Any, Any], *, base: Masked | None = None) -> Any:
-    """The result with its masks: for every key a mask, or one for each of several results."""
-    if call.in_place:
-        return _write(call, masks)
-    if isinstance(value, Tensor):
-        if not (value.is_floating_point() or value.is_complex()) or value.layout != torch.strided:
-            return value
-        return Masked(value, masks, call.run, base=base)
+def _is_finite(value: Any) -> bool:
+    """Whether nothing in a result is inf or nan; a sum is quicker than a mask, and errs on the safe side."""
     if isinstance(value, list | tuple):
-        return type(value)(
-            [_wrap(call, each, {key: mask[i] for key, mask in masks.items() if mask[i] is not None}, base=base)
-             for i, each in enumerate(value)]
-        )  # fmt: skip
-    return value
+        return all(map(_is_finite, value))
+    if not isinstance(value, Tensor) or not (value.is_floating_point() or value.is_complex()):
+        return True
+    return bool(torch.isfinite(value.sum()))
 
 
-def _write(call: Call, masks: dict[Any, Tensor]) -> Any:
-    target = call.args[0]
+def _wrap(call: Call, value: Any, masks: _Rule, known: dict[Any, Any] | None, number: int | None = None) -> Any:
+    """The result with its masks, or with how they are made."""
+    if isinstance(value, list | tuple):
+        return type(value)([_wrap(call, each, masks, known, i) for i, each in enumerate(value)])
+    if not isinstance(value, Tensor) or value.layout != torch.strided:
+        return value
+    if not (value.is_floating_point() or value.is_complex()):
+        return value
+    if known is None:
+        return Masked(value, Ghost.later(value, call, masks, number))
+    dead = {key: each for key, mask in known.items() if (each := mask if number is None else mask[number]) is not None}
+    return Masked(value, Ghost(value, dead, call.run, base=call.operands[0] if masks is _view else None))
+
+
+def _write(target: Any, call: Call, masks: dict[Any, Tensor]) -> Any:
+    """The operand that an operation has written, with the masks that it has now."""
     if not isinstance(target, Masked):  # a plain buffer: its zeros are no news, what they stand for is lost
         if masks:
             call.run.lost[call.name] = None
         return target
+    ghost = target.ghost
+    if ghost.base is None and not ghost.blank and not call.run.eager:
+        target.ghost = Ghost(target.value, masks, call.run)
+        return target
     for key, mask in masks.items():
-        if key in target.dead:
-            target.dead[key].copy_(mask)
-        elif target.base is None:
-            target.dead[key] = mask.clone()
-        elif call.node in target.dead:  # its base does not know that selection
-            target.dead[call.node] |= mask
-    for key in target.dead.keys() - masks.keys():
-        target.dead[key].zero_()
-    target.blank = False
-    if target.base is not None:
-        target.base.blank = False
+        if key in ghost.dead:
+            ghost.dead[key].copy_(mask)
+        elif ghost.base is None:
+            ghost.dead[key] = mask.clone()
+        elif call.node in ghost.dead:  # its base does not know that selection
+            ghost.dead[call.node] |= mask
+    for key in ghost.dead.keys() - masks.keys():
+        ghost.dead[key].zero_()
+    for each in (ghost, ghost.base):
+        if each is not None:
+            each.version += 1
+            each.blank = False
     return target
+
+
+def _live(operand: Ghost, key: Any) -> Tensor:
+    """1 where an element is alive, as a number of its own type."""
+    dead = operand.dead.get(key)
+    if dead is not None and not operand.blank:
+        return (~dead).to(operand.dtype)
+    return torch.full(operand.shape, not operand.blank, dtype=operand.dtype, device=operand.device)
 
 
 def _view(call: Call) -> Any:
     (operand,) = call.operands
 
     def view(dead: Tensor) -> Any:
-        return call.over(lambda t, masked: dead if masked else t)
+        return call.over(lambda t: dead)
 
-    return _wrap(call, call.value(), {key: view(dead) for key, dead in operand.dead.items()}, base=operand)
+    return {key: view(dead) for key, dead in operand.dead.items()}
 
 
 def _move(call: Call) -> Any:
     """Each element of the result is one of an operand; a plain operand is zeros that stand for a missing cotangent."""
+    kwargs = {k: v for k, v in call.kwargs.items() if k != "dtype"}
 
     def mask(key: Any) -> Any:
-        def of(t: Tensor, masked: bool) -> Tensor:
-            if masked:
-                assert isinstance(t, Masked)
-                dead = t.dead.get(key)
-                return torch.zeros(t.shape, dtype=torch.bool, device=t.device) if dead is None else dead
-            return t == 0 if t.is_floating_point() else t
+        def dead(t: Ghost) -> Tensor:
+            return t.dead.get(key, torch.zeros(t.shape, dtype=torch.bool, device=t.device))
 
-        kwargs = {k: v for k, v in call.kwargs.items() if k != "dtype"}
-        return call.over(of, kwargs=kwargs)
+        return call.over(dead, lambda t: t == 0 if t.is_floating_point() else t, kwargs=kwargs)
 
     keys = call.killers()
-    if any(isinstance(t, Tensor) and not isinstance(t, Masked) for t in _members(call)) and EVERY not in keys:
+    if any(isinstance(t, Tensor) for t in _members(call)) and EVERY not in keys:
         keys.append(EVERY)
-    masks = {key: mask(key) for key in keys}
-    return _wrap(call, call.value(), masks)
+    return {key: mask(key) for key in keys}
 
 
 def _members(call: Call) -> list[Any]:
@@ -131,31 +150,18 @@ def _members(call: Call) -> list[Any]:
     return list(first) if isinstance(first, list | tuple) else []
 
 
-def _reached(call: Call, key: Any, *, residuals: bool) -> Any:
-    """Which elements of the result nothing alive reaches; ``key`` None with ``own``: nothing at all."""
-
-    def of(t: Tensor, masked: bool) -> Tensor:
-        if masked:
-            assert isinstance(t, Masked)
-            return _live(t, key)
-        return (t != 0).to(t.dtype) if t.is_floating_point() and not residuals else t
-
-    return tree_map(lambda t: t == 0 if isinstance(t, Tensor) else t, call.over(of))
-
-
 def _add(call: Call) -> Any:
-    value = call.value()
+    left, right = call.args[:2]
 
     def dead(t: Any, key: Any) -> Tensor:
-        if isinstance(t, Masked):
-            return t.dead.get(key, torch.zeros((), dtype=torch.bool, device=value.device))
-        return torch.as_tensor(t == 0, device=value.device)
+        if isinstance(t, Ghost):
+            return t.dead.get(key, torch.zeros(t.shape, dtype=torch.bool, device=t.device))
+        return torch.as_tensor(t == 0, device=call.operands[0].device)
 
-    left, right = call.args[:2]
-    return _wrap(call, value, {key: (dead(left, key) & dead(right, key)).expand(value.shape) for key in call.killers()})
+    return {key: dead(left, key) & dead(right, key) for key in call.killers()}
 
 
-_NOTHING = object()
+_NOTHING: Any = object()
 
 
 def _unreached(call: Call, key: Any, residuals: bool) -> Tensor:
@@ -164,18 +170,15 @@ def _unreached(call: Call, key: Any, residuals: bool) -> Tensor:
     Plain operands are zeros that stand for a missing cotangent, or ``residuals`` that say what passes.
     """
 
-    def live(t: Tensor, masked: bool) -> Tensor:
-        if isinstance(t, Masked):
-            return _live(t, key)
+    def cotangent(t: Tensor) -> Tensor:
         return (t != 0).to(t.dtype) if t.is_floating_point() and not residuals else t
 
-    found: Tensor = call.over(live) == 0
+    found: Tensor = call.over(lambda t: _live(t, key), cotangent) == 0
     return found
 
 
 def _sum(call: Call) -> Any:
-    masks = {key: _unreached(call, key, False) for key in call.killers()}
-    return _wrap(call, call.value(), masks)
+    return {key: _unreached(call, key, False) for key in call.killers()}
 
 
 def _select(call: Call, residuals: bool = False) -> Any:
@@ -186,7 +189,7 @@ def _select(call: Call, residuals: bool = False) -> Any:
         for key in masks.keys() - {EVERY}:
             masks[key] &= ~own
         _kill(call, masks, own)
-    return _wrap(call, call.value(), masks)
+    return masks
 
 
 def _select_by_value(call: Call) -> Any:
@@ -201,36 +204,126 @@ def _kill(call: Call, masks: dict[Any, Tensor], own: Tensor) -> None:
 
 
 def _elementwise(call: Call) -> Any:
-    before = [torch.isfinite(t.value) for t in call.operands] if call.run.breaks is not None else []
-    value = call.value()
-    if not isinstance(value, Tensor):
-        return _unknown(call)
+    shape = torch.broadcast_shapes(*(t.shape for t in (*call.operands, *call.residuals)))
     masks: dict[Any, Tensor] = {}
     for operand in call.operands:
         for key, mask in operand.dead.items():
-            wide = mask.expand(value.shape) if mask.shape != value.shape else mask
+            wide = mask.expand(shape) if mask.shape != shape else mask
             masks[key] = masks[key] | wide if key in masks else wide
     own = _undifferentiated_zero(call)
     if own is not None and bool(own.any()):
-        _kill(call, masks, own.expand(value.shape))
-    for finite in before[:1]:
-        note(call, ~torch.isfinite(value) & (finite & before[-1]), masks)
-    if EVERY in masks:
-        value.masked_fill_(masks[EVERY], 0)
-    return _wrap(call, value, masks)
+        _kill(call, masks, own.expand(shape))
+    return masks
 
 
 def _undifferentiated_zero(call: Call) -> Tensor | None:
     """Where a product's other factor is exactly 0 and no gradient flows to it: a mask."""
-    if not call.name.startswith("mul") or len(call.args) < 2:
+    if not call.name.startswith("mul") or not call.residuals:
         return None
-    factor = next((t for t in call.args[:2] if isinstance(t, Tensor) and not isinstance(t, Masked)), None)
-    if factor is None:
-        return None
+    factor = call.residuals[0]
     product = call.node.name().startswith("MulBackward")
     if factor.is_floating_point() and not (product and any(edge is None for edge, _ in call.node.next_functions)):
         return None
     return factor == 0
+
+
+def _rows(call: Call) -> Any:
+    """Softmax and its logarithm: an element reaches its whole row."""
+    (operand, dim) = call.operands[0], call.args[2]
+    return {key: mask.all(dim, keepdim=True).expand(operand.shape) for key, mask in operand.dead.items()}
+
+
+def _contract(call: Call) -> Any:
+    """Sums of products: dead is what only dead terms make."""
+    if _ends(call):
+        return {}
+    if call.name not in ("mm", "bmm") or len(call.operands) > 1:
+
+        def unreached(key: Any) -> Any:
+            return _mapped(torch.logical_not, call.over(lambda t: _live(t, key), torch.ones_like))
+
+        return {key: unreached(key) for key in call.killers()}
+    (operand,) = call.operands
+    left = call.args[0] is operand
+    other: Tensor = call.residuals[0]
+
+    def lines(dead: Tensor) -> Tensor:
+        whole = dead.all(-1 if left else -2, keepdim=True)
+        shape = list(whole.shape)
+        shape[-1 if left else -2] = other.shape[-1 if left else -2]
+        return whole.expand(shape)
+
+    return {key: lines(dead) for key, dead in operand.dead.items()}
+
+
+def _ends(call: Call) -> bool:
+    """Whether nothing but leaves lies upstream: nobody will ask for the masks."""
+    return all(node is None or not node.next_functions for node, _ in call.node.next_functions)
+
+
+def _mapped(f: Callable[..., Any], *results: Any) -> Any:
+    """The function of one result, or of each of several."""
+    if isinstance(results[0], list | tuple):
+        return [None if each[0] is None else f(*each) for each in zip(*results, strict=True)]
+    return f(*results)
+
+
+def _buffer(call: Call) -> Any:
+    """Zeros that something will be written to."""
+    return {}
+
+
+def _blank(call: Call, value: Tensor) -> Dead:
+    """As long as nothing is written to it, all of a buffer is dead; its masks lie as its elements do."""
+    keys = (EVERY, *((call.node,) if call.run.killers and call.node in call.run.killers else ()))
+    return {key: torch.empty_strided(value.shape, value.stride(), dtype=torch.bool, device=value.device).fill_(True)
+            for key in keys}  # fmt: skip
+
+
+def _unknown(call: Call) -> Any:
+    """An operation without a rule: what it makes of dead elements is not known, and all of its result is alive."""
+    if any(bool(mask.any()) for t in call.operands for mask in t.dead.values()):
+        call.run.lost[call.name] = None
+    return {}
+
+
+def _repair(call: Call, rule: _Rule, value: Any, masks: dict[Any, Any], finite: list[Tensor]) -> dict[Any, Any]:
+    """Take out of a product what dead elements make of a factor that is not finite; the masks that it has then."""
+    if rule is _unknown:
+        dead = [t.dead.get(EVERY) for t in call.operands]
+        if all(each is not None and bool(each.all()) for each in dead):
+            _mapped(lambda t: t.zero_(), value)
+            return {EVERY: _mapped(lambda t: torch.ones_like(t, dtype=torch.bool), value)}
+        if all(bool(each.all()) for each in finite):
+            _mapped(lambda t: note(call, ~torch.isfinite(t), {}), value)
+        return masks
+    if finite:
+        whole = finite[0] & finite[-1]
+        whole = whole.all(call.args[2], keepdim=True) if rule is _rows else whole
+        note(call, ~torch.isfinite(value) & whole, masks)
+    if EVERY in masks:
+        value.masked_fill_(masks[EVERY], 0)
+    return masks
+
+
+def _without_dead_terms(call: Call, cotangent: Tensor) -> Any:
+    """The sums of products without the terms of dead elements; a term that is alive and not finite makes a nan."""
+    value = call.over(lambda t: cotangent, lambda t: torch.nan_to_num(t, 0.0, 0.0, 0.0))
+
+    def meets(ghost: Callable[[Ghost], Tensor]) -> Any:
+        found = call.over(ghost, lambda t: (~torch.isfinite(t)).to(t.dtype))
+        return _mapped(lambda t: t != 0, found)
+
+    alive = meets(lambda t: _live(t, EVERY))
+    _mapped(lambda v, bad: v.masked_fill_(bad, torch.nan), value, alive)
+    if call.run.breaks is not None and isinstance(value, Tensor):
+        broken = {key: meets(partial(_not_live, key)) & ~alive for key in call.killers()}
+        note(call, broken.get(EVERY, alive) | alive, broken)
+    return value
+
+
+def _not_live(key: Any, operand: Ghost) -> Tensor:
+    return 1 - _live(operand, key)
 
 
 def note(call: Call, broken: Tensor, masks: dict[Any, Tensor]) -> None:
@@ -254,95 +347,6 @@ def note(call: Call, broken: Tensor, masks: dict[Any, Tensor]) -> None:
         breaks.append(Break(call.node, alive, None, True))
 
 
-def _contract(call: Call) -> Any:
-    """Sums of products: a term whose cotangent is dead is left out, which matters where its factor is not finite."""
-    masks = {key: _reached_by_factors(call, key) for key in call.killers()} if not _ends(call) else {}
-    bad = any(
-        not bool(torch.isfinite(t).all())
-        for t in (*call.args, *call.kwargs.values())
-        if isinstance(t, Tensor) and not isinstance(t, Masked) and t.is_floating_point()
-    )
-    if not bad or len(call.operands) > 1 or call.in_place:
-        return _wrap(call, call.value(), masks)
-    value = call.over(lambda t, m: t.value if m else torch.nan_to_num(t, 0.0, 0.0, 0.0))
-
-    def meets(of: Callable[[Masked], Tensor]) -> Any:
-        def each(t: Tensor, masked: bool) -> Tensor:
-            return of(t) if masked and isinstance(t, Masked) else (~torch.isfinite(t)).to(t.dtype)
-
-        return tree_map(lambda t: t != 0 if isinstance(t, Tensor) else t, call.over(each))
-
-    alive = meets(lambda t: _live(t, EVERY))
-    tree_map(lambda v, m: v.masked_fill_(m, torch.nan) if isinstance(v, Tensor) else v, value, alive)
-    if call.run.breaks is not None:
-        broken: dict[Any, Any] = {key: meets(partial(_not_live, key)) for key in call.killers()}
-        if isinstance(value, Tensor):
-            note(call, broken.get(EVERY, alive) | alive, {k: m & ~alive for k, m in broken.items()})
-    return _wrap(call, value, masks)
-
-
-def _ends(call: Call) -> bool:
-    """Whether nothing but leaves lies upstream: nobody will ask for the masks."""
-    return all(node is None or not node.next_functions for node, _ in call.node.next_functions)
-
-
-def _reached_by_factors(call: Call, key: Any) -> Any:
-    if call.name in ("mm", "bmm") and len(call.operands) == 1:
-        (operand,) = call.operands
-        dead = operand.dead.get(key)
-        left = call.args[0] is operand
-        other: Tensor = call.args[1] if left else call.args[0]
-        if dead is None:
-            return None
-        rows = dead.all(-1 if left else -2, keepdim=True)
-        shape = list(rows.shape)
-        shape[-1 if left else -2] = other.shape[-1 if left else -2]
-        return rows.expand(shape)
-    reached = call.over(lambda t, m: _live(t, key) if m and isinstance(t, Masked)
-                        else torch.ones_like(t) if t.is_floating_point() else t)  # fmt: skip
-    return tree_map(lambda t: t == 0 if isinstance(t, Tensor) else t, reached)
-
-
-def _rows(call: Call) -> Any:
-    """Softmax and its logarithm: an element reaches its whole row."""
-    (operand, dim) = call.operands[0], call.args[2]
-    value = call.value()
-    masks = {key: mask.all(dim, keepdim=True).expand(value.shape) for key, mask in operand.dead.items()}
-    if call.run.breaks is not None:
-        rows = torch.isfinite(operand.value).all(dim, keepdim=True)
-        note(call, ~torch.isfinite(value) & rows, masks)
-    if EVERY in masks:
-        value.masked_fill_(masks[EVERY], 0)
-    return _wrap(call, value, masks)
-
-
-def _buffer(call: Call) -> Any:
-    value = call.value()
-    dead: Dead = {}
-    for key in (EVERY, *((call.node,) if call.run.killers and call.node in call.run.killers else ())):
-        dead[key] = torch.empty_strided(value.shape, value.stride(), dtype=torch.bool, device=value.device).fill_(True)
-    return Masked(value, dead, call.run, blank=True)
-
-
-def _unknown(call: Call) -> Any:
-    """An operation without a rule: what it makes of dead elements is not known, and all of its result is alive."""
-    value = call.value()
-    if all(EVERY in t.dead and bool(t.dead[EVERY].all()) for t in call.operands):
-        tree_map(lambda t: t.zero_() if isinstance(t, Tensor) and t.is_floating_point() else t, value)
-        shared = set.intersection(*({k for k, m in t.dead.items() if bool(m.all())} for t in call.operands))
-        masks = {key: tree_map(lambda t: torch.ones_like(t, dtype=torch.bool) if isinstance(t, Tensor) else t, value)
-                 for key in shared}  # fmt: skip
-        return _wrap(call, value, masks)
-    if any(bool(mask.any()) for t in call.operands for mask in t.dead.values()):
-        call.run.lost[call.name] = None
-    if call.run.breaks is not None:
-        finite = all(bool(torch.isfinite(t.value).all()) for t in call.operands)
-        for each in value if isinstance(value, list | tuple) else (value,):
-            if finite and isinstance(each, Tensor) and each.is_floating_point():
-                note(call, ~torch.isfinite(each), {})
-    return _wrap(call, value, {})
-
-
 _RULES: dict[str, _Rule] = {
     name: rule
     for names, rule in {
@@ -351,3 +355,5 @@ _RULES: dict[str, _Rule] = {
     }.items()
     for name in names.split()
 }  # fmt: skip
+#: Of what multiplies cotangents, a result has to be looked at.
+_PRODUCTS = frozenset({_elementwise, _rows, _unknown})

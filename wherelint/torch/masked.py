@@ -2,7 +2,8 @@
 
 A backward pass that is started with a `Masked` cotangent hands every operation on cotangents to ``__torch_dispatch__``,
 whichever thread runs it, whereas what an operation multiplies them by arrives as a plain tensor. So the rules of
-`linear` see the linear program of the backward pass, as it is run.
+`linear` see the linear program of the backward pass, as it is run. Masks are worked out when they are needed, which is
+where something is not finite: until then a `Ghost` keeps the operation that they follow from, without its values.
 """
 
 from __future__ import annotations
@@ -49,24 +50,74 @@ class Run:
     lost: dict[str, None] = field(default_factory=dict)
     over: bool = False
 
+    @property
+    def eager(self) -> bool:
+        """Whether masks are wanted at every step."""
+        return self.exact or self.breaks is not None
+
+
+class Ghost:
+    """What is left of a cotangent without its value: its shape, and its masks or how they are made."""
+
+    def __init__(
+        self, value: Tensor, dead: Dead | None, run: Run, *, base: Ghost | None = None, blank: bool = False
+    ) -> None:
+        self.shape, self.dtype, self.device = value.shape, value.dtype, value.device
+        self.run, self.base, self.blank = run, base, blank
+        self.version = 0
+        self._dead = dead
+        self._later: tuple[Call, Callable[[Call], Any], int | None] | None = None
+
+    @classmethod
+    def later(cls, value: Tensor, call: Call, masks: Callable[[Call], Any], number: int | None) -> Ghost:
+        """The ghost of a result (of that number, if there are several) whose masks are worked out on demand."""
+        made = cls(value, None, call.run, base=call.operands[0] if masks.__name__ == "_view" else None)
+        made._later = call, masks, number
+        return made
+
+    @property
+    def dead(self) -> Dead:
+        """Masks in the shape of the cotangent, by what kills."""
+        todo = [self]
+        while todo:  # chains are longer than Python's stack
+            ghost = todo[-1]
+            waiting = [each for each in ghost._needed() if each._dead is None]
+            todo.extend(waiting)
+            if not waiting:
+                todo.pop()._settle()
+        assert self._dead is not None
+        return self._dead
+
+    def _needed(self) -> list[Ghost]:
+        return self._later[0].operands if self._later and self._dead is None else []
+
+    def _settle(self) -> None:
+        if self._later is None or self._dead is not None:
+            return
+        call, masks, number = self._later
+        self._later, self._dead = None, {}
+        if call.is_stale():
+            call.run.lost[call.name] = None
+            return
+        found = masks(call)
+        self._dead = {
+            key: each for key, mask in found.items()
+            if (each := mask if number is None else mask[number]) is not None
+        }  # fmt: skip
+
 
 class Masked(Tensor):
     """A cotangent, and which elements of it are dead; outside of its backward pass an ordinary tensor."""
 
     value: Tensor
-    dead: Dead
-    run: Run
-    #: What it is a view of, which has the same masks.
-    base: Masked | None
-    #: A buffer that nothing was written to yet.
-    blank: bool
+    ghost: Ghost
 
     @staticmethod
-    def __new__(cls, value: Tensor, dead: Dead, run: Run, *, base: Masked | None = None, blank: bool = False) -> Masked:
-        """The same elements; ``dead`` has masks of its shape."""
+    def __new__(cls, value: Tensor, ghost: Ghost) -> Masked:
+        """The same elements."""
         made: Masked = compat.alias(cls, value)
-        made.value, made.run, made.base, made.blank = value, run, base, blank
-        made.dead = {EVERY: value == 0} if run.exact and not run.over else dead
+        run = ghost.run
+        made.value, made.ghost = value, Ghost(value, {EVERY: value == 0}, run) if run.exact and not run.over else ghost
         return made
 
     __torch_function__ = compat.no_torch_function
@@ -79,11 +130,11 @@ class Masked(Tensor):
         from wherelint.torch.linear import apply
 
         kwargs = dict(kwargs or {})
-        operands = [each for each in tree_flatten((args, kwargs))[0] if isinstance(each, Masked)]
-        run, node = operands[0].run, compat.current_node()
+        found = [each for each in tree_flatten((args, kwargs))[0] if isinstance(each, Masked)]
+        run, node = found[0].ghost.run, compat.current_node()
         if run.over or node is None:
             return func(*plain(args), **plain(kwargs))
-        return apply(Call(func, args, kwargs, operands, run, node))
+        return apply(func, args, kwargs, run, node)
 
 
 def plain(tree: Any) -> Any:
@@ -91,36 +142,49 @@ def plain(tree: Any) -> Any:
     return tree_map(lambda each: each.value if isinstance(each, Masked) else each, tree)
 
 
-@dataclass(frozen=True)
+def _ghostly(tree: Any) -> Any:
+    def each(leaf: Any) -> Any:
+        if not isinstance(leaf, Masked):
+            return leaf
+        ghost = leaf.ghost  # what is written to a buffer later is none of this operation's business
+        return Ghost(leaf.value, {}, ghost.run, blank=True) if ghost.blank else ghost
+
+    return tree_map(each, tree)
+
+
 class Call:
-    """One operation of a backward pass on masked cotangents."""
+    """One operation of a backward pass on cotangents, of which it has the ghosts."""
 
-    func: Any
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    operands: list[Masked]
-    run: Run
-    node: Node
+    def __init__(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], run: Run, node: Node) -> None:
+        self.func, self.run, self.node = func, run, node
+        self.name = str(func.name()).partition("::")[2].partition(".")[0]
+        self.in_place = self.name.endswith("_") and not self.name.endswith("__")
+        self.args, self.kwargs = _ghostly(args), _ghostly(kwargs)
+        leaves = tree_flatten((self.args, self.kwargs))[0]
+        self.operands: list[Ghost] = [each for each in leaves if isinstance(each, Ghost)]
+        self.residuals: list[Tensor] = [each for each in leaves if isinstance(each, Tensor)]
+        self._versions = self._seen()
 
-    @property
-    def name(self) -> str:
-        """``where`` of ``aten::where.self``; in-place forms have the name of the others."""
-        return str(self.func.name()).partition("::")[2].partition(".")[0]
+    def _seen(self) -> list[int]:
+        return [t.version for t in self.operands] + [t._version for t in self.residuals if not t.is_inference()]
 
-    @property
-    def in_place(self) -> bool:
-        """Whether the first operand is written."""
-        return self.name.endswith("_") and not self.name.endswith("__")
+    def is_stale(self) -> bool:
+        """Whether something was written meanwhile that the masks depend on."""
+        return self._seen() != self._versions
 
-    def value(self) -> Any:
-        """What the operation makes of the values."""
-        return self.func(*plain(self.args), **plain(self.kwargs))
+    def over(
+        self,
+        cotangent: Callable[[Ghost], Any],
+        residual: Callable[[Tensor], Any] = lambda t: t,
+        *,
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """What the operation makes of other operands."""
 
-    def over(self, replace: Callable[[Tensor, bool], Any], *, kwargs: Mapping[str, Any] | None = None) -> Any:
-        """What it makes of other operands: ``replace(tensor, masked)`` gives the one in the place of each tensor."""
-
-        def each(operand: Any) -> Any:
-            return replace(operand, isinstance(operand, Masked)) if isinstance(operand, Tensor) else operand
+        def each(leaf: Any) -> Any:
+            if isinstance(leaf, Ghost):
+                return cotangent(leaf)
+            return residual(leaf) if isinstance(leaf, Tensor) else leaf
 
         return self.func(*tree_map(each, self.args), **tree_map(each, self.kwargs if kwargs is None else kwargs))
 

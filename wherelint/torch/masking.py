@@ -12,7 +12,7 @@ from torch.autograd.graph import GradientEdge, Node
 from torch.overrides import TorchFunctionMode
 
 from wherelint.torch import compat
-from wherelint.torch.masked import Masked, Run
+from wherelint.torch.masked import Ghost, Masked, Run
 
 Zeros = Literal["dead", "exact"]
 
@@ -125,7 +125,7 @@ def _seed(root: Any, seed: Any, run: Run) -> Tensor:
             raise RuntimeError("grad can be implicitly created only for scalar outputs")
         seed = torch.ones_like(root, memory_format=torch.preserve_format)
     seed = seed.detach()
-    return Masked(seed, {None: seed == 0} if bool((seed == 0).any()) else {}, run)
+    return Masked(seed, Ghost(seed, {None: seed == 0} if bool((seed == 0).any()) else {}, run))
 
 
 def _sequence(given: Any) -> list[Any]:
