@@ -93,6 +93,8 @@ def test_a_poisoned_gradient_fails_with_both_places(pytester: pytest.Pytester, r
         "*PoisonedGradient*",
         "*model.py:4:*: sqrt has no finite derivative at element (0,)",
         "*the `where` does not select it -> WL101, wherelint explain WL101",
+        "*gradient: (tensor(*nan*",
+        "*masked gradient: (tensor([[]0.0000, 0.5000, 0.3536]),)",
     ])  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import os
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +17,8 @@ from wherelint.rules.words import selection_phrase, spoken
 
 #: What the linter says of an operation that is no singular one of the catalogue: it met a nan.
 _OTHER = "WL111"
+#: How much of a gradient a failure shows.
+_LONGEST = 400
 #: And of a clip onto a singular point.
 _CLIPPED = "WL301"
 
@@ -205,7 +208,9 @@ class PoisonedGradient(AssertionError):
     """A gradient that is not finite; ``report`` says why."""
 
     def __init__(self, report: Report) -> None:
-        super().__init__(f"\n{report}")
+        gradients = [("gradient", report.gradient), ("masked gradient", report.masked)]
+        shown = [f"{name}: {textwrap.shorten(repr(each), _LONGEST)}" for name, each in gradients if each is not None]
+        super().__init__("\n".join(["", str(report), *shown]))
         self.report = report
 
 
