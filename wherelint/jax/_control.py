@@ -210,9 +210,10 @@ class _Loop:
 @rule("custom_lin")
 def _custom_reverse_rule(transposer: Transposer, step: Step) -> list[Pair | None]:
     """A ``custom_vjp`` rule is a linear program from cotangents to cotangents: transposed twice, it can be masked."""
-    count, zeros = step.eqn.params["num_res"], step.eqn.params["in_zeros"]
+    count = step.eqn.params["num_res"]
     backward = getattr(step.eqn.params["bwd"], "call_wrapped", step.eqn.params["bwd"])
     avals = [v.aval for v in step.eqn.invars[count:]]
+    zeros = step.eqn.params.get("in_zeros", [False] * len(avals))  # jax before 0.4.36 makes arrays of them
 
     def pulled(residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
         found = [ct for ct, is_zero in zip(backward(*residuals, *cts), zeros, strict=True) if not is_zero]
