@@ -273,8 +273,19 @@ def _run(program: Program, settled: Settled, inputs: dict[Name, Array], framewor
         fresh = [b & ~symbolic.broke[n] if n in symbolic.broke else b for n, b in real.broke.items()]
         result.failures += sum(int((each.any(axis=1) & finite).sum()) for each in fresh)
         if any(each[0] for each in bad):
-            result.remains += [n for n, broke in real.broke.items() if n not in result.remains and broke[0].any()]
+            lost = [n for n, broke in real.broke.items() if broke[0].any()]
+            result.remains += [n for n in _origins(lost, values) if n not in result.remains]
     return result
+
+
+def _origins(lost: list[Node], values: Mapping[Node, Array]) -> list[Node]:
+    """The operations that lose a gradient at the witness; for one that was given a nan, what made a nan of numbers."""
+    found: dict[Node, None] = {}
+    for node in lost:
+        above = [n for n in topological(node.inputs) if not np.isfinite(values[n][0]).all()]
+        made = [n for n in above if n.inputs and all(np.isfinite(values[i][0]).all() for i in n.inputs)]
+        found |= dict.fromkeys(made or [node])
+    return list(found)
 
 
 def _by_name(cotangents: Mapping[Node, Array], names: Mapping[Node, Name]) -> dict[Name, Array]:
