@@ -241,3 +241,35 @@ def test_a_gradient_that_could_not_be_followed_is_an_error() -> None:
     y = torch.where(x > 0, torch.logcumsumexp(x.log(), 0), 0.0)
     with mask_gradients(), pytest.raises(NotImplementedError, match="could not be followed through"):
         y.sum().backward()
+
+
+def test_masks_follow_a_chain_that_is_longer_than_the_stack() -> None:
+    x = X.clone().requires_grad_()
+    y = x.log()
+    for _ in range(3000):
+        y = y * 1.0
+    with mask_gradients():
+        torch.where(x > 0, y, 0.0).sum().backward()
+    torch.testing.assert_close(x.grad, torch.cat([torch.zeros(1), INVERSE]))
+
+
+class Forgetful(torch.autograd.Function):
+    """Drops an element by a mask that it overwrites afterwards."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.masked_fill(x.isinf(), 0.0)
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Tensor) -> Tensor:
+        mask = torch.tensor([True, False, False, False])
+        dropped = cotangents[0].masked_fill(mask, 0.0)
+        mask.zero_()
+        return dropped
+
+
+def test_a_mask_that_was_overwritten_is_an_error_and_no_guess() -> None:
+    x = X.clone().requires_grad_()
+    y = Forgetful.apply(x.log()).sum()
+    with mask_gradients(), pytest.raises(NotImplementedError, match="could not be followed through masked_fill"):
+        y.backward()

@@ -55,12 +55,26 @@ def apply(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], run: Run, no
     if rule is _buffer:
         return Masked(value, Ghost(value, _blank(call, value), run, blank=True))
     if rule is _contract:
-        if not all(map(_is_finite, call.residuals)) and len(cotangents) == 1 and not call.in_place:
+        if (
+            not _is_clean(call, rule)
+            and not all(map(_is_finite, call.residuals))
+            and len(cotangents) == 1
+            and not call.in_place
+        ):
             value = _without_dead_terms(call, cotangents[0])
-    elif rule in _PRODUCTS and (run.breaks is not None or not _is_finite(value)):
+    elif rule in _PRODUCTS and not _is_clean(call, rule) and (run.breaks is not None or not _is_finite(value)):
         known = rule(call) if known is None else known
         known = _repair(call, rule, value, known, finite)
     return _write(args[0], call, known or {}) if call.in_place else _wrap(call, value, rule, known)
+
+
+def _is_clean(call: Call, rule: _Rule) -> bool:
+    """Whether nothing of a result can be dead, which needs no look at it."""
+    if call.run.eager or rule in (_select, _select_by_value) or (rule is _move and call.residuals):
+        return False
+    if rule is _add:
+        return any(each.clean for each in call.operands)
+    return all(each.clean for each in call.operands) and (rule is not _elementwise or _undifferentiated(call) is None)
 
 
 def _is_finite(value: Any) -> bool:
@@ -81,7 +95,7 @@ def _wrap(call: Call, value: Any, masks: _Rule, known: dict[Any, Any] | None, nu
     if not (value.is_floating_point() or value.is_complex()):
         return value
     if known is None:
-        return Masked(value, Ghost.later(value, call, masks, number))
+        return Masked(value, Ghost.later(value, call, masks, number, clean=_is_clean(call, masks)))
     dead = {key: each for key, mask in known.items() if (each := mask if number is None else mask[number]) is not None}
     return Masked(value, Ghost(value, dead, call.run, base=call.operands[0] if masks is _view else None))
 
@@ -210,21 +224,21 @@ def _elementwise(call: Call) -> Any:
         for key, mask in operand.dead.items():
             wide = mask.expand(shape) if mask.shape != shape else mask
             masks[key] = masks[key] | wide if key in masks else wide
-    own = _undifferentiated_zero(call)
-    if own is not None and bool(own.any()):
-        _kill(call, masks, own.expand(shape))
+    factor = _undifferentiated(call)
+    if factor is not None and bool((factor == 0).any()):
+        _kill(call, masks, (factor == 0).expand(shape))
     return masks
 
 
-def _undifferentiated_zero(call: Call) -> Tensor | None:
-    """Where a product's other factor is exactly 0 and no gradient flows to it: a mask."""
+def _undifferentiated(call: Call) -> Tensor | None:
+    """The other factor of a product, if no gradient flows to it: where that is exactly 0, it drops."""
     if not call.name.startswith("mul") or not call.residuals:
         return None
     factor = call.residuals[0]
     product = call.node.name().startswith("MulBackward")
     if factor.is_floating_point() and not (product and any(edge is None for edge, _ in call.node.next_functions)):
         return None
-    return factor == 0
+    return factor
 
 
 def _rows(call: Call) -> Any:

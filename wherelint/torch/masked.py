@@ -65,13 +65,18 @@ class Ghost:
         self.shape, self.dtype, self.device = value.shape, value.dtype, value.device
         self.run, self.base, self.blank = run, base, blank
         self.version = 0
+        #: Whether nothing of it can be dead.
+        self.clean = dead is not None and not dead and not blank
         self._dead = dead
         self._later: tuple[Call, Callable[[Call], Any], int | None] | None = None
 
     @classmethod
-    def later(cls, value: Tensor, call: Call, masks: Callable[[Call], Any], number: int | None) -> Ghost:
+    def later(
+        cls, value: Tensor, call: Call, masks: Callable[[Call], Any], number: int | None, *, clean: bool
+    ) -> Ghost:
         """The ghost of a result (of that number, if there are several) whose masks are worked out on demand."""
         made = cls(value, None, call.run, base=call.operands[0] if masks.__name__ == "_view" else None)
+        made.clean = clean
         made._later = call, masks, number
         return made
 
