@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from wherelint.torch import mask_gradients
 
-_ROUNDS = 7
+_ROUNDS = 15
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
