@@ -106,8 +106,11 @@ class Origin:
 
 
 def _inside(places: list[Place], filename: str, name: str) -> list[Place]:
-    last = next((i for i, p in enumerate(places) if p.filename == filename and p.function.endswith(name)), None)
-    return places if last is None else places[: last + 1]
+    """The places up to a function; its file is not known where JAX has batched it."""
+    for i, place in enumerate(places):
+        if place.function.endswith(name) and (not filename or place.filename == filename):
+            return places[: i + 1]
+    return places
 
 
 def in_jax(place: Place) -> bool:
