@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from wherelint.companion.coverage import Coverage, MalformedError, digest_of, load
 from wherelint.config import ConfigError, Settings
 from wherelint.engine import Result
 from wherelint.finding import FileReport, Finding
+from wherelint.gradient_coverage import Coverage, MalformedError, digest_of, load
 from wherelint.notebook import spelled
 
 

@@ -14,7 +14,7 @@ import pytest
 from conftest import Run
 from real_gradients import require
 
-from wherelint.companion.coverage import Coverage, MalformedError, load
+from wherelint.gradient_coverage import Coverage, MalformedError, load
 
 TORCH = """\
 import torch
