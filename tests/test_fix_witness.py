@@ -58,3 +58,13 @@ def test_what_remains_is_said() -> None:
     why = "no fix is offered: the gradient would still be lost at the witness: `norm` in `f` is singular, too"
     assert [(f.fix.message, f.fix.edits) for f in report.findings if f.fix is not None] == [(why, ())]
     assert not report.fixed
+
+
+def test_an_element_that_is_selected_is_singular_in_earnest() -> None:
+    """The witness is 0 in every element, and only the one that the mask drops is to be saved."""
+    text = (
+        "import jax.numpy as jnp\n\nOFF = jnp.array([False, True, False])\n\n\n"
+        "def f(x):\n    return jnp.where(OFF, 0.0, jnp.arctan2(x, x))\n"
+    )
+    report = check_source(text.encode(), "a.py", Settings(), "safe")
+    assert b"jnp.arctan2(x, jnp.where(OFF, 1.0, x))" in report.after

@@ -98,8 +98,13 @@ class Record:
     clean: bool = True
     #: At how many probes an outlet is finite and IEEE arithmetic loses its gradient.
     lost: int = 0
-    #: The operations that do so at the witness.
+    #: The operations that do so at the witness, each with the elements; and those that symbolic zeros leave whole.
+    breaks: dict[Node, Array] = field(default_factory=dict)
+    dead: dict[Node, Array] = field(default_factory=dict)
+    #: The operations that are to blame for it, after a rewrite.
     remains: list[Node] = field(default_factory=list)
+    #: The elements of the witness that the selection drops: what breaks at others is singular in earnest.
+    dropped: Array = field(default_factory=lambda: np.ones(1, np.bool_))
     #: How often, where an outlet is finite, an operation breaks a cotangent that symbolic zeros leave whole.
     failures: int = 0
     #: How many selections have numbers for a condition, which only JAX takes.
@@ -143,7 +148,11 @@ def record(program: Program, catch: Catch) -> Record:
     }
     settled = settle(roots, {names[n]: v for n, v in inputs.items()})
     assert settled is not None
-    return _run(program, settled, {names[n]: v for n, v in inputs.items()}, arithmetic(catch.framework))
+    result = _run(program, settled, {names[n]: v for n, v in inputs.items()}, arithmetic(catch.framework))
+    dropped = [result.dead[n] for n in singular if n in result.dead]
+    if dropped:
+        result.dropped = np.logical_or.reduce(np.broadcast_arrays(*dropped))
+    return result
 
 
 def _far(start: Inputs, pool: Pool) -> Inputs:
@@ -200,6 +209,8 @@ def same(before: Record, program: Program, framework: str) -> Record | None:
         if (swallowed.any(axis=1) & before.missing).any():
             return None
         now.swallows |= bool(swallowed.any())
+    lost = [n for n, elements in now.breaks.items() if (elements & before.dropped).any()]
+    now.remains = _origins(lost, settled.values)
     return now
 
 
@@ -270,11 +281,11 @@ def _run(program: Program, settled: Settled, inputs: dict[Name, Array], framewor
         finite = np.asarray(np.isfinite(values[outlet]).all(axis=1))
         bad = [~np.isfinite(ieee[n]).all(axis=1) & finite for n in names if n in ieee]
         result.lost += int(np.logical_or.reduce(np.broadcast_arrays(*bad)).sum()) if bad else 0
-        fresh = [b & ~symbolic.broke[n] if n in symbolic.broke else b for n, b in real.broke.items()]
-        result.failures += sum(int((each.any(axis=1) & finite).sum()) for each in fresh)
+        fresh = {n: b & ~symbolic.broke[n] if n in symbolic.broke else b for n, b in real.broke.items()}
+        result.failures += sum(int((each.any(axis=1) & finite).sum()) for each in fresh.values())
         if any(each[0] for each in bad):
-            lost = [n for n, broke in real.broke.items() if broke[0].any()]
-            result.remains += [n for n in _origins(lost, values) if n not in result.remains]
+            result.breaks |= {n: each[0] | result.breaks.get(n, False) for n, each in real.broke.items()}
+            result.dead |= {n: each[0] | result.dead.get(n, False) for n, each in fresh.items()}
     return result
 
 
