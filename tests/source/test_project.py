@@ -122,3 +122,60 @@ def test_names_that_two_files_import_from_each_other_mean_nothing(tmp_path: Path
     files = {"pack/__init__.py": "", "pack/a.py": "from pack.b import root\n", "pack/b.py": "from pack.a import root\n"}
     main = {"pack/main.py": CALLER.format(imports="from pack.a import root", call="root(x)")}
     assert check(tmp_path, {**files, **main}, "pack/main.py") == []
+
+
+BASE = """\
+import torch
+from torch import nn
+
+
+class Base(nn.Module):
+    def forward(self, x):
+        return self._masked(x) + self.inner(x)
+
+    def _masked(self, x):
+        return torch.where(x > 0, self.root(x), 0.0)
+
+    def root(self, x):
+        return self.inner(x) + 1
+
+    def inner(self, x):
+        return torch.log(x)
+"""
+SUB = "import torch\n{imports}\n\n\nclass Sub({base}):\n    def {name}(self, x):\n        return torch.sqrt(x)\n"
+
+
+@pytest.mark.parametrize(
+    ("imports", "base"),
+    [
+        pytest.param("from pack.base import Base", "Base", id="imported"),
+        pytest.param("from pack.base import Base as B", "B", id="renamed"),
+        pytest.param("from . import base", "base.Base", id="of a module"),
+        pytest.param("from pack import Shown", "Shown", id="re-exported"),
+        pytest.param("from pack.middle import Middle", "Middle[int]", id="twice"),
+    ],
+)
+def test_an_inherited_method_is_searched_where_its_callee_is_overridden(
+    tmp_path: Path, imports: str, base: str
+) -> None:
+    files = {
+        "pack/__init__.py": "from pack.base import Base as Shown\n",
+        "pack/base.py": BASE.replace("_masked(x) + self.inner(x)", "_masked(x)"),
+        "pack/middle.py": "from .base import Base\n\n\nclass Middle(Base):\n    pass\n",
+        "pack/sub.py": SUB.format(imports=imports, base=base, name="inner"),
+        "pack/other.py": SUB.format(imports=imports, base=base, name="other"),
+    }
+    (finding,) = check(tmp_path, files, "pack/sub.py")
+    assert (finding.code, finding.location) == ("WL101", Location(7, 16))
+    (elsewhere,) = finding.elsewhere
+    assert (elsewhere.message, elsewhere.location) == ("the where", Location(10, 16))
+    assert [f.location for f in check(tmp_path, files, "pack/base.py")] == [Location(16, 16)]
+    assert check(tmp_path, files, "pack/other.py") == []
+
+
+def test_a_finding_of_an_inherited_method_is_the_base_s_alone(tmp_path: Path) -> None:
+    text = BASE.replace("_masked(x) + self.inner(x)", "_masked(x)")
+    sub = "\n\nclass Sub(Base):\n    def root(self, x):\n        return super().root(x) / 2\n"
+    assert [f.location.row for f in check(tmp_path, {"one.py": text + sub}, "one.py")] == [16]
+    files = {"base.py": text, "sub.py": "import torch\nfrom base import Base\n" + sub}
+    assert [f.location.row for f in check(tmp_path, files, "sub.py") if f.elsewhere] == []

@@ -48,13 +48,14 @@ def analysis(
     if not any(marker in seen for marker in markers) and not gate.speaks(seen):
         compile(text, NOWHERE, "exec", flags=0x400, dont_inherit=True)  # PyCF_ONLY_AST: parse, run nothing
         return "no framework"
+    from wherelint.source.inherited import inherited
     from wherelint.source.module import Module
 
     module = Module(filename, text, options.aliases)
     if around is not None and module.project is not None:
         around.append(module.project)
     used = module.frameworks()
-    names = gate.roots(module, everything=everything)
+    names = [*gate.roots(module, everything=everything), *inherited(module)]
     if names and not used:
         from wherelint.source.reach import Reach
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -9,7 +10,7 @@ from wherelint.graph.node import Node
 from wherelint.source import gate
 from wherelint.source.module import Module
 from wherelint.source.roots import Program, programs
-from wherelint.source.syntax import GiveUp
+from wherelint.source.syntax import GiveUp, methods
 from wherelint.source.values import Origin
 
 
@@ -95,7 +96,15 @@ class Callers:
                         why = str(error) if isinstance(error, GiveUp) else "it is nested too deeply"
                         module.budget.give_up(f"`{'.'.join(name)}`, which calls `{function}`", why)
                 callers.append(caller)
+        # A method that a class inherits calls the helper there, too.
+        callers += [c for c in self._flows.get(function, {}) if c not in callers and self._inherits(c)]
         return callers
+
+    def _inherits(self, caller: Caller) -> bool:
+        if caller.filename != self._module.filename:
+            return False
+        statement = self._module.definitions[caller.name[0]].statement
+        return isinstance(statement, ast.ClassDef) and all(m.name != caller.name[-1] for m in methods(statement))
 
     def _sever(self, function: str, where: int, above: set[str]) -> bool:
         callers = self._callers(function)

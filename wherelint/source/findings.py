@@ -103,7 +103,7 @@ def _opt_in(program: Program, used: Sequence[str], filename: str, codes: frozens
     """Findings of the rules that are off unless they are asked for."""
     if "WL302" in codes:
         for root in program.made:
-            if root.selection is not None and root.op == "where":
+            if root.selection is not None and root.op == "where" and _written(root, filename):
                 framework = nearest_framework(root) or used[0]
                 for hazard in Search(root, arithmetic(framework)).admitted():
                     op = hazard.op
@@ -112,10 +112,14 @@ def _opt_in(program: Program, used: Sequence[str], filename: str, codes: frozens
                                  filename=filename, witness=_witness(hazard))  # fmt: skip
     if codes & gate.CUTS:
         for code, node, what in severed.severed(program):
-            if code in codes:
+            if code in codes and _written(node, filename):
                 framework = nearest_framework(node) or used[0]
                 at = node.origin
                 yield _build(code, at, what, at, framework, filename=filename, witness=severed.witness(node))
+
+
+def _written(node: Node, filename: str) -> bool:
+    return isinstance(node.origin, Origin) and node.origin.block.module.filename == filename
 
 
 def _one_per_bug(caught: Iterable[Catch]) -> list[tuple[Catch, list[Node]]]:

@@ -65,11 +65,12 @@ def _combining(module: Module) -> set[tuple[str, ...]]:
         items = [((name,), definition.statement), *(((name, item.name), item) for item in inner)]
         for qualified, statement in items:
             said = module.syntax.words(statement)
-            names = _seen(said, module) | said.imported | said.names
+            names = _mentioned(said, module)
             refers[qualified] = {(n,) for n in names if n in module.definitions and n != name}
-            if names & _SELECT or _masks(said, names):
+            has_selection, has_singular = kinds(said, module)
+            if has_selection:
                 selects.add(qualified)
-            if names & _SINGULAR or said.kinds & {ast.Div, ast.Pow}:
+            if has_singular:
                 singular.add(qualified)
     if not selects:
         return set()
@@ -86,6 +87,12 @@ def _combining(module: Module) -> set[tuple[str, ...]]:
             if todo or (chosen and any(reached & singular - {c} for c in chosen)):  # some were not followed: search it
                 found.add(qualified)
     return found
+
+
+def kinds(said: Words, module: Module) -> tuple[bool, bool]:
+    """Whether something that was said has a selection, and whether it has something singular."""
+    names = _mentioned(said, module)
+    return bool(names & _SELECT) or _masks(said, names), bool(names & _SINGULAR or said.kinds & {ast.Div, ast.Pow})
 
 
 def referring(module: Module, name: str) -> list[tuple[str, ...]]:
@@ -108,6 +115,11 @@ def mentions(module: Module) -> dict[str, list[tuple[str, ...]]]:
 def _seen(said: Words, module: Module) -> set[str]:
     """The names a statement mentions, each as its last part, seen through a renaming import."""
     return said.attributes | {module.imports.get(name, name).rpartition(".")[2] for name in said.names}
+
+
+def _mentioned(said: Words, module: Module) -> set[str]:
+    """The names a statement mentions, renamed ones by both."""
+    return _seen(said, module) | said.imported | said.names
 
 
 def interesting(statement: ast.stmt, module: Module) -> bool:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from wherelint.source.project import Project
 
 #: How often a name is followed from one file to the next.
-_MOST_HOPS = 8
+MOST_HOPS = 8
 
 
 @dataclass(eq=False)
@@ -159,7 +159,7 @@ class Module:
     def _meaning(self, name: str) -> str:
         """A dotted name; the framework's, if the project's files only re-export or rename that."""
         assert self.project is not None
-        for _ in range(_MOST_HOPS):
+        for _ in range(MOST_HOPS):
             found = self.project.find(name) if framework_of(name) is None else None
             target = found[0].alias(found[1][0]) if found is not None else None
             if found is None or target is None:

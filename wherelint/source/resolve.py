@@ -219,7 +219,8 @@ def make_class(low: Lowering, node: cst.ClassDef, scope: Scope, block: Any, pref
     frame = Frame(scope, name, block, len(low.facts))
     low.frames.append(frame)
     try:
-        bases = tuple(low.expression(a.value) for a in node.bases)
+        generic = (a.value for a in node.bases)  # `Base[T]`
+        bases = tuple(low.expression(b.value if isinstance(b, cst.Subscript) else b) for b in generic)
         made = Class(node, scope, block, name, bases)
         frame.scope = inner
         frame.owner = made

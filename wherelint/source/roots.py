@@ -22,7 +22,7 @@ from wherelint.source.attributes import decorator_names
 from wherelint.source.calls import inline, root_arguments
 from wherelint.source.lowering import Frame, Lowering
 from wherelint.source.module import Module
-from wherelint.source.resolve import global_scope, global_value, self_of
+from wherelint.source.resolve import global_scope, global_value, member, self_of
 from wherelint.source.values import Class, Function, Value, nodes_in
 
 
@@ -47,7 +47,7 @@ class Program:
 
 
 def programs(module: Module, name: tuple[str, ...], used: Sequence[str], *, strict: bool = False) -> list[Program]:
-    """Lower a function or method, then every function inside it that nothing in it calls.
+    """Lower a function or method, inherited or not, then every function inside it that nothing in it calls.
 
     ``strict``: no two impure calls give the same, and a default is only one of the numbers that a parameter may be.
     Raises GiveUp where it is too much to follow.
@@ -57,8 +57,9 @@ def programs(module: Module, name: tuple[str, ...], used: Sequence[str], *, stri
     block.chunk.statements()  # for a name whose block cannot be read anything may stand
     low.frames.append(Frame(global_scope(module), "", block, 0))
     value = global_value(low, module, name[0])
-    if isinstance(value, Class):
-        value = value.members.get(name[-1])
+    cls = value if isinstance(value, Class) else None
+    if cls is not None:
+        value = member(cls, name[-1])
         if not isinstance(value, Function) or value.owner is None:
             return []
     found = []
@@ -76,14 +77,14 @@ def programs(module: Module, name: tuple[str, ...], used: Sequence[str], *, stri
             low.frames[:] = [Frame(function.scope, function.name, function.block, 0)]
             if function.opaque and not function.jvp_rule:
                 continue
-            found.append(_lower(low, function))
+            found.append(_lower(low, function, cls or function.owner))
             todo += [f for f in low.closures if not f.called]
     finally:
         module.steps += low.steps
     return found
 
 
-def _lower(low: Lowering, function: Function) -> Program:
+def _lower(low: Lowering, function: Function, owner: Class | None) -> Program:
     low.turn = 0
     low.sinks.clear()
     low.made.clear()
@@ -94,11 +95,11 @@ def _lower(low: Lowering, function: Function) -> Program:
         arguments = root_arguments(low, function)
         names = list(arguments)
         kinds = decorator_names(function)
-        if function.owner is not None and names and "staticmethod" not in kinds:
-            receiver = self_of(low, function.owner)
+        if function.owner is not None and owner is not None and names and "staticmethod" not in kinds:
+            receiver = self_of(low, owner)
             receiver.attributes = dict(receiver.initial)
             low.facts += receiver.facts
-            arguments[names[0]] = function.owner if "classmethod" in kinds else receiver
+            arguments[names[0]] = owner if "classmethod" in kinds else receiver
         if function.jvp_rule:
             # The rule is transposed with respect to the tangents; the primals are constants to it.
             for name in names[:-1]:
