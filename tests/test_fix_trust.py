@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,80 @@ def test_no_safe_fix_changes_a_value(why: str, tmp_path: Path) -> None:
             np.asarray(f(*(tensor(framework, v) for v in values)), np.float64) for f in (before, after)
         )  # fmt: skip
         np.testing.assert_allclose(new, old, rtol=1e-5, err_msg=report.after.decode())
+
+
+#: What an operation gives where it is singular is read, but only where something else is moved too, or as the last
+#: of many results; the arguments at which a fix would show.
+READ = {
+    "the arm of a helper": ("torch", """
+        def part(y, v0):
+            return torch.where(y >= -1.0, y, v0)
+
+
+        def f(x, y):
+            v0 = x / x
+            v2 = part(y=y, v0=v0)
+            return v2 + v2
+    """, {"x": [0.0, -0.0, 1.0], "y": [-1.5, 100.0]}),
+    "an infinity of either sign": ("torch", """
+        def f(x, y, v0=1.0):
+            v1 = y.arcsin()
+            v2 = x / y
+            v4 = torch.where(x >= v0, v1, x)
+            v8 = v4 >= v0
+            return torch.where(v8, torch.where(v8, v2, 0.001).trunc(), v0) * x
+    """, {"x": [-1.0, 0.5], "y": [0.0, 2.0], "v0": [1.0, -1.0]}),
+    "a cap that meets a zero": ("torch", """
+        def part(y, v0, v1):
+            v2 = torch.log1p(y)
+            return v2, torch.where(y != v0, v2, v1)
+
+
+        def f(x, y, v0=0.5):
+            v1 = x.sinh()
+            v2, v4 = part(y, v0, v1)
+            return v4 * v2
+    """, {"x": [100.0, 1.0], "y": [0.0, -1.0], "v0": [0.0, 0.5]}),
+    "a zero with a sign": ("torch", """
+        def f(x, y, v0=0.5):
+            v1 = torch.reciprocal(x)
+            return torch.where(y > v0, y, v1)
+    """, {"x": [-0.0, 0.0, 1.0], "y": [0.0, 1.0]}),
+    "the last of many results": ("tensorflow", """
+        def f(x, y):
+            for k in range(7):
+                print(y * k)
+            rate = x / y
+            return tf.where(tf.math.is_nan(rate), tf.zeros_like(rate), rate)
+    """, {"x": [0.5, 0.0], "y": [0.0, 2.0]}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("why", READ)
+def test_a_value_that_is_read_stays(why: str, tmp_path: Path) -> None:
+    framework, body, given = READ[why]
+    require(framework)
+    text = program(framework, body)
+    report = check_source(text.encode(), "f.py", Settings(root=Path("/"), confidence="low"), "safe")
+    assert report.fixed or report.findings
+    before, after = functions(text, report.after or text.encode(), tmp_path)
+    for values in itertools.product(*given.values()):
+        old, new = (f(*(tensor(framework, np.float32(v)) for v in values)) for f in (before, after))
+        np.testing.assert_allclose(np.asarray(new), np.asarray(old), rtol=1e-5, err_msg=report.after.decode())
+
+
+def test_a_guard_of_what_is_read_is_not_safe() -> None:
+    """The value is the same and the gradient is not: TensorFlow makes 0 of what is nan by the rules."""
+    text = program("tensorflow", """
+        def f(x, y):
+            v1 = tf.math.reciprocal(y)
+            v3 = tf.random.normal(tf.shape(x)) > 0.001
+            return tf.where(v3, y / v1, 0.5)
+    """)  # fmt: skip
+    report = check_source(text.encode(), "f.py", Settings(root=Path("/"), confidence="low"), "offer")
+    (fix,) = [finding.fix for finding in report.findings]
+    assert fix is not None
+    assert fix.applicability == "display"
 
 
 def tensor(framework: str, value: Any) -> Any:

@@ -132,7 +132,7 @@ def _steps(analysis: Analysis, finding: Finding, catch: Catch, most: int, effort
             doubtful = proof.doubts(found, wanted, compared)
             if doubtful is None:
                 continue
-            grade = _grade(candidate, sure and not doubtful)
+            grade = _grade(candidate, sure and not doubtful and not (candidate.alone and proof.exposed))
             rank = _GRADES.index(grade), found.lost, not found.clean
             proven.append(_Proven(rank, found.after.module.text, candidate, grade))
             if doubtful:
@@ -147,6 +147,7 @@ def _steps(analysis: Analysis, finding: Finding, catch: Catch, most: int, effort
             fresh = compared.come(found.after.findings)
             others = [f for f in found.after.findings if f not in fresh]
             if len(fresh) == 1 and compared.gone(wanted, others):
+                sure = sure and not (candidate.alone and proof.exposed)
                 detours.append((candidate, found.after, fresh[0], _grade(candidate, sure)))
     if proven:
         return min(proven, key=lambda each: each.rank)  # the first of the best
@@ -179,7 +180,7 @@ def _finished(proof: _Proof, candidate: Candidate, found: _Found, wanted: list[F
             return rest
         doubtful = None if last.silent else proof.doubts(last, wanted, compared)
         if doubtful is not None:
-            grade = _grade(both, both.elementwise and not doubtful)
+            grade = _grade(both, both.elementwise and not doubtful and not both.alone)
             return _Proven((_GRADES.index(grade), last.lost, not last.clean), text, both, grade)
     return None
 
@@ -281,6 +282,11 @@ class _Proof:
                     break
         return list(dict.fromkeys(names)), [name for name in dict.fromkeys(callers) if name not in names]
 
+    @property
+    def exposed(self) -> bool:
+        """Whether something reads what the operation gives where it is singular."""
+        return any(record.exposed for known in self._records.values() for _, record in known)
+
     def of(self, text: str) -> _Found | None:
         """What is found in a rewritten text; None where it computes something else."""
         project = self._analysis.module.project
@@ -362,7 +368,8 @@ class _Proof:
             crossed, lost, clean = crossed or bool(now.crossed), lost + now.lost, clean and now.clean
             remains, swallows = remains + now.remains, swallows or now.swallows
             if strict:
-                reshaped.append(differ(before.outlets, now.outlets, now.crossed))
+                old_ones, new_ones = ([r.outlets[i] for i in before.told.outlets] for r in (before, now))
+                reshaped.append(differ(old_ones, new_ones, now.crossed))
         if True in reshaped:
             raise _OtherwiseError
         return _Passed(crossed or None in reshaped, lost, clean, tuple(remains), swallows)

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
 from wherelint.edits import Source
 from wherelint.finding import Edit, Finding, Location
 from wherelint.fix.opaque import Call, Name, Settled, benign, names_of, settle
+from wherelint.fix.probes import around, far, infinite
 from wherelint.graph.aim import aimed
 from wherelint.graph.differentiate import Tape, backward
 from wherelint.graph.evaluate import evaluate, truth
-from wherelint.graph.node import Node, topological
+from wherelint.graph.node import Node, reading, topological
 from wherelint.graph.probe import Inputs, Pool, departures
 from wherelint.ops import Array
 from wherelint.source.callers import place
@@ -26,12 +28,10 @@ from wherelint.source.hunt import Catch, arithmetic
 from wherelint.source.roots import Program
 
 _MOST_MOVED = 8
+#: Of how many values that read the operation gradients are compared, the last ones: what is returned is among them.
 _MOST_SINKS = 6
 #: What the rounding of a rewritten expression may change, relative to the value.
 _TOLERANCE = 2e-5
-#: Probes that move every input, and of how many inputs each is missing, or infinite, in turn.
-_EVERYTHING, _MOST_MISSING = 64, 24
-_MISSING = (np.nan, np.inf, -np.inf)
 #: How many times as often operations may fail at the probes after a rewrite.
 _MORE = 1.25
 
@@ -82,6 +82,15 @@ class Comparison:
         )
 
 
+class Told(NamedTuple):
+    """Of what more is recorded than values."""
+
+    #: The numbers of the outlets whose gradients are compared.
+    outlets: Sequence[int] = ()
+    #: The last probes, of which only values are compared.
+    beyond: int = 0
+
+
 @dataclass
 class Record:
     """What a program computes at the probes, leaf by leaf and outlet by outlet."""
@@ -109,11 +118,18 @@ class Record:
     failures: int = 0
     #: How many selections have numbers for a condition, which only JAX takes.
     numeric: int = 0
-    #: The probes at which some input is nan.
+    #: The probes at which some input is nan, and those at which some is -0.0.
     missing: Array = field(default_factory=lambda: np.zeros(1, np.bool_))
-    #: Whether a value is a number that was nan before.
+    signed: Array = field(default_factory=lambda: np.zeros((1, 1), np.bool_))
+    #: Whether a value is a number that was nan before, or another where an input is -0.0.
     swallows: bool = False
+    #: Whether the operation of the hazard makes what is not finite at some probe, and no selection drops that, although
+    #: an outlet that reads it is finite.
+    exposed: bool = False
     outlets: list[Node] = field(default_factory=list)
+    told: Told = field(default_factory=Told)
+    #: The probes at which gradients are compared.
+    counted: Array = field(default_factory=lambda: np.ones((1, 1), np.bool_))
     #: For each outlet the probes that its control flow lets through.
     allowed: list[Array] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
@@ -141,44 +157,23 @@ def record(program: Program, catch: Catch) -> Record:
     batch = departures(start, moved, Pool(order), thorough=True, joint=2)
     singular = [n for n in order if n.op == hazard.op.op and place(n) == place(hazard.op)]
     aims = aimed(singular, batch, evaluate(order, batch)) if singular else []
-    far = _far(start, Pool(order))
-    batch = {n: np.concatenate([v, *(point[n] for point in aims), far[n]]) for n, v in batch.items()}
+    batch = {n: np.concatenate([v, *(point[n] for point in aims)]) for n, v in batch.items()}
+    more = [far(start, Pool(order)), around(singular, batch, Pool(order))]
+    beyond = max((len(v) for v in more[-1].values()), default=0)
+    batch = {n: np.concatenate([v, *(probes[n] for probes in more)]) for n, v in batch.items()}
     inputs = {
         n: np.concatenate([base[n], np.broadcast_to(v, (v.shape[0], base[n].shape[1]))]) for n, v in batch.items()
     }
     settled = settle(roots, {names[n]: v for n, v in inputs.items()})
     assert settled is not None
-    result = _run(program, settled, {names[n]: v for n, v in inputs.items()}, arithmetic(catch.framework))
+    concerned = reading(order, [*singular, *select])
+    outlets = [i for i, n in enumerate(program.sinks) if n in concerned and n.kind == "float"][-_MOST_SINKS:]
+    known = {names[n]: v for n, v in inputs.items()}
+    result = _run(program, settled, known, arithmetic(catch.framework), Told(outlets, beyond), singular)
     dropped = [result.dead[n] for n in singular if n in result.dead]
     if dropped:
         result.dropped = np.logical_or.reduce(np.broadcast_arrays(*dropped))
     return result
-
-
-def _far(start: Inputs, pool: Pool) -> Inputs:
-    """Probes that move everything, whether anybody would or not, and probes at which one input is not a number."""
-    rng = np.random.default_rng(len(start))
-    floats = [n for n in start if n.kind == "float"][:_MOST_MISSING]
-    missing = [(n, v, e) for n in floats for v in _MISSING for e in (slice(None), slice(1))]
-    missing = [(n, v, e) for n, v, e in missing if np.isnan(v) or "default" not in n.params]
-    far: Inputs = {}
-    for node, column in start.items():
-        shape = (_EVERYTHING, column.shape[1])
-        if node.kind == "float":
-            near = rng.uniform(-2.0, 3.0, shape)
-            telling = np.array(pool.values(node))[rng.integers(0, len(pool.values(node)), shape)]
-            drawn = np.where(rng.random((_EVERYTHING, 1)) < 0.5, near, column)
-            drawn = np.where(rng.random(shape) < 0.25, telling, drawn)
-        elif node.kind == "bool":
-            drawn = np.broadcast_to(rng.random((_EVERYTHING, 1)) < 0.5, shape)
-        else:
-            drawn = np.broadcast_to(rng.choice(pool.values(node), (_EVERYTHING, 1)), shape)
-        rest = np.repeat(column, len(missing), axis=0)
-        for i, (leaf, value, elements) in enumerate(missing):
-            if leaf is node:
-                rest[i, elements] = value
-        far[node] = np.concatenate([drawn.astype(column.dtype), rest])
-    return far
 
 
 def same(before: Record, program: Program, framework: str) -> Record | None:
@@ -190,7 +185,7 @@ def same(before: Record, program: Program, framework: str) -> Record | None:
     settled = settle(_roots(program), before.inputs, before.calls)
     if settled is None:
         return None
-    now = _run(program, settled, before.inputs, arithmetic(framework))
+    now = _run(program, settled, before.inputs, arithmetic(framework), before.told)
     if len(now.values) != len(before.values) or now.broken > before.broken or now.numeric > before.numeric:
         return None
     if now.failures > _MORE * before.failures or now.turns != before.turns:
@@ -199,16 +194,19 @@ def same(before: Record, program: Program, framework: str) -> Record | None:
         if now.outlets[i] in settled.crossed:  # a call that is not known receives something else, and that is all
             continue
         allowed = before.allowed[i]
+        now.swallows |= not _agree(old, new, ~np.isnan(old) & allowed & before.signed)
+        allowed = allowed & ~before.signed
         if not _agree(old, new, ~np.isnan(old) & allowed):
-            return None
-        if not _same_gradient(before.gradients[i], now.gradients[i], allowed):
-            return None
-        if _loses(before.real[i], now.real[i], allowed):
             return None
         swallowed = np.isnan(old) & ~np.isnan(new) & allowed
         if (swallowed.any(axis=1) & before.missing).any():
             return None
         now.swallows |= bool(swallowed.any())
+        allowed = allowed & now.counted
+        if not _same_gradient(before.gradients[i], now.gradients[i], allowed):
+            return None
+        if _loses(before.real[i], now.real[i], allowed):
+            return None
     lost = [n for n, elements in now.breaks.items() if (elements & before.dropped).any()]
     now.remains = _origins(lost, settled.values)
     return now
@@ -216,11 +214,7 @@ def same(before: Record, program: Program, framework: str) -> Record | None:
 
 def _roots(program: Program) -> list[Node]:
     """What a program computes that the proof speaks of, and what has to hold where it does."""
-    return list(dict.fromkeys([*program.order, *(fact for n in _outlets(program) for fact in n.facts)]))
-
-
-def _outlets(program: Program) -> list[Node]:
-    return [s for s in program.sinks if s.kind == "float"][:_MOST_SINKS]
+    return list(dict.fromkeys([*program.order, *program.sinks, *(fact for n in program.sinks for fact in n.facts)]))
 
 
 def _same_gradient(before: Mapping[Name, Array], now: Mapping[Name, Array], allowed: Array) -> bool:
@@ -248,14 +242,21 @@ def _agree(old: Array, new: Array, known: Array) -> bool:
         return bool(np.allclose(new[known], old[known], rtol=_TOLERANCE, atol=1e-6))
 
 
-def _run(program: Program, settled: Settled, inputs: dict[Name, Array], framework: str) -> Record:
+def _run(
+    program: Program,
+    settled: Settled,
+    inputs: dict[Name, Array],
+    framework: str,
+    told: Told,
+    singular: Sequence[Node] = (),
+) -> Record:
     order = program.order
     values, names = settled.values, settled.names
-    outlets = _outlets(program)
+    outlets = list(program.sinks)
     broken = sum(not np.isfinite(v[0]).all() for n, v in values.items() if n.kind == "float" and n.op != "const")
     result = Record(inputs, [values[s] for s in outlets], broken, clean=broken == 0)
     result.calls, result.outlets, result.turns = settled.calls, outlets, program.turns
-    result.crossed = settled.crossed
+    result.crossed, result.told = settled.crossed, told
     # Where a mask keeps nothing, any element stands for those that there are none of.
     kept = [truth(values[n.inputs[0]]).any(axis=1, keepdims=True) for n in order if n.op == "compress"]
     for outlet in outlets:
@@ -264,10 +265,18 @@ def _run(program: Program, settled: Settled, inputs: dict[Name, Array], framewor
     result.missing = np.logical_or.reduce(
         np.broadcast_arrays(np.zeros(1, np.bool_), *(np.isnan(v).any(axis=1) for v in inputs.values()))
     )
+    result.signed = np.logical_or.reduce(
+        np.broadcast_arrays(
+            np.zeros((1, 1), np.bool_),
+            *(((v == 0) & np.signbit(v)).any(axis=1, keepdims=True) for v in inputs.values() if v.dtype.kind == "f"),
+        )
+    )
     result.numeric = sum(n.op in ("where", "compress") and is_number(n.inputs[0]) for n in order)
-    for outlet in outlets:
-        part = topological([outlet])
-        tape = Tape(part)
+    probes = max((len(v) for v in inputs.values()), default=1)
+    result.counted = np.arange(probes)[:, None] < probes - told.beyond
+    where = {n: infinite(n, values) for n in singular}
+    for i, (outlet, allowed) in enumerate(zip(outlets, result.allowed, strict=True)):
+        tape = Tape(topological([outlet]) if i in told.outlets else ())
         if outlet not in tape.wanted:
             result.gradients.append({})
             result.real.append({})
@@ -275,10 +284,14 @@ def _run(program: Program, settled: Settled, inputs: dict[Name, Array], framewor
         symbolic = backward(tape, values, outlet, framework, symbolic=True)
         real = backward(tape, values, outlet, framework, symbolic=False)
         ieee = real.cotangents
+        known = np.isfinite(values[outlet]).all(axis=1, keepdims=True) & allowed
+        for node in where.keys() & symbolic.dead.keys():
+            dead = symbolic.dead[node]
+            result.exposed |= bool((where[node] & known & (True if dead is None else ~dead)).any())
         result.gradients.append(_by_name(symbolic.cotangents, names))
         result.real.append(_by_name(ieee, names))
         result.clean = result.clean and all(np.isfinite(ct[0]).all() for ct in ieee.values())
-        finite = np.asarray(np.isfinite(values[outlet]).all(axis=1))
+        finite = np.asarray((np.isfinite(values[outlet]) & result.counted).all(axis=1))
         bad = [~np.isfinite(ieee[n]).all(axis=1) & finite for n in names if n in ieee]
         result.lost += int(np.logical_or.reduce(np.broadcast_arrays(*bad)).sum()) if bad else 0
         fresh = {n: b & ~symbolic.broke[n] if n in symbolic.broke else b for n, b in real.broke.items()}

@@ -10,7 +10,7 @@ symbolic-zero arithmetic every selection does.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any
 
@@ -31,6 +31,8 @@ class Backward:
     cotangents: dict[Node, Array]
     #: Elements at which a node turned a finite cotangent into a non-finite one.
     broke: dict[Node, Array]
+    #: Elements to which no cotangent flows.
+    dead: dict[Node, Dead] = field(default_factory=dict)
 
 
 class Tape:
@@ -54,7 +56,7 @@ def backward(tape: Tape, values: Values, root: Node, framework: str, *, symbolic
             if node not in pending:
                 continue
             ct, dead = pending.pop(node)
-            result.cotangents[node] = ct
+            result.cotangents[node], result.dead[node] = ct, dead
             if not flows:
                 continue
             broke = None

@@ -1,0 +1,89 @@
+"""Probes that a proof adds to those of the search: what nobody would give, and what a singular point may meet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from wherelint.graph.differentiate import Tape, backward
+from wherelint.graph.evaluate import Values, evaluate
+from wherelint.graph.node import Node, topological
+from wherelint.graph.probe import Inputs, Pool
+from wherelint.graph.run import row
+from wherelint.ops import Array
+
+#: Probes that move every input, and of how many inputs each is missing, or infinite, in turn.
+_EVERYTHING, _MOST_MISSING = 64, 24
+_MISSING = (np.nan, np.inf, -np.inf)
+#: At how many singular points, of how many operations, and how many probes of what else there is at each.
+_MOST_POINTS, _MOST_OPERATIONS, _OTHERS = 6, 3, 16
+
+
+def far(start: Inputs, pool: Pool) -> Inputs:
+    """Probes that move everything, whether anybody would or not, and probes at which one input is not a number."""
+    rng = np.random.default_rng(len(start))
+    floats = [n for n in start if n.kind == "float"][:_MOST_MISSING]
+    missing = [(n, v, e) for n in floats for v in _MISSING for e in (slice(None), slice(1))]
+    missing = [(n, v, e) for n, v, e in missing if np.isnan(v) or "default" not in n.params]
+    found: Inputs = {}
+    for node, column in start.items():
+        rest = np.repeat(column, len(missing), axis=0)
+        for i, (leaf, value, elements) in enumerate(missing):
+            if leaf is node:
+                rest[i, elements] = value
+        found[node] = np.concatenate([_drawn(node, column, _EVERYTHING, pool.values(node), rng), rest])
+    return found
+
+
+def around(operations: Sequence[Node], batch: Inputs, pool: Pool) -> Inputs:
+    """Probes at which an operation is singular by one operand, whatever is given for all that this does not read.
+
+    A zero of what it reads may have either sign.
+    """
+    rng = np.random.default_rng(len(batch))
+    found: dict[Node, list[Array]] = {n: [v[:0]] for n, v in batch.items()}
+    values = evaluate(topological(operations), batch)
+    for operation in operations[:_MOST_OPERATIONS]:
+        points = np.flatnonzero(_singular(operation, values))
+        points = points[np.unique(np.linspace(0, len(points) - 1, _MOST_POINTS).astype(int))] if len(points) else points
+        for reads in dict.fromkeys(frozenset(n for n in topological([i]) if n in batch) for i in operation.inputs):
+            for p in points.tolist() if reads else ():
+                for node, column in batch.items():
+                    here = column[row(column, p)]
+                    if node in reads:
+                        drawn = np.repeat(here, _OTHERS, axis=0)
+                        drawn[::2] = (
+                            np.where(drawn[::2] == 0, -drawn[::2], drawn[::2]) if node.kind == "float" else here
+                        )
+                    else:
+                        telling = (*pool.values(node), *((np.inf, -np.inf) if node.kind == "float" else ()))
+                        drawn = _drawn(node, here, _OTHERS, telling, rng)
+                    found[node].append(drawn)
+    return {n: np.concatenate(parts) for n, parts in found.items()}
+
+
+def _drawn(node: Node, column: Array, count: int, telling: Sequence[float], rng: np.random.Generator) -> Array:
+    """Random values for an input, some of them telling ones."""
+    shape = (count, column.shape[1])
+    if node.kind == "bool":
+        return np.broadcast_to(rng.random((count, 1)) < 0.5, shape).astype(column.dtype)
+    if node.kind != "float":
+        return np.broadcast_to(rng.choice(telling, (count, 1)), shape).astype(column.dtype)
+    near = rng.uniform(-2.0, 3.0, shape)
+    picked = np.array(telling)[rng.integers(0, len(telling), shape)]
+    drawn = np.where(rng.random((count, 1)) < 0.5, near, column)
+    return np.where(rng.random(shape) < 0.25, picked, drawn).astype(column.dtype)
+
+
+def infinite(operation: Node, values: Values) -> Array:
+    """Where an operation makes of finite operands what is not."""
+    finite = np.logical_and.reduce(np.broadcast_arrays(*(np.isfinite(values[i]) for i in operation.inputs)))
+    return np.asarray(~np.isfinite(values[operation]) & finite)
+
+
+def _singular(operation: Node, values: Values) -> Array:
+    """Probes at which an operation does so, forward or back."""
+    tape = Tape([*dict.fromkeys(operation.inputs), operation], {operation, *operation.inputs})
+    broke = backward(tape, values, operation, "", symbolic=False).broke
+    return np.asarray((infinite(operation, values) | broke.get(operation, np.False_)).any(axis=1))
