@@ -141,3 +141,18 @@ def test_random_numbers_are_the_same_each_time(framework: str) -> None:
     assert not isinstance(one, str), one
     assert not list(fixes.differences(one, other))
     assert fixes.regular(one)
+
+
+def test_a_product_that_xla_makes_a_select_is_no_nan() -> None:
+    """``0 * inf`` is nan in eager JAX; a nan that stays one when compiled is one."""
+    require("jax")
+    given = "import jax.numpy as jnp\n\n\ndef f(x, y):\n    return "
+    runner = fixes.Runner("jax", f"{given}(y <= 0.0).astype(jnp.float32) * jnp.exp(x)\n")
+    fixed = fixes.Runner("jax", f"{given}(y <= 0.0).astype(jnp.float32) * jnp.exp(jnp.where(y <= 0.0, x, 0.0))\n")
+    at = fixes.Situation((np.full(4, 100, np.float32), np.ones(4, np.float32)))
+    old, new = runner.attempt(at), fixed.attempt(at)
+    assert isinstance(old, fixes.Ran)
+    assert isinstance(new, fixes.Ran)
+    assert [kind for kind, _, _ in fixes.differences(old, new)][:1] == ["swallows nan"]
+    assert runner.drops(at, old, new)
+    assert not runner.drops(at, old, new._replace(value=new.value + 1))

@@ -157,6 +157,45 @@ def test_a_guard_of_what_is_read_is_not_safe() -> None:
     assert fix.applicability == "display"
 
 
+#: Conditions that read a name which is bound after the operation, though no value of it, or bound again in between.
+MOVED = {
+    "its shape": ("jax", """
+        def f(x, y, key):
+            v2 = 1.0 / jnp.expm1(y)
+            v3 = jnp.arctanh(v2)
+            v6 = jnp.arcsin(y)
+            v7 = v6 + x
+            return jnp.where(jax.random.bernoulli(key, 0.5, jnp.shape(v6)), v7, jnp.where(v2 != 0.0, v3, v3))
+    """),
+    "its length": ("torch", """
+        def f(x, y, key):
+            root = torch.sqrt(x)
+            rows = y + 1.0
+            return torch.where(torch.ones(rows.shape) * x > 0.0, root, 0.0)
+    """),
+    "it was another": ("torch", """
+        def f(x, y, key):
+            like = None
+            root = torch.sqrt(x)
+            like = y
+            return torch.where(torch.full_like(like, 0.1) < x, root, 0.0)
+    """),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("why", MOVED)
+def test_a_condition_moves_only_where_its_names_are_bound(why: str, tmp_path: Path) -> None:
+    framework, body = MOVED[why]
+    require(framework)
+    text = program(framework, body)
+    report = check_source(text.encode(), "f.py", Settings(root=Path("/"), confidence="low"), "unsafe")
+    assert report.fixed or report.findings
+    before, after = functions(text, report.after or text.encode(), tmp_path)
+    x, y = (tensor(framework, np.array(v, np.float32)) for v in ([0.0, 1.0, 0.3], [0.5, 2.0, -0.4]))
+    key = tensor(framework, np.array([10, 52], np.uint32))
+    np.testing.assert_allclose(np.asarray(after(x, y, key)), np.asarray(before(x, y, key)), rtol=1e-6)
+
+
 def tensor(framework: str, value: Any) -> Any:
     if framework == "torch":
         import torch

@@ -28,6 +28,7 @@ from wherelint.fix.syntax import (
     condition,
     has_effects,
     may_be_none,
+    may_move,
     names_within,
     operands,
     part_holding,
@@ -76,6 +77,12 @@ class Mask:
     written: Place | None = None
     #: Whether it may be evaluated no more than once: it has to be given a name.
     once: bool = False
+    #: The expressions that it is made of.
+    parts: tuple[Place, ...] = ()
+
+    def fits(self, place: Place, spot: Spot | None) -> bool:
+        """Whether its variables have the same values at a place, or where a line of its own can stand before that."""
+        return all(may_move(part, place, spot.location if spot else place.region[0]) for part in self.parts)
 
     @property
     def opposite(self) -> str:
@@ -157,14 +164,14 @@ class Site:
         computed = self._here(select.inputs[0]) if select.op in ("where", "compress") else None
         named = inner.written is not None and isinstance(inner.written.node, cst.Name)
         if computed is not None and named and isinstance(computed.node, _EXPRESSIONS) and self._pure(computed):
-            yield Mask(computed.one_line, inner.keeps)
+            yield Mask(computed.one_line, inner.keeps, parts=(computed,))
         path = [inner]
         for outer in self.around:
             if (mask := self._mask_of(outer, {select, *_between(outer, select)})) is not None:
                 path.append(mask)
         if len(path) > 1 and not any(mask.once for mask in path):
             terms = [_atom(m.text) if m.keeps else spelling.negated(m.text, atom=True) for m in reversed(path)]
-            yield Mask(" & ".join(terms), True)
+            yield Mask(" & ".join(terms), True, parts=tuple(part for m in path for part in m.parts))
 
     def _pure(self, place: Place) -> bool:
         """Whether an expression may be evaluated again."""
@@ -183,7 +190,7 @@ class Site:
         if select.selection == "multiply":
             return None if once else self._factor(place, select.inputs[1 - select.params["operand"]])
         keeps = select.op != "where" or select.inputs[2] not in below
-        return Mask(place.one_line, keeps, place, once)
+        return Mask(place.one_line, keeps, place, once, (place,))
 
     @staticmethod
     def _factor(place: Place, factor: Node) -> Mask:
@@ -193,11 +200,11 @@ class Site:
             mask = mask.inputs[0]
         if not is_number(mask):
             if mask is factor:
-                return Mask(place.one_line, True, place)
+                return Mask(place.one_line, True, place, parts=(place,))
             within = place_of(mask)
             if within is not None and within.block is place.block and any(n is place.node for n in within.path()):
-                return Mask(within.one_line, True)
-        return Mask(f"{place.atom} != 0", True)
+                return Mask(within.one_line, True, parts=(within,))
+        return Mask(f"{place.atom} != 0", True, parts=(place,))
 
     def _alike(self, operand: int, values: Iterable[float]) -> tuple[float, ...]:
         """Numbers that leave an operand the dtype that it has: integers for integers."""
@@ -240,7 +247,10 @@ class Site:
         apart = spot is None or before is None or spot.indent != before.indent
         if mask.once and apart:
             return None  # it would be evaluated again
-        if spot is None or not long or re.fullmatch(r"[\w.]+", mask.text):
+        inline = spot is None or not long or re.fullmatch(r"[\w.]+", mask.text)
+        if not mask.fits(operand, None if inline else spot):
+            return None
+        if spot is None or inline:
             return Candidate((edit,), what, elementwise)
         name = spelling.free_name("mask", operand)
         edits = [
@@ -266,6 +276,8 @@ class Site:
         known = (*self.module.imports, *self.module.definitions)
         read = {name: places for name, places in names_within(arm).items() if name not in known}
         spot = spot_before(arm)
+        if not mask.fits(arm, spot):
+            return
         groups = [[name] for name in read]
         if together:
             groups = [list(read)] if spot is not None and 1 < len(read) <= _MOST_TOGETHER else []

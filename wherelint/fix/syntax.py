@@ -267,6 +267,45 @@ def spot_before(place: Place) -> Spot | None:
     return Spot(Location(start.row, 1), indent, ending or "\n")
 
 
+def may_move(expression: Place, place: Place, to: Location) -> bool:
+    """Whether an expression reads the same variables at a location of the statement of a place, or before it."""
+    scope = next((n for n in expression.path()[::-1] if isinstance(n, cst.FunctionDef)), expression.block.tree)
+    if expression.block is not place.block or not any(n is scope for n in place.path()):
+        return False
+    own, _ = expression.region
+    first, last = min(own, to), max(own, to)
+    read = _names(expression.node)
+    bound = expression.block.chunk.once(_bindings, scope)
+    return not any(first <= expression.block.region(node)[1] <= last for names, node in bound if names & read)
+
+
+def _bindings(scope: cst.CSTNode) -> list[tuple[frozenset[str], cst.CSTNode]]:
+    """The names that are bound below a node, and what ends where the binding has been made."""
+    found: list[tuple[frozenset[str], cst.CSTNode]] = []
+    todo = [scope]
+    for node in todo:
+        todo += node.children
+        if isinstance(node, cst.Assign):
+            found += ((_names(each.target), node) for each in node.targets)
+        elif isinstance(node, _NAMED):
+            found.append((_names(node.name), node.name))
+        elif isinstance(node, _TARGETED):
+            found.append((_names(node.target), node if isinstance(node, _ASSIGNED) else node.target))
+    return found
+
+
+def _names(node: cst.CSTNode) -> frozenset[str]:
+    todo = [node]
+    for each in todo:
+        todo += each.children
+    return frozenset(each.value for each in todo if isinstance(each, cst.Name))
+
+
+_NAMED = (cst.AsName, cst.ImportAlias, cst.FunctionDef, cst.ClassDef)
+_ASSIGNED = (cst.AugAssign, cst.AnnAssign)
+_TARGETED = (*_ASSIGNED, cst.NamedExpr, cst.For, cst.Del)
+
+
 def has_effects(node: cst.CSTNode, module: Module | None = None) -> bool:
     """Whether evaluating an expression twice, or elsewhere, may do something, or give something else.
 
