@@ -239,6 +239,19 @@ def test_the_first_break_hides_no_other() -> None:
     assert {poison.op for poison in locate(f, X).findings} == {"divide", "sqrt", "log"}
 
 
+def test_the_nearest_selection_is_to_blame_though_another_dropped_the_element_already() -> None:
+    def f(x: Any) -> Any:
+        root = jnp.sqrt(x - 1)  # op
+        inner = jnp.where(x > 1, root, 0)  # select
+        return jnp.where(x < 1, x, inner)
+
+    (found,) = locate(f, jnp.array([0.5, 3.0])).findings
+    assert found.op_at is not None
+    assert found.select_at is not None
+    assert [found.op_at.row] == marked(f, "op")
+    assert [found.select_at.row] == marked(f, "select")
+
+
 def test_what_is_singular_in_earnest() -> None:
     report = locate(lambda x: jnp.sum(jnp.sqrt(x) ** 2), X)
     (poison,) = report.findings

@@ -16,7 +16,7 @@ from wherelint.jax._mask import Flat
 from wherelint.jax._plan import Plan, plan
 from wherelint.jax._primitives import DROPS
 from wherelint.jax._tags import Origin, Tags, in_jax
-from wherelint.jax._transpose import Pair, Path, Step, Transposer
+from wherelint.jax._transpose import Mode, Pair, Path, Step, Transposer
 
 #: Equations that hold others, which are looked at one by one; a custom rule is looked at as a whole.
 _AROUND = frozenset("jit pjit closed_call core_call call remat2 checkpoint remat scan cond".split())
@@ -147,10 +147,10 @@ class _Watcher(Transposer):
             self._seen(step, results)
 
 
-def bare(step: Step) -> list[Pair | None]:
-    """What JAX makes of the cotangents, without masks."""
+def bare(step: Step, mode: Mode = "ieee") -> list[Pair | None]:
+    """What the equation makes of cotangents of which nothing was dropped yet, by default as JAX does: without masks."""
     cts = [None if pair is None else Pair(pair.ct) for pair in step.cts]
-    return Transposer("ieee", unroll=True).equation(step._replace(cts=cts))
+    return Transposer(mode, unroll=True).equation(step._replace(cts=cts))
 
 
 class _Search:
@@ -184,7 +184,8 @@ class _Search:
         if step.name not in _SELECTIONS:
             return
         site, origin = _site(step.eqn, step.path), self._tags.origin(step.eqn, [eqn for eqn, _ in step.path])
-        if _drops_more(step, results):
+        # Also what an outer selection dropped already: the nearer one is to blame.
+        if any(pair is not None and pair.dead is not None and bool(jnp.any(pair.dead)) for pair in bare(step, "dead")):
             self._selections[site] = origin
             self._indices |= {site} if step.name in DROPS else set()
         if origin.kind in _CLIPS and not all_finite([pair.ct for pair in step.cts if pair is not None]):
@@ -240,18 +241,6 @@ def _breaks(step: Step, results: list[Pair | None]) -> list[_Break]:
             if bool(jnp.any(elements)):
                 found.append(_Break(_site(step.eqn, step.path), step.eqn, step.path, i, elements, genuine))
     return found
-
-
-def _drops_more(step: Step, results: list[Pair | None]) -> bool:
-    """Whether something is dead behind an equation that was alive before it."""
-    for pair in results:
-        if pair is None or pair.dead is None:
-            continue
-        before = step.cts[0].dead if len(step.cts) == 1 and step.cts[0] is not None else None
-        new = pair.dead if before is None or before.shape != pair.dead.shape else pair.dead & ~before
-        if bool(jnp.any(new)):
-            return True
-    return False
 
 
 def _poison(each: _Break, origin: Origin, select: Origin | None) -> Poison:
