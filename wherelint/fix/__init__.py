@@ -11,6 +11,7 @@ from wherelint.defects import describe
 from wherelint.edits import Source, consistent
 from wherelint.finding import Finding, Fix
 from wherelint.fix.candidates import Candidate, Site
+from wherelint.fix.opaque import names_of
 from wherelint.fix.proof import Comparison, Record, key, record, same
 from wherelint.fix.shapes import differ
 from wherelint.graph.node import Node, topological
@@ -265,6 +266,7 @@ class _Proof:
         self.findings = analysis.findings
         self.source = Source(analysis.module.text)
         self.names, self.callers = self._concerned()
+        self._read = {name for name, *_ in names_of([catch.hazard.op, catch.hazard.select]).values()}
         self._records: dict[tuple[tuple[str, ...], bool], list[tuple[Program, Record]]] = {}
 
     def _concerned(self) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
@@ -298,7 +300,7 @@ class _Proof:
             return None
         nodes = sum(len(p.order) for known in self._records.values() for p, _ in known)
         self._effort.spend(nodes * _SEARCHING)
-        after = analyse(module, self._analysis.used, self.names, frozenset(), low=False, draft=True)
+        after = analyse(module, self._analysis.used, self.names, frozenset(), low=False, draft=True, only=self._near)
         self._charge(after)
         if after.problems:
             return None
@@ -309,6 +311,10 @@ class _Proof:
             clean=all(p.clean for p in passed),
             remains=tuple(node for p in passed for node in p.remains),
         )
+
+    def _near(self, root: Node) -> bool:
+        """Whether a selection reads an input that the finding's does: only then a rewrite can change it."""
+        return not self._read or any(name in self._read for name, *_ in names_of([root]).values())
 
     def holds(self, module: Module, names: list[tuple[str, ...]]) -> bool:
         """Whether some functions compute the same in another text."""
@@ -351,10 +357,10 @@ class _Proof:
     def _pass(self, module: Module, name: tuple[str, ...], *, strict: bool = False) -> _Passed:
         """How a function passes the proof. Raises where it computes something else."""
         if (name, strict) not in self._records:
-            old = programs(self._analysis.module, name, self._analysis.used, strict=strict)
+            old = self._lowered(self._analysis.module, name, strict)
             self._records[name, strict] = [(p, record(p, self.catch)) for p in old]
         known = self._records[name, strict]
-        new = programs(module, name, self._analysis.used, strict=strict)
+        new = self._lowered(module, name, strict)
         if [p.name for p, _ in known] != [p.name for p in new]:
             raise _OtherwiseError
         crossed, lost, clean, swallows = False, 0, True, False
@@ -373,6 +379,12 @@ class _Proof:
         if True in reshaped:
             raise _OtherwiseError
         return _Passed(crossed or None in reshaped, lost, clean, tuple(remains), swallows)
+
+    def _lowered(self, module: Module, name: tuple[str, ...], strict: bool) -> list[Program]:
+        """The programs of a function, lowered once for all the findings of a text."""
+        if (name, strict) not in module.lowered:
+            module.lowered[name, strict] = programs(module, name, self._analysis.used, strict=strict)
+        return module.lowered[name, strict]
 
 
 class _OtherwiseError(Exception):

@@ -7,6 +7,8 @@ shapes, and broadcast with others into the set of all of them.
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterator, Sequence
+from contextlib import suppress
+from functools import lru_cache
 from typing import NamedTuple
 
 import libcst as cst
@@ -53,18 +55,20 @@ def differ(old: Sequence[Node], new: Sequence[Node], crossed: Collection[Node]) 
 
     ``crossed``: values that calls are given which are not known; what those do with another shape is not known either.
     """
-    orders = topological(old), topological(new)
-    if len(orders[0]) > _MOST_NODES:
-        return None
-    names = [name for leaf, name in names_of(old).items() if not _is_single(leaf) and not leaf.params.get("given")]
+    return _differ(tuple(old), tuple(new), frozenset(crossed))
+
+
+@lru_cache(maxsize=4)  # several findings of a function are proven by the same two programs
+def _differ(old: tuple[Node, ...], new: tuple[Node, ...], crossed: frozenset[Node]) -> bool | None:
+    order = topological(new)
+    called = names_of(order)
     unknown = False
-    for shapes in _tries(names[:_MOST_LEAVES]):
+    tried = _tried(old)
+    if tried is None:
+        return None
+    for shapes, before in tried:
         try:
-            before = _shapes(orders[0], shapes)
-        except MismatchError:
-            continue  # nobody calls it so
-        try:
-            after = _shapes(orders[1], shapes)
+            after = _shapes(order, called, shapes)
         except MismatchError:
             if not any(before[n].atoms for n in old):
                 return True
@@ -76,6 +80,21 @@ def differ(old: Sequence[Node], new: Sequence[Node], crossed: Collection[Node]) 
                 return True
             unknown = unknown or a != b
     return None if unknown else False
+
+
+@lru_cache(maxsize=4)
+def _tried(outlets: tuple[Node, ...]) -> list[tuple[dict[Name, tuple[int, ...]], dict[Node, Shape]]] | None:
+    """Shapes for the inputs that go together, and those of all values then; None for too large a program."""
+    order = topological(outlets)
+    if len(order) > _MOST_NODES:
+        return None
+    names = [n for leaf, n in names_of(outlets).items() if not _is_single(leaf) and not leaf.params.get("given")]
+    called = names_of(order)
+    found = []
+    for shapes in _tries(names[:_MOST_LEAVES]):
+        with suppress(MismatchError):  # nobody calls it so
+            found.append((shapes, _shapes(order, called, shapes)))
+    return found
 
 
 def _tries(names: Sequence[Name]) -> Iterator[dict[Name, tuple[int, ...]]]:
@@ -91,8 +110,7 @@ def _is_single(leaf: Node) -> bool:
     return leaf.kind == "int" or leaf.fixed or "default" in leaf.params
 
 
-def _shapes(order: Sequence[Node], given: dict[Name, tuple[int, ...]]) -> dict[Node, Shape]:
-    names = names_of(order)
+def _shapes(order: Sequence[Node], names: dict[Node, Name], given: dict[Name, tuple[int, ...]]) -> dict[Node, Shape]:
     found: dict[Node, Shape] = {}
     for node in order:
         leaf = node.op == "leaf"
@@ -115,6 +133,9 @@ def _atom(*key: Hashable) -> Shape:
 
 def joined(shapes: Sequence[Shape]) -> Shape:
     """The shape that arrays are broadcast to. Raises where they are not."""
+    shapes = [shape for shape in dict.fromkeys(shapes) if shape != Shape()]
+    if len(shapes) < 2:
+        return shapes[0] if shapes else Shape()
     rank = max((len(s.known) for s in shapes), default=0)
     known = []
     for sizes in zip(*((1,) * (rank - len(s.known)) + s.known for s in shapes), strict=True):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import libcst as cst
 
     from wherelint.source.project import Project
+    from wherelint.source.roots import Program
 
 #: How often a name is followed from one file to the next.
 MOST_HOPS = 8
@@ -80,6 +81,8 @@ class Module:
     steps: int = field(default=0, init=False)
     #: Whether imports were followed through other files, see ``settle``.
     settled: bool = field(default=False, init=False)
+    #: The programs of functions that fixes are compared by, by name and strictness.
+    lowered: dict[tuple[tuple[str, ...], bool], list[Program]] = field(default_factory=dict, init=False)
     #: The syntax of a text that this one differs little from.
     before: InitVar[Syntax | None] = None
 
