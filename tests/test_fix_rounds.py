@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -118,3 +119,17 @@ def test_a_defect_of_a_fix_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     assert problem.error
     assert problem.message.startswith("gave up on fixes for 1 of 1 finding: internal error, please report it: KeyError")
     assert len(report.findings) == 1
+
+
+@pytest.mark.parametrize("applicability", ["safe", "unsafe", "display"])
+def test_what_is_for_display_is_never_applied(monkeypatch: pytest.MonkeyPatch, applicability: Any) -> None:
+    propose = rounds.propose
+
+    def graded(*given: Any) -> Any:
+        found = propose(*given)
+        assert found is not None
+        return replace(found, applicability=applicability)
+
+    monkeypatch.setattr(rounds, "propose", graded)
+    applied = [len(check_source(functions(1, 1).encode(), "a.py", SETTINGS, mend).fixed) for mend in ("safe", "unsafe")]
+    assert applied == {"safe": [1, 1], "unsafe": [0, 1], "display": [0, 0]}[applicability]

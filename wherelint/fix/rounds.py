@@ -60,7 +60,7 @@ def fixpoint(
             fix = _offered(seen, finding, whole)
             if allowed.refuted and replace(finding, fix=fix).fix_key() in allowed.refuted:
                 fix = refused(REFUTED)
-            if fix is None or not fix.edits or (fix.applicability != "safe" and not allowed.unsafe):
+            if fix is None or not fix.edits or fix.applicability not in ("safe", "unsafe")[: 1 + allowed.unsafe]:
                 kept[where] = _Kept(fix, reach(seen.analysis, finding))
             elif number == _MOST_ROUNDS:
                 kept[where] = _Kept(refused(ROUNDS), frozenset())

@@ -244,11 +244,17 @@ def _selection(origin: Origin, kind: str) -> Selection:
     return Selection(kind, *origin.block.region(origin.node))
 
 
+def _is_passed(leaf: Node, value: Array) -> bool:
+    """Whether a parameter has to be something else than its default."""
+    return "usual" in leaf.params and bool((value != leaf.params["usual"]).any())
+
+
 def _witness(hazard: Hazard) -> Witness:
     """The inputs that the operation or the condition reads, the value, and the gradients that are not finite."""
     read = leaves(hazard.op, hazard.select)
     bad = {n for n, g in hazard.gradient.items() if not np.isfinite(g).all()}
     shown = [n for n in read if (n in hazard.inputs or n in bad) and not str(n.params["name"]).startswith("(")]
+    shown += [n for n in hazard.inputs if n not in shown and _is_passed(n, hazard.inputs[n])]
     named = sorted(shown, key=lambda n: n not in bad)
     inputs = {str(n.params["name"]): _number(hazard.inputs[n]) for n in named[:_MOST_INPUTS] if n in hazard.inputs}
     gradient = {str(n.params["name"]): _number(hazard.gradient[n]) for n in named[:_MOST_INPUTS] if n in bad}
