@@ -39,7 +39,7 @@ def test_nothing_unexplained(framework: str) -> None:
 _COUNTED = {"programs", "points", "poisoned", "findings", "asked lazily"}
 
 
-_WILD = {"jax": 25, "torch": 150, "tensorflow": 40}
+_WILD = {"jax": 50, "torch": 150, "tensorflow": 40}
 
 
 @pytest.mark.slow

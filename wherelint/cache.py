@@ -19,7 +19,7 @@ from typing import Any, get_args
 
 from wherelint import __version__, cachedir, disk
 from wherelint.digest import digest
-from wherelint.edits import physical_lines
+from wherelint.edits import Source
 from wherelint.encoding import UndecodableError, decode
 from wherelint.files import Target
 from wherelint.finding import FileReport, Finding, Location, Problem, Skipped
@@ -274,21 +274,22 @@ def _text(content: bytes, name: str) -> str:
 
 def _fits(report: FileReport, codes: Collection[str]) -> bool:
     """Whether findings could be of this text: their places lie in it, and their rules are on."""
-    rows = range(1, len(physical_lines(report.text)) + 2)
+    source = Source(report.text)
+    rows = range(1, len(source.lines) + 2)
     places = [place for finding in report.findings for place in _places(finding)]
     return all(place.row in rows and place.column > 0 for place in places) and all(
-        finding.code in codes and finding.snippet is None and finding.confirmation is None
+        finding.code in codes
+        and finding.snippet is None
+        and finding.confirmation is None
+        and (finding.fix is None or source.fit(finding.fix.edits))
         for finding in report.findings
     )
 
 
 def _places(finding: Finding) -> Iterator[Location]:
-    edits = finding.fix.edits if finding.fix is not None else ()
     yield from (finding.location, finding.end_location)
     for selection in (finding.select, *finding.related):
         yield from (selection.location, selection.end_location)
-    for edit in edits:
-        yield from (edit.location, edit.end_location)
 
 
 def _codes(target: Target, path: str) -> frozenset[str]:

@@ -40,9 +40,19 @@ class Source:
 
     def offset(self, place: Location) -> int:
         """The offset of a place in the text; the end of a row is the last place in it."""
-        assert 1 <= place.row <= len(self.lines), f"there is no row {place.row}"
-        assert 1 <= place.column <= len(self.lines[place.row - 1].rstrip("\r\n")) + 1, f"there is no place {place}"
+        assert self._has(place), f"there is no place {place}"
         return self._starts[place.row - 1] + place.column - 1
+
+    def _has(self, place: Location) -> bool:
+        row = self.lines[place.row - 1].rstrip("\r\n") if 1 <= place.row <= len(self.lines) else None
+        return row is not None and 1 <= place.column <= len(row) + 1
+
+    def fit(self, edits: Sequence[Edit]) -> bool:
+        """Whether edits lie in the text and do not overlap."""
+        if not all(self._has(place) for edit in edits for place in (edit.location, edit.end_location)):
+            return False
+        bounds = [bound for start, stop, _ in self._spans(edits) for bound in (start, stop)]
+        return bounds == sorted(bounds)
 
     def place(self, offset: int) -> Location:
         """The place of an offset."""
