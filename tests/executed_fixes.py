@@ -47,7 +47,11 @@ def safe_fixes(folder: Path, kept: Path | None = None) -> list[dict[str, Any]]:
     if kept is None or not kept.exists():
         command = [sys.executable, "-m", "wherelint", "check", "--isolated", "--exit-zero", "--no-cache"]
         options = ["--confidence", "low", "--output-format", "json", "."]
-        ran = subprocess.run([*command, *options], cwd=folder, capture_output=True, text=True, check=False)
+        path = os.pathsep.join([str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH", "")])
+        ran = subprocess.run(
+            [*command, *options], cwd=folder, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True,
+            check=False,
+        )  # fmt: skip
         found = ran.stdout or "[]"
         if kept is not None:
             kept.write_text(found, encoding="utf-8")

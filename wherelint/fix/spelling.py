@@ -12,6 +12,8 @@ from wherelint.source.module import Module
 from wherelint.source.names import canonical
 
 _NAMESPACES = {"jax": "jax.numpy", "torch": "torch", "tensorflow": "tensorflow"}
+#: Namespaces whose ``where`` takes operands of one shape only.
+_OLD = ("tensorflow.compat.v1",)
 
 
 def family(module: Module, framework: str, *nearby: Place | None) -> str:
@@ -48,7 +50,8 @@ def _written(module: Module, place: Place) -> str:
     named = given.value if isinstance(given, cst.Name) else base
     if not isinstance(function, cst.Attribute) or named not in module.imports:
         return ""
-    return canonical(module.imports[named] + path_after(function.value), module.aliases)
+    written = module.imports[named] + path_after(function.value)
+    return "" if written in _OLD else canonical(written, module.aliases)
 
 
 def negated(mask: str, *, atom: bool = False) -> str:
