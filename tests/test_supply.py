@@ -111,7 +111,7 @@ RUNS: list[tuple[tuple[str, ...], set[str]]] = [
     (("check", "--no-cache", "--fix", "-j2", "a.py", "pack/b.py"), FIXED),
     (("check", "--no-cache", "--add-noqa", "a.py"), {"a.py"}),
     (("check", "--no-cache", "-o", "out.txt", "--report", "sarif=a.sarif"), {"out.txt", "a.sarif"}),
-    (("check", "--no-cache", "--write-baseline", "known.json"), {"known.json"}),
+    (("check", "--no-cache", "--write-baseline", "known.json"), set()),
     (("check", "-", "--fix"), set()),
     (("check", "--show-settings"), set()),
     (("check", "--show-files"), set()),
@@ -151,7 +151,7 @@ def test_what_a_run_touches(audit: Audit, arguments: tuple[str, ...], written: s
     assert kinds - {"subprocess.Popen"} <= {"write", "exec", "import"}, kinds
     started = [about for event, about in (each[:2] for each in events) if event == "subprocess.Popen"]
     assert started == [audit.python] * 2 * ("-j2" in arguments)
-    assert (["import", "wherelint.worker"] in events) == ("-j2" in arguments)  # it was heard
+    assert (events.count(["import", "wherelint.worker"]) > 1) == ("-j2" in arguments)  # the workers were heard, too
     imported = {about.partition(".")[0] for event, about in (each[:2] for each in events) if event == "import"}
     assert not imported & {"jax", "torch", "tensorflow", "keras", "a", "pack", "helper", "executed"}
     executed = {about for event, about in (each[:2] for each in events) if event == "exec"}
