@@ -35,6 +35,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--regenerate", action="store_true", help="rewrite the outputs that are kept in files")
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks at its options
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Share the tests among a few processes, unless the command names files or says how many.
+
+    Neighbours stay in one process, with what they compute once, until another one is idle. Each imports three
+    frameworks: on a machine of many cores their memory would be the limit.
+    """
+    here = hasattr(config, "workerinput") or config.option.usepdb or any(".py" in each for each in config.args)
+    if getattr(config.option, "numprocesses", 0) is None and not here:
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        config.option.numprocesses = min(cores, 4) if cores > 1 else 0
+        config.option.dist = "worksteal"
+
+
 def detect(text: str, filename: str, options: DetectOptions) -> tuple[list[Finding], list[Problem]]:
     """A finding for every ``sqrt`` inside of a ``where``; low confidence below a function whose name has ``low``."""
     findings: list[Finding] = []
