@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from wherelint import rules, source
+from wherelint import rules
+from wherelint.analysis.findings import Analysis
 from wherelint.cli import main
 from wherelint.finding import Finding, Location, Problem, Selection, Witness
-from wherelint.source.findings import Analysis
-from wherelint.source.options import DetectOptions
+from wherelint.frontend.options import DetectOptions
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -111,7 +111,7 @@ def fake_detect(monkeypatch: pytest.MonkeyPatch) -> None:
         findings, problems = detect(text, filename, options)
         return Analysis(None, (), [(finding, None) for finding in findings], problems)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(source, "analysis", analysis)
+    monkeypatch.setattr("wherelint.analysis.analyse", analysis)
 
 
 @pytest.fixture

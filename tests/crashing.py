@@ -7,9 +7,9 @@ import signal
 import time
 from pathlib import Path
 
-from wherelint.engine import check_source
-from wherelint.files import Target
 from wherelint.finding import FileReport
+from wherelint.io.files import Target
+from wherelint.run.engine import check_source
 
 
 def square(item: int) -> int:

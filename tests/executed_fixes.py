@@ -22,8 +22,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wherelint.edits import Source
 from wherelint.finding import Edit, Location
+from wherelint.io.edits import Source
 
 _SECONDS = 150
 _CHILD = Path(__file__).with_name("executed_child.py")

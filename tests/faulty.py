@@ -22,9 +22,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from wherelint import api, baseline, cache, cachedir, cli, disk, files  # noqa: F401  (what is loaded is no step)
+from wherelint import api, cli  # noqa: F401  (what is loaded is no step)
 from wherelint.confirm import script, snippet  # noqa: F401
+from wherelint.io import cachedir, disk, files  # noqa: F401  (what is loaded is no step)
 from wherelint.report import text  # noqa: F401
+from wherelint.run import cache  # noqa: F401  (what is loaded is no step)
+from wherelint.suppress import baseline  # noqa: F401  (what is loaded is no step)
 
 _OPEN = io.open
 _STEPS = ("open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod", "os.link", "os.symlink", "os.truncate",

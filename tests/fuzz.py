@@ -20,17 +20,18 @@ from pathlib import Path
 
 from mutations import Mutator
 
-from wherelint import rules, source
-from wherelint.config import Settings
+from wherelint import rules
+from wherelint.analysis import analyse
 from wherelint.confirm.routine import Snippet
 from wherelint.confirm.script import script
 from wherelint.defects import DEFECT
-from wherelint.edits import Source, consistent
-from wherelint.engine import check_source
-from wherelint.files import Mend
 from wherelint.finding import FileReport, Finding
 from wherelint.fix.proof import key
-from wherelint.source.options import DetectOptions
+from wherelint.frontend.options import DetectOptions
+from wherelint.io.config import Settings
+from wherelint.io.edits import Source, consistent
+from wherelint.io.files import Mend
+from wherelint.run.engine import check_source
 
 SETTINGS = Settings(root=Path("/"))
 EVERYTHING = replace(SETTINGS, select=tuple(rules.codes()), confidence="low")
@@ -87,7 +88,7 @@ def check(text: str, settings: Settings = SETTINGS) -> Counter[str]:
     counts["parsing"] += tree is not None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        counts["searched"] += tree is not None and not isinstance(source.analysis(text, "f.py", DetectOptions()), str)
+        counts["searched"] += tree is not None and not isinstance(analyse(text, "f.py", DetectOptions()), str)
     if tree is None and report.findings:
         raise Broken("nothing is found in what does not parse", text)
     if any(problem.error for problem in report.problems):

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_reports import FINDING, full
 
-from wherelint.config import Settings
-from wherelint.engine import check_source
 from wherelint.finding import FileReport, Finding, Location, Selection
-from wherelint.noqa import find_suppressions
+from wherelint.io.config import Settings
 from wherelint.report.frame import frame
+from wherelint.run.engine import check_source
+from wherelint.suppress.noqa import find_suppressions
 
 TEXTS = st.text(st.characters(codec="utf-8") | st.sampled_from("\t\n\r\x0c#\"'\\()[]: noqaWL10数"), max_size=300)
 PLACES = st.builds(Location, st.integers(1, 12), st.integers(1, 200))

@@ -10,7 +10,7 @@ import pytest
 from conftest import SAFE, UNSAFE, write
 
 import wherelint
-from wherelint.config import Configuration, Overrides
+from wherelint.io.config import Configuration, Overrides
 
 FIXED = UNSAFE.replace("jnp.sqrt(x)", "jnp.sqrt(jnp.where(x > 0, x, 1.0))")
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from conftest import SAFE, UNSAFE, environment, write
 
-from wherelint import disk, files
-from wherelint.cachedir import DEFAULT
+from wherelint.io import disk, files
+from wherelint.io.cachedir import DEFAULT
 
 MINE = UNSAFE + "# mine\n"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from conftest import SAFE, UNSAFE, Run, write
 
-from wherelint.baseline import Entry
+from wherelint.suppress.baseline import Entry
 
 NONE = "missing.json: this is no baseline; write one with --write-baseline"
 ENTRY = ", ".join(f'"{key}": ""' for key in Entry._fields)

@@ -17,10 +17,12 @@ import pytest
 from conftest import SAFE, UNSAFE, environment, write
 from test_imports import HEAVY, imported
 
-from wherelint import cache, cachedir, check_paths, engine, pool
+from wherelint import check_paths
 from wherelint.cli import main
-from wherelint.config import Configuration, Overrides
-from wherelint.engine import Result
+from wherelint.io import cachedir
+from wherelint.io.config import Configuration, Overrides
+from wherelint.run import cache, engine, pool
+from wherelint.run.engine import Result
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 BROKEN = "def f(:\n"
@@ -439,7 +441,7 @@ class TestDamage:
         write(project, {"a.py": UNSAFE})
         for error in (fail, lambda *_: (_ for _ in ()).throw(MemoryError)):
             with monkeypatch.context() as patch:
-                patch.setattr("wherelint.source.analysis", error)
+                patch.setattr("wherelint.analysis.analysis", error)
                 assert len(check_paths(["."], cache=".wherelint_cache").problems) == 1
             assert not PACK.exists()
         assert len(check().findings) == 1
@@ -609,7 +611,7 @@ def test_a_warm_run_is_quick(project: Path) -> None:
 
 
 def engine_targets(*names: str) -> list[Any]:
-    from wherelint.files import discover
+    from wherelint.io.files import discover
 
     return discover(names, Configuration())[0]
 

@@ -18,9 +18,9 @@ import pytest
 from executing import Outcome, load, outcomes
 from real_gradients import require
 
-from wherelint.config import Settings
-from wherelint.engine import check_source
 from wherelint.finding import FileReport, Finding
+from wherelint.io.config import Settings
+from wherelint.run.engine import check_source
 
 CASES = Path(__file__).parent / "cases"
 IDS = sorted(path.parent.name for path in CASES.glob("*/case.json"))

@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 from conftest import SAFE, UNSAFE, Run, environment, write
 
-from wherelint import __version__, files, rules, source
+from wherelint import __version__, rules
 from wherelint.cli import main
+from wherelint.io import files
 
 LOW = UNSAFE.replace("def f", "def f_low")
 BROKEN = "def f(:\n"
@@ -294,7 +295,7 @@ def test_interrupted(run: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -
         raise KeyboardInterrupt
 
     write(project, {"a.py": SAFE})
-    monkeypatch.setattr(source, "analysis", interrupt)
+    monkeypatch.setattr("wherelint.analysis.analyse", interrupt)
     assert run("check") == (130, "", "wherelint: interrupted\n")
 
 

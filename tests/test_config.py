@@ -8,7 +8,7 @@ import pytest
 from conftest import write
 
 from wherelint import rules
-from wherelint.config import DEFAULT_EXCLUDE, ConfigError, Configuration, Overrides, Settings, load, parse_codes
+from wherelint.io.config import DEFAULT_EXCLUDE, ConfigError, Configuration, Overrides, Settings, load, parse_codes
 
 DEFAULT_CODES = {rule.code for rule in rules.RULES if rule.default}
 

@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from wherelint.edits import Source
 from wherelint.finding import Edit, Location
+from wherelint.io.edits import Source
 
 TEXTS = [
     "",

@@ -19,7 +19,8 @@ WAITING = """\
 import sys
 sys.path.insert(0, sys.argv.pop(1))
 import crashing
-from wherelint import cli, engine
+from wherelint import cli
+from wherelint.run import engine
 engine.check_file = crashing.wait
 sys.exit(cli.main())
 """
@@ -28,7 +29,7 @@ BUSY = """\
 import sys
 sys.path.insert(0, sys.argv[1])
 import crashing
-from wherelint import pool
+from wherelint.run import pool
 pool.run(crashing.spin, [sys.argv[2]] * 2, 2, print)
 """
 

@@ -11,11 +11,11 @@ from typing import NoReturn
 import pytest
 from conftest import SAFE, UNSAFE, write
 
-from wherelint import engine, source
-from wherelint.config import Configuration, Overrides, Settings
-from wherelint.engine import check_source, check_targets
-from wherelint.files import discover
 from wherelint.finding import FileReport, Location, Problem
+from wherelint.io.config import Configuration, Overrides, Settings
+from wherelint.io.files import discover
+from wherelint.run import engine
+from wherelint.run.engine import check_source, check_targets
 
 LOW = UNSAFE.replace("def f", "def f_low")
 
@@ -127,7 +127,7 @@ class TestErrors:
 
     @pytest.mark.parametrize("error", [RecursionError, MemoryError])
     def test_too_deep(self, monkeypatch: pytest.MonkeyPatch, error: type[Exception]) -> None:
-        monkeypatch.setattr(source, "analysis", raiser(error("maximum recursion depth")))
+        monkeypatch.setattr("wherelint.analysis.analyse", raiser(error("maximum recursion depth")))
         assert problem(check_source(UNSAFE.encode(), "a.py", Settings())).message == "too deeply nested to analyse"
 
     @pytest.mark.parametrize(
@@ -135,17 +135,17 @@ class TestErrors:
         [(ValueError("two\nlines"), "ValueError: two"), (KeyError(), "KeyError"), (AssertionError(), "AssertionError")],
     )
     def test_internal_error(self, monkeypatch: pytest.MonkeyPatch, error: Exception, words: str) -> None:
-        monkeypatch.setattr(source, "analysis", raiser(error))
+        monkeypatch.setattr("wherelint.analysis.analyse", raiser(error))
         message = problem(check_source(UNSAFE.encode(), "a.py", Settings())).message
         assert message.startswith(f"internal error, please report it: {words} (test_engine.py:")
 
     def test_a_syntax_error_of_something_else_is_an_internal_error(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(source, "analysis", raiser(SyntaxError("'(' was never closed")))
+        monkeypatch.setattr("wherelint.analysis.analyse", raiser(SyntaxError("'(' was never closed")))
         message = problem(check_source(UNSAFE.encode(), "a.py", Settings())).message
         assert message.startswith("internal error, please report it: SyntaxError: '(' was never closed")
 
     def test_interruption_is_not_an_internal_error(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(source, "analysis", raiser(KeyboardInterrupt()))
+        monkeypatch.setattr("wherelint.analysis.analyse", raiser(KeyboardInterrupt()))
         with pytest.raises(KeyboardInterrupt):
             check_source(UNSAFE.encode(), "a.py", Settings())
 
@@ -190,7 +190,7 @@ def test_processes_are_worth_their_start(
         return [(FileReport("a.py"), None) for _ in items]
 
     monkeypatch.setattr(engine, "_cpus", lambda: 4)
-    monkeypatch.setattr("wherelint.pool.run", run)
+    monkeypatch.setattr("wherelint.run.pool.run", run)
     write(project, {f"a{number:03}.py": "#" * size for number, size in enumerate(sizes)})
     targets, _ = discover(["."], Configuration())
     check_targets(targets)

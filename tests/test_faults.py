@@ -14,7 +14,7 @@ from conftest import SAFE, UNSAFE, environment, write
 from test_cache import NOTEBOOK
 
 from wherelint.cli import main
-from wherelint.disk import TEMPORARY
+from wherelint.io.disk import TEMPORARY
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="faults are injected into forks")
 

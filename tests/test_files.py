@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from conftest import write
 
-from wherelint.config import Configuration, Overrides
-from wherelint.files import discover
+from wherelint.io.config import Configuration, Overrides
+from wherelint.io.files import discover
 
 
 def found(*paths: str, overrides: Overrides | None = None, force_exclude: bool = False) -> list[str]:

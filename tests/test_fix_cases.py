@@ -11,9 +11,9 @@ from executing import load, outcomes
 from real_gradients import require
 from test_cases import CASES, FRAMEWORKS, POSITIVE, arrays, points, read
 
-from wherelint.config import Settings
-from wherelint.engine import check_source
 from wherelint.finding import FileReport
+from wherelint.io.config import Settings
+from wherelint.run.engine import check_source
 
 #: Findings that no fix is offered for, and why.
 NOT_FIXED = {

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from conftest import environment, write
 
-from wherelint.files import rewrite
+from wherelint.io.files import rewrite
 
 UNSAFE = "import jax.numpy as jnp\n\n\ndef f(x):\n    return jnp.where(x > 0, jnp.sqrt(x), 0.0)\n"
 FIXED = UNSAFE.replace("jnp.sqrt(x)", "jnp.sqrt(jnp.where(x > 0, x, 1.0))")

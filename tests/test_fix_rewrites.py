@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from wherelint.config import Settings
-from wherelint.engine import check_source
 from wherelint.finding import FileReport
+from wherelint.io.config import Settings
+from wherelint.run.engine import check_source
 
 _HEADER = "import jax\nimport jax.numpy as jnp\nimport tensorflow as tf\nimport torch\n\n\n"
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from wherelint import fix
-from wherelint.config import Settings
-from wherelint.engine import check_source
+from wherelint.analysis import findings
 from wherelint.fix import rounds
-from wherelint.source import findings
+from wherelint.io.config import Settings
+from wherelint.run.engine import check_source
 
 _OPERATIONS = ("jnp.sqrt({})", "jnp.log({})", "1.0 / {}", "{} ** 0.5")
 _HEADER = "import jax.numpy as jnp\n\n\n"

@@ -12,9 +12,9 @@ import pytest
 from executing import load
 from real_gradients import require
 
-from wherelint.config import Settings
-from wherelint.engine import check_source
 from wherelint.finding import FileReport
+from wherelint.io.config import Settings
+from wherelint.run.engine import check_source
 
 _HEADER = {
     "jax": "import jax\nimport jax.numpy as jnp\n\n\n",

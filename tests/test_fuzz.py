@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from mutations import COMMENTS, EXPRESSIONS, STATEMENTS, Mutator, templates
 
-from wherelint.files import Mend
+from wherelint.io.files import Mend
 
 _REPORTS = """
 import sys
@@ -106,11 +106,9 @@ def test_a_notebook_has_the_cells_of_a_program() -> None:
 
 
 def test_a_promise_that_is_broken_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    from wherelint import source
-
     def analysis(*arguments: object) -> None:
         raise LookupError("a defect")
 
-    monkeypatch.setattr(source, "analysis", analysis)
+    monkeypatch.setattr("wherelint.analysis.analyse", analysis)
     with pytest.raises(fuzz.Broken, match="a defect"):
         fuzz.check(UNSAFE)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from wherelint.finding import Finding, Location, Selection
-from wherelint.noqa import find_suppressions
+from wherelint.suppress.noqa import find_suppressions
 
 #: Operation on row 4, selection on rows 6-8 of a statement on rows 6-8.
 LINES = [

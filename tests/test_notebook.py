@@ -22,11 +22,11 @@ from hypothesis import strategies as st
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output, new_raw_cell
 
 from wherelint.cli import main
-from wherelint.config import Settings
-from wherelint.engine import check_source, check_targets
-from wherelint.files import Target
 from wherelint.finding import Edit, FileReport, Fix, Location, Problem
-from wherelint.notebook import Notebook, _within_cells, in_cell, spelled
+from wherelint.io.config import Settings
+from wherelint.io.files import Target
+from wherelint.io.notebook import Notebook, _within_cells, in_cell, spelled
+from wherelint.run.engine import check_source, check_targets
 
 IMPORT = "import jax.numpy as jnp"
 F = "def f(x):\n    return jnp.where(x > 0, jnp.sqrt(x), 0.0)"

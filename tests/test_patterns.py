@@ -12,7 +12,7 @@ import pytest
 from conftest import SAFE, write
 
 from wherelint.cli import main
-from wherelint.patterns import Patterns
+from wherelint.io.patterns import Patterns
 
 NAMES = ["a", "b", "ab", "abc", "a.py", "-", "]", "x y", "a*b", "!a", "#a", "]a", "A", "1"]
 PATHS = NAMES + [

@@ -15,7 +15,7 @@ import crashing
 import pytest
 from conftest import environment
 
-from wherelint import pool
+from wherelint.run import pool
 
 
 def crashed(item: int) -> int:
@@ -111,7 +111,7 @@ def test_what_a_worker_prints_is_no_reply(capfd: pytest.CaptureFixture[str]) -> 
 
 def test_a_worker_imports_no_main_module(tmp_path: Path) -> None:
     """A script that asks for processes needs no ``if __name__ == "__main__"``."""
-    script = "print('begun')\nfrom wherelint import pool\nprint(pool.run(abs, [-1, -2, -3], 2, abs))\n"
+    script = "print('begun')\nfrom wherelint.run import pool\nprint(pool.run(abs, [-1, -2, -3], 2, abs))\n"
     (tmp_path / "script.py").write_text(script)
     ran = subprocess.run(
         [sys.executable, "script.py"], cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False,

@@ -21,8 +21,8 @@ import pytest
 from executing import outcomes
 from real_gradients import require
 
-from wherelint.source import detect
-from wherelint.source.options import DetectOptions
+from wherelint.analysis import detect
+from wherelint.frontend.options import DetectOptions
 
 INF, NAN = float("inf"), float("nan")
 Numbers = float | list[Any]

@@ -14,7 +14,7 @@ from real_gradients import require
 
 from wherelint import check_paths, rules
 from wherelint.cli import main
-from wherelint.config import Configuration
+from wherelint.io.config import Configuration
 from wherelint.report import text
 
 ROOT = Path(__file__).parent.parent

@@ -15,9 +15,9 @@ import pytest
 from executing import outcomes
 from real_gradients import require
 
-from wherelint.config import Settings
-from wherelint.engine import check_source
 from wherelint.finding import Finding
+from wherelint.io.config import Settings
+from wherelint.run.engine import check_source
 
 _HEADERS = {
     "jax": "import jax\nimport jax.numpy as jnp\nimport numpy as np\nfrom jax import lax\n",

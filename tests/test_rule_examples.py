@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from real_gradients import framework_of, require, value_and_gradient
 
-from wherelint.config import Settings
-from wherelint.engine import check_source
+from wherelint.io.config import Settings
 from wherelint.rules import RULES, Rule
+from wherelint.run.engine import check_source
 
 POISONED = [rule for rule in RULES if not rule.code.startswith(("WL0", "WL4"))]
 SEVERED = [rule for rule in RULES if rule.code.startswith("WL4")]

@@ -146,12 +146,12 @@ def test_what_a_run_touches(audit: Audit, arguments: tuple[str, ...], written: s
     said = {"-": FILES["a.py"], "server": session(audit.project)}
     events = audit.run(*arguments, said=said.get(next((each for each in arguments if each in said), "")))
     assert audit.written(events) == written
-    assert arguments != ("server",) or ["import", "wherelint.source.module"] in events  # it had a look
+    assert arguments != ("server",) or ["import", "wherelint.frontend.module"] in events  # it had a look
     kinds = {event for event, *_ in events}
     assert kinds - {"subprocess.Popen"} <= {"write", "exec", "import"}, kinds
     started = [about for event, about in (each[:2] for each in events) if event == "subprocess.Popen"]
     assert started == [audit.python] * 2 * ("-j2" in arguments)
-    assert (events.count(["import", "wherelint.worker"]) > 1) == ("-j2" in arguments)  # the workers were heard, too
+    assert (events.count(["import", "wherelint.run.worker"]) > 1) == ("-j2" in arguments)  # the workers were heard, too
     imported = {about.partition(".")[0] for event, about in (each[:2] for each in events) if event == "import"}
     assert not imported & {"jax", "torch", "tensorflow", "keras", "a", "pack", "helper", "executed"}
     executed = {about for event, about in (each[:2] for each in events) if event == "exec"}

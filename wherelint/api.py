@@ -10,11 +10,12 @@ import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from wherelint import engine, files
-from wherelint.config import Configuration, Settings
-from wherelint.engine import Result
-from wherelint.files import Mend
 from wherelint.finding import FileReport
+from wherelint.io import files
+from wherelint.io.config import Configuration, Settings
+from wherelint.io.files import Mend
+from wherelint.run import engine
+from wherelint.run.engine import Result
 
 __all__ = ["check_paths", "check_source", "fix_source"]
 

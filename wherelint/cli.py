@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Any, TextIO, get_args
 import click
 
 from wherelint import __version__
-from wherelint.collector import collect_rarely
 from wherelint.finding import Confidence
 from wherelint.report.common import printable
 from wherelint.report.formats import FORMATS
+from wherelint.run.collector import collect_rarely
 
 if TYPE_CHECKING:
-    from wherelint.config import Configuration, Overrides
-    from wherelint.engine import Result
-    from wherelint.files import Mend
     from wherelint.finding import FileReport, Finding, FixKey
+    from wherelint.io.config import Configuration, Overrides
+    from wherelint.io.files import Mend
+    from wherelint.run.engine import Result
 
 CLEAN, FINDINGS, FAILED, INTERRUPTED = 0, 1, 2, 130
 #: How much of a path becomes a part of the name of a script.
@@ -149,7 +149,7 @@ def check(**options: Any) -> int:
 
     Exits with 0 if there is nothing to show, 1 if there are findings, 2 if something could not be checked.
     """
-    from wherelint.config import ConfigError, Configuration
+    from wherelint.io.config import ConfigError, Configuration
 
     try:
         overrides = _overrides(options)
@@ -170,7 +170,7 @@ def check(**options: Any) -> int:
 def explain(names: Sequence[str]) -> None:
     """Print the documentation of a rule or a topic; without a name, what there is."""
     from wherelint import docs, rules
-    from wherelint.config import did_you_mean
+    from wherelint.io.config import did_you_mean
 
     known = {name: rule for rule in rules.RULES for name in (rule.code, rule.name)}
     if not names:
@@ -204,10 +204,10 @@ def repro(place: str, config: Path | None, isolated: bool) -> None:
 
     It shows the finite value, the gradient that is nan, and both after the fix.
     """
-    from wherelint.config import ConfigError, Configuration, Overrides
     from wherelint.confirm.routine import Snippet
     from wherelint.confirm.script import script
-    from wherelint.notebook import in_cell, spelled
+    from wherelint.io.config import ConfigError, Configuration, Overrides
+    from wherelint.io.notebook import in_cell, spelled
 
     match = re.fullmatch(r"(.+?)(?::cell (\d+))?:(\d+)(?::(\d+))?", place, re.DOTALL)
     if match is None:
@@ -241,8 +241,9 @@ def repro(place: str, config: Path | None, isolated: bool) -> None:
 
 def _findings_of(name: str, configuration: Configuration) -> tuple[Finding, ...]:
     """The findings of one file with their snippets. Raises ClickException where it cannot be checked."""
-    from wherelint import engine, files
+    from wherelint.io import files
     from wherelint.report import text
+    from wherelint.run import engine
 
     targets, problems = files.discover([name], configuration, "offer", snippets=True)
     result = engine.add_problems(engine.check_targets(targets, 1), problems)
@@ -264,7 +265,7 @@ def server() -> int:
 @click.option("--cache-dir", type=click.Path(path_type=Path), metavar="DIR", help="Default: .wherelint_cache.")
 def clean(cache_dir: Path | None) -> None:
     """Remove what is kept for the next run."""
-    from wherelint import cachedir
+    from wherelint.io import cachedir
     from wherelint.report.text import count
 
     directory = cache_dir or cachedir.DEFAULT
@@ -296,7 +297,7 @@ def list_rules(output_format: str) -> None:
 
 
 def _overrides(options: dict[str, Any]) -> Overrides:
-    from wherelint.config import Overrides, parse_codes
+    from wherelint.io.config import Overrides, parse_codes
 
     def codes(option: str) -> tuple[str, ...]:
         return parse_codes(_commas(options[option]), f"--{option.replace('_', '-')}")
@@ -313,7 +314,7 @@ def _overrides(options: dict[str, Any]) -> Overrides:
 
 
 def _check(options: dict[str, Any], configuration: Configuration) -> int:
-    from wherelint import files
+    from wherelint.io import files
 
     paths = options["paths"] or (".",)
     if options["device"] != "auto" and not (options["confirm"] or options["only_confirmed"]):
@@ -346,7 +347,8 @@ def _check(options: dict[str, Any], configuration: Configuration) -> int:
         targets, problems = files.discover(paths, configuration, force_exclude=options["force_exclude"])
         click.echo("".join(f"{printable(target.name)}\n" for target in targets), nl=False)
         return FAILED if problems else CLEAN
-    from wherelint import api, engine
+    from wherelint import api
+    from wherelint.run import engine
 
     with _Progress(options["quiet"]) as progress:
         result = api.check_paths(
@@ -378,7 +380,7 @@ def _check(options: dict[str, Any], configuration: Configuration) -> int:
 
 def _judged(result: Result, options: dict[str, Any], configuration: Configuration) -> Result:
     """The result with what is known of the calls that ran."""
-    from wherelint.covered import Evidence
+    from wherelint.run.covered import Evidence
 
     evidence = Evidence(configuration.settings, options["gradient_coverage"])
     result = evidence.judge(result)
@@ -395,7 +397,7 @@ def _run_fixes(
     """With --confirm every fix is run before it is written; without those that were refuted."""
     if not result.fixed or not (options["confirm"] or options["only_confirmed"]):
         return result
-    from wherelint import engine
+    from wherelint.run import engine
 
     def run(part: Result) -> Result:
         with _Progress(options["quiet"], "confirming", least=2, every=1) as progress:
@@ -407,8 +409,8 @@ def _run_fixes(
 
 
 def _write_baseline(result: Result, options: dict[str, Any]) -> int:
-    from wherelint import baseline
     from wherelint.report import text
+    from wherelint.suppress import baseline
 
     if result.failed:
         _problems(result, options)
@@ -424,7 +426,7 @@ def _confirm_and_report(result: Result, options: dict[str, Any], stream: TextIO)
     """Run and write what was asked for of the findings, and report them."""
     failed = CLEAN
     if options["confirm"] or options["only_confirmed"]:
-        from wherelint import engine
+        from wherelint.run import engine
 
         total = len(result.findings)
         with _Progress(options["quiet"], "confirming", least=2, every=1) as progress:
@@ -443,10 +445,10 @@ def _confirm_and_report(result: Result, options: dict[str, Any], stream: TextIO)
 
 def _write_scripts(result: Result, directory: Path) -> int:
     """One script a finding; what has no program has no script. The exit status for it."""
-    from wherelint import disk
     from wherelint.confirm.routine import Snippet
     from wherelint.confirm.script import script
-    from wherelint.notebook import spelled
+    from wherelint.io import disk
+    from wherelint.io.notebook import spelled
 
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -475,7 +477,7 @@ def _snippets(options: dict[str, Any]) -> bool:
 
 def _cache(options: dict[str, Any]) -> Path | None:
     """The directory of what is kept from run to run; None where nothing is to be."""
-    from wherelint import cachedir
+    from wherelint.io import cachedir
 
     return None if options["no_cache"] else options["cache_dir"] or cachedir.DEFAULT
 
@@ -495,7 +497,7 @@ def _mend(options: dict[str, Any]) -> Mend:
 
 def _check_stdin(options: dict[str, Any], configuration: Configuration) -> int:
     """Check standard input; with ``--fix`` the fixed text goes to standard output and the report to standard error."""
-    from wherelint import engine
+    from wherelint.run import engine
 
     name = options["stdin_filename"] or "-"
     settings = configuration.settings(Path(os.path.abspath(name)).parent)
@@ -564,7 +566,7 @@ def _report(result: Result, options: dict[str, Any], stream: TextIO) -> int:
 
 def _write_file(style: str, result: Result, options: dict[str, Any], path: Path) -> None:
     """The findings in one format, in a file."""
-    from wherelint import disk
+    from wherelint.io import disk
 
     text = io.StringIO()
     _write(style, result, options, text)
@@ -604,7 +606,7 @@ def _outputs(options: dict[str, Any]) -> None:
 
 def _more_reports(options: dict[str, Any]) -> list[tuple[str, Path]]:
     """The formats and files of ``--report``."""
-    from wherelint.config import did_you_mean
+    from wherelint.io.config import did_you_mean
 
     found = []
     for report in options["reports"]:

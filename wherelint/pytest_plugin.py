@@ -144,7 +144,7 @@ class _Recorder:
         self._install()  # a fixture may have imported one
 
     def pytest_sessionfinish(self) -> None:
-        from wherelint.gradient_coverage import Coverage, load
+        from wherelint.io.gradient_coverage import Coverage, load
 
         for hook in self._hooks.values():
             hook.close()

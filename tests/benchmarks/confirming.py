@@ -23,10 +23,10 @@ from pathlib import Path
 
 import numpy as np
 
-from wherelint.config import Settings
 from wherelint.confirm.child import _BACKENDS, build
 from wherelint.confirm.routine import PROBES, Routine, Snippet
-from wherelint.engine import check_source
+from wherelint.io.config import Settings
+from wherelint.run.engine import check_source
 
 _RUNS = 5
 _NAIVE = 8

@@ -14,8 +14,8 @@ from unittest import mock
 
 import numpy as np
 
+from wherelint.analysis import DetectOptions, detect
 from wherelint.graph.search import Hazard, Search
-from wherelint.source import DetectOptions, detect
 
 
 def main() -> None:

@@ -307,8 +307,8 @@ def growth_table(found: Sequence[Mapping[str, Any]]) -> str:
 def profile(tree: Path, paths: Sequence[str], top: int) -> None:
     """Print where the time of one cold run in this process goes, and which files took the longest."""
     sys.path.insert(0, str(ROOT))
-    from wherelint import pool
     from wherelint.cli import main
+    from wherelint.run import pool
 
     spent: list[tuple[float, str]] = []
     everything = pool.run

@@ -14,7 +14,7 @@ import pytest
 from conftest import Run
 from real_gradients import require
 
-from wherelint.gradient_coverage import Coverage, MalformedError, load
+from wherelint.io.gradient_coverage import Coverage, MalformedError, load
 
 TORCH = """\
 import torch
@@ -255,7 +255,7 @@ def covered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., No
     Path("a.py").write_text(UNSAFE)
 
     def cover(kind: str, text: str = UNSAFE) -> None:
-        from wherelint.digest import digest
+        from wherelint.io.digest import digest
 
         coverage = Coverage(digests={"a.py": digest(text.encode())})
         coverage.add("a.py", kind, (5, 31, 5, 44))

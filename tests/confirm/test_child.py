@@ -11,11 +11,11 @@ import pytest
 from conftest import environment
 from real_gradients import require
 
-from wherelint.config import Settings
 from wherelint.confirm.harness import Harness, request
 from wherelint.confirm.routine import Snippet
-from wherelint.engine import check_source
 from wherelint.finding import Framework
+from wherelint.io.config import Settings
+from wherelint.run.engine import check_source
 
 #: One program for each framework: a reduction, a mask that is a parameter, an element, numbers, a dtype of its own.
 PROGRAMS: dict[Framework, str] = {

@@ -23,13 +23,13 @@ from real_gradients import require
 
 from wherelint import confirm as confirming
 from wherelint.cli import main
-from wherelint.config import Settings
 from wherelint.confirm import harness as harnesses
 from wherelint.confirm.cache import Cache
 from wherelint.confirm.harness import Harness, HarnessError, Limits, LostError, request
 from wherelint.confirm.routine import PROBES, Routine, Snippet, Step
-from wherelint.engine import check_source
 from wherelint.finding import Confirmation, Finding
+from wherelint.io.config import Settings
+from wherelint.run.engine import check_source
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 #: What a stand-in for the child begins with: it says hello.

@@ -22,13 +22,13 @@ from conftest import UNSAFE, environment, write
 from real_gradients import require
 
 from wherelint.cli import main
-from wherelint.config import Settings
 from wherelint.confirm import confirm
 from wherelint.confirm.routine import Snippet
 from wherelint.confirm.script import script
 from wherelint.confirm.spelling import HELPERS
-from wherelint.engine import check_source
 from wherelint.finding import Finding
+from wherelint.io.config import Settings
+from wherelint.run.engine import check_source
 
 #: What every file begins with: code that leaves a mark wherever a piece of the file is run.
 PREAMBLE = """\

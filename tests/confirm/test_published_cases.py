@@ -12,12 +12,12 @@ from real_gradients import require
 from test_cases import CASES, FRAMEWORKS, IDS, MISSED, POSITIVE, read
 from test_fix_cases import NOT_FIXED
 
-from wherelint.config import Settings
 from wherelint.confirm import confirm
 from wherelint.confirm.routine import Snippet
 from wherelint.confirm.script import script
-from wherelint.engine import check_source
 from wherelint.finding import Finding
+from wherelint.io.config import Settings
+from wherelint.run.engine import check_source
 
 FOUND = [name for name in POSITIVE if name not in MISSED]
 

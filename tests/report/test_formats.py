@@ -19,9 +19,6 @@ from conftest import UNSAFE, environment
 from jsonschema import Draft4Validator
 
 from wherelint import __version__
-from wherelint.config import Settings
-from wherelint.edits import Source
-from wherelint.engine import check_source
 from wherelint.finding import (
     AfterFix,
     Confirmation,
@@ -34,10 +31,13 @@ from wherelint.finding import (
     Selection,
     Witness,
 )
+from wherelint.io.config import Settings
+from wherelint.io.edits import Source
 from wherelint.report import json as report_json
 from wherelint.report.common import printable
 from wherelint.report.formats import FORMATS
 from wherelint.rules import RULES, get
+from wherelint.run.engine import check_source
 
 SCHEMA = Draft4Validator(json.loads((Path(__file__).parent / "sarif-2.1.0.json").read_text(encoding="utf-8")))
 FINDING = Finding(
@@ -158,7 +158,7 @@ def test_a_format_is_imported_when_it_is_used(style: str) -> None:
         "loaded = {name for name in sys.modules if name.startswith('wherelint.')}\n"
         "assert loaded == {'wherelint.report', 'wherelint.report.formats'}, loaded\n"
         f"FORMATS[{style!r}]([], [], [], '1')\n"
-        "assert not {'numpy', 'libcst', 'scipy', 'rich', 'wherelint.engine'} & set(sys.modules)"
+        "assert not {'numpy', 'libcst', 'scipy', 'rich', 'wherelint.run.engine'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True, env=environment())
 

@@ -18,10 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wherelint import rules
-from wherelint.config import Settings
-from wherelint.edits import Source
-from wherelint.engine import check_source
 from wherelint.finding import Location
+from wherelint.io.config import Settings
+from wherelint.io.edits import Source
+from wherelint.run.engine import check_source
 
 pytest.importorskip("pygls.lsp.client")
 
@@ -32,7 +32,7 @@ from pygls.protocol import default_converter
 from pygls.workspace import PositionCodec
 
 from wherelint.server.buffer import Buffer
-from wherelint.silence import silence
+from wherelint.suppress.silence import silence
 
 Result = TypeVar("Result")
 COMMAND = "import sys; from wherelint.server import main; sys.exit(main())"
@@ -562,7 +562,7 @@ class TestProcess:
         assert "Fix all safe findings" not in editor.actions(uri)
         assert (editor.registered, editor.leave(politely=False)) == ([], 1)
 
-    @pytest.mark.parametrize("place", ["wherelint.source.analysis", "wherelint.server.snapshot.check_source"])
+    @pytest.mark.parametrize("place", ["wherelint.analysis.analysis", "wherelint.server.snapshot.check_source"])
     def test_an_unexpected_exception_is_logged(self, tmp_path: Path, place: str) -> None:
         module, _, name = place.rpartition(".")
         before = f"import {module}\ndef broken(*_): raise ValueError('broken')\n{module}.{name} = broken\n"

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from conftest import write
 
+from wherelint.analysis import DetectOptions, detect
 from wherelint.cli import main
+from wherelint.frontend.budget import Budget
 from wherelint.report.formats import FORMATS
-from wherelint.source import DetectOptions, detect
-from wherelint.source.budget import Budget
 
 WHERE = "    return jnp.where(x > 0, {}, 0.0)\n"
 HEAD = "import jax.numpy as jnp\n\n\n"

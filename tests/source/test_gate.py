@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from wherelint.source import DetectOptions, detect, gate
-from wherelint.source.module import Module
+from wherelint.analysis import DetectOptions, detect
+from wherelint.frontend import gate
+from wherelint.frontend.module import Module
 
 HEADER = "import jax.numpy as jnp\nfrom torch import where as pick\n"
 
@@ -64,7 +65,7 @@ def test_methods_are_roots_of_their_own_in_file_order() -> None:
     ids=["numpy", "nothing", "empty"],
 )
 def test_a_file_without_a_framework_costs_nothing(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    import wherelint.source.findings as module
+    import wherelint.analysis.findings as module
 
     monkeypatch.setattr(module, "analyse", lambda *_: pytest.fail("the file was analysed"))
     assert detect(text, "a.py", DetectOptions()) == ([], [])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from wherelint.analysis import DetectOptions, detect
+from wherelint.analysis.programs import Program
+from wherelint.analysis.search import Hunt
+from wherelint.frontend.module import Module
+from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.node import leaf
-from wherelint.source import DetectOptions, detect
-from wherelint.source.hunt import Hunt
-from wherelint.source.lowering import Lowering
-from wherelint.source.module import Module
-from wherelint.source.roots import Program
-from wherelint.source.syntax import GiveUp
+from wherelint.interpret.lowering import Lowering
 
 TWO = """\
 import jax.numpy as jnp

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from wherelint.config import Settings
-from wherelint.engine import check_source
-from wherelint.source import roots  # noqa: F401, which loads every handler
-from wherelint.source.frameworks import HANDLERS
-from wherelint.source.methods import METHODS
-from wherelint.source.python import CONTAINER_METHODS
+from wherelint.intrinsics.methods import METHODS
+from wherelint.intrinsics.python import CONTAINER_METHODS
+from wherelint.intrinsics.selections import HANDLERS
+from wherelint.io.config import Settings
+from wherelint.run.engine import check_source
 
 #: One of each kind of value that the analysis tells apart.
 _VALUES = ["y", "0.5", "'text'", "[y, 1.0]", "None", "{'a': y}", "(lambda v: v)", "jnp.sqrt", "y > 0", "Thing(y)", "[]",

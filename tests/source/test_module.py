@@ -7,10 +7,10 @@ import textwrap
 import libcst as cst
 import pytest
 
+from wherelint.analysis import DetectOptions, detect
 from wherelint.finding import Finding
-from wherelint.source import DetectOptions, detect
-from wherelint.source.module import Module
-from wherelint.source.syntax import GiveUp
+from wherelint.frontend.module import Module
+from wherelint.frontend.syntax import GiveUp
 
 UNSAFE = "def f(x):\n    return jnp.where(x > 0, jnp.sqrt(x), 0.0)\n"
 IMPORT = "import jax.numpy as jnp\n"

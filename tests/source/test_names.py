@@ -7,9 +7,9 @@ import ast
 import pytest
 
 from wherelint import check_source, fix_source
+from wherelint.analysis import DetectOptions, detect
 from wherelint.finding import Location
-from wherelint.source import DetectOptions, detect
-from wherelint.source.names import canonical, framework_of, imported
+from wherelint.frontend.names import canonical, framework_of, imported
 
 
 def names(text: str, package: str = "") -> dict[str, str]:

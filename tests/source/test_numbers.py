@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from wherelint.source import DetectOptions, detect
-from wherelint.source.expressions import capped
+from wherelint.analysis import DetectOptions, detect
+from wherelint.interpret.expressions import capped
 
 
 @pytest.mark.parametrize(

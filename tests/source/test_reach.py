@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from conftest import write
 
-from wherelint import source
-from wherelint.config import Settings
-from wherelint.engine import check_file
-from wherelint.files import Target
+import wherelint.analysis
+from wherelint.analysis import DetectOptions
 from wherelint.finding import Finding
-from wherelint.source import DetectOptions
-from wherelint.source.budget import Budget
+from wherelint.frontend.budget import Budget
+from wherelint.io.config import Settings
+from wherelint.io.files import Target
+from wherelint.run.engine import check_file
 
 MAIN = "{imports}\n\n\ndef f(x):\n    return {np}.where(x > 0, {np}.sqrt(x), 0.0)\n"
 JAX = "import jax.numpy as np\n"
@@ -24,7 +24,7 @@ CHOOSE = "import jax.numpy as jnp\nimport numpy\n\nif True:\n    np = {first}\ne
 def check(tmp_path: Path, files: dict[str, str]) -> list[Finding]:
     write(tmp_path, {"pack/__init__.py": "", **files})
     main = tmp_path / "pack" / "main.py"
-    found, problems = source.detect(main.read_text(), str(main), DetectOptions())
+    found, problems = wherelint.analysis.detect(main.read_text(), str(main), DetectOptions())
     assert problems == []
     return found
 
@@ -82,7 +82,7 @@ def test_nothing_is_reached(tmp_path: Path, imports: str, np: str, files: dict[s
 
 
 def test_a_file_without_any_of_the_words_is_not_indexed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wherelint.source.module.Module", lambda *_: pytest.fail("the file was indexed"))
+    monkeypatch.setattr("wherelint.frontend.module.Module", lambda *_: pytest.fail("the file was indexed"))
     main = {"pack/main.py": "from pack.backend import np\n\n\ndef f(x):\n    return np.sin(x) * x[0]\n"}
     assert check(tmp_path, {**main, "pack/backend.py": JAX}) == []
 
@@ -92,9 +92,9 @@ def test_too_many_files_are_not_opened(tmp_path: Path, monkeypatch: pytest.Monke
     write(tmp_path, {**chain, "pack/b9.py": JAX, "pack/__init__.py": ""})
     text = MAIN.format(imports="from .b0 import np", np="np")
     options = DetectOptions()
-    assert not isinstance(source.analysis(text, str(tmp_path / "pack" / "main.py"), options), str)
+    assert not isinstance(wherelint.analysis.analyse(text, str(tmp_path / "pack" / "main.py"), options), str)
     monkeypatch.setattr(Budget, "files", 5)
-    assert source.analysis(text, str(tmp_path / "pack" / "main.py"), options) == "too many imports"
+    assert wherelint.analysis.analyse(text, str(tmp_path / "pack" / "main.py"), options) == "too many imports"
 
 
 def test_why_a_file_was_skipped() -> None:
@@ -104,7 +104,7 @@ def test_why_a_file_was_skipped() -> None:
         "import numpy as np\n\n\ndef f(x):\n    return np.where(x > 0, np.log(x), 0)\n": "no framework",
     }
     for text, reason in texts.items():
-        assert source.analysis(text, "a.py", DetectOptions()) == reason
+        assert wherelint.analysis.analyse(text, "a.py", DetectOptions()) == reason
 
 
 def test_a_fix_is_written_with_the_wrapper(tmp_path: Path) -> None:
@@ -117,5 +117,5 @@ def test_a_fix_is_written_with_the_wrapper(tmp_path: Path) -> None:
 def test_numpy_of_tensorflow_has_tensorflows_gradients() -> None:
     text = "import tensorflow.experimental.numpy as tnp\n\n\ndef f(x):\n    return tnp.where(x > 0, tnp.{op}(x), 0.0)\n"
     for op, modes in (("sqrt", ("xla",)), ("log", ("eager", "xla"))):
-        found, _ = source.detect(text.format(op=op), "a.py", DetectOptions())
+        found, _ = wherelint.analysis.detect(text.format(op=op), "a.py", DetectOptions())
         assert [(finding.framework, finding.modes) for finding in found] == [("tensorflow", modes)]

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wherelint.source import syntax
-from wherelint.source.syntax import Syntax
+from wherelint.frontend import syntax
+from wherelint.frontend.syntax import Syntax
 
 TEXT = '''"""A file."""
 import jax.numpy as jnp

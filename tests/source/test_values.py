@@ -8,10 +8,10 @@ from typing import Any
 import libcst as cst
 import pytest
 
+from wherelint.frontend.module import Module
 from wherelint.graph.node import leaf
-from wherelint.source.lowering import Lowering
-from wherelint.source.module import Module
-from wherelint.source.values import MISSING, Class, Dotted, Instance, Scope, nodes_in
+from wherelint.interpret.lowering import Lowering
+from wherelint.interpret.values import MISSING, Class, Dotted, Instance, Scope, nodes_in
 
 MODULE = Module("a.py", "class A: ...\n")
 X, Y = leaf("x"), leaf("y")

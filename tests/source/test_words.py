@@ -11,13 +11,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import wherelint.source.roots as source
+import wherelint.intrinsics
+from wherelint.analysis import DetectOptions, detect
+from wherelint.analysis.programs import programs
+from wherelint.frontend import gate
+from wherelint.frontend.module import Module
+from wherelint.intrinsics.methods import METHODS
+from wherelint.intrinsics.selections import HANDLERS
 from wherelint.ops import OPERATIONS, SIGNATURES, Signature, facts, words
 from wherelint.ops.torch_names import LAYERS
-from wherelint.source import DetectOptions, detect, gate
-from wherelint.source.frameworks import HANDLERS
-from wherelint.source.methods import METHODS
-from wherelint.source.module import Module
 
 WHERE = {"jax": "jax.numpy.where", "torch": "torch.where", "tensorflow": "tensorflow.where", "keras": "keras.ops.where"}
 SPELLINGS = {
@@ -51,7 +53,7 @@ def test_every_spelling_of_a_singular_operation_is_looked_at(space: str, form: s
             continue
         module = Module("a.py", program(name, signature, form))
         assert gate.roots(module) == [("f",)], name
-        (lowered,) = source.programs(module, ("f",), module.frameworks())
+        (lowered,) = programs(module, ("f",), module.frameworks())
         expected = POWERS if signature.op in POWERS else {signature.op}
         assert expected & {node.op for node in lowered.made}, name
         assert any(node.selection for node in lowered.made), name
@@ -88,7 +90,7 @@ def test_the_backend_of_keras_is_read() -> None:
 
 
 def test_the_gate_needs_no_numpy() -> None:
-    program = "import sys\nfrom wherelint.source import gate, module\nassert 'numpy' not in sys.modules\n"
+    program = "import sys\nfrom wherelint.frontend import gate, module\nassert 'numpy' not in sys.modules\n"
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
@@ -124,8 +126,9 @@ def test_every_selection_of_a_handler_has_a_word() -> None:
 
 
 def test_every_kind_of_selection_is_known() -> None:
-    folder = Path(source.__file__).parent
-    trees = [ast.parse(path.read_text("utf-8")) for path in folder.glob("*.py")]
+    folder = Path(wherelint.__file__).parent
+    files = [*folder.glob("interpret/*.py"), *folder.glob("intrinsics/*.py")]
+    trees = [ast.parse(path.read_text("utf-8")) for path in files]
     calls = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)]
     kinds = {
         value.value

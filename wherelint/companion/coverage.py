@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from wherelint.companion.frames import Frame, is_library, place
-from wherelint.gradient_coverage import KINDS, Coverage, digest_of
+from wherelint.io.gradient_coverage import KINDS, Coverage, digest_of
 
 
 @dataclass

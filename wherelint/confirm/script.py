@@ -19,7 +19,7 @@ from wherelint import __version__
 from wherelint.confirm.routine import Routine, Snippet, Step
 from wherelint.confirm.spelling import HELPERS, IMPORTS, OPERANDS, Argument, Template, call, floats, helpers, templates
 from wherelint.finding import Finding, Framework
-from wherelint.notebook import spelled
+from wherelint.io.notebook import spelled
 from wherelint.ops import OPERATIONS, Array
 
 _LINE = 100

@@ -6,23 +6,23 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from wherelint.analysis.findings import Analysis, analyse
+from wherelint.analysis.programs import Program, programs
+from wherelint.analysis.search import Catch, arithmetic
 from wherelint.confirm.routine import PROBES, NotRunnableError, Routine, Snippet
 from wherelint.confirm.steps import routine, taken
-from wherelint.edits import Source
 from wherelint.finding import Finding
 from wherelint.fix import propose
 from wherelint.fix.opaque import benign, names_of
+from wherelint.frontend.module import Module
+from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.differentiate import Tape, backward
 from wherelint.graph.evaluate import Values, evaluate, truth
 from wherelint.graph.node import LANES, Node, differentiated, topological
 from wherelint.graph.probe import Inputs, departures
 from wherelint.graph.run import any_lane, joined, rows
+from wherelint.io.edits import Source
 from wherelint.ops import Array
-from wherelint.source.findings import Analysis, analyse
-from wherelint.source.hunt import Catch, arithmetic
-from wherelint.source.module import Module
-from wherelint.source.roots import Program, programs
-from wherelint.source.syntax import GiveUp
 
 _MOST_MOVED = 10
 _MOST_ROUNDS = 4

@@ -9,12 +9,12 @@ import libcst as cst
 import numpy as np
 
 from wherelint.confirm.routine import MOST_STEPS, PROBES, NotRunnableError, Routine, Step
+from wherelint.frontend.module import Block
 from wherelint.graph.evaluate import Values, evaluate, truth
 from wherelint.graph.node import LANES, Node, topological
 from wherelint.graph.probe import Inputs
+from wherelint.interpret.values import Origin
 from wherelint.ops import OPERATIONS, Array
-from wherelint.source.module import Block
-from wherelint.source.values import Origin
 
 
 def taken(root: Node, witness: Values) -> tuple[Node, dict[Node, bool]]:

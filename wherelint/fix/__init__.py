@@ -7,22 +7,22 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
+from wherelint.analysis.callers import place
+from wherelint.analysis.findings import Analysis, analyse
+from wherelint.analysis.programs import Program, programs
+from wherelint.analysis.search import Catch
 from wherelint.defects import describe
-from wherelint.edits import Source, consistent
 from wherelint.finding import Finding, Fix
 from wherelint.fix.candidates import Candidate, Site
 from wherelint.fix.opaque import names_of
 from wherelint.fix.proof import Comparison, Record, key, record, same
 from wherelint.fix.shapes import differ
+from wherelint.frontend import gate
+from wherelint.frontend.module import Module
+from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.node import Node, topological
 from wherelint.graph.search import Effort
-from wherelint.source import gate
-from wherelint.source.callers import place
-from wherelint.source.findings import Analysis, analyse
-from wherelint.source.hunt import Catch
-from wherelint.source.module import Module
-from wherelint.source.roots import Program, programs
-from wherelint.source.syntax import GiveUp
+from wherelint.io.edits import Source, consistent
 
 __all__ = ["ALONE", "GIVEN_UP", "REFUTED", "ROUNDS", "TOO_MANY", "patience", "propose", "reach", "refused", "together"]
 

@@ -36,12 +36,12 @@ from wherelint.fix.syntax import (
     root_name,
     spot_before,
 )
+from wherelint.frontend.module import Module
+from wherelint.frontend.names import framework_of
 from wherelint.graph.node import Node, differentiable_inputs, topological
 from wherelint.graph.search import Hazard
 from wherelint.ops import OPERATIONS
 from wherelint.ops.facts import FINITE_TESTS
-from wherelint.source.module import Module
-from wherelint.source.names import framework_of
 
 _SAFE = (1.0, 0.0, 0.5, 2.0)
 _MOST_PLACES, _MOST_TOGETHER = 6, 3

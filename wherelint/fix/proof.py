@@ -13,7 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wherelint.edits import Source
+from wherelint.analysis.callers import place
+from wherelint.analysis.programs import Program
+from wherelint.analysis.search import Catch, arithmetic
 from wherelint.finding import Edit, Finding, Location
 from wherelint.fix.opaque import Call, Name, Settled, benign, names_of, settle
 from wherelint.fix.probes import around, far, infinite
@@ -22,10 +24,8 @@ from wherelint.graph.differentiate import Tape, backward
 from wherelint.graph.evaluate import evaluate, truth
 from wherelint.graph.node import Node, reading, topological
 from wherelint.graph.probe import Inputs, Pool, departures
+from wherelint.io.edits import Source
 from wherelint.ops import Array
-from wherelint.source.callers import place
-from wherelint.source.hunt import Catch, arithmetic
-from wherelint.source.roots import Program
 
 _MOST_MOVED = 8
 #: Of how many values that read the operation gradients are compared, the last ones: what is returned is among them.

@@ -7,14 +7,14 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from wherelint.edits import Source, compatible
 from wherelint.finding import Edit, Finding, Fix, FixKey
 from wherelint.fix import ALONE, REFUTED, ROUNDS, TOO_MANY, patience, propose, reach, refused, together
 from wherelint.fix.proof import Comparison, key
 from wherelint.graph.search import Effort
+from wherelint.io.edits import Source, compatible
 
 if TYPE_CHECKING:
-    from wherelint.engine import Look
+    from wherelint.run.engine import Look
 
 _MOST_ROUNDS = 20
 _BINDS = re.compile(r"^[ \t]*(\w+) = ", re.MULTILINE)

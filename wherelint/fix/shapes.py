@@ -15,9 +15,9 @@ import libcst as cst
 
 from wherelint.fix.opaque import Name, names_of
 from wherelint.graph.node import Node, topological
+from wherelint.interpret.attributes import last_name
+from wherelint.interpret.values import Origin
 from wherelint.ops import OPERATIONS
-from wherelint.source.attributes import last_name
-from wherelint.source.values import Origin
 
 _UNIFORM: tuple[tuple[int, ...], ...] = ((), (3,), (4, 3), (0,), (2, 4, 3))
 #: Shapes of one input and of all others.

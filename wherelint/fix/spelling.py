@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from wherelint.fix.syntax import Place, default_of, path_after, root_name
-from wherelint.source.module import Module
-from wherelint.source.names import canonical
+from wherelint.frontend.module import Module
+from wherelint.frontend.names import canonical
 
 _NAMESPACES = {"jax": "jax.numpy", "torch": "torch", "tensorflow": "tensorflow"}
 #: Namespaces whose ``where`` takes operands of one shape only.

@@ -10,14 +10,14 @@ from itertools import pairwise
 
 import libcst as cst
 
-from wherelint.edits import Source
 from wherelint.finding import Edit, Location
+from wherelint.frontend.module import Block, Module
+from wherelint.frontend.names import canonical
 from wherelint.graph.node import Node
+from wherelint.interpret.attributes import last_name
+from wherelint.interpret.values import Origin
+from wherelint.io.edits import Source
 from wherelint.ops.purity import is_pure, is_pure_method
-from wherelint.source.attributes import last_name
-from wherelint.source.module import Block, Module
-from wherelint.source.names import canonical
-from wherelint.source.values import Origin
 
 #: Calls of a selection whose mask is not the first argument.
 _MASK_SECOND = frozenset({"masked_fill", "masked_fill_", "masked_select", "boolean_mask"})

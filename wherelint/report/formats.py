@@ -37,7 +37,7 @@ def _of_the_file(
     from dataclasses import replace
 
     from wherelint.finding import Location
-    from wherelint.notebook import spelled
+    from wherelint.io.notebook import spelled
 
     top = Location(1, 1)
     findings = [

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 from wherelint.finding import Finding, Location
-from wherelint.notebook import in_cell
+from wherelint.io.notebook import in_cell
 
 #: Pieces of a line with the style each is printed in.
 Line = list[tuple[str, str]]

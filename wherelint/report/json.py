@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from wherelint.finding import Confirmation, Edit, Elsewhere, Finding, Fix, Location, Number, Problem, Selection, Witness
-from wherelint.notebook import in_cell
+from wherelint.io.notebook import in_cell
 
 #: The table of rules in the README; ``wherelint explain`` has the rest.
 URL = "https://github.com/wherelint/wherelint#rules"

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TextIO
 
-from wherelint.edits import Source, diff
-from wherelint.encoding import decode
 from wherelint.finding import Elsewhere, FileReport, Finding, Location, Number, Outcome, Problem, Selection, Witness
-from wherelint.notebook import spelled
+from wherelint.io.edits import Source, diff
+from wherelint.io.encoding import decode
+from wherelint.io.notebook import spelled
 from wherelint.report.common import printable
 from wherelint.report.frame import Line, frame
 

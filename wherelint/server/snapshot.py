@@ -18,18 +18,18 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
-from wherelint import source
-from wherelint.config import Settings, load
-from wherelint.encoding import NOWHERE, decode
-from wherelint.engine import check_source
-from wherelint.files import excluded
+import wherelint.analysis
 from wherelint.finding import Edit, FileReport, Finding, Fix, Location, Problem
+from wherelint.frontend.options import DetectOptions
+from wherelint.io.config import Settings, load
+from wherelint.io.encoding import NOWHERE, decode
+from wherelint.io.files import excluded
+from wherelint.run.engine import check_source
 from wherelint.server.buffer import Buffer, split_lines
-from wherelint.silence import silence
-from wherelint.source.options import DetectOptions
+from wherelint.suppress.silence import silence
 
 if TYPE_CHECKING:
-    from wherelint.source.findings import Analysis
+    from wherelint.analysis.findings import Analysis
 
 #: The row between two cells of a notebook.
 _BETWEEN = "\n# the next cell\n"
@@ -131,7 +131,7 @@ class Snapshot:
         aliases = self._settings.aliases if self._settings is not None else {}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            made = source.analysis(self._program, self._name, DetectOptions(aliases))
+            made = wherelint.analysis.analyse(self._program, self._name, DetectOptions(aliases))
             return None if isinstance(made, str) else made
 
     def _fix(self, finding: Finding) -> Fix | None:

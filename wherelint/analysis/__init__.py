@@ -1,0 +1,71 @@
+"""Python source -> graph -> hazards -> findings of one file. LibCST lives here and in ``fix``, nowhere else."""
+
+from __future__ import annotations
+
+import sys
+import unicodedata
+from typing import TYPE_CHECKING
+
+from wherelint.finding import Finding, Problem, Skipped
+from wherelint.frontend.options import DetectOptions
+from wherelint.io.encoding import NOWHERE
+
+if TYPE_CHECKING:
+    from wherelint.analysis.findings import Analysis
+    from wherelint.frontend.project import Project
+
+__all__ = ["DetectOptions", "analyse", "detect", "forget"]
+
+
+def detect(text: str, filename: str, options: DetectOptions) -> tuple[list[Finding], list[Problem]]:
+    """The findings of one file, and the blocks that were given up. Raises SyntaxError where the text is not Python."""
+    made = analyse(text, filename, options)
+    return ([], []) if isinstance(made, str) else (made.findings, list(made.problems))
+
+
+def forget() -> None:
+    """Have the files around the next ones searched afresh: they may have changed."""
+    project = sys.modules.get("wherelint.frontend.project")
+    if project is not None:
+        project.private_names.cache_clear()
+
+
+def analyse(
+    text: str, filename: str, options: DetectOptions, around: list[Project] | None = None
+) -> Analysis | Skipped:
+    """What is known of one file; why it was skipped where nothing in it can be a finding.
+
+    ``around`` gets the project around the file, which knows what was read of it: more while fixes are looked for.
+
+    Raises SyntaxError where the text is not Python. A file in which nothing is selected costs little: LibCST and NumPy
+    are not even loaded for it.
+    """
+    from wherelint.frontend import gate
+
+    markers = (*gate.MARKERS, *(alias.split(".", 1)[0] for alias in options.aliases))
+    everything = bool(options.opt_in & gate.CUTS)
+    seen = unicodedata.normalize("NFKC", text)  # as names are read
+    if not any(marker in seen for marker in markers) and not gate.speaks(seen):
+        compile(text, NOWHERE, "exec", flags=0x400, dont_inherit=True)  # PyCF_ONLY_AST: parse, run nothing
+        return "no framework"
+    from wherelint.frontend.inherited import inherited
+    from wherelint.frontend.module import Module
+
+    module = Module(filename, text, options.aliases)
+    if around is not None and module.project is not None:
+        around.append(module.project)
+    used = module.frameworks()
+    names = [*gate.roots(module, everything=everything), *inherited(module)]
+    if names and not used:
+        from wherelint.frontend.reach import Reach
+
+        reach = Reach(module)
+        used = reach.frameworks(names, gate.WORDS)
+        if not used and (reach.spent or module.budget.given_up):
+            return "too many imports"
+        module.settle()
+    if not names or not used:
+        return "no selection" if used else "no framework"
+    from wherelint.analysis import findings
+
+    return findings.analyse(module, used, names, options.opt_in)

@@ -1,0 +1,270 @@
+"""From the hazards of a file to its findings: name the culprit once, choose its code, say it in words."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from wherelint import rules
+from wherelint.analysis import severed
+from wherelint.analysis.callers import spot
+from wherelint.analysis.programs import Program, programs
+from wherelint.analysis.search import Catch, Hunt, arithmetic, nearest_framework
+from wherelint.defects import describe
+from wherelint.finding import Elsewhere, Finding, Number, Problem, Selection, Witness
+from wherelint.frontend import gate
+from wherelint.frontend.module import Module
+from wherelint.frontend.syntax import GiveUp
+from wherelint.graph.evaluate import evaluate
+from wherelint.graph.node import Node, leaves, topological
+from wherelint.graph.search import Hazard, Search
+from wherelint.interpret.values import Origin
+from wherelint.ops import OPERATIONS, Array
+from wherelint.ops.facts import CLIPS, SELECTIONS
+
+_MOST_INPUTS = 6
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What is known of a file: its findings, each with the hazard behind it (None for a rule that searches none)."""
+
+    module: Module
+    used: Sequence[str]
+    found: Sequence[tuple[Finding, Catch | None]]
+    problems: Sequence[Problem]
+    #: How many node evaluations the searches took.
+    cost: int = 0
+
+    @property
+    def findings(self) -> list[Finding]:
+        """The findings, in the order they were made."""
+        return [finding for finding, _ in self.found]
+
+
+def analyse(
+    module: Module,
+    used: Sequence[str],
+    names: Iterable[tuple[str, ...]],
+    opt_in: frozenset[str],
+    *,
+    low: bool = True,
+    draft: bool = False,
+    only: Callable[[Node], bool] | None = None,
+) -> Analysis:
+    """Search some functions of a file that uses some frameworks; functions that are too much are given up.
+
+    Not ``low``: only for what is of high confidence. ``draft``: with witnesses as they were found, not simple ones.
+    ``only``: which selections are searched, and which operations that a clip feeds.
+    """
+    filename = module.filename
+    found: dict[Any, tuple[Finding, Catch | None]] = {}
+    problems: list[Problem] = []
+
+    def give_up(what: str, error: Exception) -> None:
+        if isinstance(error, GiveUp):
+            why = str(error)
+        elif isinstance(error, RecursionError):
+            why = "it is nested too deeply"
+        else:  # a defect of ours; the other functions are checked all the same
+            why = describe(error)
+        defect = not isinstance(error, (GiveUp, RecursionError))
+        problems.append(Problem(filename, f"gave up on {what}: {why}", error=defect))
+
+    hunt = Hunt(module, used, low=low, only=only)
+    for number, name in enumerate(names := list(names)):
+        if hunt.spent:
+            left = len(names) - number
+            where = f"`{'.'.join(name)}`" + (f" and {left - 1} more functions" if left > 1 else "")
+            give_up(where, GiveUp("the file has more of them than the analysis follows, or longer ones"))
+            break
+        try:
+            lowered = programs(module, name, used)
+            for finding in (f for program in lowered for f in _opt_in(program, used, filename, opt_in)):
+                found.setdefault((finding.code, finding.location), (finding, None))
+            hunt.search(name, lowered)
+        except Exception as error:
+            give_up(f"`{'.'.join(name)}`", error)
+    for catch, related in _one_per_bug(hunt.caught()):
+        try:
+            shown = catch if draft else replace(catch, hazard=catch.search.simplest(catch.hazard))
+            found[catch.key] = (_finding(shown, related, filename), shown)
+        except Exception as error:
+            give_up(f"a finding in `{catch.hazard.select.origin.function}`", error)
+    if not draft:
+        problems += (Problem(filename, said, error=False) for said in module.budget.given_up)
+    return Analysis(module, used, list(found.values()), problems, hunt.cost)
+
+
+def _opt_in(program: Program, used: Sequence[str], filename: str, codes: frozenset[str]) -> Iterable[Finding]:
+    """Findings of the rules that are off unless they are asked for."""
+    if "WL302" in codes:
+        for root in program.made:
+            if root.selection is not None and root.op == "where" and _written(root, filename):
+                framework = nearest_framework(root) or used[0]
+                for hazard in Search(root, arithmetic(framework)).admitted():
+                    op = hazard.op
+                    select = hazard.select
+                    yield _build("WL302", op.origin, op.op, select.origin, framework, select.selection or "",
+                                 filename=filename, witness=_witness(hazard))  # fmt: skip
+    if codes & gate.CUTS:
+        for code, node, what in severed.severed(program):
+            if code in codes and _written(node, filename):
+                framework = nearest_framework(node) or used[0]
+                at = node.origin
+                yield _build(code, at, what, at, framework, filename=filename, witness=severed.witness(node))
+
+
+def _written(node: Node, filename: str) -> bool:
+    return isinstance(node.origin, Origin) and node.origin.block.module.filename == filename
+
+
+def _one_per_bug(caught: Iterable[Catch]) -> list[tuple[Catch, list[Node]]]:
+    """One finding a singular operation and selection; selections further out over the same operation are related."""
+    by_op: dict[object, list[Catch]] = {}
+    for item in caught:
+        by_op.setdefault(spot(item.hazard.op), []).append(item)
+    kept: list[tuple[Catch, list[Node]]] = []
+    for items in by_op.values():
+        items = [i for i in items if not _onto(i.hazard)] or items
+        reads = {id(i): {spot(n) for n in topological([i.hazard.select])} for i in items}
+        for item in items:
+            inner = [o for o in items if o is not item and spot(o.hazard.select) in reads[id(item)]]
+            around = [o for o in items if o is not item and spot(item.hazard.select) in reads[id(o)]]
+            unsure = item.hazard.confidence == "low"
+            if any(unsure or o.hazard.confidence == "high" for o in inner):
+                continue
+            if not (unsure and any(o.hazard.confidence == "high" for o in around)):
+                kept.append((item, [o.hazard.select for o in around]))
+    kept.sort(key=lambda pair: pair[0].hazard.confidence)  # "high" before "low"
+    said: set[object] = set()
+    bugs = []
+    for item, outer in kept:
+        if item.hazard.missing_data:  # everything computed with missing data is poisoned: one operation says it all
+            if spot(item.hazard.select) in said:
+                continue
+            said.add(spot(item.hazard.select))
+        bugs.append((item, outer))
+    return bugs
+
+
+def _onto(hazard: Hazard) -> bool:
+    """Whether the selection is a clip below the operation rather than a selection above it."""
+    return hazard.select.selection in CLIPS and hazard.select in set(topological([hazard.op]))
+
+
+def _code(hazard: Hazard) -> str:
+    if _onto(hazard):
+        return "WL303" if _epsilon_lost(hazard) else "WL301"
+    kind = hazard.select.selection
+    if kind is not None and (code := SELECTIONS[kind].code) is not None:
+        return code
+    if hazard.missing_data:
+        return "WL111"
+    if _epsilon_lost(hazard):
+        return "WL303"
+    entry = OPERATIONS.get(hazard.op.op)
+    return (entry.code if entry is not None else None) or "WL111"
+
+
+def _epsilon_lost(hazard: Hazard) -> bool:
+    """Whether float32 rounded a guarding constant away: it is 0 or 1 only there, and float64 is regular."""
+    order = topological([hazard.op])
+    lost = False
+    for node in order:
+        if node.op == "const":
+            exact = node.params["value"].astype(np.float64)
+            rounded = exact.astype(np.float32).astype(np.float64)
+            lost = lost or bool(((rounded != exact) & np.isin(rounded, (0.0, 1.0, -1.0))).any())
+    if not lost:
+        return False
+    double = {n: v.astype(np.float64) if v.dtype.kind == "f" else v for n, v in hazard.inputs.items()}
+    search = Search(hazard.op, "jax")
+    values = evaluate(search.order, double, np.float64)
+    operands = [values[i] for i in hazard.op.inputs]
+    parts = OPERATIONS[hazard.op.op].vjp(np.ones_like(values[hazard.op]), values[hazard.op], *operands)
+    return all(bool(np.isfinite(p).all()) for p in parts if p is not None)
+
+
+def _finding(catch: Catch, related: Sequence[Node], filename: str) -> Finding:
+    hazard = catch.hazard
+    modes: tuple[str, ...] = ()
+    if catch.framework == "tensorflow":
+        modes = ("eager", "xla") if Search(hazard.select, "tensorflow").shows(hazard) else ("xla",)
+    shown, elsewhere = _shown(hazard, filename)
+    return _build(
+        _code(hazard), shown[0], hazard.op.op, shown[1], catch.framework, kind=hazard.select.selection or "",
+        filename=filename, witness=_witness(hazard), confidence=hazard.confidence, modes=modes, elsewhere=elsewhere,
+        related=tuple(
+            _selection(n.origin, n.selection or "") for n in related if n.origin.block.module.filename == filename
+        ),
+    )  # fmt: skip
+
+
+def _shown(hazard: Hazard, filename: str) -> tuple[list[Origin], tuple[Elsewhere, ...]]:
+    """Where a file shows the operation and the selection: there, or at the call that leads to it; and the others."""
+    places = [hazard.op.origin, hazard.select.origin]
+    away = [origin for origin in dict.fromkeys(places) if origin.block.module.filename != filename]
+    words = {hazard.select.origin: hazard.select.selection, hazard.op.origin: rules.spoken(hazard.op.op)}
+    shown = [origin.call if origin in away else origin for origin in places]
+    known = [origin for origin in shown if origin is not None]
+    return [origin or known[0] for origin in shown], tuple(_elsewhere(o, f"the {words[o]}", filename) for o in away)
+
+
+def _elsewhere(origin: Origin, what: str, filename: str) -> Elsewhere:
+    start, end = origin.block.region(origin.node)
+    module = origin.block.module
+    name = module.filename if os.path.isabs(filename) else os.path.relpath(module.filename)
+    return Elsewhere(name, start, end, what, "\n".join(module.text.split("\n")[start.row - 1 : end.row]))
+
+
+def _build(code: str, at: Origin, op: str, select: Origin, framework: Any, kind: str = "", **more: Any) -> Finding:
+    start, end = at.block.region(at.node)
+    selection = _selection(select, kind)
+    places = (f"; {e.message} stands at {e.filename}:{e.location.row}" for e in more.get("elsewhere", ()))
+    return Finding(
+        code=code,
+        name=rules.get(code).name,
+        message=rules.message(code, op, selection.kind, framework, more.get("modes", ())) + "".join(places),
+        location=start,
+        end_location=end,
+        select=selection,
+        function=select.function,
+        framework=framework,
+        op=op,
+        noqa_row=start.row,
+        **{"confidence": "high", **more},
+    )
+
+
+def _selection(origin: Origin, kind: str) -> Selection:
+    return Selection(kind, *origin.block.region(origin.node))
+
+
+def _is_passed(leaf: Node, value: Array) -> bool:
+    """Whether a parameter has to be something else than its default."""
+    return "usual" in leaf.params and bool((value != leaf.params["usual"]).any())
+
+
+def _witness(hazard: Hazard) -> Witness:
+    """The inputs that the operation or the condition reads, the value, and the gradients that are not finite."""
+    read = leaves(hazard.op, hazard.select)
+    bad = {n for n, g in hazard.gradient.items() if not np.isfinite(g).all()}
+    shown = [n for n in read if (n in hazard.inputs or n in bad) and not str(n.params["name"]).startswith("(")]
+    shown += [n for n in hazard.inputs if n not in shown and _is_passed(n, hazard.inputs[n])]
+    named = sorted(shown, key=lambda n: n not in bad)
+    inputs = {str(n.params["name"]): _number(hazard.inputs[n]) for n in named[:_MOST_INPUTS] if n in hazard.inputs}
+    gradient = {str(n.params["name"]): _number(hazard.gradient[n]) for n in named[:_MOST_INPUTS] if n in bad}
+    return Witness(inputs, _number(hazard.value), gradient)
+
+
+def _number(array: Array) -> Number:
+    """A lane-constant value as one number; float32 in its shortest spelling."""
+    flat = [float(str(v)) for v in np.asarray(array, np.float32).reshape(-1)]
+    first = flat[0]
+    same = all(v == first or (v != v and first != first) for v in flat)
+    return first if same else flat

@@ -1,0 +1,122 @@
+"""Lowers one function of a file, with everything it calls, to a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from wherelint import intrinsics  # noqa: F401  (its modules register handlers)
+from wherelint.frontend.module import Module
+from wherelint.graph.node import Node, differentiable_inputs, topological
+from wherelint.interpret import control, expressions, statements  # noqa: F401  (they register handlers)
+from wherelint.interpret.attributes import decorator_names
+from wherelint.interpret.calls import inline, root_arguments
+from wherelint.interpret.lowering import Frame, Lowering
+from wherelint.interpret.resolve import global_scope, global_value, member, self_of
+from wherelint.interpret.values import Class, Function, Value, nodes_in
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """The graph of one function: what leaves it, and the selections and singular operations on the way."""
+
+    name: str
+    #: In the order they were written; only nodes from which a gradient can flow back.
+    made: tuple[Node, ...]
+    #: What leaves the function.
+    sinks: tuple[Node, ...] = ()
+    #: The functions that were lowered inside, and the nodes of theirs that a gradient flows back to.
+    inlined: tuple[tuple[str, tuple[Node, ...]], ...] = ()
+    #: How many impure calls it makes, where they are told apart.
+    turns: int = 0
+
+    @cached_property
+    def order(self) -> list[Node]:
+        """Everything that the floating point values leaving the function read."""
+        return topological(s for s in self.sinks if s.kind == "float")
+
+
+def programs(module: Module, name: tuple[str, ...], used: Sequence[str], *, strict: bool = False) -> list[Program]:
+    """Lower a function or method, inherited or not, then every function inside it that nothing in it calls.
+
+    ``strict``: no two impure calls give the same, and a default is only one of the numbers that a parameter may be.
+    Raises GiveUp where it is too much to follow.
+    """
+    low = Lowering(module, used, strict=strict)
+    block = module.definitions[name[0]].block
+    block.chunk.statements()  # for a name whose block cannot be read anything may stand
+    low.frames.append(Frame(global_scope(module), "", block, 0))
+    value = global_value(low, module, name[0])
+    cls = value if isinstance(value, Class) else None
+    if cls is not None:
+        value = member(cls, name[-1])
+        if not isinstance(value, Function) or value.owner is None:
+            return []
+    found = []
+    todo: list[Value] = [value]
+    done: set[int] = set()
+    if not isinstance(value, Function):
+        todo = [f for f in low.closures if not f.called]
+    try:
+        while todo:
+            function = todo.pop(0)
+            if not isinstance(function, Function) or id(function.definition) in done:
+                continue
+            done.add(id(function.definition))
+            low.closures.clear()
+            low.frames[:] = [Frame(function.scope, function.name, function.block, 0)]
+            if function.opaque and not function.jvp_rule:
+                continue
+            found.append(_lower(low, function, cls or function.owner))
+            todo += [f for f in low.closures if not f.called]
+    finally:
+        module.steps += low.steps
+    return found
+
+
+def _lower(low: Lowering, function: Function, owner: Class | None) -> Program:
+    low.turn = 0
+    low.sinks.clear()
+    low.made.clear()
+    low.inlined.clear()
+    low.facts[:] = function.facts
+    function_opaque, function.opaque = function.opaque, False
+    try:
+        arguments = root_arguments(low, function)
+        names = list(arguments)
+        kinds = decorator_names(function)
+        if function.owner is not None and owner is not None and names and "staticmethod" not in kinds:
+            receiver = self_of(low, owner)
+            receiver.attributes = dict(receiver.initial)
+            low.facts += receiver.facts
+            arguments[names[0]] = owner if "classmethod" in kinds else receiver
+        if function.jvp_rule:
+            # The rule is transposed with respect to the tangents; the primals are constants to it.
+            for name in names[:-1]:
+                arguments[name] = low.opaque(name, ("primal", low.identity(function)), differentiable=False)
+        result = inline(low, function, [], arguments, function.definition)
+    finally:
+        function.opaque = function_opaque
+    sinks = [*low.sinks, *nodes_in(result)]
+    live = flowing_back(sinks)
+    inlined = tuple(
+        (f.name, tuple(n for n in low.made[a:b] if n in live)) for f, a, b in low.inlined if f is not function
+    )
+    return Program(
+        function.name, tuple(n for n in low.made if n in live), tuple(dict.fromkeys(sinks)), inlined, low.turn
+    )
+
+
+def flowing_back(sinks: Sequence[Node]) -> set[Node]:
+    """The nodes that receive a cotangent when the sinks do."""
+    live = set(sinks)
+    todo = list(live)
+    while todo:
+        node = todo.pop()
+        for i in differentiable_inputs(node):
+            operand = node.inputs[i]
+            if operand not in live:
+                live.add(operand)
+                todo.append(operand)
+    return live

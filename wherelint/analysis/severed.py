@@ -1,0 +1,51 @@
+"""Gradients that are cut rather than poisoned: the opt-in rules about piecewise constant operations and host NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from wherelint.analysis.programs import Program, flowing_back
+from wherelint.finding import Witness
+from wherelint.graph.evaluate import evaluate
+from wherelint.graph.node import Node, differentiated, leaves, topological
+from wherelint.ops.facts import PIECEWISE
+
+
+def severed(program: Program) -> Iterator[tuple[str, Node, str]]:
+    """(code, node, operation) for every cut between a differentiable input and what leaves the function."""
+    sinks = [s for s in program.sinks if s.kind == "float"]
+    order = topological(sinks)
+    wanted = differentiated(order)
+    live = flowing_back(sinks)
+    for node in order:
+        if node.op in PIECEWISE and node in live and node.inputs[0] in wanted:
+            yield "WL401", node, node.op
+        elif node.op == "stop" and _computed_with(node, order, live):
+            source = node.inputs[0]
+            host = node.params.get("host")
+            if host is not None and any(i in wanted for i in source.inputs):
+                yield "WL402", node, host
+            elif host is None and node.kind == "int" and source in wanted:
+                yield "WL401", node, "integer cast"
+
+
+def _computed_with(node: Node, order: list[Node], live: set[Node]) -> bool:
+    """Whether a value is an operand of something differentiated, not just an index or a condition."""
+    if node in live:
+        return True
+    for user in order:
+        if user in live and node in user.inputs:
+            slots = {i for i, operand in enumerate(user.inputs) if operand is node}
+            if slots - ({0} if user.op in ("where", "cond", "compress") else set()):
+                return True
+    return False
+
+
+def witness(node: Node) -> Witness:
+    """A generic input, at which the gradient is 0 where the operation's slope is not."""
+    inputs = {n: np.full((1, 1), True if n.kind == "bool" else np.float32(1.25)) for n in leaves(node)}
+    value = evaluate(topological([node]), inputs)[node]
+    named = {str(n.params["name"]): 1.25 for n in inputs if n.kind == "float"}
+    return Witness(named, float(np.asarray(value, np.float32).flat[0]), dict.fromkeys(named, 0.0))

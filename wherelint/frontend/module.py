@@ -1,0 +1,222 @@
+"""One file of a project: what its names mean, and the blocks that it consists of."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import InitVar, dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from wherelint.finding import Location
+from wherelint.frontend.budget import Budget
+from wherelint.frontend.names import canonical, framework_of, imported, starred
+from wherelint.frontend.syntax import Chunk, Syntax, read
+from wherelint.ops import lookup
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from wherelint.analysis.programs import Program
+    from wherelint.frontend.project import Project
+
+#: How often a name is followed from one file to the next.
+MOST_HOPS = 8
+
+
+@dataclass(eq=False)
+class Block:
+    """A top-level statement of a file."""
+
+    module: Module
+    chunk: Chunk
+
+    @property
+    def tree(self) -> cst.Module:
+        """The parsed block. Raises GiveUp where LibCST cannot take it."""
+        return self.chunk.tree
+
+    @property
+    def first(self) -> int:
+        """The row at which the block begins."""
+        return self.chunk.first
+
+    @property
+    def last(self) -> int:
+        """The row at which the block ends."""
+        return self.chunk.last
+
+    def mentions(self, word: str) -> bool:
+        """Whether a word stands anywhere in the block's text."""
+        return word in self.chunk.text
+
+    def region(self, node: cst.CSTNode) -> tuple[Location, Location]:
+        """Where a node of the block begins and ends in the file."""
+        return self.chunk.region(node)
+
+    def text(self, node: cst.CSTNode) -> str:
+        """The source of a node on one line."""
+        return self.chunk.code(node)
+
+
+@dataclass(eq=False)
+class Definition:
+    """A name bound at the top level: by an import, a ``def``, a ``class`` or an assignment."""
+
+    statement: ast.stmt
+    block: Block
+
+
+@dataclass(eq=False)
+class Module:
+    """A file of the project: its text, its imports, and the index of what it defines."""
+
+    filename: str
+    text: str
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    #: Dotted name of the package that holds the file, "" for a script.
+    package: str = ""
+    project: Project | None = None
+    #: How many steps were taken so far to read its functions.
+    steps: int = field(default=0, init=False)
+    #: Whether imports were followed through other files, see ``settle``.
+    settled: bool = field(default=False, init=False)
+    #: The programs of functions that fixes are compared by, by name and strictness.
+    lowered: dict[tuple[tuple[str, ...], bool], list[Program]] = field(default_factory=dict, init=False)
+    #: The syntax of a text that this one differs little from.
+    before: InitVar[Syntax | None] = None
+
+    def __post_init__(self, before: Syntax | None) -> None:
+        self.syntax = read(self.text) if before is None else before.revised(self.text)
+        if self.project is None:
+            from wherelint.frontend.project import Project
+
+            self.package = Project(self).package
+        self.lines = self.syntax.lines
+        #: Functions that take part in a custom derivative: "primal", "vjp" (forward and backward), "jvp".
+        self.rules = self.syntax.rules
+        self.imports: dict[str, str] = {}
+        #: What everything public is imported from, the last first.
+        self.stars: list[str] = []
+        for statement in self.syntax.imports:
+            star = starred(statement, self.package)
+            if star is not None:
+                self.stars.insert(0, canonical(star, self.aliases))
+            for name, target in self.resolve(imported(statement, self.package)).items():
+                if not (statement.col_offset and framework_of(self.imports.get(name, "")) and not framework_of(target)):
+                    self.imports[name] = target
+        self.blocks = [(statement, Block(self, chunk)) for statement, chunk in self.syntax.statements]
+        self.definitions: dict[str, Definition] = {}
+        for definition, block in self.blocks:
+            for name in _bound_names(definition):
+                if not (definition.col_offset and self._is_second_choice(name, definition)):
+                    self.definitions[name] = Definition(definition, block)
+        self._starred: dict[str, str | None] = {}
+
+    @property
+    def budget(self) -> Budget:
+        """What may be spent on the file that is checked, whether it is this one or led here."""
+        assert self.project is not None
+        return self.project.budget
+
+    @cached_property
+    def mentions(self) -> dict[str, list[tuple[str, ...]]]:
+        """For every name in the file, the functions and methods that mention it."""
+        from wherelint.frontend import gate
+
+        return gate.mentions(self)
+
+    def _is_second_choice(self, name: str, statement: ast.stmt) -> bool:
+        """Whether an assignment in an ``if`` or ``try`` stands in for a framework that was bound to the name before."""
+        if not isinstance(statement, ast.Assign):
+            return False
+        known = self.definitions.get(name)
+        if known is not None:
+            return self._is_framework(known.statement) and not self._is_framework(statement)
+        target = self.imports.get(name)
+        missing = isinstance(statement.value, ast.Constant)  # `except ImportError: jnp = None`
+        return target is not None and (missing or (bool(framework_of(target)) and not self._is_framework(statement)))
+
+    def _is_framework(self, statement: ast.stmt) -> bool:
+        """Whether a statement assigns a framework, or a part of one."""
+        node = statement.value if isinstance(statement, ast.Assign) else None
+        while isinstance(node, ast.Attribute):
+            node = node.value
+        return isinstance(node, ast.Name) and framework_of(self.imports.get(node.id, "")) is not None
+
+    def target(self, name: str) -> str | None:
+        """The dotted name that an import binds a name to, one of everything included."""
+        if name in self.imports or not self.stars or name.startswith("_"):
+            return self.imports.get(name)
+        if name not in self._starred:
+            self._starred[name] = None  # files that import everything from each other
+            found = (f"{star}.{name}" for star in self.stars if self._has(star, name))
+            self._starred[name] = next(found, None)
+        return self._starred[name]
+
+    def settle(self) -> None:
+        """Have the imports that lead to a framework through other files of the project name it themselves."""
+        self.settled = True
+        self.imports.update({local: self._meaning(name) for local, name in self.imports.items()})
+
+    def _meaning(self, name: str) -> str:
+        """A dotted name; the framework's, if the project's files only re-export or rename that."""
+        assert self.project is not None
+        for _ in range(MOST_HOPS):
+            found = self.project.find(name) if framework_of(name) is None else None
+            target = found[0].alias(found[1][0]) if found is not None else None
+            if found is None or target is None:
+                break
+            name = canonical(".".join([target, *found[1][1:]]), self.aliases)
+        return name
+
+    def alias(self, name: str) -> str | None:
+        """The dotted name that a name of the file is another one for: it is imported, or assigned just that."""
+        if name not in self.definitions:
+            return self.target(name)
+        statement = self.definitions[name].statement
+        parts: list[str] = []
+        node = statement.value if isinstance(statement, ast.Assign) else None
+        while isinstance(node, ast.Attribute):
+            parts.insert(0, node.attr)
+            node = node.value
+        target = self.target(node.id) if isinstance(node, ast.Name) and node.id != name else None
+        return target and ".".join([target, *parts])
+
+    def _has(self, star: str, name: str) -> bool:
+        if framework_of(star):
+            return lookup(f"{star}.{name}") is not None
+        home = self.project.module(star) if self.project is not None else None
+        return home is not None and (name in home.definitions or home.target(name) is not None)
+
+    def resolve(self, names: Mapping[str, str]) -> dict[str, str]:
+        """Import targets in their canonical spelling."""
+        return {local: self._host_numpy(name) or canonical(name, self.aliases) for local, name in names.items()}
+
+    def _host_numpy(self, name: str) -> str | None:
+        """``numpy.where`` for a name like ``pack.compat.numpy.where`` if that file of the project imports NumPy."""
+        parent, found, rest = f"{name}.".partition(".numpy.")
+        home = self.project.module(parent) if found and self.project is not None else None
+        return f"numpy.{rest}".rstrip(".") if home is not None and home.imports.get("numpy") == "numpy" else None
+
+    def frameworks(self) -> list[str]:
+        """The frameworks that any import of the file names, functions' own imports included."""
+        names = [*self.imports.values(), *self.stars]
+        for statement in self.syntax.inner_imports:
+            names += self.resolve(imported(statement, self.package)).values()
+        found = [framework_of(name) for name in names]
+        return list(dict.fromkeys(f for f in found if f))
+
+
+def _bound_names(statement: ast.stmt) -> list[str]:
+    if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return [statement.name]
+    targets: list[ast.expr] = []
+    if isinstance(statement, ast.Assign):
+        targets = statement.targets
+    elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
+        targets = [statement.target]
+    names = []
+    for target in targets:
+        names += [n.id for n in ast.walk(target) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+    return names

@@ -1,0 +1,1 @@
+"""Syntax -> graph: what the expressions, statements and calls of the linted program compute."""

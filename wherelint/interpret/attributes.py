@@ -1,0 +1,124 @@
+"""Attributes: of modules, of tensors, of objects of the project."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import libcst as cst
+import numpy as np
+
+from wherelint.frontend.names import canonical
+from wherelint.graph.node import Node
+from wherelint.interpret.lowering import Lowering
+from wherelint.interpret.resolve import external, member
+from wherelint.interpret.values import MISSING, Bound, Class, Dotted, Function, Instance, Method, Shape, Super, Value
+
+#: ``finfo`` of float32, the precision in which the search runs.
+_FLOAT32 = np.finfo(np.float32)
+FINFO = {"eps": float(_FLOAT32.eps), "tiny": float(_FLOAT32.tiny), "smallest_normal": float(_FLOAT32.tiny),
+         "max": float(_FLOAT32.max), "min": float(_FLOAT32.min), "resolution": 1e-6}  # fmt: skip
+_SAME_ARRAY = frozenset({"T", "mT", "real", "data_", "H", "array"})
+_SIZES = frozenset({"ndim", "nbytes", "itemsize"})
+
+
+def attribute(low: Lowering, node: cst.Attribute) -> Value:
+    """``value.name``."""
+    return read(low, low.expression(node.value), node.attr.value, node)
+
+
+def read(low: Lowering, value: Value, name: str, at: cst.CSTNode) -> Value:
+    """An attribute of a value that was already lowered."""
+    if isinstance(value, Dotted):
+        return _external(low, value, name, at)
+    if isinstance(value, Instance):
+        return instance_attribute(low, value, name, at)
+    if isinstance(value, Super):
+        found = member(value.cls, name)
+        return _bound(low, value.receiver, found, at) if found is not MISSING else low.opaque(low.text(at))
+    if isinstance(value, Class):
+        found = member(value, name)
+        return found if found is not MISSING else low.opaque(low.text(at), low.identity(value), differentiable=False)
+    if isinstance(value, Node):
+        if name in _SAME_ARRAY:
+            return low.node("identity", (value,), at)
+        if name == "shape":
+            return Shape(low.text(at))
+        if name in _SIZES:
+            return low.opaque(low.text(at), ("size", low.identity(value)), kind="int")
+        if name == "data":  # torch: the tensor without its history
+            return low.stop(value, at)
+        if name == "value" and value.op == "leaf":
+            return value
+    if isinstance(value, Shape):
+        return low.opaque(low.text(at), kind="int")
+    return Method(value, name, low.text(at))
+
+
+def _external(low: Lowering, value: Dotted, name: str, at: cst.CSTNode) -> Value:
+    if value.name.endswith("finfo()") and name in FINFO:
+        return FINFO[name]
+    if value.name.endswith("iinfo()"):
+        return 2**31 - 1 if name == "max" else -(2**31)
+    return external(low, low.module, canonical(f"{value.name}.{name}", low.module.aliases))
+
+
+def instance_attribute(low: Lowering, value: Instance, name: str, at: cst.CSTNode) -> Value:
+    """``self.name``: assigned by the constructor, a method, a class constant, or unknown."""
+    if name in value.attributes:
+        return value.attributes[name]
+    found = member(value.cls, name)
+    if isinstance(found, Function):
+        return _bound(low, value, found, at)
+    if isinstance(found, (bool, str)):  # the default of an option: objects differ in it
+        preferred = found if isinstance(found, bool) else None
+        kind: Any = "float" if preferred is None else "bool"
+        return low.opaque(
+            f"{value.name}.{name}", (low.identity(value), name), kind=kind, differentiable=False, preferred=preferred
+        )
+    if found is not MISSING:
+        return found
+    made = low.opaque(f"{value.name}.{name}", (low.identity(value), name))
+    value.attributes[name] = made
+    return made
+
+
+def _bound(low: Lowering, receiver: Instance, found: Value, at: cst.CSTNode) -> Value:
+    """A class attribute as an object sees it: a method with its receiver, the value of a property."""
+    if not isinstance(found, Function):
+        return found
+    kinds = decorator_names(found)
+    if kinds & {"property", "cached_property", "lazy_property", "functools.cached_property"}:
+        from wherelint.interpret.calls import invoke
+
+        return invoke(low, found, (receiver,), {}, at)
+    if "staticmethod" in kinds:
+        return found
+    return Bound(found, receiver.cls if "classmethod" in kinds else receiver)
+
+
+def keep_kind(low: Lowering, receiver: Instance, name: str, value: Value, *, buffer: bool = False) -> None:
+    """An attribute whose later values are only known to have the dtype of its first."""
+    if isinstance(value, Node):
+        made = low.opaque(
+            f"{receiver.name}.{name}", (low.identity(receiver), name), kind=value.kind, differentiable=not buffer
+        )
+        receiver.attributes[name] = made
+
+
+def last_name(node: cst.CSTNode) -> str:
+    """The last part of a dotted name; empty for anything else."""
+    last = node.attr if isinstance(node, cst.Attribute) else node
+    return last.value if isinstance(last, cst.Name) else ""
+
+
+def decorator_names(function: Function) -> set[str]:
+    """The last part of what each decorator of a function is called, seen through a renaming import."""
+    names = set()
+    imports = function.scope.module.imports
+    for decorator in getattr(function.definition, "decorators", ()):
+        expression: Any = decorator.decorator
+        if isinstance(expression, cst.Call):
+            expression = expression.func
+        name = last_name(expression)
+        names.add(imports.get(name, name).rpartition(".")[2] if isinstance(expression, cst.Name) else name)
+    return names

@@ -1,0 +1,124 @@
+"""Comparisons: of numbers, of arrays, of what is no number; and those that ask whether a value is finite."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+
+import libcst as cst
+import numpy as np
+
+from wherelint.graph.node import ROLLED, Node, plain
+from wherelint.interpret.defaults import Settled, settled
+from wherelint.interpret.lowering import Lowering
+from wherelint.interpret.values import Dotted, Function, Method, Value
+
+_OPERATIONS: dict[type, str] = {
+    cst.LessThan: "less", cst.LessThanEqual: "less_equal", cst.GreaterThan: "greater",
+    cst.GreaterThanEqual: "greater_equal", cst.Equal: "equal", cst.NotEqual: "not_equal",
+}  # fmt: skip
+_PYTHON: dict[str, Callable[[Value, Value], bool]] = {
+    "less": operator.lt, "less_equal": operator.le, "greater": operator.gt, "greater_equal": operator.ge,
+    "equal": operator.eq, "not_equal": operator.ne,
+}  # fmt: skip
+#: Attributes that are no numbers: that two of them are equal constrains no input.
+_DESCRIPTIONS = frozenset({"dtype", "device", "layout", "sharding", "shape", "name", "type", "__class__", "__name__"})
+
+
+def comparison(low: Lowering, node: cst.Comparison) -> Value:
+    """``a < b <= c``."""
+    left = low.expression(node.left)
+    result: Node | bool = True
+    for target in node.comparisons:
+        right = low.expression(target.comparator)
+        found = compare(low, type(target.operator), left, right, node)
+        if len(node.comparisons) == 1:
+            return found
+        one = low.condition(found, node)
+        if isinstance(result, bool):
+            result = one if result else False
+        elif isinstance(one, bool):
+            result = result if one else False
+        else:
+            result = low.node("logical_and", (result, one), node)
+        left = right
+    return result
+
+
+def compare(low: Lowering, kind: type, a: Value, b: Value, at: cst.CSTNode) -> Node | Settled | bool:
+    """``a <operator> b`` for the LibCST operator class ``kind``."""
+    op = _OPERATIONS.get(kind)
+    number = (bool, int, float)
+    if op is not None and isinstance(a, number) and isinstance(b, number):
+        return settled(low, op, a, b, bool(_PYTHON[op](a, b)), at)
+    if op in ("equal", "not_equal") and isinstance(a, str) and isinstance(b, str):
+        return (a == b) == (op == "equal")
+    if kind in (cst.Is, cst.IsNot):
+        if b is None and isinstance(a, (*number, str, list, tuple, dict, Function, Dotted)):
+            return kind is cst.IsNot
+        if b is None and a is None:
+            return kind is cst.Is
+        truth = low.opaque(
+            f"{_label(low, a, at)} is None" if b is None else low.text(at),
+            low.identity(a),
+            kind="bool",
+            preferred=False,
+        )
+        return low.negation(truth, at) if kind is cst.IsNot else truth
+    describes = any(isinstance(v, Method) and v.name in _DESCRIPTIONS for v in (a, b))
+    if op is not None and not describes and all(isinstance(v, (Node, Method, *number)) for v in (a, b)):
+        x, y = low.tensor(a, at), low.tensor(b, at)
+        if op == "equal" and x is not y and plain(x) is plain(y) and x.op != "const":
+            y = low.node("gather", (y,), at, index=ROLLED)
+        return compared(low, op, x, y, at)
+    return low.opaque(low.text(at), (low.identity(a), low.identity(b)), kind="bool")
+
+
+def compared(low: Lowering, op: str, x: Node, y: Node, at: cst.CSTNode, framework: str | None = None) -> Node:
+    """A comparison of arrays, as the test for nan or inf that it may be: ``x != x``, ``abs(x) == inf``."""
+    if _infinity(x) and not _infinity(y):
+        x, y, op = y, x, _TURNED.get(op, op)
+
+    def test(op: str, *inputs: Node) -> Node:
+        return low.node(op, inputs, at, framework=framework)
+
+    if x.kind == "float" and x.op != "const":
+        differs = op == "not_equal"
+        if x is y and op in ("equal", "not_equal"):
+            return test("isnan", x) if differs else test("logical_not", test("isnan", x))
+        infinity = _infinity(y)
+        if infinity and op in ("equal", "not_equal"):
+            sign = test("greater" if infinity > 0 else "less", x, low.tensor(0, at))
+            found = test("isinf", x.inputs[0]) if x.op == "abs" else test("logical_and", test("isinf", x), sign)
+            return test("logical_not", found) if differs else found
+        if infinity > 0 and op == "less" and x.op == "abs":
+            return test("isfinite", x.inputs[0])
+        if op in ("equal", "not_equal") and _is(y, 0) and (cancelled := _cancelled(x)) is not None:
+            finite = test("isfinite", cancelled)
+            return test("logical_not", finite) if differs else finite
+    return test(op, x, y)
+
+
+_TURNED = {"less": "greater", "greater": "less", "less_equal": "greater_equal", "greater_equal": "less_equal"}
+
+
+def _is(node: Node, number: float) -> bool:
+    return node.op == "const" and bool((node.params["value"] == number).all())
+
+
+def _infinity(node: Node) -> float:
+    """inf or -inf where a value is that number, else 0."""
+    return float(node.params["value"].flat[0]) if _is(node, np.inf) or _is(node, -np.inf) else 0.0
+
+
+def _cancelled(node: Node) -> Node | None:
+    """x of ``x - x`` and ``0 * x``, which are 0 unless x is nan or infinite."""
+    if node.op == "subtract" and node.inputs[0] is node.inputs[1]:
+        return node.inputs[0]
+    if node.op == "multiply" and any(_is(i, 0) for i in node.inputs):
+        return next((i for i in node.inputs if i.op != "const"), None)
+    return None
+
+
+def _label(low: Lowering, value: Value, at: cst.CSTNode) -> str:
+    return str(value.params["name"]) if isinstance(value, Node) and value.op == "leaf" else low.text(at)

@@ -1,0 +1,53 @@
+"""What a distribution says of its parameters: ``arg_constraints = {"scale": constraints.positive}``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from wherelint.graph.node import Node
+from wherelint.interpret.lowering import Lowering
+from wherelint.interpret.values import MISSING, Class, Instance
+
+#: Comparisons that a constraint stands for, by the name that PyTorch, Pyro and NumPyro give it.
+_COMPARISONS: dict[str, tuple[tuple[str, float], ...]] = {
+    "positive": (("greater", 0.0),),
+    "softplus_positive": (("greater", 0.0),),
+    "nonnegative": (("greater_equal", 0.0),),
+    "unit_interval": (("greater_equal", 0.0), ("less_equal", 1.0)),
+    "simplex": (("greater_equal", 0.0), ("less_equal", 1.0)),
+    "positive_integer": (("greater", 0.0),),
+    "nonnegative_integer": (("greater_equal", 0.0),),
+}
+
+
+def constrain(low: Lowering, made: Instance) -> None:
+    """Add what the class declares of its parameters to the facts about an object."""
+    for name, constraint in _declared(made.cls):
+        value = made.attributes.get(name, MISSING)
+        value = low.opaque(f"{made.name}.{name}", (low.identity(made), name)) if value is MISSING else value
+        if isinstance(value, Node):
+            made.attributes[name] = value
+            comparisons = _COMPARISONS.get(constraint, ())
+            made.facts += tuple(low.node(op, (value, bound), made.cls.definition) for op, bound in comparisons)
+
+
+def _declared(cls: Class) -> Iterator[tuple[str, str]]:
+    """Parameter and constraint, of the nearest class that declares any."""
+    for ancestor in cls.ancestry():
+        for line in ancestor.definition.body.body:
+            for statement in line.body if isinstance(line, cst.SimpleStatementLine) else ():
+                if isinstance(statement, cst.Assign) and isinstance(statement.value, cst.Dict):
+                    names = [t.target.value for t in statement.targets if isinstance(t.target, cst.Name)]
+                    if names == ["arg_constraints"]:
+                        yield from _entries(statement.value)
+                        return
+
+
+def _entries(declared: cst.Dict) -> Iterator[tuple[str, str]]:
+    for element in declared.elements:
+        if isinstance(element, cst.DictElement) and isinstance(element.key, cst.SimpleString):
+            value = element.value
+            last = value.attr.value if isinstance(value, cst.Attribute) else getattr(value, "value", "")
+            yield str(element.key.evaluated_value), str(last)

@@ -1,0 +1,101 @@
+"""Numbers that are defaults: what a parameter is where nobody passes it, and the input that it is where somebody does.
+
+As a value a default is its number. A branch on it has two arms, and both are searched: in the one that contradicts the
+default, and after the other has ended, the parameter is an input about which the condition holds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from wherelint.graph.node import Node, leaves
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from wherelint.interpret.lowering import Lowering
+
+
+class DefaultInt(int):
+    """An integer that is a default."""
+
+    node: Node
+
+
+class DefaultFloat(float):
+    """A number that is a default."""
+
+    node: Node
+
+
+DEFAULTS = (DefaultInt, DefaultFloat)
+
+
+class Settled(NamedTuple):
+    """A comparison of defaults: as a value what it is by default, as the condition of a branch open."""
+
+    truth: bool
+    node: Node
+
+
+def default_of(number: float, node: Node) -> float:
+    """A number that is one by default, and ``node`` in general."""
+    made = DefaultInt(number) if isinstance(number, int) else DefaultFloat(number)
+    made.node = node
+    return made
+
+
+def of_parameter(low: Lowering, name: str, key: object, number: float) -> float:
+    """The default of a parameter."""
+    made = low.opaque(name, key, kind="int" if isinstance(number, int) else "float", differentiable=False)
+    made.params.update(usual=number, arm=True)
+    return default_of(number, made)
+
+
+def opened(value: Any) -> Any:
+    """What a value is in general."""
+    return value.node if isinstance(value, DEFAULTS) else value
+
+
+def settled(low: Lowering, op: str, a: Any, b: Any, truth: bool, at: cst.CSTNode) -> bool | Settled:
+    """A comparison of two numbers, of which one may be a default."""
+    if low.crowded or not (isinstance(a, DEFAULTS) or isinstance(b, DEFAULTS)):
+        return truth
+    node = low.node(op, (opened(a), opened(b)), at)
+    low.by_default[node] = truth
+    return Settled(truth, node)
+
+
+def here(low: Lowering, value: Any) -> Any:
+    """What a default is where control stands: its number, unless a condition that it contradicts holds."""
+    passed = [fact for fact in low.facts if truth(low, fact) is False]
+    return value.node if passed and not set(leaves(*passed)).isdisjoint(leaves(value.node)) else value
+
+
+def truth(low: Lowering, condition: Node | bool) -> bool | None:
+    """What a condition is if no parameter is passed that has a default; None where other things decide."""
+    if isinstance(condition, bool):
+        return None
+    if condition not in low.by_default:
+        parts = [truth(low, i) for i in condition.inputs] if condition.op in _LOGICAL else []
+        low.by_default[condition] = _LOGICAL[condition.op](parts) if parts else None
+    return low.by_default[condition]
+
+
+_LOGICAL: dict[str, Any] = {
+    "logical_not": lambda parts: None if parts[0] is None else not parts[0],
+    "logical_and": lambda parts: False if False in parts else None if None in parts else True,
+    "logical_or": lambda parts: True if True in parts else None if None in parts else False,
+}
+
+
+def chosen(low: Lowering, condition: Node | bool, a: Any, b: Any, at: cst.CSTNode) -> Any:
+    """``a if condition else b`` where defaults decide, else None; numbers are defaults again."""
+    known = truth(low, condition)
+    if known is None:
+        return None
+    numbers = [isinstance(v, (int, float)) and not isinstance(v, bool) for v in (a, b)]
+    if all(numbers):
+        return default_of(a if known else b, low.node("cond", (condition, opened(a), opened(b)), at))
+    computed = all(isinstance(v, (Node, int, float, list, tuple)) for v in (a, b))
+    return None if computed else a if known else b

@@ -1,0 +1,219 @@
+"""Subscripts, read and written: picking, masking, slicing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import libcst as cst
+
+from wherelint.graph.node import LANES, ROLLED, Node, const, plain, topological
+from wherelint.interpret.lowering import Lowering
+from wherelint.interpret.values import Dotted, Instance, Method, Shape, Value
+from wherelint.ops import OPERATIONS
+
+
+def subscript(low: Lowering, node: cst.Subscript) -> Value:
+    """``value[index]``."""
+    value = low.expression(node.value)
+    if isinstance(value, Method) and value.name == "at":
+        return Method((value.receiver, node), "at[]", value.text)
+    if isinstance(value, Dotted):
+        return value  # a generic type: `list[int]`
+    return index(low, value, node.slice, node)
+
+
+def index(low: Lowering, value: Value, slices: Sequence[cst.SubscriptElement], at: cst.CSTNode) -> Value:
+    """``value[slices]`` for a value that was already lowered."""
+    parts = [_part(low, s.slice) for s in slices]
+    if isinstance(value, (list, tuple)) and len(parts) == 1:
+        position = parts[0]
+        if isinstance(position, int) and not isinstance(position, bool):
+            return value[position] if -len(value) <= position < len(value) else low.opaque(low.text(at))
+        if isinstance(position, slice):
+            return value[position]
+    if isinstance(value, dict):
+        key = parts[0] if len(parts) == 1 else None
+        if isinstance(key, (str, int, float, bool)) and key in value:
+            return value[key]
+        table = list(value.values())
+        if 0 < len(table) <= 4 and all(isinstance(v, (int, float)) for v in table):
+            result = table[0]  # a table of constants, by a key that is not known: one of them
+            for i, other in enumerate(table[1:]):
+                result = low.choose(
+                    low.opaque(low.text(at), (low.identity(value), i), kind="bool", preferred=False), other, result, at
+                )
+            return result
+        return low.opaque(low.text(at), low.identity(value))
+    if isinstance(value, (Shape, Instance, str)) or value is None:
+        return low.size(low.text(at)) if isinstance(value, Shape) else low.opaque(low.text(at), low.identity(value))
+    tensor = low.tensor(value, at)
+    if tensor.kind == "bool" and tensor.op == "leaf":
+        return tensor
+    return _tensor_index(low, tensor, parts, at)
+
+
+_SLICE = object()  # a slice whose bounds are not known
+
+
+def _part(low: Lowering, part: cst.BaseSlice) -> Any:
+    if isinstance(part, cst.Index):
+        return low.expression(part.value)
+    assert isinstance(part, cst.Slice)
+    bounds = [None if b is None else low.expression(b) for b in (part.lower, part.upper, part.step)]
+    known = bounds[2] != 0 and all(b is None or isinstance(b, int) for b in bounds)
+    return slice(*bounds) if known else (_SLICE, bounds[0])
+
+
+def _tensor_index(low: Lowering, tensor: Node, parts: list[Any], at: cst.CSTNode) -> Value:
+    if len(parts) == 1 and isinstance(parts[0], (tuple, list)) and not _is_unknown_slice(parts[0]):
+        parts = list(parts[0])
+    if len(parts) == 1 and isinstance(parts[0], str):  # an entry of a dictionary that is not known
+        return low.opaque(low.text(at), ("entry", low.identity(tensor), parts[0]), differentiable=tensor.differentiable)
+    masks = [p for p in parts if isinstance(p, Node) and p.kind == "bool"]
+    if masks:
+        return low.node("compress", (masks[0], tensor), at, selection="index")
+    numbers = [p for p in parts if isinstance(p, int) and not isinstance(p, bool)]
+    others = [p for p in parts if isinstance(p, (Node, list, Shape, Method))]
+    if others:
+        return gathered(low, tensor, [p for p in others if isinstance(p, Node)], at)
+    if (
+        (numbers and tensor.op in ("stack", "where", "cond"))
+        or (numbers and tensor.op != "leaf")
+        or (numbers and ... in parts)
+    ):
+        return element(low, tensor, numbers[-1], at)
+    if numbers:
+        name = low.text(at) if len(parts) > 1 else f"{tensor.params['name']}[{numbers[0]}]"
+        return low.element(tensor, name, numbers[-1])
+    index = next((i for i in map(_sliced, parts) if i is not None), None)
+    if index is not None:
+        return low.node("gather", (tensor,), at, index=index)
+    return low.node("identity", (tensor,), at, spread=True) if None in parts else tensor
+
+
+def gathered(low: Lowering, tensor: Node, indices: Sequence[Value], at: cst.CSTNode) -> Node:
+    """``tensor[indices]`` for integers that are not known: other elements for every other index."""
+    index = next((i for i in indices if isinstance(i, Node)), None)
+    if index is None:
+        return low.node("gather", (tensor,), at, index=ROLLED)
+    mask = _mask_of(indices)
+    if mask is not None:
+        return low.node("compress", (mask, tensor), at, selection="index")
+    turn = low.turns.setdefault(index, 1 + len(low.turns) % (LANES - 1))
+    rolled = tuple((i + turn) % LANES for i in range(LANES))
+    return low.node("gather", (tensor,), at, index=rolled, searched=_searched(index))
+
+
+def indices(low: Lowering, mask: Value, at: cst.CSTNode) -> Node:
+    """The integers that ``nonzero(mask)`` gives: what is indexed with them is ``x[mask]``."""
+    found = low.opaque(low.text(at), low.identity(mask), kind="int")
+    found.params["searched"] = True
+    if isinstance(mask, Node):
+        found.params["kept"] = mask if mask.kind == "bool" else low.node("not_equal", (mask, 0), at)
+    return found
+
+
+def _mask_of(indices: Sequence[Value]) -> Node | None:
+    """The mask that these are the indices of; None where they may be others, such as the rows of a mask over pairs."""
+    found = [_source(i) for i in indices if isinstance(i, Node)]
+    masks = {i.params.get("kept") for i in found}
+    mask = masks.pop() if len(masks) == 1 else None
+    if mask is None or len(found) > 1 or "of" not in found[0].params:
+        return mask
+    pairs = found[0].params["of"][0].params.get("pairs")
+    return None if pairs or any(n.op == "gather" or n.params.get("spread") for n in topological([mask])) else mask
+
+
+def _source(index: Node) -> Node:
+    while index.op in ("identity", "stop"):
+        (index,) = index.inputs
+    return index
+
+
+def _searched(index: Node) -> bool:
+    """Whether an index was computed from values, as ``searchsorted`` and ``argmax`` do."""
+    return any(
+        n.params.get("searched") or (n.op == "leaf" and n.kind == "float" and plain(index) is not n)
+        for n in topological([index])
+    )
+
+
+def _is_unknown_slice(part: Any) -> bool:
+    return isinstance(part, tuple) and len(part) == 2 and part[0] is _SLICE
+
+
+def _sliced(part: Any) -> tuple[int, ...] | None:
+    """The lanes that a slice reads, repeated to fill the model; None where it reads them as they are."""
+    if _is_unknown_slice(part):
+        return ROLLED if part[1] is not None else None
+    if not isinstance(part, slice) or part == slice(None):
+        return None
+    read = list(range(LANES))[part]
+    if part.start and not read:
+        read = list(ROLLED)  # a slice beyond what the model holds
+    return tuple(read[i % len(read)] for i in range(LANES)) if read and read != list(range(LANES)) else None
+
+
+def element(low: Lowering, tensor: Node, position: int, at: cst.CSTNode) -> Node:
+    """One element: of an array built from parts it is that part, otherwise it is a lane."""
+    tensor = plain(tensor)
+    if tensor.op == "stack" and -len(tensor.inputs) <= position < len(tensor.inputs):
+        return low.node("pick", tensor.inputs, at, selection="index", index=position % len(tensor.inputs))
+    if _mixes(tensor):
+        # What was reduced along one axis and is indexed along another holds the elements of a `stack` apart.
+        apart = _component(low, tensor, position)
+        if apart is not tensor:
+            return apart
+    return low.node("lane", (tensor,), at, selection="index", index=position)
+
+
+def _component(low: Lowering, reduced: Node, position: int) -> Node:
+    """What a reduction makes of one of the arrays that were stacked along a new axis, the others being like it."""
+    elementwise = {reduced}
+    for node in reversed(order := topological([reduced])):
+        if node in elementwise:
+            elementwise.update(i for i in node.inputs if not _mixes(i))
+    done: dict[Node, Node] = {}
+    for node in order:
+        inputs = tuple(done[i] for i in node.inputs)
+        if node not in elementwise:
+            done[node] = node
+        elif node.op == "stack" and node.params.get("axis") == "new" and -len(inputs) <= position < len(inputs):
+            done[node] = node.inputs[position]
+        else:
+            done[node] = node if inputs == node.inputs else low.copy(node, inputs)
+    return done[reduced]
+
+
+def _mixes(node: Node) -> bool:
+    return (node.op in OPERATIONS and OPERATIONS[node.op].mixes) or node.op in ("lane", "pick")
+
+
+def unpack(low: Lowering, value: Value, count: int, at: cst.CSTNode) -> list[Value]:
+    """The ``count`` elements that tuple assignment takes from a value."""
+    if isinstance(value, (list, tuple)):
+        return list(value[:count]) + [
+            low.opaque(low.text(at), (low.identity(value), i)) for i in range(len(value), count)
+        ]
+    if isinstance(value, Shape):
+        return [low.size(f"{value.of}[{i}]") for i in range(count)]
+    tensor = low.tensor(value, at)
+    if tensor.op == "leaf":
+        return [low.element(tensor, f"{tensor.params['name']}[{i}]", i) for i in range(count)]
+    return [low.node("lane", (tensor,), at, index=i) for i in range(count)]
+
+
+def where_written(low: Lowering, slices: Sequence[cst.SubscriptElement]) -> Node:
+    """The mask of the elements that ``x[slices] = ...`` writes."""
+    parts = [_part(low, s.slice) for s in slices]
+    for part in parts:
+        if isinstance(part, Node) and part.kind == "bool":
+            return part
+    if all(
+        part is ... or part == slice(None) or part is None for part in parts if not isinstance(part, Node)
+    ) and not any(isinstance(p, Node) for p in parts):
+        return const(True)
+    index = next((p for p in parts if isinstance(p, (int, slice)) and p != slice(None)), 0)
+    written = range(LANES)[index] if isinstance(index, slice) else [index % LANES]
+    return const([i in written for i in range(LANES)])

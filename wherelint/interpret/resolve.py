@@ -1,0 +1,264 @@
+"""What a name refers to: a local variable, a definition of the file, an import, a builtin."""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from typing import Any
+
+import libcst as cst
+
+from wherelint.frontend.module import Module
+from wherelint.frontend.names import framework_of
+from wherelint.frontend.syntax import GiveUp
+from wherelint.interpret.constraints import constrain
+from wherelint.interpret.lowering import Frame, Lowering
+from wherelint.interpret.values import MISSING, Class, Dotted, Function, Instance, Scope, Value
+
+_BUILTINS = frozenset(
+    """abs max min sum len range float int bool zip enumerate isinstance getattr setattr hasattr map list tuple pow
+    round print super reversed sorted dict set type any all str complex callable filter iter next property staticmethod
+    classmethod""".split()
+)
+_CONSTANTS = {"pi": math.pi, "e": math.e, "inf": math.inf, "Inf": math.inf, "infty": math.inf, "nan": math.nan,
+              "NaN": math.nan, "NINF": -math.inf, "tau": math.tau, "newaxis": None}  # fmt: skip
+_CONSTANT_MODULES = ("numpy", "jax.numpy", "math", "torch", "scipy.constants")
+_resolving: set[tuple[int, str]] = set()
+
+
+def lookup_name(low: Lowering, name: str) -> Value:
+    """The value of a name where control stands now."""
+    scope = low.frame.scope
+    found = scope.find(name)
+    if found is not MISSING:
+        return found
+    found = global_value(low, scope.module, name)
+    if found is not MISSING:
+        return found
+    if name in _BUILTINS:
+        return Dotted(f"builtins.{name}")
+    return low.opaque(name, differentiable=False, fixed=True)
+
+
+def global_scope(module: Module) -> Scope:
+    """The one module-level scope of a file."""
+    scope = getattr(module, "_scope", None)
+    if scope is None:
+        scope = Scope(module)
+        module._scope = scope  # type: ignore[attr-defined]
+    return scope
+
+
+def global_value(low: Lowering, module: Module, name: str) -> Value:
+    """A name of the file's top level, evaluated when it is first needed."""
+    scope = global_scope(module)
+    if name in scope.names:
+        return scope.names[name]
+    if name in module.definitions:
+        key = (id(module), name)
+        if key in _resolving:
+            return low.opaque(name, differentiable=False)
+        _resolving.add(key)
+        try:
+            value = _define(low, module, name)
+        finally:
+            _resolving.discard(key)
+        scope.names[name] = value
+        return value
+    target = module.target(name)
+    if target is not None:
+        key = (id(module), name)
+        if key in _resolving:  # two files that re-export from each other
+            return Dotted(target)
+        _resolving.add(key)
+        try:
+            return external(low, module, target)
+        finally:
+            _resolving.discard(key)
+    return MISSING
+
+
+def external(low: Lowering, module: Module, name: str) -> Value:
+    """What a dotted name stands for: a definition in another file of the project, or something outside it."""
+    parent, _, last = name.rpartition(".")
+    if parent in _CONSTANT_MODULES and last in _CONSTANTS:
+        return _CONSTANTS[last]
+    found = module.project.find(name) if module.project is not None and framework_of(name) is None else None
+    if found is None:
+        return Dotted(name)
+    home, rest = found
+    value = global_value(low, home, rest[0])
+    if value is MISSING or (isinstance(value, Dotted) and len(rest) > 1):
+        return Dotted(".".join([value.name, *rest[1:]])) if isinstance(value, Dotted) else Dotted(name)
+    for part in rest[1:]:
+        if not isinstance(value, Class):
+            return Dotted(name)
+        value = member(value, part)
+        if value is MISSING:
+            return Dotted(name)
+    return value
+
+
+def _define(low: Lowering, module: Module, name: str) -> Value:
+    definition = module.definitions[name]
+    scope = global_scope(module)
+    block = definition.block
+    statement = definition.statement
+    try:
+        statements = block.chunk.statements()
+    except GiveUp as error:
+        low.budget.give_up(f"`{name}`", str(error))
+        return low.opaque(name, differentiable=False)
+    if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return next(
+            (
+                make_function(low, s, scope, block, "")
+                for s in statements
+                if isinstance(s, cst.FunctionDef) and s.name.value == name
+            ),
+            low.opaque(name, differentiable=False),
+        )
+    if isinstance(statement, ast.ClassDef):
+        return next(
+            (
+                make_class(low, s, scope, block)
+                for s in statements
+                if isinstance(s, cst.ClassDef) and s.name.value == name
+            ),
+            low.opaque(name, differentiable=False),
+        )
+    low.frames.append(Frame(scope, "", block, len(low.facts)))
+    facts, low.facts = low.facts, []
+    try:
+        with low.without_gradient():  # a module constant is computed once, before anything is differentiated
+            low.run(statements)
+    finally:
+        low.frames.pop()
+        low.facts = facts
+    return scope.names.get(name, low.opaque(name, differentiable=False))
+
+
+def make_function(
+    low: Lowering, node: cst.FunctionDef, scope: Scope, block: Any, prefix: str, owner: Class | None = None
+) -> Value:
+    """A function object, its decorators applied."""
+    name = f"{prefix}.{node.name.value}" if prefix else node.name.value
+    function = Function(node, scope, block, name, owner)
+    return decorated(low, function, node.decorators, scope, block)
+
+
+#: Decorators that replace the derivative of what they decorate.
+CUSTOM_RULES = frozenset({
+    "jax.custom_jvp", "jax.custom_vjp", "jax.custom_gradient", "tensorflow.custom_gradient", "torch.autograd.Function",
+    "jax.custom_derivatives.custom_jvp", "jax.custom_derivatives.custom_vjp", "equinox.filter_custom_vjp",
+    "equinox.filter_custom_jvp", "jax.custom_transpose",
+})  # fmt: skip
+_RULE_SETTERS = frozenset({"defjvp", "defvjp", "defjvps", "def_jvp", "def_vjp", "def_fwd", "def_bwd"})
+#: Parts of the frameworks whose classes only ever compute what nobody differentiates.
+_UNDIFFERENTIATED = re.compile(r"(torch|tensorflow|keras|tf_keras)\b.*\.(metrics|optimizers?|optim|callbacks|data)\.")
+NO_GRAD = frozenset({"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad",
+                     "torch.autograd.grad_mode.no_grad", "torch.set_grad_enabled"})  # fmt: skip
+
+
+def decorators_of(low: Lowering, node: cst.FunctionDef, scope: Scope, block: Any) -> list[tuple[str, str]]:
+    """(canonical name, last attribute) of each decorator; of ``partial(jax.custom_jvp, ...)`` its first argument."""
+    out = []
+    low.frames.append(Frame(scope, "", block, len(low.facts)))
+    try:
+        for decorator in node.decorators:
+            out.append(_decorator_name(low, decorator.decorator))
+    finally:
+        low.frames.pop()
+    return out
+
+
+def _decorator_name(low: Lowering, expression: cst.BaseExpression) -> tuple[str, str]:
+    if isinstance(expression, cst.Call):
+        name, last = _decorator_name(low, expression.func)
+        if last == "partial" and expression.args:
+            return _decorator_name(low, expression.args[0].value)
+        return name, last
+    parts: list[str] = []
+    node: cst.BaseExpression = expression
+    while isinstance(node, cst.Attribute):
+        parts.append(node.attr.value)
+        node = node.value
+    if not isinstance(node, cst.Name):
+        return "", parts[0] if parts else ""
+    target = low.frame.scope.find(node.value)
+    if target is MISSING:
+        imported = low.frame.scope.module.imports.get(node.value)
+        target = Dotted(imported) if imported else None
+    base = target.name if isinstance(target, Dotted) else ""
+    from wherelint.frontend.names import canonical
+
+    name = canonical(".".join([base or node.value, *reversed(parts)]))
+    return name, name.rpartition(".")[2]
+
+
+def decorated(low: Lowering, function: Function, decorators: Any, scope: Scope, block: Any) -> Value:
+    """Mark functions whose body reverse mode never runs through; every other decorator is transparent."""
+    # A method is called by the name of its class, a function inside another by its own.
+    role = scope.module.rules.get(function.name if function.owner else function.name.rpartition(".")[2])
+    function.opaque, function.jvp_rule, function.custom_value = role is not None, role == "jvp", role == "primal"
+    assert isinstance(function.definition, cst.FunctionDef)
+    for name, last in decorators_of(low, function.definition, scope, block):
+        if name in CUSTOM_RULES or last in _RULE_SETTERS or last == "custom_gradient":
+            function.opaque = True
+        function.jvp_rule = function.jvp_rule or last == "defjvp"
+        if last in ("custom_jvp", "custom_vjp", "filter_custom_vjp", "filter_custom_jvp"):
+            function.opaque = function.custom_value = True
+    return function
+
+
+def make_class(low: Lowering, node: cst.ClassDef, scope: Scope, block: Any, prefix: str = "") -> Class:
+    """A class object: methods and class constants, evaluated in order."""
+    name = f"{prefix}.{node.name.value}" if prefix else node.name.value
+    inner = Scope(scope.module, scope)
+    frame = Frame(scope, name, block, len(low.facts))
+    low.frames.append(frame)
+    try:
+        generic = (a.value for a in node.bases)  # `Base[T]`
+        bases = tuple(low.expression(b.value if isinstance(b, cst.Subscript) else b) for b in generic)
+        made = Class(node, scope, block, name, bases)
+        frame.scope = inner
+        frame.owner = made
+        with low.without_gradient():
+            low.run(list(node.body.body))
+    finally:
+        low.frames.pop()
+    made.members = inner.names
+    outside = [b.name for c in made.ancestry() for b in c.bases if isinstance(b, Dotted)]
+    opaque = "torch.autograd.Function" in outside or any(_UNDIFFERENTIATED.match(name) for name in outside)
+    for value in made.members.values():
+        if isinstance(value, Function):
+            value.owner = made
+            value.scope = scope if value.scope is inner else value.scope
+            value.opaque = value.opaque or opaque
+    return made
+
+
+def member(cls: Class, name: str) -> Value:
+    """A class attribute, looked up along the bases that the project defines."""
+    for ancestor in cls.ancestry():
+        if name in ancestor.members:
+            return ancestor.members[name]
+    return MISSING
+
+
+def self_of(low: Lowering, cls: Class) -> Instance:
+    """The receiver that stands for any object of a class: attributes as its constructor leaves them."""
+    if cls.instance is None:
+        from wherelint.interpret.calls import construct
+
+        low.step(4 * sum(1 for _ in cls.ancestry()))  # so often all bases are gone through
+        made = cls.instance = Instance(cls, "self")
+        try:
+            construct(low, made, (), {}, cls.definition)
+            constrain(low, made)
+        except BaseException:
+            cls.instance = None  # half of it is no object for the next method to be called on
+            raise
+        made.initial = dict(made.attributes)
+    return cls.instance

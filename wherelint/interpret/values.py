@@ -1,0 +1,193 @@
+"""What an expression of the linted program can be, besides a node of the graph.
+
+Python numbers, strings, None, tuples, lists and dicts stand for themselves (they are static: known from the source).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import libcst as cst
+
+from wherelint.graph.node import Node
+
+if TYPE_CHECKING:
+    from wherelint.frontend.module import Block, Module
+
+Value = Any
+Definition = cst.FunctionDef | cst.Lambda
+
+
+class Scope:
+    """Local variables, and the scope around them."""
+
+    def __init__(self, module: Module, parent: Scope | None = None) -> None:
+        self.module = module
+        self.parent = parent
+        self.names: dict[str, Value] = {}
+        #: Names that ``nonlocal`` or ``global`` gave away.
+        self.outer: set[str] = set()
+
+    def bind(self, name: str, value: Value) -> None:
+        """Assign to a variable, in the scope that it belongs to."""
+        scope = self
+        if name in self.outer:
+            while scope.parent is not None and (scope is self or name not in scope.names):
+                scope = scope.parent
+        scope.names[name] = value
+
+    def find(self, name: str) -> Value:
+        """The value bound to a name, or MISSING."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.names:
+                return scope.names[name]
+            scope = scope.parent
+        return MISSING
+
+
+class _Missing:
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING = _Missing()
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a node was written: enough to report it, without computing any position before that."""
+
+    block: Block
+    node: cst.CSTNode
+    function: str
+    #: In another file than the one that is checked: the call there that led to it.
+    call: Origin | None = None
+
+
+@dataclass(frozen=True)
+class Dotted:
+    """Something that lives outside the file, by its canonical name: ``jax.numpy.where``."""
+
+    name: str
+
+
+@dataclass(eq=False)
+class Function:
+    """A function or lambda of the project, with the scope it closes over."""
+
+    definition: Definition
+    scope: Scope
+    block: Block
+    name: str
+    owner: Class | None = None
+    #: Set when somebody called it, so that its body has been lowered with real arguments.
+    called: bool = False
+    #: True where reverse mode does not run through the body: custom rules, ``autograd.Function``.
+    opaque: bool = False
+    #: True for a primal: it may be lowered for its value all the same.
+    custom_value: bool = False
+    #: True for the rule of a ``custom_jvp`` function: it is transposed, with its last parameter as the variable.
+    jvp_rule: bool = False
+    #: Predicates that held where it was defined.
+    facts: tuple[Node, ...] = ()
+
+
+@dataclass(eq=False)
+class Class:
+    """A class of the project."""
+
+    definition: cst.ClassDef
+    scope: Scope
+    block: Block
+    name: str
+    bases: tuple[Value, ...] = ()
+    members: dict[str, Value] = field(default_factory=dict)
+    instance: Instance | None = None
+
+    def ancestry(self) -> Iterator[Class]:
+        """The class and its bases that the project defines, nearest first."""
+        todo, seen = [self], set[int]()
+        while todo:
+            cls = todo.pop()
+            if id(cls) not in seen:
+                seen.add(id(cls))
+                yield cls
+                todo += [base for base in reversed(cls.bases) if isinstance(base, Class)]
+
+
+@dataclass(eq=False)
+class Instance:
+    """An object of a class of the project; attributes are known once something assigned them."""
+
+    cls: Class
+    name: str
+    attributes: dict[str, Value] = field(default_factory=dict)
+    #: Predicates that the constructor made sure of.
+    facts: tuple[Node, ...] = ()
+    #: The attributes as the constructor left them.
+    initial: dict[str, Value] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Super:
+    """``super()``: the receiver, whose methods are looked up from a base class on."""
+
+    receiver: Instance
+    cls: Class
+
+
+@dataclass(frozen=True, eq=False)
+class Bound:
+    """A method with its receiver."""
+
+    function: Function
+    receiver: Value
+
+
+@dataclass(frozen=True, eq=False)
+class Partial:
+    """``functools.partial``, or a transformation that fixes some arguments."""
+
+    function: Value
+    args: tuple[Value, ...]
+    kwargs: dict[str, Value]
+
+
+@dataclass(frozen=True, eq=False)
+class Method:
+    """An attribute of a value, not yet called: ``x.sqrt``, ``items.append``."""
+
+    receiver: Value
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, eq=False)
+class Handler:
+    """A callable that the lowering itself provides (the setter of ``x.at[i]``, a loss object ...)."""
+
+    call: Callable[..., Value]
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """``x.shape``: integers, whatever is read of it."""
+
+    of: str
+
+
+def nodes_in(*values: Value) -> Iterator[Node]:
+    """Every graph node inside some values."""
+    todo = list(values)
+    seen: set[int] = set()
+    while todo:
+        value = todo.pop(0)
+        if isinstance(value, Node):
+            yield value
+        elif isinstance(value, (tuple, list, dict, Instance)) and id(value) not in seen:
+            seen.add(id(value))  # objects refer to each other
+            items = value.attributes if isinstance(value, Instance) else value
+            todo[:0] = items.values() if isinstance(items, dict) else items

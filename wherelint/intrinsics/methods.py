@@ -1,0 +1,156 @@
+"""Methods of tensors that are more than a name of the catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import libcst as cst
+
+from wherelint.graph.node import Node, const
+from wherelint.interpret import indexing
+from wherelint.interpret.calls import Args, Kwargs
+from wherelint.interpret.expressions import power
+from wherelint.interpret.lowering import Lowering
+from wherelint.interpret.values import Method, Shape, Value
+from wherelint.intrinsics.arrays import array, cast
+from wherelint.intrinsics.selections import argument, boolean_mask, nan_to_num, selection
+
+MethodHandle = Callable[[Lowering, Value, Args, Kwargs, cst.CSTNode], Value]
+METHODS: dict[str, MethodHandle] = {}
+
+
+def method(*names: str) -> Callable[[MethodHandle], MethodHandle]:
+    """Register a handler for methods of a tensor of any framework."""
+
+    def register(handle: MethodHandle) -> MethodHandle:
+        for name in names:
+            METHODS[name] = handle
+        return handle
+
+    return register
+
+
+@method("detach", "detach_", "item", "tolist", "numpy")
+def _detach(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    return low.stop(receiver, at) if isinstance(receiver, Node) else NotImplemented
+
+
+@method("assign", "assign_add", "assign_sub", "scatter_update", "scatter_add", "scatter_sub", "scatter_nd_update",
+        "scatter_nd_add", "scatter_nd_sub")  # fmt: skip
+def _write_variable(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    """A TensorFlow variable takes the number; no gradient flows through the write."""
+    if "tensorflow" not in low.frameworks or isinstance(receiver, (list, dict)):
+        return NotImplemented
+    return low.opaque(low.text(at), differentiable=False)
+
+
+@method("masked_fill", "masked_fill_")
+def _fill_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    mask, value = argument(args, kwargs, 0, "mask"), argument(args, kwargs, 1, "value")
+    if mask is None or value is None:
+        return NotImplemented
+    return selection(low, mask, value, receiver, at, "masked_fill", "torch")
+
+
+@method("where")
+def _where_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    if len(args) != 2 or not isinstance(receiver, (Node, Method)):
+        return NotImplemented
+    tensor = low.tensor(receiver, at)
+    first = low.tensor(args[0], at)
+    if tensor.kind == "bool" and first.kind != "bool":  # cond.where(x, y), as tinygrad spells it
+        return selection(low, tensor, args[0], args[1], at, "where", "torch")
+    return selection(low, args[0], tensor, args[1], at, "where", "torch")
+
+
+@method("nan_to_num", "nan_to_num_")
+def _nan_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    return nan_to_num(low, receiver, args, kwargs, at, "torch")
+
+
+@method("astype", "to", "type", "view_as_real", "float", "double", "half", "long", "int", "bool", "type_as")
+def _astype(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    if not isinstance(receiver, (Node, Method)):
+        return NotImplemented
+    name = at.func.attr.value if isinstance(at, cst.Call) and isinstance(at.func, cst.Attribute) else ""
+    dtype = name if name in ("long", "int", "bool") else argument(args, kwargs, 0, "dtype")
+    return cast(low, receiver, dtype, at)
+
+
+@method("masked_select")
+def _masked_select(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    return boolean_mask(low, "torch.masked_select", [receiver, *args], kwargs, at)
+
+
+@method("gather", "index_select", "take", "roll", "flip", "take_along_dim")
+def _gather_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    if not isinstance(receiver, Node):
+        return NotImplemented
+    index = argument(args, kwargs, 1, "index") or argument(args, kwargs, 0, "indices")
+    return indexing.gathered(low, receiver, [index], at)
+
+
+@method("new_zeros", "new_empty")
+def _new_zeros(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    return const(0.0, origin=low.origin(at))
+
+
+@method("new_ones")
+def _new_ones(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    return const(1.0, origin=low.origin(at))
+
+
+@method("new_tensor")
+def _new_tensor(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    return array(low, "torch.tensor", args, kwargs, at)
+
+
+@method("new_full")
+def _new_full(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    return low.tensor(args[1], at) if len(args) > 1 else NotImplemented
+
+
+@method("pow", "float_power", "pow_")
+def _pow_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    exponent = argument(args, kwargs, 0, "exponent")
+    return NotImplemented if exponent is None else power(low, receiver, exponent, at, "torch")
+
+
+@method("dim", "numel", "nelement", "ndimension", "get_shape")
+def _size_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    return low.opaque(low.text(at), kind="int") if isinstance(receiver, Node) else NotImplemented
+
+
+@method("size")
+def _shape_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    if not isinstance(receiver, Node):
+        return NotImplemented
+    return low.size(low.text(at)) if args else Shape(low.text(at))
+
+
+@method("set", "add", "multiply", "mul", "divide", "power", "min", "max", "get", "apply")
+def _at(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    """``x.at[index].set(value)`` and its siblings."""
+    if not isinstance(receiver, Method) or receiver.name != "at[]":
+        return NotImplemented
+    base, node = receiver.receiver
+    tensor = low.tensor(base, at)
+    name = at.func.attr.value if isinstance(at, cst.Call) and isinstance(at.func, cst.Attribute) else "set"
+    if name == "get":
+        return indexing.index(low, tensor, node.slice, at)
+    if not args:
+        return NotImplemented
+    mask = indexing.where_written(low, node.slice)
+    if name == "set":
+        return low.select(mask, args[0], tensor, at, "assignment", "jax")
+    op = {
+        "add": "add",
+        "multiply": "multiply",
+        "mul": "multiply",
+        "divide": "divide",
+        "min": "minimum",
+        "max": "maximum",
+    }.get(name)
+    if op is None:
+        return low.opaque(low.text(at), (low.identity(tensor), low.identity(args[0])))
+    return low.node("cond", (mask, low.node(op, (tensor, args[0]), at), tensor), at)

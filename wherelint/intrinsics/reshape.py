@@ -1,0 +1,187 @@
+"""Functions that ask for sizes, move elements around or contract axes: what a model of one axis can say of them."""
+
+from __future__ import annotations
+
+import math
+
+import libcst as cst
+
+from wherelint.graph.node import DIAGONAL, LANES, Node, const
+from wherelint.interpret import indexing
+from wherelint.interpret.calls import Args, Kwargs
+from wherelint.interpret.control import hold
+from wherelint.interpret.lowering import Lowering
+from wherelint.interpret.values import Shape, Value
+from wherelint.intrinsics.methods import method
+from wherelint.intrinsics.selections import argument, framework, handles
+
+
+@handles("tensorflow.shape", "{jax.numpy,numpy}.shape", "jax.lax.broadcast_shapes")
+def _shape(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    return Shape(low.text(at))
+
+
+@handles("tensorflow.{size,rank}", "{jax.numpy,numpy}.{size,ndim}", "torch.numel")
+def _size(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    return low.size(low.text(at))
+
+
+@handles("{jax.numpy,numpy,torch,tensorflow,keras.ops}.meshgrid")
+def _meshgrid(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    axes = args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
+    return [low.node("identity", (axis,), at) for axis in axes]
+
+
+@handles("{jax.numpy,numpy,torch,tensorflow}.{nonzero,argwhere,flatnonzero}")
+def _nonzero(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    mask = argument(args, kwargs, 0, "a", "input")
+    return NotImplemented if mask is None else indexing.indices(low, mask, at)
+
+
+@method("nonzero", "argwhere")
+def _nonzero_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    return indexing.indices(low, receiver, at) if isinstance(receiver, Node) else NotImplemented
+
+
+@handles("{jax.numpy,numpy,torch}.{triu_indices,tril_indices,triu_indices_from,tril_indices_from}")
+def _triangle(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    """The indices of a triangle; one without the diagonal keeps no element's pair with itself."""
+    found = low.opaque(low.text(at), tuple(map(low.identity, args)), kind="int")
+    offset = argument(args, kwargs, 2 if name.startswith("torch") else 1, "k", "offset")
+    if isinstance(offset, int) and (offset > 0 if "triu" in name else offset < 0):
+        found.params.update(kept=const([not d for d in DIAGONAL]), pairs=True)
+    return found
+
+
+@handles("{jax.numpy,numpy,torch,tensorflow}.{argsort,searchsorted,digitize,bucketize}",
+         "jax.numpy.argpartition", "torch.{multinomial,randint,randperm}")  # fmt: skip
+def _indices(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    found = low.opaque(low.text(at), tuple(map(low.identity, args)), kind="int")
+    found.params["searched"] = True
+    return found
+
+
+@handles("{jax.numpy,torch,tensorflow,keras.ops}.einsum")
+def _einsum(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    operands = args[1] if len(args) == 2 and isinstance(args[1], (list, tuple)) else args[1:]
+    if not args or not isinstance(args[0], str) or not operands:
+        return NotImplemented
+    given, arrow, result = args[0].replace(" ", "").partition("->")
+    product = low.tensor(operands[0], at)
+    for operand in operands[1:]:
+        product = low.node("multiply", (product, operand), at, framework=framework(name))
+    summed = set(given) - set(result) - {",", "."} if arrow else {i for i in given if given.count(i) > 1}
+    return low.node("sum" if summed else "identity", (product,), at, framework=framework(name))
+
+
+@handles("{jax.numpy,torch.linalg,torch,tensorflow.linalg}.cross")
+def _cross(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    if len(args) < 2:
+        return NotImplemented
+
+    def rolled(value: Value, by: int) -> Node:
+        return low.node("gather", (value,), at, index=tuple((i % 3 + by) % 3 for i in range(LANES)))
+
+    a, b = low.tensor(args[0], at), low.tensor(args[1], at)
+    one, other = ((rolled(a, i), rolled(b, 3 - i)) for i in (1, 2))
+    products = [low.node("multiply", pair, at, framework=framework(name)) for pair in (one, other)]
+    return low.node("subtract", products, at, framework=framework(name))
+
+
+@handles("{jax.numpy,torch}.{diag,diagonal,split,array_split,hsplit,vsplit,dsplit,unstack}",
+         "torch.{chunk,unbind,diag_embed,tensor_split}", "tensorflow.{split,unstack}",
+         "tensorflow.linalg.{diag,diag_part,set_diag,band_part}")  # fmt: skip
+def _rearranged(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    value = argument(args, kwargs, 0, "input", "tensor", "value", "ary", "x", "v", "diagonal", "tensors")
+    return low.node("identity", (value,), at) if isinstance(value, Node) else NotImplemented
+
+
+@handles("{jax.numpy,torch}.diff")
+def _diff(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    if not args or not isinstance(args[0], Node):
+        return NotImplemented
+    lanes = range(LANES - 1)
+    ends = (
+        low.node("gather", (args[0],), at, index=tuple(lanes[i % len(lanes)] + k for i in range(LANES))) for k in (1, 0)
+    )
+    return low.node("subtract", tuple(ends), at, framework=framework(name))
+
+
+@handles("equinox.error_if", "equinox.internal.error_if")
+def _error_if(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    if len(args) < 2:
+        return NotImplemented
+    failing = low.condition(args[1], at)
+    hold(low, low.negation(failing, at))
+    return args[0]
+
+
+@handles("jax.numpy.pad", "torch.nn.functional.pad", "tensorflow.pad")
+def _pad(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    mode = argument(args, kwargs, 2, "mode")
+    if not args or not isinstance(args[0], Node):
+        return NotImplemented
+    if isinstance(mode, str) and mode.lower() != "constant":
+        return low.node("identity", (args[0],), at)
+    fill = kwargs.get("constant_values", kwargs.get("value", args[3] if len(args) > 3 else 0.0))
+    fill = 0.0 if fill is None else float(fill) if isinstance(fill, int) else fill
+    return low.concatenated([args[0], low.tensor(fill, at)], at)
+
+
+@handles("jax.ops.segment_sum", "tensorflow.math.{segment_sum,unsorted_segment_sum}")
+def _segment_sum(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    data, index = argument(args, kwargs, 0, "data"), argument(args, kwargs, 1, "segment_ids")
+    return NotImplemented if data is None else scattered(low, data, index, at)
+
+
+@handles("tensorflow.scatter_nd")
+def _scatter_nd(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    index, data = argument(args, kwargs, 0, "indices"), argument(args, kwargs, 1, "updates")
+    return NotImplemented if data is None else scattered(low, data, index, at)
+
+
+@handles("{jax.numpy,numpy,torch}.bincount", "tensorflow.math.bincount")
+def _bincount(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    index, weights = argument(args, kwargs, 0, "x", "input", "arr"), argument(args, kwargs, 1, "weights")
+    return _indices(low, name, args, kwargs, at) if weights is None else scattered(low, weights, index, at)
+
+
+@method("scatter_add", "scatter_add_", "index_add", "index_add_")
+def _scatter_add(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    index, data = argument(args, kwargs, 1, "index"), argument(args, kwargs, 2, "src", "source")
+    if data is None or not isinstance(receiver, Node):
+        return NotImplemented
+    return low.node("add", (receiver, scattered(low, data, index, at)), at, framework="torch")
+
+
+def scattered(low: Lowering, data: Value, index: Value, at: cst.CSTNode) -> Node:
+    """Sums over the elements that share an index.
+
+    An index that no element has gets a zero that reads nothing, so that no cotangent flows back from there; which
+    indices these are is the same for everything that is scattered by one index.
+    """
+    filled = low.opaque("(some element has this index)", ("scattered", low.identity(index)), kind="bool")
+    filled.params["array"] = True
+    return low.node("cond", (filled, data, 0.0), at)
+
+
+_SIGNS = {"positive": ("greater", 0), "negative": ("less", 0), "non_negative": ("greater_equal", 0),
+          "non_positive": ("less_equal", 0)}  # fmt: skip
+
+
+@handles(*(f"tensorflow.debugging.assert_{sign}" for sign in _SIGNS), *(f"tensorflow.assert_{sign}" for sign in _SIGNS))
+def _assert_sign(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    op, bound = _SIGNS[name.partition("assert_")[2]]
+    return _assertion(low, op, [argument(args, kwargs, 0, "x"), bound], at)
+
+
+@handles("tensorflow.debugging.assert_{greater,greater_equal,less,less_equal}",
+         "tensorflow.assert_{greater,greater_equal,less,less_equal}")  # fmt: skip
+def _assert_order(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    return _assertion(low, name.partition("assert_")[2], [argument(args, kwargs, i, n) for i, n in enumerate("xy")], at)
+
+
+def _assertion(low: Lowering, op: str, sides: Args, at: cst.CSTNode) -> Value:
+    if all(isinstance(s, Node) or (isinstance(s, (int, float)) and math.isfinite(s)) for s in sides):
+        hold(low, low.node(op, sides, at))
+    return None

@@ -1,0 +1,212 @@
+"""Functions that take functions: jit, vmap, cond, scan, custom derivatives, trees."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from wherelint.graph.node import Node
+from wherelint.interpret.calls import Args, Kwargs, invoke, unknown
+from wherelint.interpret.lowering import Lowering
+from wherelint.interpret.resolve import CUSTOM_RULES
+from wherelint.interpret.values import Dotted, Function, Handler, Partial, Value
+from wherelint.intrinsics.selections import argument, handles
+
+#: They return a function that computes the same thing.
+_TRANSPARENT = (
+    "jax.{jit,vmap,pmap,checkpoint,remat,named_call,shard_map,xmap}", "jax.ad_checkpoint.checkpoint",
+    "jax.experimental.{shard_map.shard_map,pjit.pjit}", "jax.numpy.vectorize",
+    "equinox.{filter_jit,filter_vmap,filter_pmap,filter_checkpoint}", "torch.{compile,vmap}",
+    "torch.func.{vmap,functionalize}", "torch.jit.{script,trace,ignore}",
+    "tensorflow.{function,recompute_grad}", "functools.{lru_cache,cache,wraps}",
+    "flax.linen.{compact,jit,remat,checkpoint,vmap,nowrap}",
+    "flax.nnx.{jit,vmap,remat}", "builtins.{staticmethod,classmethod}",
+)  # fmt: skip
+
+
+@handles(*_TRANSPARENT)
+def _transparent(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    function = argument(args, kwargs, 0, "fun", "f", "func", "function", "pyfunc")
+    if function is not None:
+        return function
+    return Handler(lambda low, args, kwargs, at: args[0] if args else None)  # `@jit(static_argnums=0)`
+
+
+@handles("functools.partial", "jax.tree_util.Partial", "jax.util.Partial")
+def _partial(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    if not args:
+        return NotImplemented
+    if isinstance(args[0], Dotted) and args[0].name in CUSTOM_RULES:
+        return args[0]
+    return Partial(args[0], tuple(args[1:]), dict(kwargs))
+
+
+@handles("jax.{custom_jvp,custom_vjp,custom_gradient}", "tensorflow.custom_gradient")
+def _custom(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    function = argument(args, kwargs, 0, "fun", "f")
+    if isinstance(function, Function):
+        function.opaque = True
+    return function if function is not None else Handler(lambda low, args, kwargs, at: args[0] if args else None)
+
+
+@handles("jax.lax.cond", "tensorflow.cond")
+def _cond(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    predicate = argument(args, kwargs, 0, "pred")
+    yes, no = argument(args, kwargs, 1, "true_fun", "true_fn"), argument(args, kwargs, 2, "false_fun", "false_fn")
+    if predicate is None or yes is None or no is None:
+        return NotImplemented
+    operands: Args = args[3:] or ([kwargs["operand"]] if kwargs.get("operand") is not None else [])
+    test = low.condition(predicate, at)
+    with low.assuming(test):
+        a = invoke(low, yes, operands, {}, at)
+    with low.assuming(low.negation(test, at)):
+        b = invoke(low, no, operands, {}, at)
+    return low.choose(test, a, b, at)
+
+
+@handles("jax.lax.switch", "tensorflow.switch_case")
+def _switch(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    if len(args) < 2 or not isinstance(args[1], (list, tuple)) or not args[1]:
+        return NotImplemented
+    result: Value = None
+    for i, branch in reversed(list(enumerate(args[1]))):
+        test = low.condition(low.node("equal", (args[0], i), at), at)
+        with low.assuming(test):
+            value = invoke(low, branch, args[2:], {}, at)
+        result = value if i == len(args[1]) - 1 else low.choose(test, value, result, at)
+    return result
+
+
+@handles("jax.numpy.piecewise")
+def _piecewise(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    if len(args) < 3 or not isinstance(args[1], (list, tuple)) or not isinstance(args[2], (list, tuple)):
+        return NotImplemented
+    x, conditions, functions = args[0], args[1], list(args[2])
+    result: Value = 0.0
+    if len(functions) > len(conditions):
+        result = _piece(low, functions[-1], x, args[3:], kwargs, at)
+    for condition, function in reversed(list(zip(conditions, functions, strict=False))):
+        test = low.condition(condition, at)
+        with low.assuming():
+            result = low.choose(test, _piece(low, function, x, args[3:], kwargs, at), result, at)
+    return result
+
+
+def _piece(low: Lowering, function: Value, x: Value, rest: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    return function if isinstance(function, (int, float, Node)) else invoke(low, function, [x, *rest], kwargs, at)
+
+
+@handles("jax.lax.scan")
+def _scan(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    function, carry = argument(args, kwargs, 0, "f"), argument(args, kwargs, 1, "init")
+    xs = argument(args, kwargs, 2, "xs")
+    if function is None:
+        return NotImplemented
+    result = invoke(low, function, [any_step(low, carry, at), xs], {}, at)
+    if isinstance(result, (tuple, list)) and len(result) == 2:
+        return tuple(result)
+    return (low.opaque(f"{low.text(at)}[0]", low.identity(at)), low.opaque(f"{low.text(at)}[1]", low.identity(at)))
+
+
+@handles("jax.lax.fori_loop")
+def _fori(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    if len(args) < 4:
+        return NotImplemented
+    return invoke(
+        low, args[2], [low.opaque("(loop index)", low.identity(at), kind="int"), any_step(low, args[3], at)], {}, at
+    )
+
+
+@handles("jax.lax.while_loop", "tensorflow.while_loop")
+def _while_loop(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    body, initial = argument(args, kwargs, 1, "body_fun", "body"), argument(args, kwargs, 2, "init_val", "loop_vars")
+    if body is None:
+        return NotImplemented
+    if name.startswith("tensorflow"):
+        return invoke(
+            low,
+            body,
+            [any_step(low, v, at) for v in initial] if isinstance(initial, (list, tuple)) else [initial],
+            {},
+            at,
+        )
+    with low.without_gradient():  # JAX refuses to transpose a loop of unknown length
+        return invoke(low, body, [any_step(low, initial, at)], {}, at)
+
+
+def any_step(low: Lowering, value: Value, at: cst.CSTNode) -> Value:
+    """The state of a loop in some iteration: the initial one, or anything."""
+    if isinstance(value, (tuple, list)):
+        return type(value)(any_step(low, v, at) for v in value)
+    if isinstance(value, dict):
+        return {k: any_step(low, v, at) for k, v in value.items()}
+    if not isinstance(value, (Node, int, float)) or isinstance(value, bool):
+        return value
+    tensor = low.tensor(value, at)
+    later = low.opaque("(loop state)", ("state", low.identity(tensor)), kind=tensor.kind)
+    first = low.opaque("(first iteration)", ("loop", low.identity(at)), kind="bool")
+    return low.node("cond", (first, tensor, later), at)
+
+
+@handles("jax.lax.{map,associative_scan}", "tensorflow.{map_fn,vectorized_map}", "jax.{tree_map,tree_multimap}",
+         "jax.tree_util.{tree_map,map}", "tensorflow.nest.map_structure", "torch.utils._pytree.tree_map",
+         "builtins.map", "optree.tree_map")  # fmt: skip
+def _map(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    if len(args) < 2:
+        return NotImplemented
+    if name.endswith("associative_scan"):
+        return invoke(low, args[0], [args[1], args[1]], {}, at)
+    return mapped(low, args[0], list(args[1:]), at, descend=not name.startswith(("jax.lax", "tensorflow.map_fn")))
+
+
+def mapped(low: Lowering, function: Value, trees: list[Value], at: cst.CSTNode, *, descend: bool) -> Value:
+    """``function`` on every leaf of trees of one structure."""
+    first = trees[0]
+    if descend and isinstance(first, (list, tuple)) and len(first) <= 8 and all(_alike(t, first) for t in trees):
+        return type(first)(mapped(low, function, [t[i] for t in trees], at, descend=True) for i in range(len(first)))
+    if descend and isinstance(first, dict) and all(isinstance(t, dict) and t.keys() == first.keys() for t in trees):
+        return {k: mapped(low, function, [t[k] for t in trees], at, descend=True) for k in first}
+    return invoke(low, function, trees, {}, at)
+
+
+def _alike(tree: Value, first: Value) -> bool:
+    return isinstance(tree, (list, tuple)) and len(tree) == len(first)
+
+
+@handles("jax.tree_util.{tree_reduce,reduce}", "functools.reduce", "jax.tree_reduce")
+def _reduce(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    if len(args) < 2:
+        return NotImplemented
+    items = _flat(args[1])
+    if not items:
+        return args[2] if len(args) > 2 else kwargs.get("initializer", NotImplemented)
+    result = args[2] if len(args) > 2 else kwargs.get("initializer", items[0])
+    for item in items if len(args) > 2 or "initializer" in kwargs else items[1:] or items:
+        result = invoke(low, args[0], [result, item], {}, at)
+    return result
+
+
+@handles("jax.tree_util.{tree_leaves,leaves}", "jax.tree_leaves", "tensorflow.nest.flatten")
+def _leaves(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    return _flat(args[0]) if args else NotImplemented
+
+
+def _flat(tree: Value) -> list[Value]:
+    if isinstance(tree, (list, tuple)):
+        return [leaf for item in tree for leaf in _flat(item)]
+    if isinstance(tree, dict):
+        return [leaf for item in tree.values() for leaf in _flat(item)]
+    return [tree]
+
+
+@handles("jax.{grad,value_and_grad,jacfwd,jacrev,hessian,vjp,jvp,linearize}",
+         "torch.func.{grad,grad_and_value,jacrev,jacfwd,vjp,jvp}",
+         "equinox.{filter_grad,filter_value_and_grad}")  # fmt: skip
+def _gradient(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    """The function is differentiated, and analysed on its own; its gradient is not followed."""
+
+    def result(low: Lowering, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+        return unknown(low, Dotted(name), args, kwargs, at)
+
+    if name.endswith((".vjp", ".jvp", ".linearize")):
+        return NotImplemented
+    return Handler(result)

@@ -1,0 +1,1 @@
+"""Files, their encodings and edits, notebooks, configuration."""

@@ -1,0 +1,324 @@
+"""Settings: ``[tool.wherelint]`` of the nearest pyproject.toml, overridden by the command line.
+
+The nearest table wins as a whole, there is no merging unless it extends another file; its patterns are relative to the
+directory it lies in.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import reprlib
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, get_args
+
+from wherelint import rules
+from wherelint.finding import Confidence
+from wherelint.io.disk import contents
+from wherelint.io.patterns import Patterns
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+DEFAULT_EXCLUDE = (
+    ".bzr/", ".direnv/", ".eggs/", ".git/", ".hg/", ".ipynb_checkpoints/", ".mypy_cache/", ".nox/", ".pants.d/",
+    ".pytest_cache/", ".pytype/", ".ruff_cache/", ".svn/", ".tox/", ".venv/", "__pycache__/", "__pypackages__/",
+    "_build/", "build/", "buck-out/", "dist/", "node_modules/", "site-packages/", "venv/",
+)  # fmt: skip
+#: A configuration is not larger.
+_MOST_BYTES = 10_000_000
+_FRAMEWORK_ROOTS = ("jax", "torch", "tensorflow", "keras")
+
+
+class ConfigError(Exception):
+    """A setting that cannot be used; the message is one line for the user."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What applies to one file."""
+
+    #: Code prefixes, ``""`` for every rule; None stands for the rules that are on by default.
+    select: tuple[str, ...] | None = None
+    extend_select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    confidence: Confidence = "high"
+    #: Patterns in the syntax of .gitignore, relative to ``root``.
+    exclude: tuple[str, ...] = DEFAULT_EXCLUDE
+    extend_exclude: tuple[str, ...] = ()
+    respect_gitignore: bool = True
+    per_file_ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    #: Files that say which calls gradients passed.
+    gradient_coverage: tuple[Path, ...] = ()
+    root: Path = field(default_factory=Path.cwd)
+
+    @cached_property
+    def codes(self) -> frozenset[str]:
+        """The codes that are on, before ``per_file_ignores``. The longest prefix wins, and ``ignore`` wins a tie."""
+        return frozenset(rule.code for rule in rules.RULES if self._selects(rule))
+
+    def _selects(self, rule: rules.Rule) -> bool:
+        wanted = [len(p) for p in (*(self.select or ()), *self.extend_select) if rule.code.startswith(p)]
+        if self.select is None and rule.default:
+            wanted.append(0)
+        unwanted = [len(p) for p in self.ignore if rule.code.startswith(p)]
+        return bool(wanted) and max(wanted) > max(unwanted, default=-1)
+
+    def codes_for(self, path: Path) -> frozenset[str]:
+        """The codes that are on in one file."""
+        ignored = tuple(
+            prefix
+            for pattern, prefixes in self.per_file_ignores.items()
+            for prefix in prefixes
+            if self._matches(pattern, path)
+        )
+        return frozenset(code for code in self.codes if not code.startswith(ignored)) if ignored else self.codes
+
+    def described(self, path: Path) -> Iterator[str]:
+        """The settings as TOML, with the codes that are on for a path."""
+        values = {key: getattr(self, key.replace("-", "_")) for key in _READERS if key != "extend"}
+        yield f"# {self.root}"
+        for key, value in values.items():
+            if value is not None:
+                yield f"{key} = {_toml(value)}"
+        yield f"# on: {', '.join(sorted(self.codes_for(path))) or 'no rule'}"
+
+    def _matches(self, pattern: str, path: Path) -> bool:
+        fits = Patterns([pattern.removeprefix("!")]).match(relative_to(path, self.root))
+        return fits != pattern.startswith("!")
+
+
+def relative_to(path: Path, root: Path) -> str:
+    """The path as patterns see it: relative to the root where it lies below it, with forward slashes."""
+    return (path.relative_to(root) if path.is_relative_to(root) else path).as_posix().lstrip("/")
+
+
+@dataclass(frozen=True)
+class Overrides:
+    """The command line's share; None where an option was not given."""
+
+    select: tuple[str, ...] | None = None
+    extend_select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    confidence: Confidence | None = None
+    exclude: tuple[str, ...] | None = None
+    extend_exclude: tuple[str, ...] = ()
+    respect_gitignore: bool | None = None
+
+    def apply(self, settings: Settings) -> Settings:
+        """``--select`` starts the selection afresh, ``--ignore`` and ``--extend-select`` add to what is configured."""
+        if self.select is not None:
+            settings = replace(settings, select=self.select, extend_select=(), ignore=())
+        return replace(
+            settings,
+            extend_select=(*settings.extend_select, *self.extend_select),
+            ignore=(*settings.ignore, *self.ignore),
+            confidence=self.confidence or settings.confidence,
+            exclude=settings.exclude if self.exclude is None else self.exclude,
+            extend_exclude=(*settings.extend_exclude, *self.extend_exclude),
+            respect_gitignore=settings.respect_gitignore if self.respect_gitignore is None else self.respect_gitignore,
+        )
+
+
+class Configuration:
+    """Finds the settings of a directory: the nearest table upward, or the one file that was named."""
+
+    def __init__(self, overrides: Overrides | None = None, config: Path | None = None, isolated: bool = False) -> None:
+        self._overrides = overrides or Overrides()
+        self._found: dict[Path, Settings | None] = {}
+        default = Settings(root=Path.cwd())
+        self._fixed = default if isolated else None
+        if config is not None:
+            self._fixed = load(config, required=True) or default
+        self._default = self._overrides.apply(self._fixed or default)
+
+    def settings(self, directory: Path) -> Settings:
+        """The settings that apply to the files of a directory (an absolute path)."""
+        return self._default if self._fixed is not None else self._nearest(directory) or self._default
+
+    def _nearest(self, directory: Path) -> Settings | None:
+        if directory not in self._found:
+            found = load(directory / "pyproject.toml")
+            if found is not None:
+                self._found[directory] = self._overrides.apply(found)
+            else:
+                parent = directory.parent
+                self._found[directory] = None if parent == directory else self._nearest(parent)
+        return self._found[directory]
+
+
+def load(file: Path, *, required: bool = False, extending: tuple[str, ...] = ()) -> Settings | None:
+    """The settings of one TOML file: ``[tool.wherelint]`` of a pyproject.toml, the top level of any other file.
+
+    None if the file is absent or has no such table; with ``required`` an absent file is an error. ``extending`` are
+    the files that extend it.
+    """
+    try:
+        text = contents(file, _MOST_BYTES).decode()
+        data = tomllib.loads(text)
+    except (FileNotFoundError, NotADirectoryError):
+        if required:
+            raise ConfigError(f"{file}: no such file") from None
+        return None
+    except OSError as error:
+        raise ConfigError(f"{file}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:  # of which one is a number of too many digits
+        raise ConfigError(f"{file}: not valid TOML: {error}") from None
+    if file.name == "pyproject.toml" or "tool" in data:
+        tool = data.get("tool")
+        table = tool.get("wherelint") if isinstance(tool, dict) else None
+        where = f"{file}: [tool.wherelint]"
+    else:
+        table, where = data, f"{file}:"
+    if table is None:
+        return None
+    if not isinstance(table, dict):
+        raise ConfigError(f"{where} must be a table, not {_describe(table)}")
+    try:
+        return _settings(table, file, where, extending)
+    except _KeyError as error:
+        row = _row(text, error.key)
+        place = f"{file}:{row}:" if row else f"{file}:"
+        raise ConfigError(str(error).replace(f"{file}:", place, 1)) from None
+
+
+class _KeyError(ConfigError):
+    """What is wrong with the value of a key, or that there is none."""
+
+    def __init__(self, message: str, key: str) -> None:
+        super().__init__(message)
+        self.key = key
+
+
+def _settings(table: Mapping[str, Any], file: Path, where: str, extending: tuple[str, ...]) -> Settings:
+    values: dict[str, Any] = {}
+    for key, value in table.items():
+        if key not in _READERS:
+            raise _KeyError(f"{where} has no key {key!r}{did_you_mean(key, _READERS)}", key)
+        try:
+            values[key.replace("-", "_")] = _READERS[key](value, f"{where} {key!r}")
+        except ConfigError as error:
+            raise _KeyError(str(error), key) from None
+    root = file.absolute().parent
+    base = Settings(root=root)
+    if "extend" in values:
+        other = root / values.pop("extend")
+        extending = (*extending, os.path.realpath(file))
+        if os.path.realpath(other) in extending:
+            raise _KeyError(f"{where} 'extend': the files extend each other in a circle", "extend")
+        base = load(other, required=True, extending=extending) or base
+    if "gradient_coverage" in values:
+        values["gradient_coverage"] = tuple(root / each for each in values["gradient_coverage"])
+    return replace(base, **values, root=root)
+
+
+def _row(text: str, key: str) -> int | None:
+    """The row on which a key is set, in the first table that has it; None where it is spelt in some other way."""
+    pattern = re.compile(rf"""\s*(?:\[tool\.wherelint\.)?["']?{re.escape(key)}["']?\s*[\]=]""")
+    inside = "[tool.wherelint" not in text
+    for row, line in enumerate(text.splitlines(), 1):
+        inside = line.strip().startswith("[tool.wherelint") if line.startswith("[") and "[tool." in text else inside
+        if inside and pattern.match(line):
+            return row
+    return None
+
+
+def _path(value: object, where: str) -> str:
+    if not isinstance(value, str) or "\0" in value:
+        raise ConfigError(f"{where} must be the path of a file, not {_describe(value)}")
+    return value
+
+
+def parse_codes(items: Iterable[str], where: str) -> tuple[str, ...]:
+    """Code prefixes in upper case, ``ALL`` as the empty prefix; ConfigError for one that matches no rule."""
+    prefixes = []
+    for item in items:
+        prefix = item.strip().upper()
+        if prefix != "ALL" and not (prefix and any(code.startswith(prefix) for code in rules.codes())):
+            named = {rule.name: rule.code for rule in rules.RULES}.get(item.strip().lower())
+            near = f"; write {named}" if named else did_you_mean(prefix, rules.codes(), 0.8)
+            raise ConfigError(f"{where}: no rule starts with {item!r}{near}")
+        prefixes.append("" if prefix == "ALL" else prefix)
+    return tuple(prefixes)
+
+
+def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """``; did you mean ...?`` with the nearest known word, or nothing."""
+    from difflib import get_close_matches
+
+    nearest = get_close_matches(word, list(known), n=1, cutoff=cutoff)
+    return f"; did you mean {nearest[0]!r}?" if nearest else ""
+
+
+def _describe(value: object) -> str:
+    names = {bool: "a boolean", int: "a number", float: "a number", str: "a string", list: "a list", dict: "a table"}
+    return f"{names.get(type(value), type(value).__name__)} ({reprlib.repr(value)})"
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{json.dumps(key)} = {_toml(each)}' for key, each in value.items())}}}"
+    return f"[{', '.join(map(_toml, value))}]" if isinstance(value, tuple) else json.dumps(str(value))
+
+
+def _strings(value: object, where: str) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise ConfigError(f"{where} must be a list of strings, not {_describe(value)}")
+    return tuple(value)
+
+
+def _codes(value: object, where: str) -> tuple[str, ...]:
+    return parse_codes(_strings(value, where), where)
+
+
+def _boolean(value: object, where: str) -> bool:
+    if not isinstance(value, bool):
+        raise ConfigError(f"{where} must be true or false, not {_describe(value)}")
+    return value
+
+
+def _confidence(value: object, where: str) -> object:
+    if value not in get_args(Confidence):
+        raise ConfigError(f"{where} must be 'high' or 'low', not {_describe(value)}")
+    return value
+
+
+def _per_file_ignores(value: object, where: str) -> dict[str, tuple[str, ...]]:
+    if not isinstance(value, dict):
+        raise ConfigError(f"{where} must be a table of patterns and lists of codes, not {_describe(value)}")
+    return {pattern: _codes(codes, f"{where} {pattern!r}") for pattern, codes in value.items()}
+
+
+def _aliases(value: object, where: str) -> dict[str, str]:
+    if not isinstance(value, dict) or not all(isinstance(target, str) for target in value.values()):
+        raise ConfigError(f"{where} must be a table of module names, not {_describe(value)}")
+    for module, target in value.items():
+        if target.split(".")[0] not in _FRAMEWORK_ROOTS:
+            known = ", ".join(_FRAMEWORK_ROOTS)
+            raise ConfigError(f"{where}: {module!r} must stand for a module of {known}, not {target!r}")
+    return dict(value)
+
+
+_READERS: dict[str, Callable[[object, str], Any]] = {
+    "extend": _path,
+    "select": _codes,
+    "extend-select": _codes,
+    "ignore": _codes,
+    "confidence": _confidence,
+    "exclude": _strings,
+    "extend-exclude": _strings,
+    "respect-gitignore": _boolean,
+    "per-file-ignores": _per_file_ignores,
+    "aliases": _aliases,
+    "gradient-coverage": _strings,
+}

@@ -1,0 +1,190 @@
+"""Which files are checked: what is named, and the Python files and notebooks below the directories that are named."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from wherelint.finding import FixKey, Problem
+from wherelint.io.config import Configuration, Settings, relative_to
+from wherelint.io.disk import ChangedError, contents, leads_out, project_root, replace
+from wherelint.io.patterns import Patterns
+
+#: What is done about findings: nothing; fixes are offered, or applied (the safe ones only, or all of them); or a
+#: comment silences them.
+Mend = Literal["no", "offer", "safe", "unsafe", "silence"]
+_SUFFIXES = (".py", ".ipynb")
+#: A larger .gitignore does not count.
+_MOST_BYTES = 1_000_000
+
+
+@dataclass(frozen=True)
+class Target:
+    """A file to check: its name in the output, and its settings."""
+
+    name: str
+    settings: Settings
+    mend: Mend = "no"
+    #: Whether the findings come with the programs that show them.
+    snippets: bool = False
+    #: Fixes that a run of the framework refuted.
+    refuted: frozenset[FixKey] = frozenset()
+
+
+def discover(
+    paths: Iterable[str],
+    configuration: Configuration,
+    mend: Mend = "no",
+    *,
+    snippets: bool = False,
+    force_exclude: bool = False,
+) -> tuple[list[Target], list[Problem]]:
+    """The files to check in a stable order, each once, and what could not be read.
+
+    A file that is named is checked whatever its name and the excludes say, unless ``force_exclude``.
+    """
+    walk = _Walk(configuration, mend, snippets)
+    for name in paths:
+        path = Path(os.path.abspath(name))
+        if path.is_dir():
+            walk.directory(path)
+        elif not path.exists():
+            walk.problems.append(Problem(name, "no such file or directory"))
+        elif not path.is_file():  # to read a pipe or a device may take for ever
+            walk.problems.append(Problem(name, "not a regular file; use - for standard input"))
+        elif not (force_exclude and excluded(path, walk.configuration.settings(path.parent))):
+            walk.add(path)
+    return [walk.targets[path] for path in sorted(walk.targets)], walk.problems
+
+
+def display_name(path: Path) -> str:
+    """The path as it is printed: relative to the working directory where it lies below it."""
+    return (path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path).as_posix()
+
+
+def rewrite(name: str, before: bytes, after: bytes) -> Problem | None:
+    """Replace the contents of a file in one step, or not at all; what kept it from that.
+
+    A symbolic link stays one, and permissions are kept. A file that is not ``before`` any more is left alone, and so is
+    one outside of the project to which a link leads: whoever wrote the link may not be whoever runs this.
+    """
+    path = Path(os.path.realpath(name))
+    beside = Path(os.path.realpath(os.path.dirname(name)))
+    if os.path.islink(name) and leads_out(path, project_root(beside) or beside):
+        return Problem(name, "a link that leads out of the project; the file there was not changed")
+    try:
+        if not os.access(path, os.W_OK):
+            return Problem(name, "cannot write the file: it is read-only; it was not changed")
+        replace(path, after, before=before)
+    except ChangedError:
+        return Problem(name, "the file was changed by something else meanwhile; it was left as it is, run again")
+    except OSError as error:
+        return Problem(name, f"cannot write the file: {error.strerror}; it was not changed")
+    return None
+
+
+class _Walk:
+    """Collects files; ``ignores`` on the way down are (directory, its .gitignore)."""
+
+    def __init__(self, configuration: Configuration, mend: Mend, snippets: bool) -> None:
+        self.snippets = snippets
+        self.configuration = configuration
+        self.mend = mend
+        self.targets: dict[Path, Target] = {}
+        self.problems: list[Problem] = []
+
+    def add(self, path: Path, name: str | None = None) -> None:
+        settings = self.configuration.settings(path.parent)
+        self.targets.setdefault(path, Target(name or display_name(path), settings, self.mend, self.snippets))
+
+    def directory(self, top: Path) -> None:
+        """Walk a directory that was named: the patterns that exclude it as a whole do not count below it."""
+        above = [parent for parent in reversed(top.parents) if parent in _repository(top)]
+        ignores = [found for parent in above if (found := _gitignore(parent, but_not=top))]
+        excludes: dict[Path, Patterns] = {}
+        stack = [(top, ignores)]
+        while stack:
+            directory, ignores = stack.pop()
+            entries = self._entries(directory)
+            if not entries:  # perhaps because it may not be read: then no settings can be, either
+                continue
+            settings = self.configuration.settings(directory)
+            if settings.root not in excludes:
+                patterns = (*settings.exclude, *settings.extend_exclude)
+                kept = _without(patterns, relative_to(top, settings.root))
+                excludes[settings.root] = Patterns(kept)
+            spec = excludes[settings.root]
+            own = _gitignore(directory) if settings.respect_gitignore else None
+            ignores = [*ignores, own] if own else ignores
+            named = _prefix(directory, settings.root)
+            ignoring = [(_prefix(directory, at), each) for at, each in ignores] if settings.respect_gitignore else []
+            shown = display_name(directory / "_").removesuffix("_")
+            for entry in entries:
+                is_directory = entry.is_dir(follow_symlinks=False)
+                if not is_directory and os.path.splitext(entry.name)[1] not in _SUFFIXES:
+                    continue
+                name = entry.name + "/" * is_directory
+                if spec.decide(named + name) or _ignored(name, ignoring):
+                    continue
+                path = directory / entry.name
+                if is_directory:
+                    stack.append((path, ignores))
+                elif entry.is_file(follow_symlinks=False) or path.is_file():
+                    self.add(path, shown + entry.name)
+
+    def _entries(self, directory: Path) -> list[os.DirEntry[str]]:
+        try:
+            with os.scandir(directory) as entries:
+                return list(entries)
+        except OSError as error:
+            self.problems.append(Problem(display_name(directory), f"cannot read the directory: {error.strerror}"))
+            return []
+
+
+def excluded(path: Path, settings: Settings) -> bool:
+    return Patterns((*settings.exclude, *settings.extend_exclude)).match(relative_to(path, settings.root))
+
+
+def _without(patterns: Iterable[str], directory: str) -> Iterator[str]:
+    """The patterns that do not match the directory itself."""
+    for pattern in patterns:
+        if directory == "." or not Patterns([pattern]).match(directory + "/"):
+            yield pattern
+
+
+def _repository(directory: Path) -> frozenset[Path]:
+    """The directories from the root of the git repository down to this one; none outside a repository."""
+    chain = [directory, *directory.parents]
+    for index, parent in enumerate(chain):
+        if (parent / ".git").exists():
+            return frozenset(chain[: index + 1])
+    return frozenset()
+
+
+def _gitignore(directory: Path, but_not: Path | None = None) -> tuple[Path, Patterns] | None:
+    lines: list[str] = []
+    for file in (directory / ".git" / "info" / "exclude", directory / ".gitignore"):
+        try:
+            lines += contents(file, _MOST_BYTES).decode("utf-8-sig", "surrogateescape").split("\n")
+        except OSError:
+            continue
+    if but_not is not None:
+        lines = list(_without(lines, relative_to(but_not, directory)))
+    return (directory, Patterns(lines)) if lines else None
+
+
+def _prefix(directory: Path, root: Path) -> str:
+    """What stands before a name in the directory, as patterns that are relative to the root see it."""
+    return relative_to(directory / "_", root).removesuffix("_")
+
+
+def _ignored(name: str, ignores: Iterable[tuple[str, Patterns]]) -> bool:
+    """The last file with an opinion wins, so that a nested .gitignore can take a file back in."""
+    ignored = False
+    for prefix, spec in ignores:
+        verdict = spec.decide(prefix + name)
+        ignored = ignored if verdict is None else verdict
+    return ignored

@@ -1,0 +1,264 @@
+"""Jupyter notebooks: their code cells as one program, and the way from the program back to the cells.
+
+In the program a row of its own, a comment that occurs in no cell, stands before every cell of whatever type, so that
+the cells can be told apart after a fix. Lines that are not Python hide behind such comments as well, row for row.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import sys
+import warnings
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from wherelint.finding import FileReport, Finding, Fix, Location, Problem
+from wherelint.io.edits import physical_lines
+from wherelint.io.encoding import NOWHERE, UndecodableError
+
+#: Cell magics below which there is Python, in the namespace of the notebook.
+_PYTHON_CELLS = frozenset({"capture", "debug", "ipytest", "prun", "time", "timeit"})
+#: ``x = %time f()``, ``files = !ls``.
+_ASSIGNED = re.compile(r"(.*?[^=!<>]=\s*)[%!]")
+#: ``%time f()``, ``!ls``, ``?f``, ``f?``; and what IPython takes for a magic although it has no sign.
+_MAGIC = re.compile(
+    r"""(\s*)(?: [%!?] | [\w.*\[\]]+\?\??\s*$
+    | (?:cat|cd|conda|cp|load_ext|ls|mamba|man|matplotlib|mkdir|mv|pip|reload_ext|rm|run|time|timeit)\s+[^\s=] )""",
+    re.VERBOSE,
+)
+_BLANK = re.compile(r"[ \t\r\n]*")
+#: A character as JSON spells it.
+_SPELT = re.compile(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u....|\\.|.", re.DOTALL)
+_DECODER = json.JSONDecoder()
+
+
+def in_cell(place: Location, cells: Sequence[int]) -> tuple[int | None, Location]:
+    """The number of the cell that a place of the program lies in, and the place in that cell.
+
+    ``cells`` has for every cell the row of the program at which it begins. It is empty for what is no notebook, where
+    a place is what it is.
+    """
+    if not cells:
+        return None, place
+    number = max(bisect_right(cells, place.row), 1)
+    return number, Location(place.row - cells[number - 1] + 1, place.column)
+
+
+def spelled(place: Location, cells: Sequence[int]) -> str:
+    """``cell 3:5:12``, or ``5:12`` outside of notebooks."""
+    number, place = in_cell(place, cells)
+    return f"{'' if number is None else f'cell {number}:'}{place.row}:{place.column}"
+
+
+class Notebook:
+    """A notebook and its ``program``, which is empty for another language. Raises UndecodableError for what is none."""
+
+    def __init__(self, text: str, filename: str) -> None:
+        self._text = text
+        self._filename = filename
+        #: Lines that are not Python, and (cell, row in the cell, column, why) for the cells that are not.
+        self._hidden: list[str] = []
+        self._broken: list[tuple[int, int, int, str]] = []
+        sources = _sources(text)
+        longest = max(map(len, re.findall("#+", "".join(sources))), default=0)
+        self._mark = "#" * (longest + 2)  # longer than the comments of the author, and than one that a fix writes
+        self.program = "".join(f"{self._mark}\n{self._python(n, source)}" for n, source in enumerate(sources, 1))
+
+    def cells(self, program: str) -> tuple[int, ...]:
+        """For every cell the row at which it begins in the program, as it is now."""
+        rows = enumerate(physical_lines(program), 1)
+        return tuple(row + 1 for row, line in rows if line == f"{self._mark}\n")
+
+    def rewritten(self, program: str) -> str:
+        """The notebook with the cells of a changed program; everything else stays as it is, to the byte."""
+        marks = re.compile(rf"{self._mark}\d*")
+        if marks.findall(program) != marks.findall(self.program):
+            raise ValueError("a fix reached for what is not Python in a notebook")
+        text = self._text
+        spans = list(_items(text, _members(text, _after_blanks(text, 0))["cells"][0]))
+        before, after = (whole.split(f"{self._mark}\n")[1:] for whole in (self.program, program))
+        for (_, start, _), old, new in reversed(list(zip(spans, before, after, strict=True))):
+            if old != new:
+                start, end = _members(text, start)["source"]
+                text = text[:start] + _respelled(text, start, end, self._restored(new)[:-1]) + text[end:]
+        return text
+
+    def report(self, report: FileReport) -> FileReport:
+        """What was found in the program, as it is said of the notebook."""
+        cells = self.cells(self.program)
+        problems = [
+            Problem(self._filename, why, Location(cells[number - 1] + row - 1, column), error=False, cells=cells)
+            for number, row, column, why in self._broken
+        ]
+        findings = tuple(map(_within_cells, report.findings))
+        return replace(
+            report, findings=findings, problems=(*problems, *report.problems), text=self._restored(report.text)
+        )
+
+    def _python(self, number: int, source: str) -> str:
+        """The rows of a cell in the program."""
+        lines = physical_lines(source)
+        said = next((line for line in map(str.strip, lines) if line and not line.startswith("#")), "")
+        if not source or (said.startswith("%%") and said[2:].split(" ")[0] not in _PYTHON_CELLS):
+            return ""
+        row, column = 1, 1
+        try:
+            return self._without_magics(list(lines))
+        except SyntaxError as error:
+            row, column = min(max((error.lineno or 0) - 1, 1), len(lines)), max(error.offset or 1, 1)
+            why = f"does not parse as Python {sys.version_info[0]}.{sys.version_info[1]}: {error.msg}"
+        except ValueError as error:  # a null character, or half of a surrogate pair
+            why = f"does not parse as Python: {error}"
+        except (RecursionError, MemoryError):
+            why = "too deeply nested to analyse"
+        self._broken.append((number, row, column, f"{why}; the cell is left out"))
+        return "".join(self._hide(line) for line in lines)
+
+    def _without_magics(self, lines: list[str]) -> str:
+        """A cell in which something else stands for what only IPython understands. Raises what ``ast.parse`` raises.
+
+        Only the lines at which Python gives up are looked at: so nothing inside of a string is taken for a magic.
+        """
+        while True:
+            text = "".join(lines)
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    ast.parse(f"{self._mark}\n{text}", NOWHERE)
+                return text
+            except SyntaxError as error:
+                row = (error.lineno or 0) - 2
+                while 0 < row < len(lines) and _goes_on(lines[row - 1]):
+                    row -= 1
+                stand_in = _stand_in(lines[row]) if 0 <= row < len(lines) else None
+                if stand_in is None:
+                    raise
+                more = True
+                while more and row < len(lines):
+                    more = _goes_on(lines[row])
+                    lines[row] = self._hide(lines[row], stand_in)
+                    row, stand_in = row + 1, ""
+
+    def _hide(self, line: str, stand_in: str = "") -> str:
+        """A line of Python for one that is not, with the same end."""
+        code = line.rstrip("\r\n")
+        self._hidden.append(code)
+        return f"{stand_in}{self._mark}{len(self._hidden) - 1}{line[len(code) :]}"
+
+    def _restored(self, program: str) -> str:
+        """The program with the lines that are hidden in it."""
+        return re.sub(rf"[^\r\n]*{self._mark}(\d+)", lambda match: self._hidden[int(match[1])], program)
+
+
+def _stand_in(line: str) -> str | None:
+    """What can stand for the first line of a magic; None where the line is none."""
+    if match := _ASSIGNED.match(line):
+        return f"{match[1]}get_ipython()  "
+    if match := _MAGIC.match(line):
+        return f"{match[1]}pass  "
+    return None
+
+
+def _goes_on(line: str) -> bool:
+    return line.rstrip("\r\n").endswith("\\")
+
+
+def _within_cells(finding: Finding) -> Finding:
+    """The finding without a fix that cannot be told cell by cell."""
+    edits = finding.fix.edits if finding.fix is not None else ()
+    if all(in_cell(e.location, finding.cells)[0] == in_cell(e.end_location, finding.cells)[0] for e in edits):
+        return finding
+    return replace(finding, fix=Fix("display", "no fix is offered: it would cross cells", ()))
+
+
+def _sources(text: str) -> list[str]:
+    """The source of every cell, empty for those without code; none at all for another language than Python."""
+    try:
+        notebook = _DECODER.decode(text)
+    except json.JSONDecodeError as error:
+        place = Location(error.lineno, error.colno)
+        raise UndecodableError(f"not a notebook: it is not JSON: {error.msg}", place) from None
+    except ValueError as error:  # a number with too many digits
+        raise UndecodableError(f"not a notebook: {error}") from None
+    version, cells = _get(notebook, "nbformat"), _get(notebook, "cells")
+    if isinstance(version, int) and version < 4:
+        raise UndecodableError(f"a notebook of the old format {version}: open it in Jupyter and save it again")
+    if not isinstance(version, int) or not isinstance(cells, list):
+        raise UndecodableError("not a notebook: it has no format or no cells")
+    languages = (
+        _get(notebook, "metadata", "kernelspec", "language"),
+        _get(notebook, "metadata", "language_info", "name"),
+    )
+    if not all(map(_is_python, languages)):
+        return []
+    return [_code(cell, number) for number, cell in enumerate(cells, 1)]
+
+
+def _code(cell: Any, number: int) -> str:
+    if _get(cell, "cell_type") != "code" or not _is_python(_get(cell, "metadata", "vscode", "languageId")):
+        return ""
+    source = cell.get("source")
+    lines = source if isinstance(source, list) else [source]
+    if not all(isinstance(line, str) for line in lines):
+        raise UndecodableError(f"not a notebook: cell {number} has no source")
+    return "".join(lines)
+
+
+def _is_python(language: Any) -> bool:
+    """Whether a language is Python, or not given."""
+    return not isinstance(language, str) or language.lower().startswith(("python", "ipython"))
+
+
+def _get(value: Any, *keys: str) -> Any:
+    """What lies below some keys; None where there is nothing."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _items(text: str, at: int) -> Iterator[tuple[str, int, int]]:
+    """The items of the JSON array or object that begins somewhere: key ("" in an array), start and end of the value."""
+    keyed = text[at] == "{"
+    at = _after_blanks(text, at + 1)
+    while text[at] not in "]}":
+        key = ""
+        if keyed:
+            key, at = _DECODER.raw_decode(text, at)
+            at = _after_blanks(text, _after_blanks(text, at) + 1)  # over the colon
+        end = _DECODER.raw_decode(text, at)[1]
+        yield key, at, end
+        at = _after_blanks(text, end)
+        if text[at] == ",":
+            at = _after_blanks(text, at + 1)
+
+
+def _members(text: str, at: int) -> dict[str, tuple[int, int]]:
+    """Where the values of the object that begins somewhere lie; of several with one key the last, as JSON has it."""
+    return {key: (start, end) for key, start, end in _items(text, at)}
+
+
+def _after_blanks(text: str, at: int) -> int:
+    match = _BLANK.match(text, at)
+    return match.end() if match else at
+
+
+def _respelled(text: str, start: int, end: int, source: str) -> str:
+    """The JSON of a source, as a string or in lines, with the blanks and the escapes of the value that it replaces."""
+    lines = [(start, end)] if text[start] == '"' else [(first, last) for _, first, last in _items(text, start)]
+    spelling = {character: json.dumps(character, ensure_ascii=text.isascii())[1:-1] for character in set(source)}
+    for spelt in set(_SPELT.findall("".join(text[first + 1 : last - 1] for first, last in lines))):
+        spelling[json.loads(f'"{spelt}"')] = spelt
+    table = str.maketrans(spelling)
+
+    def string(line: str) -> str:
+        return f'"{line.translate(table)}"'
+
+    if text[start] == '"':
+        return string(source)
+    before, after = text[start : lines[0][0]], text[lines[-1][1] : end]
+    between = text[lines[0][1] : lines[1][0]] if len(lines) > 1 else f",{before[1:]}"
+    return before + between.join(map(string, source.splitlines(keepends=True))) + after

@@ -1,0 +1,70 @@
+"""What is known of the calls of a program that ran, held against what is found in its text."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from wherelint.finding import FileReport, Finding
+from wherelint.io.config import ConfigError, Settings
+from wherelint.io.gradient_coverage import Coverage, MalformedError, digest_of, load
+from wherelint.io.notebook import spelled
+from wherelint.run.engine import Result
+
+
+@dataclass
+class Evidence:
+    """The findings of a result, judged by gradient coverage; ``changed`` and ``differentiated`` say of which."""
+
+    settings: Callable[[Path], Settings]
+    #: The files of the command line, which go before those of configurations.
+    paths: tuple[Path, ...] = ()
+
+    def __post_init__(self) -> None:
+        self._known: dict[tuple[Path, ...], Coverage] = {self.paths: read(self.paths)}
+        self.changed: list[str] = []
+        self.differentiated = 0
+
+    def judge(self, result: Result) -> Result:
+        """The result in which what runs without gradients is of low confidence. Raises ConfigError."""
+        return replace(result, reports=tuple(map(self._report, result.reports)))
+
+    def _report(self, report: FileReport) -> FileReport:
+        settings = self.settings(Path(os.path.abspath(report.filename)).parent)
+        paths, root = (self.paths, Path.cwd()) if self.paths else (settings.gradient_coverage, settings.root)
+        if not report.findings or not paths:
+            return report
+        if paths not in self._known:
+            self._known[paths] = read(paths)
+        known, name = self._known[paths], Path(os.path.relpath(report.filename, root)).as_posix()
+        if known.digests.get(name) != digest_of(report.filename):  # rows may have moved
+            return report
+        findings = tuple(self._finding(finding, known, name) for finding in report.findings)
+        shown = tuple(f for f in findings if f.confidence == "high" or settings.confidence == "low")
+        return replace(report, findings=shown, hidden=report.hidden + len(findings) - len(shown))
+
+    def _finding(self, finding: Finding, known: Coverage, name: str) -> Finding:
+        begin, end = finding.location, finding.end_location
+        kind = known.kind(name, (begin.row, begin.column, end.row, end.column))
+        self.differentiated += kind == "gradient"
+        if kind != "blocked" or finding.confidence == "low":
+            return finding
+        place = spelled(begin, finding.cells)
+        why = "it ran, and never with gradients"
+        self.changed.append(f"{finding.filename}:{place}: {finding.code} is of low confidence: {why}")
+        return replace(finding, confidence="low")
+
+
+def read(paths: tuple[Path, ...]) -> Coverage:
+    """What some files of gradient coverage know together. ConfigError where one is none."""
+    found = Coverage()
+    for path in paths:
+        try:
+            found.merge(load(path))
+        except OSError as error:
+            raise ConfigError(f"{path}: cannot read the gradient coverage: {error.strerror}") from None
+        except MalformedError as error:
+            raise ConfigError(f"{path}: {error}; write one with pytest --gradient-coverage") from None
+    return found

@@ -1,0 +1,169 @@
+"""Run one function over many items in processes, and outlive the workers that die."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, Generic, TypeVar
+
+from wherelint.isolated import command
+from wherelint.run.worker import receive, send
+
+Item = TypeVar("Item")
+Output = TypeVar("Output")
+#: A process is handed a share of what is left, one of so many for each process; of so many items at most.
+_SHARES, _MOST_ITEMS = 4, 32
+_WORKER = "from wherelint.run.worker import main; main()"
+
+
+def run(
+    function: Callable[[Item], Output],
+    items: Sequence[Item],
+    jobs: int,
+    crashed: Callable[[Item], Output],
+    progress: Callable[[int], None] = lambda done: None,
+    *,
+    sizes: Sequence[int] | None = None,
+) -> list[Output]:
+    """``[function(item) for item in items]``; ``crashed(item)`` for an item whose worker died.
+
+    ``function`` and the items are pickled, and not of ``__main__``, which no worker imports. ``progress`` is told how
+    many items are done. ``sizes`` say how much work the items are: neighbours are then handed to a process together.
+    """
+    results: dict[int, Output] = {}
+    if jobs <= 1:
+        for index, item in enumerate(items):
+            results[index] = function(item)
+            progress(len(results))
+        return list(results.values())
+    # A quarter of the start-up of a run that needs no second process.
+    from concurrent.futures import ThreadPoolExecutor, as_completed
+
+    waiting = shares(sizes, jobs) if sizes is not None else [[index] for index in range(len(items))]
+    work = _Work(function, items, crashed)
+    threads = ThreadPoolExecutor(jobs)
+    try:
+        for future in as_completed([threads.submit(work.on, share) for share in waiting]):
+            for index, output in future.result():
+                results[index] = output
+                progress(len(results))
+    except BaseException:
+        work.stop()
+        raise
+    finally:
+        threads.shutdown(cancel_futures=True)
+        work.end()
+    return [results[index] for index in range(len(items))]
+
+
+def shares(sizes: Sequence[int], jobs: int) -> list[list[int]]:
+    """Which items to hand out together: neighbours, much of the work first and little last, so that all end at once."""
+    left = sum(sizes)
+    most = left / (jobs * _SHARES)
+    large = [index for index in range(len(sizes)) if sizes[index] > most]
+    found = [[index] for index in sorted(large, key=lambda index: -sizes[index])]
+    left -= sum(sizes[index] for index in large)
+    share: list[int] = []
+    for index in (index for index in range(len(sizes)) if sizes[index] <= most):
+        if share and (sum(sizes[i] for i in share) >= left / (jobs * _SHARES) or len(share) == _MOST_ITEMS):
+            left -= sum(sizes[i] for i in share)
+            found.append(share)
+            share = []
+        share.append(index)
+    return [*found, share] if share else found
+
+
+class _DiedError(Exception):
+    """A worker has died."""
+
+
+class _Worker:
+    """A process that runs functions, for one thread. It hears no Ctrl-C."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            command(_WORKER), stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
+            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),  # Windows has no sessions
+        )  # fmt: skip
+
+    def ask(self, request: Any) -> Any:
+        """The reply to a request, which is raised if it is an exception. Raises _DiedError where none comes."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            send(self._process.stdin, request)
+            reply = pickle.loads(receive(self._process.stdout))
+        except (OSError, EOFError):
+            raise _DiedError from None
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+    def kill(self) -> None:
+        """End the process now."""
+        self._process.kill()
+
+    def end(self) -> None:
+        """Let the process end."""
+        for stream in (self._process.stdin, self._process.stdout):
+            with suppress(OSError):  # a part of a request may be left, which nobody reads
+                if stream is not None:
+                    stream.close()
+        self._process.wait()
+
+
+class _Work(Generic[Item, Output]):
+    """The items, and a worker for each thread that works on them."""
+
+    def __init__(
+        self, function: Callable[[Item], Output], items: Sequence[Item], crashed: Callable[[Item], Output]
+    ) -> None:
+        self._function = function
+        self._items = items
+        self._crashed = crashed
+        self._workers: dict[int, _Worker] = {}
+        self._lock = threading.Lock()
+        self._stopped = False
+
+    def on(self, share: list[int]) -> list[tuple[int, Output]]:
+        """The outputs of some items, with their indices."""
+        try:
+            return list(zip(share, self._ask(share), strict=True))
+        except _DiedError:
+            return [(index, self._alone(index)) for index in share]
+
+    def stop(self) -> None:
+        """End what is under way."""
+        with self._lock:
+            self._stopped = True
+            for worker in self._workers.values():
+                worker.kill()
+
+    def end(self) -> None:
+        """Let the workers end, which have nothing to do."""
+        for worker in self._workers.values():
+            worker.end()
+
+    def _alone(self, index: int) -> Output:
+        for _ in range(2):  # the second time in a process that has done nothing else
+            with suppress(_DiedError):
+                output: Output = self._ask([index])[0]
+                return output
+        return self._crashed(self._items[index])
+
+    def _ask(self, share: list[int]) -> Any:
+        me = threading.get_ident()
+        with self._lock:
+            if self._stopped:
+                raise _DiedError
+            worker = self._workers.get(me) or self._workers.setdefault(me, _Worker())
+        try:
+            return worker.ask((self._function, [self._items[index] for index in share]))
+        except _DiedError:
+            with self._lock:
+                del self._workers[me]
+            worker.end()
+            raise

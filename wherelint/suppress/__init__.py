@@ -1,0 +1,1 @@
+"""Findings that somebody has decided about: ``noqa`` comments and the baseline."""

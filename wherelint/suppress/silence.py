@@ -1,0 +1,59 @@
+"""A ``# noqa`` comment for a finding, on a row that can take one."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Iterator
+
+from wherelint.finding import Edit, Finding, Location
+from wherelint.io.edits import Source
+from wherelint.io.encoding import NOWHERE
+from wherelint.suppress.noqa import find_suppressions
+
+_CODES = re.compile(r"#\s*noqa\s*:\s*[A-Z]+[0-9]+(?:[,\s]+[A-Z]+[0-9]+)*", re.IGNORECASE)
+
+
+def silence(text: str, finding: Finding) -> Edit | None:
+    """The edit that silences a finding and changes nothing else about the program; None where there is none."""
+    source = Source(text)
+    meaning = _meaning(text)
+    for row in _rows(text, finding):
+        for edit in _edits(source.lines[row - 1].rstrip("\r\n"), row, finding.code):
+            silenced = source.edited([edit])
+            # A row may end within a string, or go on after a backslash: what comes of the comment decides.
+            if find_suppressions(silenced).cover(finding) and _meaning(silenced) == meaning is not None:
+                return edit
+    return None
+
+
+def _rows(text: str, finding: Finding) -> list[int]:
+    """The rows on which a comment counts, the best first."""
+    operation, selection = finding.location.row, finding.select.location.row
+    rows = [finding.noqa_row, *range(operation, finding.end_location.row + 1)]
+    for first, last in find_suppressions(f"{text}\n# noqa").statements:
+        if first <= operation <= last or first <= selection <= last:
+            rows += [last, first]
+    return list(dict.fromkeys([*rows, selection]))
+
+
+def _edits(line: str, row: int, code: str) -> Iterator[Edit]:
+    """The ways to name a code at the end of a row: in a comment that names others, or in one of its own."""
+    for match in _CODES.finditer(line):
+        yield _edit(f", {code}", row, match.end(), match.end())
+    yield _edit(f"  # noqa: {code}", row, len(line.rstrip()), len(line))
+
+
+def _edit(content: str, row: int, start: int, end: int) -> Edit:
+    return Edit(content, Location(row, start + 1), Location(row, end + 1))
+
+
+def _meaning(text: str) -> str | None:
+    """What Python makes of a program, whatever its comments; None where it makes nothing of it."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.dump(ast.parse(text, NOWHERE))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
