@@ -441,7 +441,7 @@ class TestDamage:
         write(project, {"a.py": UNSAFE})
         for error in (fail, lambda *_: (_ for _ in ()).throw(MemoryError)):
             with monkeypatch.context() as patch:
-                patch.setattr("wherelint.analysis.analysis", error)
+                patch.setattr("wherelint.analysis.analyse", error)
                 assert len(check_paths(["."], cache=".wherelint_cache").problems) == 1
             assert not PACK.exists()
         assert len(check().findings) == 1
