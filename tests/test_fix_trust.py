@@ -120,6 +120,26 @@ READ = {
             v1 = torch.reciprocal(x)
             return torch.where(y > v0, y, v1)
     """, {"x": [-0.0, 0.0, 1.0], "y": [0.0, 1.0]}),
+    "a zero with a sign that a domain ends at": ("jax", """
+        def f(x, y):
+            v2 = jnp.arctanh(jnp.arctan2(x, x))
+            return jnp.where(v2 + y > 5.0, 2.0, v2 + v2)
+    """, {"x": [-0.0, 0.0, 0.3], "y": [0.0, 10.0]}),
+    "a parameter that is what a mask makes, after a first rewrite": ("torch", """
+        def f(x, y, v0=0.001):
+            v1 = y.log()
+            v2 = x.logit()
+            v3 = x <= v0
+            v4 = torch.where(v3, v1, v2)
+            v5 = v2 != v0
+            return torch.where(~v5, v4, v0)
+    """, {"x": [0.0, 0.5], "y": [0.7, 2.0], "v0": [0.0, 0.001]}),
+    "a product with what was drawn": ("torch", """
+        def f(y):
+            v0 = torch.sigmoid(y).bernoulli()
+            v1 = torch.log10(v0)
+            return torch.where(y <= v1, v1, v0) * v0
+    """, {"y": [-np.inf, np.inf]}),
     "the last of many results": ("tensorflow", """
         def f(x, y):
             for k in range(7):
@@ -141,6 +161,33 @@ def test_a_value_that_is_read_stays(why: str, tmp_path: Path) -> None:
     for values in itertools.product(*given.values()):
         old, new = (f(*(tensor(framework, np.float32(v)) for v in values)) for f in (before, after))
         np.testing.assert_allclose(np.asarray(new), np.asarray(old), rtol=1e-5, err_msg=report.after.decode())
+
+
+#: Programs whose fixes ended in an internal error.
+DEFECTS = {
+    "a number beside many probes": ("torch", """
+        def part(x, y, v0, v2):
+            v3 = v2 * v2
+            return torch.where(x >= v0, -1.0, v3 / y)
+
+
+        def f(x, y, v0=0.0):
+            v6 = part(x, y, v0, torch.poisson(torch.full_like(y, 1.5)).log10())
+            return v6 + v6
+    """),
+    "no integer is safe": ("jax", """
+        def f(x, y):
+            v1 = jnp.arange(4.0)
+            return jnp.where(v1 <= 2.0, y, jax.scipy.special.logit(v1) * (y + y))
+    """),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("why", DEFECTS)
+def test_no_fix_ends_in_a_defect(why: str) -> None:
+    report = check_source(program(*DEFECTS[why]).encode(), "f.py", Settings(root=Path("/"), confidence="low"), "safe")
+    assert report.fixed or report.findings
+    assert not [problem for problem in report.problems if problem.error]
 
 
 def test_a_guard_of_what_is_read_is_not_safe() -> None:

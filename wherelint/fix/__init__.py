@@ -105,7 +105,7 @@ def reach(analysis: Analysis | None, finding: Finding) -> frozenset[str]:
 def _steps(analysis: Analysis, finding: Finding, catch: Catch, most: int, effort: Effort) -> _Proven | str:
     """The rewrites, one after the other, that remove a finding and whatever they lay bare; why there are none."""
     proof = _Proof(analysis, catch, effort)
-    detours: list[tuple[Candidate, Analysis, Finding, Grade]] = []
+    detours: list[tuple[Candidate, Analysis, Finding, Grade, list[Finding]]] = []
     siblings = [
         c.hazard.op for f, c in analysis.found if c is not None and f.select.location == finding.select.location
     ]
@@ -149,18 +149,21 @@ def _steps(analysis: Analysis, finding: Finding, catch: Catch, most: int, effort
             others = [f for f in found.after.findings if f not in fresh]
             if len(fresh) == 1 and compared.gone(wanted, others):
                 sure = sure and not (candidate.alone and proof.exposed)
-                detours.append((candidate, found.after, fresh[0], _grade(candidate, sure)))
+                detours.append((candidate, found.after, fresh[0], _grade(candidate, sure), wanted))
     if proven:
         return min(proven, key=lambda each: each.rank)  # the first of the best
-    for candidate, after, fresh_one, grade in detours[:_MOST_DETOURS] if most > 1 else ():
+    for candidate, after, fresh_one, grade, wanted in detours[:_MOST_DETOURS] if most > 1 else ():
         found_one = _catch(after, fresh_one)
         rest = _steps(after, fresh_one, found_one, most - 1, effort) if found_one is not None else ""
-        if not isinstance(rest, str):
-            return rest._replace(candidate=candidate, grade=max(grade, rest.grade, key=_GRADES.index))
+        if isinstance(rest, str) or (last := proof.of(rest.text)) is None:
+            continue
+        compared = Comparison(proof.source, proof.source.difference(rest.text), analysis.findings)
+        if (doubtful := proof.doubts(last, wanted, compared)) is not None:
+            least: Grade = "unsafe" if doubtful else "safe"
+            return rest._replace(candidate=candidate, grade=max(grade, rest.grade, least, key=_GRADES.index))
     for candidate, found, wanted in unfinished[:_MOST_DETOURS]:
-        last = _finished(proof, candidate, found, wanted, most - 1)
-        if last is not None:
-            return last
+        if (finished := _finished(proof, candidate, found, wanted, most - 1)) is not None:
+            return finished
     return TRIES if tried >= _MOST_TRIED else _why_not(analysis, catch, unfinished[0][1] if unfinished else None)
 
 
@@ -296,7 +299,7 @@ class _Proof:
         try:
             module = project.revised(text)
             passed = [self._pass(module, name) for name in self.names]
-        except (SyntaxError, GiveUp, RecursionError, ValueError, _OtherwiseError):
+        except (SyntaxError, GiveUp, RecursionError, _OtherwiseError):
             return None
         nodes = sum(len(p.order) for known in self._records.values() for p, _ in known)
         self._effort.spend(nodes * _SEARCHING)

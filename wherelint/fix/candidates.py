@@ -362,7 +362,9 @@ class Site:
         if tests is None:
             return
         what = "guard the operation where it is singular"
-        (safe,) = self._alike(guard.operand, [float(guard.safe)])
+        safe = next(iter(self._alike(guard.operand, [float(guard.safe)])), None)
+        if safe is None:
+            return  # no integer is
         inner = self._where(where, Mask(tests.inner, guard.keeps), name, safe)
         alone = Candidate((*lines, operand.replaced(inner)), what, not guard.reduces, kind="guard", alone=True)
         if not guard.finite or not guard.outside:

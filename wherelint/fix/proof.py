@@ -193,15 +193,15 @@ def same(before: Record, program: Program, framework: str) -> Record | None:
     for i, (old, new) in enumerate(zip(before.values, now.values, strict=True)):
         if now.outlets[i] in settled.crossed:  # a call that is not known receives something else, and that is all
             continue
-        allowed = before.allowed[i]
-        now.swallows |= not _agree(old, new, ~np.isnan(old) & allowed & before.signed)
-        allowed = allowed & ~before.signed
+        swallowed = np.isnan(old) & ~np.isnan(new) & before.allowed[i]
+        now.swallows |= bool(swallowed.any()) or not _agree(
+            old, new, ~np.isnan(old) & before.allowed[i] & before.signed
+        )
+        allowed = before.allowed[i] & ~before.signed
         if not _agree(old, new, ~np.isnan(old) & allowed):
             return None
-        swallowed = np.isnan(old) & ~np.isnan(new) & allowed
-        if (swallowed.any(axis=1) & before.missing).any():
+        if ((swallowed & ~before.signed).any(axis=1) & before.missing).any():
             return None
-        now.swallows |= bool(swallowed.any())
         allowed = allowed & now.counted
         if not _same_gradient(before.gradients[i], now.gradients[i], allowed):
             return None
@@ -235,9 +235,7 @@ def _loses(before: Mapping[Name, Array], now: Mapping[Name, Array], allowed: Arr
 
 def _agree(old: Array, new: Array, known: Array) -> bool:
     """Whether two arrays agree in every element that is known."""
-    lanes = max(old.shape[1], new.shape[1])
-    rows = max(old.shape[0], new.shape[0])
-    old, new, known = (np.broadcast_to(a, (rows, lanes)) for a in (old, new, known))
+    old, new, known = np.broadcast_arrays(old, new, known)
     with np.errstate(all="ignore"):
         return bool(np.allclose(new[known], old[known], rtol=_TOLERANCE, atol=1e-6))
 
@@ -317,7 +315,8 @@ def _by_name(cotangents: Mapping[Node, Array], names: Mapping[Node, Name]) -> di
     found: dict[Name, Array] = {}
     for node, name in names.items():
         if node in cotangents:
-            found[name] = found[name] + cotangents[node] if name in found else cotangents[node]
+            with np.errstate(invalid="ignore"):
+                found[name] = found[name] + cotangents[node] if name in found else cotangents[node]
     return found
 
 
