@@ -225,6 +225,39 @@ def test_elements_and_iterations() -> None:
     assert (poison.index, poison.iteration) == ((), (2,))
 
 
+def test_rounds_and_branches_keep_their_selections() -> None:
+    def f(x: Any) -> Any:
+        def body(total: Any, t: Any) -> Any:
+            made = lax.cond(t[0] > 1, late, early, t)
+            return total + made, None
+
+        return lax.scan(body, jnp.zeros(2), x)[0]
+
+    def late(t: Any) -> Any:
+        return jnp.where(t < 4, jnp.arccos(t / 4), 0)
+
+    def early(t: Any) -> Any:
+        return jnp.where(t < 1, jnp.sqrt(1 - t), 0)
+
+    x = np.full((2000, 2), 0.5, np.float32)
+    x[500], x[700, 1], x[900] = (2, 4), 1, 4
+    found = locate(f, x).findings
+    assert {(p.op, p.iteration, p.index, p.count) for p in found} == {
+        ("arccos", (500,), (1,), 1), ("sqrt", (700,), (1,), 1),
+    }  # fmt: skip
+    assert [p.select_at and p.select_at.row for p in found] == [p.op_at and p.op_at.row for p in found]
+
+
+def test_elements_of_one_operation_may_have_selections_of_their_own() -> None:
+    def f(x: Any) -> Any:
+        roots = jnp.sqrt(x)
+        assigned = roots.at[0].set(0)
+        return jnp.where(jnp.arange(2) != 1, assigned, 0)
+
+    found = locate(f, np.zeros(2, np.float32)).findings
+    assert [(p.op, p.index, p.select) for p in found] == [("sqrt", (0,), "assignment"), ("sqrt", (1,), "where")]
+
+
 def test_the_column_is_that_of_the_operation() -> None:
     (poison,) = locate(two_of_one_shape, X).findings
     assert poison.op_at is not None

@@ -32,7 +32,7 @@ from wherelint.jax._transpose import (
 @rule("jit", "pjit", "closed_call", "core_call", "call")
 def _call(transposer: Transposer, step: Step) -> list[Pair | None]:
     (body,) = _compat.programs(step.eqn)
-    return transposer.run(body, step.operands, step.cts, (*step.path, (step.eqn, None)))
+    return transposer.run(body, step.operands, step.cts, (*step.path, step.eqn))
 
 
 @rule("remat2", "checkpoint", "remat")
@@ -50,7 +50,7 @@ def _checkpoint(transposer: Transposer, step: Step) -> list[Pair | None]:
     linear = [each for each in step.operands if isinstance(each, Linear)]
     operands: list[Operand] = [*map(Known, residuals, active), *linear]
     arrived = [pair for pair, is_linear in zip(cts, of_body, strict=True) if is_linear]
-    found = iter(transposer.run(body, operands, arrived, (*step.path, (step.eqn, None)))[len(residuals) :])
+    found = iter(transposer.run(body, operands, arrived, (*step.path, step.eqn))[len(residuals) :])
     return [next(found) if is_linear else None for is_linear in step.linear]
 
 
@@ -59,21 +59,28 @@ def _cond(transposer: Transposer, step: Step) -> list[Pair | None]:
     which, *operands = step.operands
     assert isinstance(which, Known)
     bodies = step.eqn.params["branches"]
-    if transposer.unroll:
+    path = (*step.path, step.eqn)
+    if not isinstance(which.value, jax.core.Tracer):
         taken = min(max(int(which.value), 0), len(bodies) - 1)
-        return [None, *transposer.run(bodies[taken], operands, step.cts, (*step.path, (step.eqn, taken)))]
+        return [None, *transposer.run(bodies[taken], operands, step.cts, path)]
     cts = [full(transposer, pair, v.aval) for pair, v in zip(step.cts, step.eqn.outvars, strict=True)]
     linear = [i for i, each in enumerate(operands) if isinstance(each, Linear)]
+    keys: list[list[Any]] = [[] for _ in bodies]
 
-    def arm(body: ClosedJaxpr) -> Any:
-        def run(values: Sequence[Any], cts: list[Pair]) -> list[Pair]:
-            found = transposer.run(body, _with_values(operands, values), cts, (*step.path, (step.eqn, None)))
-            return [full(transposer, found[i], body.in_avals[i]) for i in linear]
+    def arm(k: int, notes: Sequence[Any] = ()) -> Any:
+        def run(values: Sequence[Any], cts: list[Pair]) -> tuple[list[Pair], list[Any]]:
+            given = _with_values(operands, values)
+            found, keys[k], noted = transposer.apart(lambda: transposer.run(bodies[k], given, cts, path))
+            every = [noted if i == k else [jnp.zeros(x.shape, bool) for x in each] for i, each in enumerate(notes)]
+            return [full(transposer, found[i], bodies[k].in_avals[i]) for i in linear], every or noted
 
         return run
 
     given = [each.value if isinstance(each, Known) else None for each in operands]
-    found = lax.switch(which.value, [arm(body) for body in bodies], given, cts)
+    notes = [jax.eval_shape(arm(k), given, cts)[1] if transposer.watches else [] for k in range(len(bodies))]
+    found, noted = lax.switch(which.value, [arm(k, notes) for k in range(len(bodies))], given, cts)
+    for each, arrays in zip(keys, noted, strict=True):
+        transposer.notes += zip(each, arrays, strict=True)
     results: list[Pair | None] = [None] * len(step.operands)
     for i, pair in zip(linear, found, strict=True):
         results[1 + i] = pair
@@ -109,8 +116,7 @@ def _scan(transposer: Transposer, step: Step) -> list[Pair | None]:
             operands[i] = Linear(need=False)
     operands = _stable(body.jaxpr, operands, first, last)
     loop = _Loop(transposer, step, body, operands, first, last)
-    found = loop.unrolled() if transposer.unroll else loop.rolled()
-    return [pair if isinstance(each, Linear) else None for pair, each in zip(found, step.operands, strict=True)]
+    return [pair if isinstance(each, Linear) else None for pair, each in zip(loop.run(), step.operands, strict=True)]
 
 
 def _is_linear_carry(operand: Operand, aval: Any) -> bool:
@@ -155,15 +161,14 @@ class _Loop:
         operand = self.operands[i]
         return full(self.transposer, pair, aval, isinstance(operand, Linear) and operand.need)
 
-    def _round(self, known: Sequence[Any], carry: Sequence[Pair], each: Sequence[Pair], t: int | None) -> list[Pair]:
+    def _round(self, known: Sequence[Any], carry: Sequence[Pair], each: Sequence[Pair]) -> list[Pair]:
         """The cotangents of the body's linear inputs, as arrays."""
         operands = list(self.operands)
         for i, value in zip(self.known_slices, known, strict=True):
             old = operands[i]
             assert isinstance(old, Known)
             operands[i] = Known(value, old.active)
-        path = (*self.step.path, (self.step.eqn, t))
-        found = self.transposer.run(self.body, operands, [*carry, *each], path)
+        found = self.transposer.run(self.body, operands, [*carry, *each], (*self.step.path, self.step.eqn))
         return [self._full(found[i], self.body.in_avals[i], i) for i in (*self.consts, *self.carry, *self.slices)]
 
     def _split(self, found: list[Pair]) -> tuple[list[Pair], list[Pair], list[Pair]]:
@@ -179,32 +184,23 @@ class _Loop:
     def _start(self) -> list[Pair]:
         return [self._full(None, self.body.in_avals[i], i) for i in self.consts]
 
-    def rolled(self) -> list[Pair | None]:
+    def run(self) -> list[Pair | None]:
         """As another ``scan``."""
+        keys: list[Any] = []
 
         def body(state: Any, given: Any) -> Any:
             (carry, totals), (known, each) = state, given
-            consts, carry, slices = self._split(self._round(known, carry, each, None))
-            return (carry, [joined(a, b) for a, b in zip(totals, consts, strict=True)]), slices
+            found, keys[:], notes = self.transposer.apart(lambda: self._round(known, carry, each))
+            consts, carry, slices = self._split(found)
+            return (carry, [joined(a, b) for a, b in zip(totals, consts, strict=True)]), (slices, notes)
 
         known = [operand.value for operand in map(self.operands.__getitem__, self.known_slices)]  # type: ignore[union-attr]
-        (carry, totals), slices = lax.scan(
+        (carry, totals), (slices, notes) = lax.scan(
             body, (self.final, self._start()), (known, self.each), self.length, reverse=not self.reverse,
             unroll=self.unroll,
         )  # fmt: skip
+        self.transposer.notes += zip(keys, notes, strict=True)
         return self._collect(totals, carry, slices)
-
-    def unrolled(self) -> list[Pair | None]:
-        """Round by round."""
-        carry, totals = self.final, self._start()
-        slices: list[list[Pair]] = [[] for _ in range(self.length)]
-        for t in range(self.length) if self.reverse else reversed(range(self.length)):
-            known = [self.operands[i].value[t] for i in self.known_slices]  # type: ignore[union-attr]
-            each = [jax.tree.map(lambda a, t=t: a[t], pair) for pair in self.each]
-            consts, carry, slices[t] = self._split(self._round(known, carry, each, t))
-            totals = [joined(a, b) or a for a, b in zip(totals, consts, strict=True)]
-        stacked = [jax.tree.map(lambda *each: jnp.stack(each), *column) for column in zip(*slices, strict=True)]
-        return self._collect(totals, carry, stacked)
 
 
 @rule("custom_lin")
@@ -262,5 +258,5 @@ def _pulled(
     operands: list[Operand] = [each for each in step.operands[:count] if isinstance(each, Known)]
     operands += [Linear(step.needs(count + i)) for i in range(len(new))]
     consts = [Known(value, active=True) for value in program.consts]
-    program, path = _compat.open_constants(program), (*step.path, (step.eqn, None))
+    program, path = _compat.open_constants(program), (*step.path, step.eqn)
     return transposer.run(program, [*consts, *operands], step.cts, path)[len(consts) + count :]

@@ -46,7 +46,8 @@ def hunt(
     began = time.monotonic()
     search = _Search(f, args, Domain(dict(bounds or {}), frozenset(positive)), budget, began + seconds)
     note = search.run(seed)
-    return replace(search.report(), tried=search.tried, seconds=time.monotonic() - began, note=note)
+    report = search.report()
+    return replace(report, tried=search.tried, seconds=time.monotonic() - began, note=report.note or note)
 
 
 class _Search:
@@ -133,7 +134,7 @@ class _Search:
             if first is not None and time.monotonic() > self._deadline:
                 break
             filled = self._filled(point)
-            report = self._program.explain(filled)
+            report = self._program.explain(filled, self._deadline)
             if not report.poisoned:
                 continue  # compiled for many inputs at once, a branch is a selection
             first = first or report

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from jax import numpy as jnp
 
 from wherelint.companion import Poison, Report
 from wherelint.jax._activity import is_inexact, is_risky
-from wherelint.jax._compat import JaxprEqn
 from wherelint.jax._mask import Flat
 from wherelint.jax._plan import Plan, plan
 from wherelint.jax._primitives import DROPS
@@ -32,8 +34,8 @@ def locate(f: Callable[..., Any], *args: Any, argnums: int | Sequence[int] | Non
     """Why the gradient of ``f`` is not finite at these arguments: operations, selections to blame, and their places.
 
     ``f`` takes and returns pytrees; what it returns is summed. ``argnums`` are the positional arguments that are
-    differentiated (None: all real ones). Everything runs operation by operation, loops round by round, so that it takes
-    longer than a gradient; where value and gradient are finite, it takes as long as one.
+    differentiated (None: all real ones). Where value and gradient are finite, it takes as long as a gradient that runs
+    operation by operation; where not, as long as one for each operation that breaks and each selection.
 
     The report has ``.ok``, ``.findings`` and a text. A finding is one operation that turned a finite cotangent into nan
     or inf, together with the selection without which it would not have: the one that, if it were the only one to drop
@@ -65,16 +67,18 @@ class Program:
         self._tags = Tags(self.closed)
         self.plan = plan(self._tags.run, inputs, self.perturbed)
 
-    def explain(self, inputs: Sequence[Any]) -> Report:
-        """The report of one input."""
+    def explain(self, inputs: Sequence[Any], deadline: float = math.inf) -> Report:
+        """The report of one input; after the deadline, no selection is looked for any more."""
         values, residuals = self.plan.run_forward([jnp.asarray(value) for value in inputs])
         plain = gradient(self.plan, residuals, Transposer("ieee"))
         masked = plain if all_finite(plain) else gradient(self.plan, residuals, Transposer("dead"))
         finite = all_finite(plain), all_finite(masked)
-        search = _Search(self.plan, residuals, self._tags)
+        search = _Search(self.plan, residuals, self._tags, deadline)
         findings = () if finite[0] else tuple(search.findings(genuine=not finite[1]))
+        late = any(each.select is None and not each.genuine for each in findings) and search.late
+        note = "The time was used up: locate(f, *witness) names the selections." if late else ""
         shaped = [self.flat.gradient(dict(zip(self.perturbed, each, strict=True))) for each in (plain, masked)]
-        return Report(all_finite(values), *finite, findings, gradient=shaped[0], masked=shaped[1])
+        return Report(all_finite(values), *finite, findings, gradient=shaped[0], masked=shaped[1], note=note)
 
 
 def gradient(program: Plan, residuals: Sequence[Any], transposer: Transposer) -> list[Any]:
@@ -98,159 +102,193 @@ def all_finite(arrays: Sequence[Any]) -> bool:
     return all(map(_finite, arrays))
 
 
+class _Key(NamedTuple):
+    """What a note is about: an equation in its programs, and the operand that broke or what happened otherwise."""
+
+    path: Path
+    what: int | Literal["drops", "spreads"]
+    genuine: bool = False
+
+    @property
+    def site(self) -> Site:
+        return tuple(map(id, self.path))
+
+    @property
+    def loops(self) -> int:
+        """How many axes of the note are rounds."""
+        return sum(eqn.primitive.name == "scan" for eqn in self.path[:-1])
+
+
 @dataclass(eq=False)
 class _Break:
-    """Elements of an operand's cotangent that an equation made nan or inf of finite ones."""
+    """Elements of an operand's cotangent that an equation made nan or inf of finite ones, in all rounds."""
 
-    site: Site
-    eqn: JaxprEqn
-    path: Path
-    operand: int
+    key: _Key
     elements: Any
-    genuine: bool
+    #: How many selections come later in the program.
+    later: int
     #: The clip that put the operand onto the singular point.
     onto: Origin | None = None
 
-    @property
-    def rounds(self) -> tuple[int, ...]:
-        """The iteration of every loop around it."""
-        return tuple(t for eqn, t in self.path if t is not None and eqn.primitive.name == "scan")
-
-
-def _site(eqn: JaxprEqn, path: Path) -> Site:
-    return (*(id(around) for around, _ in path), id(eqn))
-
 
 class _Watcher(Transposer):
-    """Masks, by all selections or by one only, except at one equation; it sees every equation on the way."""
+    """Masks, by all selections or by some only, except at one equation; it notes what breaks and what is dropped."""
 
-    def __init__(
-        self,
-        seen: Callable[[Step, list[Pair | None]], None],
-        *,
-        only: frozenset[Site] | None = None,
-        bare: Site | None = None,
-    ) -> None:
-        super().__init__("dead", unroll=True)
-        self._seen, self._only, self._bare = seen, only, bare
+    watches = True
+
+    def __init__(self, *, only: frozenset[Site] | None = None, bare: Site | None = None) -> None:
+        super().__init__("dead")
+        self._only, self._bare = only, bare
 
     def drops(self, step: Step) -> bool:
-        return self._only is None or _site(step.eqn, step.path) in self._only
+        return self._only is None or _key(step).site in self._only
 
     def equation(self, step: Step) -> list[Pair | None]:
-        if self._bare is not None and _site(step.eqn, step.path) == self._bare:
+        if self._bare is not None and _key(step).site == self._bare:
             return bare(step)
         return super().equation(step)
 
     def watch(self, step: Step, results: list[Pair | None]) -> None:
-        if step.name not in _AROUND and not any(eqn.primitive.name in _WHOLE for eqn, _ in step.path):
-            self._seen(step, results)
+        if step.name in _AROUND or any(eqn.primitive.name in _WHOLE for eqn in step.path):
+            return
+        self.notes += _breaks(step, results)
+        if step.name in _SELECTIONS and self._only is None:
+            # Also what an outer selection dropped already: the nearer one is to blame.
+            dead = [jnp.any(pair.dead) for pair in bare(step, "dead") if pair and pair.dead is not None]
+            bad = [~jnp.all(jnp.isfinite(pair.ct)) for pair in step.cts if pair]
+            self.notes += [(_key(step, "drops"), _some(dead)), (_key(step, "spreads"), _some(bad))]
+
+
+def _key(step: Step, what: int | Literal["drops", "spreads"] = "drops", genuine: bool = False) -> _Key:
+    return _Key((*step.path, step.eqn), what, genuine)
+
+
+def _some(flags: list[Any]) -> Any:
+    return functools.reduce(jnp.logical_or, flags, jnp.array(False))
 
 
 def bare(step: Step, mode: Mode = "ieee") -> list[Pair | None]:
     """What the equation makes of cotangents of which nothing was dropped yet, by default as JAX does: without masks."""
     cts = [None if pair is None else Pair(pair.ct) for pair in step.cts]
-    return Transposer(mode, unroll=True).equation(step._replace(cts=cts))
+    return Transposer(mode).equation(step._replace(cts=cts))
+
+
+def _breaks(step: Step, results: list[Pair | None]) -> Iterator[tuple[_Key, Any]]:
+    """What the equation makes of finite cotangents: kept from breaking by a mask, or (genuine) not."""
+    if not is_risky(step.eqn):
+        return
+    arrived = [jnp.isfinite(pair.ct) for pair in step.cts if pair is not None]
+    for i, (raw, masked) in enumerate(zip(bare(step), results, strict=True)):
+        if raw is None or masked is None:
+            continue
+        one_by_one = len(arrived) == 1 and arrived[0].shape == raw.ct.shape
+        bad = ~jnp.isfinite(raw.ct) & (arrived[0] if one_by_one else jnp.all(jnp.array([*map(jnp.all, arrived)])))
+        alive = ~jnp.isfinite(masked.ct)
+        yield _key(step, i), bad & ~alive
+        yield _key(step, i, genuine=True), bad & alive
 
 
 class _Search:
     """The breaks of one gradient, and who is to blame."""
 
-    def __init__(self, program: Plan, residuals: Sequence[Any], tags: Tags) -> None:
-        self._program, self._residuals, self._tags = program, residuals, tags
-        self._breaks: list[_Break] = []
+    def __init__(self, program: Plan, residuals: Sequence[Any], tags: Tags, deadline: float) -> None:
+        self._program, self._residuals, self._tags, self._deadline = program, residuals, tags, deadline
         self._selections: dict[Site, Origin] = {}
         self._indices: set[Site] = set()
-        self._kept: dict[frozenset[Site], list[_Break]] = {}
+        self._matter: dict[Site, bool] = {}
+        self._kept: dict[frozenset[Site], dict[tuple[Site, object], Any]] = {}
+
+    @property
+    def late(self) -> bool:
+        """Whether the time is used up: then no selection is looked for any more."""
+        return time.monotonic() > self._deadline
 
     def findings(self, *, genuine: bool) -> list[Poison]:
         """One for each operation and selection, in the order in which the program runs."""
-        gradient(self._program, self._residuals, _Watcher(self._look))
         found: dict[tuple[object, ...], Poison] = {}
-        for each in reversed(self._breaks):
-            # An inner selection may drop what is singular, and also what would come of an operation without its mask.
-            if not (genuine if each.genuine else self._matters(each)):
-                continue
-            select = each.onto if each.genuine else self._blamed(each)
-            poison = _poison(each, self._tags.origin(each.eqn, [eqn for eqn, _ in each.path]), select)
-            key = poison.op, poison.op_at, poison.select, poison.select_at, poison.genuine
-            old = found.setdefault(key, poison)
-            if (poison.iteration, poison.index) < (old.iteration, old.index):
-                found[key] = poison
+        for each in reversed(self._breaks()):
+            for select, elements in self._parts(each, genuine=genuine):
+                poison = _poison(each.key, elements, self._origin(each.key), select)
+                key = poison.op, poison.op_at, poison.select, poison.select_at, poison.genuine
+                old = found.setdefault(key, poison)
+                if (poison.iteration, poison.index) < (old.iteration, old.index):
+                    found[key] = poison
         return list(found.values())
 
-    def _look(self, step: Step, results: list[Pair | None]) -> None:
-        self._breaks += _breaks(step, results)
-        if step.name not in _SELECTIONS:
-            return
-        site, origin = _site(step.eqn, step.path), self._tags.origin(step.eqn, [eqn for eqn, _ in step.path])
-        # Also what an outer selection dropped already: the nearer one is to blame.
-        if any(pair is not None and pair.dead is not None and bool(jnp.any(pair.dead)) for pair in bare(step, "dead")):
-            self._selections[site] = origin
-            self._indices |= {site} if step.name in DROPS else set()
-        if origin.kind in _CLIPS and not all_finite([pair.ct for pair in step.cts if pair is not None]):
-            last = next((each for each in reversed(self._breaks) if each.genuine), None)
-            if last is not None and last.onto is None:
-                last.onto = origin
+    def _origin(self, key: _Key) -> Origin:
+        return self._tags.origin(key.path[-1], key.path[:-1])
 
-    def _matters(self, each: _Break) -> bool:
+    def _notes(self, watcher: _Watcher) -> Iterator[tuple[_Key, Any]]:
+        """What happened in the gradient's backward pass, in its order."""
+        gradient(self._program, self._residuals, watcher)
+        return ((key, array) for key, array in watcher.notes if np.any(array))
+
+    def _breaks(self) -> list[_Break]:
+        breaks: list[_Break] = []
+        for key, array in self._notes(_Watcher()):
+            if key.what == "drops":
+                self._selections[key.site] = self._origin(key)
+                self._indices |= {key.site} if key.path[-1].primitive.name in DROPS else set()
+            elif key.what != "spreads":
+                breaks.append(_Break(key, np.asarray(array), len(self._selections)))
+            elif (origin := self._origin(key)).kind in _CLIPS:
+                last = next((each for each in reversed(breaks) if each.key.genuine), None)
+                if last is not None and last.onto is None:
+                    last.onto = origin
+        return breaks
+
+    def _parts(self, each: _Break, *, genuine: bool) -> Iterator[tuple[Origin | None, Any]]:
+        """The elements of a break that are to be reported, by the selection to blame."""
+        if each.key.genuine:
+            yield from [(each.onto, each.elements)] if genuine else []
+        # An inner selection may drop what is singular, and also what would come of an operation without its mask.
+        elif self._matters(each.key.site):
+            yield from self._blamed(each)
+
+    def _matters(self, site: Site) -> bool:
         """Whether the gradient is lost if only this operation is left without a mask: a selection may lie below it."""
-        watcher = _Watcher(lambda step, results: None, bare=each.site)
-        return not all_finite(gradient(self._program, self._residuals, watcher))
+        if site not in self._matter:
+            lost = self.late or not all_finite(gradient(self._program, self._residuals, _Watcher(bare=site)))
+            self._matter[site] = lost
+        return self._matter[site]
 
-    def _blamed(self, each: _Break) -> Origin | None:
+    def _blamed(self, each: _Break) -> Iterator[tuple[Origin | None, Any]]:
         """The nearest selection that suffices alone, or together with the indices, through which others are seen."""
-        nearest = list(reversed(self._selections))
-        indices = frozenset(self._indices)
-        for others in (frozenset[Site](), indices):
+        every, left = list(self._selections), each.elements
+        nearest = every[: each.later][::-1]
+        if each.key.loops:  # of a later round
+            nearest += every[each.later :][::-1]
+        for others in (frozenset[Site](), frozenset(self._indices)):
             for site in nearest:
-                if self._suffices(others | {site}, each):
-                    return self._selections[site]
-        return self._selections[nearest[0]] if nearest else None
+                if self.late:
+                    yield None, left
+                    return
+                kept = left & self._keeps(others | {site}).get((each.key.site, each.key.what), False)
+                if np.any(kept):
+                    yield self._selections[site], kept
+                    left = left & ~kept
+                if not np.any(left):
+                    return
+        yield self._selections[nearest[0]] if nearest else None, left
 
-    def _suffices(self, sites: frozenset[Site], each: _Break) -> bool:
-        """Whether these selections alone keep an equation from breaking."""
+    def _keeps(self, sites: frozenset[Site]) -> dict[tuple[Site, object], Any]:
+        """The elements that these selections alone keep from breaking, by equation and operand."""
         if sites not in self._kept:
-            kept: list[_Break] = []
-            watcher = _Watcher(lambda step, results: kept.extend(_breaks(step, results)), only=sites)
-            gradient(self._program, self._residuals, watcher)
-            self._kept[sites] = [other for other in kept if not other.genuine]
-        return any(
-            (other.site, other.rounds, other.operand) == (each.site, each.rounds, each.operand)
-            and bool(jnp.all(other.elements | ~each.elements))
-            for other in self._kept[sites]
-        )
+            notes = self._notes(_Watcher(only=sites))
+            self._kept[sites] = {(key.site, key.what): np.asarray(array) for key, array in notes if not key.genuine}
+        return self._kept[sites]
 
 
-def _breaks(step: Step, results: list[Pair | None]) -> list[_Break]:
-    """What the equation makes of finite cotangents: kept from breaking by a mask, or (genuine) not."""
-    if not is_risky(step.eqn):
-        return []
-    arrived = [pair.ct for pair in step.cts if pair is not None]
-    found = []
-    for i, (raw, masked) in enumerate(zip(bare(step), results, strict=True)):
-        if raw is None or masked is None or _finite(raw.ct):
-            continue
-        bad = ~jnp.isfinite(raw.ct)
-        if len(arrived) == 1 and arrived[0].shape == bad.shape:
-            bad = bad & jnp.isfinite(arrived[0])
-        elif not all_finite(arrived):
-            continue
-        alive = ~jnp.isfinite(masked.ct)
-        for elements, genuine in ((bad & ~alive, False), (bad & alive, True)):
-            if bool(jnp.any(elements)):
-                found.append(_Break(_site(step.eqn, step.path), step.eqn, step.path, i, elements, genuine))
-    return found
-
-
-def _poison(each: _Break, origin: Origin, select: Origin | None) -> Poison:
+def _poison(key: _Key, elements: Any, origin: Origin, select: Origin | None) -> Poison:
     op_at, op_within = origin.places()
     select_at, select_within = select.places() if select else (None, None)
     if not (op_within and select_within):  # of JAX's own functions it is the caller who combines them
         op_within, select_within = (None if p and in_jax(p) else p for p in (op_within, select_within))
-    elements = np.argwhere(np.asarray(each.elements))
+    every = np.argwhere(elements)
+    iteration = tuple(map(int, every[0][: key.loops]))
+    first = [tuple(map(int, index[key.loops :])) for index in every if tuple(index[: key.loops]) == iteration]
     return Poison(
         op=origin.op, op_at=op_at, op_within=op_within, select=select.kind if select else None, select_at=select_at,
-        select_within=select_within, index=tuple(int(k) for k in elements[0]), iteration=each.rounds,
-        count=len(elements), genuine=each.genuine, framework="jax",
+        select_within=select_within, index=first[0], iteration=iteration, count=len(first), genuine=key.genuine,
+        framework="jax",
     )  # fmt: skip

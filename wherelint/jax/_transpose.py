@@ -8,7 +8,7 @@ whatever it is multiplied by. An element that two results use is dead where it i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from jax import lax
@@ -19,6 +19,7 @@ from wherelint.jax._activity import active_results, needs_masks
 from wherelint.jax._compat import ClosedJaxpr, JaxprEqn, Var
 
 Mode = Literal["dead", "exact", "ieee"]
+T = TypeVar("T")
 
 
 class Pair(NamedTuple):
@@ -42,8 +43,8 @@ class Linear(NamedTuple):
 
 
 Operand = Known | Linear
-#: Where an equation stands: the equations around it, each with the iteration or branch (None: all at once), and itself.
-Path = tuple[tuple[JaxprEqn, int | None], ...]
+#: The equations that an equation lies in, the outermost first.
+Path = tuple[JaxprEqn, ...]
 
 
 class Step(NamedTuple):
@@ -87,12 +88,16 @@ RULES: dict[str, Rule] = {}
 class Transposer:
     """One way of transposing: ``dead`` masks, ``exact`` (whatever is 0 stays 0), or ``ieee`` as JAX does it.
 
-    ``unroll`` runs loops and branches one by one, on concrete values. A subclass may watch and choose.
+    A subclass may choose, watch, and take notes: boolean arrays with a key each. A loop stacks the notes of its rounds;
+    those of a branch that was not taken are False.
     """
 
-    def __init__(self, mode: Mode, *, unroll: bool = False) -> None:
+    #: Whether it takes notes.
+    watches = False
+
+    def __init__(self, mode: Mode) -> None:
         self.mode = mode
-        self.unroll = unroll
+        self.notes: list[tuple[Any, Any]] = []
 
     def drops(self, step: Step) -> bool:
         """Whether the elements that this equation drops are dead."""
@@ -100,6 +105,15 @@ class Transposer:
 
     def watch(self, step: Step, results: list[Pair | None]) -> None:
         """Called with every equation and the cotangents of its operands."""
+
+    def apart(self, run: Callable[[], T]) -> tuple[T, list[Any], list[Any]]:
+        """What a part of the program gives, and the keys and arrays of its notes."""
+        outer, self.notes = self.notes, []
+        try:
+            result = run()
+            return result, [key for key, _ in self.notes], [array for _, array in self.notes]
+        finally:
+            self.notes = outer
 
     def dead(self, pair: Pair) -> Any:
         """The elements that receive nothing; None for no such element."""
