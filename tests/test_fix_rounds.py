@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from wherelint import fix
+from wherelint import analysis, fix
 from wherelint.analysis import findings
-from wherelint.fix import rounds
+from wherelint.fix import groups, proof, rounds
+from wherelint.frontend.options import DetectOptions
 from wherelint.io.config import Settings
 from wherelint.run.engine import check_source
 
@@ -81,6 +83,41 @@ def test_the_work_grows_with_the_findings(many: Callable[[int], str], monkeypatc
     assert analysed[16] <= 2.2 * analysed[8]
 
 
+@pytest.mark.parametrize("many", [lambda n: functions(1, n), chain], ids=["one function", "chain"])
+def test_fixes_are_proven_together_where_their_selections_read(
+    many: Callable[[int], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twice the findings of one function: no analysis more, and twice the nodes that proofs compute."""
+    counts: Counter[tuple[str, int]] = Counter()
+    number = 0
+
+    def counting(module: Any, name: str, weigh: Callable[..., int]) -> None:
+        real = getattr(module, name)
+
+        def counted(*given: Any, **options: Any) -> Any:
+            counts[name, number] += weigh(*given)
+            return real(*given, **options)
+
+        monkeypatch.setattr(module, name, counted)
+
+    counting(fix, "analyse", lambda *_: 1)
+    counting(groups, "analyse", lambda *_: 1)
+    counting(proof, "_run", lambda program, *_: len(program.order))
+    for number in (6, 12):
+        assert fixed(many(number))[0] == number
+    assert counts["analyse", 12] == counts["analyse", 6]
+    assert counts["_run", 12] <= 2.4 * counts["_run", 6]
+
+
+def test_fixes_proven_together_are_those_proven_alone() -> None:
+    text = (Path(__file__).parent / "fixtures" / "masks.py").read_text()
+    made = analysis.analyse(text, "a.py", DetectOptions({}, frozenset()))
+    assert not isinstance(made, str)
+    alone = [fix.propose(made, finding) for finding in made.findings]
+    assert fix.propose_all(made, made.findings, fix.patience()) == alone
+    assert sum(bool(each and each.edits) for each in alone) > 5
+
+
 def test_findings_of_one_kind_are_told_apart_by_their_place() -> None:
     """The second goes with its own fix only."""
     body = (
@@ -104,6 +141,8 @@ GIVEN_UP = {
 def test_what_is_given_up_is_said(bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module, value, why = GIVEN_UP[bound]
     monkeypatch.setattr(module, bound, value)
+    if bound in ("_MOST_WORK", "_MOST_TRIED"):  # the limits of one that is looked for alone
+        monkeypatch.setattr(fix, "proven", lambda *_: [])
     report = check_source(functions(2, 1).encode(), "a.py", SETTINGS, "safe")
     assert not report.fixed
     assert [(p.message, p.error) for p in report.problems] == [(f"gave up on fixes for 2 of 2 findings: {why}", False)]
@@ -123,13 +162,13 @@ def test_a_defect_of_a_fix_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("applicability", ["safe", "unsafe", "display"])
 def test_what_is_for_display_is_never_applied(monkeypatch: pytest.MonkeyPatch, applicability: Any) -> None:
-    propose = rounds.propose
+    propose = fix.propose
 
     def graded(*given: Any) -> Any:
         found = propose(*given)
         assert found is not None
         return replace(found, applicability=applicability)
 
-    monkeypatch.setattr(rounds, "propose", graded)
+    monkeypatch.setattr(fix, "propose", graded)
     applied = [len(check_source(functions(1, 1).encode(), "a.py", SETTINGS, mend).fixed) for mend in ("safe", "unsafe")]
     assert applied == {"safe": [1, 1], "unsafe": [0, 1], "display": [0, 0]}[applicability]

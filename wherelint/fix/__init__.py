@@ -3,28 +3,40 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from wherelint.analysis.callers import place
 from wherelint.analysis.findings import Analysis, analyse
-from wherelint.analysis.programs import Program, programs
+from wherelint.analysis.programs import Program
 from wherelint.analysis.search import Catch
 from wherelint.defects import describe
 from wherelint.finding import Finding, Fix
 from wherelint.fix.candidates import Candidate, Site
+from wherelint.fix.groups import Attempt, Taken, concerned, lowered, otherwise, proven
 from wherelint.fix.opaque import names_of
 from wherelint.fix.proof import Comparison, Record, key, record, same
 from wherelint.fix.shapes import differ
-from wherelint.frontend import gate
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.node import Node, topological
 from wherelint.graph.search import Effort
 from wherelint.io.edits import Source, consistent
 
-__all__ = ["ALONE", "GIVEN_UP", "REFUTED", "ROUNDS", "TOO_MANY", "patience", "propose", "reach", "refused", "together"]
+__all__ = [
+    "ALONE",
+    "GIVEN_UP",
+    "REFUTED",
+    "ROUNDS",
+    "TOO_MANY",
+    "patience",
+    "propose",
+    "propose_all",
+    "reach",
+    "refused",
+    "together",
+]
 
 Grade = Literal["safe", "unsafe", "display"]
 _GRADES: tuple[Grade, ...] = ("safe", "unsafe", "display")
@@ -33,7 +45,6 @@ _MOST_TRIED = 32
 _MOST_WORK, _SEARCHING = 50_000, 10
 #: The same for a file, in node evaluations; and how many characters, which are read again for every rewrite, cost one.
 _MOST_IN_ALL, _CHARACTERS = 50_000_000, 20
-_MOST_CALLERS = 6
 #: How many rewrites one after the other may be needed: masking a divisor can lay bare the root that it was computed by.
 _MOST_STEPS = 3
 _MOST_DETOURS = 2
@@ -81,15 +92,49 @@ def propose(analysis: Analysis, finding: Finding, whole: Effort | None = None) -
     return Fix(steps.grade, steps.candidate.message, edits)
 
 
+def propose_all(analysis: Analysis, findings: Sequence[Finding], whole: Effort) -> list[Fix | None]:
+    """The fix of each finding: those that can be proven at once, the others one by one."""
+    done: dict[int, Fix] = {}
+    likely = [each for finding in findings if (each := _attempt(analysis, finding)) is not None]
+    fixes = {id(attempt.finding): fix for attempt, fix in likely}
+    waiting = [attempt for attempt, _ in likely]
+    while len(waiting) > 1:
+        taken = Taken(analysis.module)
+        group = [each for each in waiting if taken.takes(each.edits)]
+        done |= {id(each.finding): fixes[id(each.finding)] for each in proven(analysis, group, whole)}
+        waiting = [each for each in waiting if not any(each is one for one in group)]
+    return [finding.fix or done.get(id(finding)) or propose(analysis, finding, whole) for finding in findings]
+
+
+def _attempt(analysis: Analysis, finding: Finding) -> tuple[Attempt, Fix] | None:
+    """The first rewrite that would be tried for a finding; None where it had better be tried alone."""
+    catch = _catch(analysis, finding) if finding.fix is None else None
+    if catch is None:
+        return None
+    try:
+        site, arm = _site(analysis, finding, catch)
+        candidate = next(site.candidates(several=len(arm) > 1), None)
+    except Exception:  # it is met again, and reported, where the finding is tried alone
+        return None
+    if candidate is None or candidate.alone or not consistent(candidate.edits):
+        return None
+    wanted = arm if candidate.kind == "arm" else [finding]
+    grade = _grade(candidate, candidate.elementwise)
+    fix = Fix(grade, candidate.message, candidate.edits)
+    return Attempt(finding, catch, *concerned(analysis, catch), candidate.edits, wanted), fix
+
+
 def together(analysis: Analysis, after: Module, done: list[Finding], whole: Effort) -> list[Finding]:
     """Rewrites that were proven one by one and do not compute the same when ``after`` has all of them.
 
     Those that share no function need no other proof.
     """
-    proofs = [(f, _Proof(analysis, c, Effort(_MOST_WORK, whole))) for f in done if (c := _catch(analysis, f))]
-    often = Counter(name for _, proof in proofs for name in proof.names)
-    shared = [(f, proof, [name for name in proof.names if often[name] > 1]) for f, proof in proofs]
-    return [finding for finding, proof, names in shared if not proof.holds(after, names)]
+    catches = [(finding, catch) for finding in done if (catch := _catch(analysis, finding)) is not None]
+    often = Counter(name for _, catch in catches for name in concerned(analysis, catch)[0])
+    shared = [(f, c) for f, c in catches if any(often[name] > 1 for name in concerned(analysis, c)[0])]
+    failing = otherwise(analysis, after, [Attempt(f, c, concerned(analysis, c)[0]) for f, c in shared], whole)
+    proofs = [(each.finding, _Proof(analysis, each.catch, Effort(_MOST_WORK, whole))) for each in failing]
+    return [f for f, proof in proofs if not proof.holds(after, [name for name in proof.names if often[name] > 1])]
 
 
 def reach(analysis: Analysis | None, finding: Finding) -> frozenset[str]:
@@ -106,13 +151,8 @@ def _steps(analysis: Analysis, finding: Finding, catch: Catch, most: int, effort
     """The rewrites, one after the other, that remove a finding and whatever they lay bare; why there are none."""
     proof = _Proof(analysis, catch, effort)
     detours: list[tuple[Candidate, Analysis, Finding, Grade, list[Finding]]] = []
-    siblings = [
-        c.hazard.op for f, c in analysis.found if c is not None and f.select.location == finding.select.location
-    ]
-    site = Site(analysis.module, catch.framework, catch.hazard, list(_around(catch)), siblings)
-    start, end = site.arm.region if site.arm is not None else (finding.location, finding.location)
-    arm = [f for f in analysis.findings if start <= f.location <= end]
-    proven: list[_Proven] = []
+    site, arm = _site(analysis, finding, catch)
+    good: list[_Proven] = []
     unfinished: list[tuple[Candidate, _Found, list[Finding]]] = []
     rival = ""
     tried = 0
@@ -135,7 +175,7 @@ def _steps(analysis: Analysis, finding: Finding, catch: Catch, most: int, effort
                 continue
             grade = _grade(candidate, sure and not doubtful and not (candidate.alone and proof.exposed))
             rank = _GRADES.index(grade), found.lost, not found.clean
-            proven.append(_Proven(rank, found.after.module.text, candidate, grade))
+            good.append(_Proven(rank, found.after.module.text, candidate, grade))
             if doubtful:
                 continue  # another may leave every nan what it was, and every argument
             if candidate.kind == "arm" and not found.clean:
@@ -144,14 +184,14 @@ def _steps(analysis: Analysis, finding: Finding, catch: Catch, most: int, effort
                 rival = "guard"  # a product drops nothing where the mask is 1
             else:
                 break
-        elif not proven:
+        elif not good:
             fresh = compared.come(found.after.findings)
             others = [f for f in found.after.findings if f not in fresh]
             if len(fresh) == 1 and compared.gone(wanted, others):
                 sure = sure and not (candidate.alone and proof.exposed)
                 detours.append((candidate, found.after, fresh[0], _grade(candidate, sure), wanted))
-    if proven:
-        return min(proven, key=lambda each: each.rank)  # the first of the best
+    if good:
+        return min(good, key=lambda each: each.rank)  # the first of the best
     for candidate, after, fresh_one, grade, wanted in detours[:_MOST_DETOURS] if most > 1 else ():
         found_one = _catch(after, fresh_one)
         rest = _steps(after, fresh_one, found_one, most - 1, effort) if found_one is not None else ""
@@ -165,6 +205,16 @@ def _steps(analysis: Analysis, finding: Finding, catch: Catch, most: int, effort
         if (finished := _finished(proof, candidate, found, wanted, most - 1)) is not None:
             return finished
     return TRIES if tried >= _MOST_TRIED else _why_not(analysis, catch, unfinished[0][1] if unfinished else None)
+
+
+def _site(analysis: Analysis, finding: Finding, catch: Catch) -> tuple[Site, list[Finding]]:
+    """A finding in the file that is rewritten, and every finding in the arm that drops it."""
+    siblings = [
+        c.hazard.op for f, c in analysis.found if c is not None and f.select.location == finding.select.location
+    ]
+    site = Site(analysis.module, catch.framework, catch.hazard, list(_around(catch)), siblings)
+    start, end = site.arm.region if site.arm is not None else (finding.location, finding.location)
+    return site, [f for f in analysis.findings if start <= f.location <= end]
 
 
 def _finished(proof: _Proof, candidate: Candidate, found: _Found, wanted: list[Finding], most: int) -> _Proven | None:
@@ -268,24 +318,9 @@ class _Proof:
         self.catch = catch
         self.findings = analysis.findings
         self.source = Source(analysis.module.text)
-        self.names, self.callers = self._concerned()
+        self.names, self.callers = concerned(analysis, catch)
         self._read = {name for name, *_ in names_of([catch.hazard.op, catch.hazard.select]).values()}
         self._records: dict[tuple[tuple[str, ...], bool], list[tuple[Program, Record]]] = {}
-
-    def _concerned(self) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
-        """The functions that hold the two places, and those that call them."""
-        module, hazard = self._analysis.module, self.catch.hazard
-        known = set(gate.roots(module, everything=True))
-        names = [self.catch.name]
-        callers: list[tuple[str, ...]] = []
-        for node in (hazard.op, hazard.select):
-            parts = tuple(node.origin.function.split(".")) if node.origin.block.module is module else ()
-            for name in (parts[:2], parts[:1]):
-                if name in known:
-                    names.append(name)
-                    callers += gate.referring(module, name[-1])[:_MOST_CALLERS]
-                    break
-        return list(dict.fromkeys(names)), [name for name in dict.fromkeys(callers) if name not in names]
 
     @property
     def exposed(self) -> bool:
@@ -360,10 +395,10 @@ class _Proof:
     def _pass(self, module: Module, name: tuple[str, ...], *, strict: bool = False) -> _Passed:
         """How a function passes the proof. Raises where it computes something else."""
         if (name, strict) not in self._records:
-            old = self._lowered(self._analysis.module, name, strict)
+            old = lowered(self._analysis.module, name, self._analysis.used, strict)
             self._records[name, strict] = [(p, record(p, self.catch)) for p in old]
         known = self._records[name, strict]
-        new = self._lowered(module, name, strict)
+        new = lowered(module, name, self._analysis.used, strict)
         if [p.name for p, _ in known] != [p.name for p in new]:
             raise _OtherwiseError
         crossed, lost, clean, swallows = False, 0, True, False
@@ -382,12 +417,6 @@ class _Proof:
         if True in reshaped:
             raise _OtherwiseError
         return _Passed(crossed or None in reshaped, lost, clean, tuple(remains), swallows)
-
-    def _lowered(self, module: Module, name: tuple[str, ...], strict: bool) -> list[Program]:
-        """The programs of a function, lowered once for all the findings of a text."""
-        if (name, strict) not in module.lowered:
-            module.lowered[name, strict] = programs(module, name, self._analysis.used, strict=strict)
-        return module.lowered[name, strict]
 
 
 class _OtherwiseError(Exception):

@@ -48,7 +48,7 @@ def settle(roots: Sequence[Node], inputs: Mapping[Name, Array], before: Sequence
     None where it reads an input, or makes an impure call, that the other one did not have.
     """
     probes = max((len(v) for v in inputs.values()), default=1)
-    order = list(_settling(roots))
+    order = list(settling(roots))
     names = _named(order)
     result = Settled({}, names)
     found: Inputs = {}
@@ -117,7 +117,7 @@ def _other(node: Node, probes: int) -> Array:
     return np.repeat(np.float32(-0.377) - benign(node, 3), probes, axis=0)
 
 
-def _settling(roots: Sequence[Node]) -> Iterator[Node]:
+def settling(roots: Sequence[Node]) -> Iterator[Node]:
     """Every node that some nodes read, and every one that a call which they read was given; operands first."""
     done: set[Node] = set()
     for root in roots:
@@ -135,7 +135,7 @@ def _settling(roots: Sequence[Node]) -> Iterator[Node]:
 
 def names_of(roots: Sequence[Node]) -> dict[Node, Name]:
     """The inputs of a program by what they are called; of several with one name each has a number."""
-    return _named(list(_settling(roots)))
+    return _named(list(settling(roots)))
 
 
 def _named(order: Sequence[Node]) -> dict[Node, Name]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -22,8 +23,8 @@ from wherelint.fix.probes import around, far, infinite
 from wherelint.graph.aim import aimed
 from wherelint.graph.differentiate import Tape, backward
 from wherelint.graph.evaluate import evaluate, truth
-from wherelint.graph.node import Node, reading, topological
-from wherelint.graph.probe import Inputs, Pool, departures
+from wherelint.graph.node import LANES, Node, reading, topological
+from wherelint.graph.probe import Pool, departures
 from wherelint.io.edits import Source
 from wherelint.ops import Array
 
@@ -141,16 +142,9 @@ class Record:
 def record(program: Program, catch: Catch) -> Record:
     """Probe a program around the witness of a hazard."""
     order = program.order
-    roots = _roots(program)
-    names = names_of(roots)
+    names = inputs_of(program)
     hazard = catch.hazard
-    # A witness is one of the function that was searched: an input of that name elsewhere is another.
-    called = names_of(_roots(catch.program)) if program.name == catch.program.name else {}
-    starts = catch.search.starts
-    shown = {called[n]: v for n, v in hazard.inputs.items() if n in called}
-    begun = {**shown, **{called[n]: v for n, v in (starts[0] if starts else {}).items() if n in called}}
-    base: Inputs = {n: shown.get(name, benign(n, i)) for i, (n, name) in enumerate(names.items())}
-    start = {n: begun.get(name, base[n]) for n, name in names.items()}
+    base, start = ({n: point[name] for n, name in names.items()} for point in _witness(program, catch))
     select = [n for n in order if n.op == hazard.select.op and place(n) == place(hazard.select)]
     read = [n for n in (*topological(select), *names) if n in names and not n.fixed]
     moved = list(dict.fromkeys(read))[:_MOST_MOVED]
@@ -164,7 +158,7 @@ def record(program: Program, catch: Catch) -> Record:
     inputs = {
         n: np.concatenate([base[n], np.broadcast_to(v, (v.shape[0], base[n].shape[1]))]) for n, v in batch.items()
     }
-    settled = settle(roots, {names[n]: v for n, v in inputs.items()})
+    settled = settle(roots_of(program), {names[n]: v for n, v in inputs.items()})
     assert settled is not None
     concerned = reading(order, [*singular, *select])
     outlets = [i for i, n in enumerate(program.sinks) if n in concerned and n.kind == "float"][-_MOST_SINKS:]
@@ -182,7 +176,7 @@ def same(before: Record, program: Program, framework: str) -> Record | None:
     It may lose no gradient that was finite, its operations may hardly fail more often, and no selection may have got a
     number for its condition.
     """
-    settled = settle(_roots(program), before.inputs, before.calls)
+    settled = settle(roots_of(program), before.inputs, before.calls)
     if settled is None:
         return None
     now = _run(program, settled, before.inputs, arithmetic(framework), before.told)
@@ -212,7 +206,43 @@ def same(before: Record, program: Program, framework: str) -> Record | None:
     return now
 
 
-def _roots(program: Program) -> list[Node]:
+def finite_at(old: Program, new: Program, catches: Sequence[Catch]) -> list[bool]:
+    """For each hazard of a program, whether what leaves the rewritten one is finite at the witness, back and forth."""
+    rows = [_witness(old, catch)[0] for catch in catches]
+    if not rows:
+        return []
+    inputs = {name: np.concatenate([np.broadcast_to(row[name], (1, LANES)) for row in rows]) for name in rows[0]}
+    before = settle(roots_of(old), inputs)
+    settled = settle(roots_of(new), inputs, before.calls) if before is not None else None
+    if settled is None:
+        return [False] * len(rows)
+    finite = np.ones(len(rows), np.bool_)
+    for outlet in [n for n in new.sinks if n.kind == "float"][-_MOST_SINKS:]:
+        found = backward(Tape(topological([outlet])), settled.values, outlet, arithmetic(catches[0].framework),
+                         symbolic=False).cotangents  # fmt: skip
+        for values in (settled.values[outlet], *(found[n] for n in settled.names if n in found)):
+            finite &= np.isfinite(values).all(axis=1)
+    return [bool(each) for each in finite]
+
+
+def _witness(program: Program, catch: Catch) -> tuple[dict[Name, Array], dict[Name, Array]]:
+    """The inputs of a program at the witness of a hazard, and where its search began; benign where neither says."""
+    # A witness is one of the function that was searched: an input of that name elsewhere is another.
+    called = inputs_of(catch.program) if program.name == catch.program.name else {}
+    starts = catch.search.starts
+    shown = {called[n]: v for n, v in catch.hazard.inputs.items() if n in called}
+    begun = {**shown, **{called[n]: v for n, v in (starts[0] if starts else {}).items() if n in called}}
+    base = {name: shown.get(name, benign(n, i)) for i, (n, name) in enumerate(inputs_of(program).items())}
+    return base, {name: begun.get(name, value) for name, value in base.items()}
+
+
+@lru_cache(maxsize=16)
+def inputs_of(program: Program) -> dict[Node, Name]:
+    """The inputs of a program by what they are called."""
+    return names_of(roots_of(program))
+
+
+def roots_of(program: Program) -> list[Node]:
     """What a program computes that the proof speaks of, and what has to hold where it does."""
     return list(dict.fromkeys([*program.order, *program.sinks, *(fact for n in program.sinks for fact in n.facts)]))
 

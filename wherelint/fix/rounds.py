@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from wherelint.finding import Edit, Finding, Fix, FixKey
-from wherelint.fix import ALONE, REFUTED, ROUNDS, TOO_MANY, patience, propose, reach, refused, together
+from wherelint.fix import ALONE, REFUTED, ROUNDS, TOO_MANY, patience, propose_all, reach, refused, together
+from wherelint.fix.groups import Taken
 from wherelint.fix.proof import Comparison, key
 from wherelint.graph.search import Effort
-from wherelint.io.edits import Source, compatible
+from wherelint.io.edits import Source
 
 if TYPE_CHECKING:
     from wherelint.run.engine import Look
 
 _MOST_ROUNDS = 20
-_BINDS = re.compile(r"^[ \t]*(\w+) = ", re.MULTILINE)
 
 
 Chosen = list[tuple[Finding, Fix]]
@@ -53,18 +52,17 @@ def fixpoint(
     for number in range(_MOST_ROUNDS + 1):
         whole = patience()
         chosen: Chosen = []
-        for finding in seen.shown:
+        taken = Taken(seen.analysis.module) if seen.analysis is not None else None
+        asked = [finding for finding in seen.shown if _where(seen, finding) not in kept]
+        for finding, fix in zip(asked, _offered(seen, asked, whole), strict=True):
             where = _where(seen, finding)
-            if where in kept:
-                continue
-            fix = _offered(seen, finding, whole)
             if allowed.refuted and replace(finding, fix=fix).fix_key() in allowed.refuted:
                 fix = refused(REFUTED)
             if fix is None or not fix.edits or fix.applicability not in ("safe", "unsafe")[: 1 + allowed.unsafe]:
                 kept[where] = _Kept(fix, reach(seen.analysis, finding))
             elif number == _MOST_ROUNDS:
                 kept[where] = _Kept(refused(ROUNDS), frozenset())
-            elif _fits(fix, [f for _, f in chosen]):
+            elif taken is not None and taken.takes(fix.edits):
                 chosen.append((finding, fix))
         if not chosen:
             break
@@ -80,7 +78,7 @@ def fixpoint(
     for finding in seen.shown:
         offered = kept[_where(seen, finding)].fix
         if offered is not None and offered.edits and fixed:
-            offered = _offered(seen, finding, whole)  # its rows may have moved
+            (offered,) = _offered(seen, [finding], whole)  # its rows may have moved
         left.append(replace(finding, fix=offered))
     return text, replace(seen, shown=tuple(left)), tuple(fixed)
 
@@ -95,8 +93,8 @@ def _fixed(seen: Look, finding: Finding, fix: Fix, allowed: Allowed) -> Finding:
     return replace(finding, snippet=snippet(seen.analysis, finding))
 
 
-def _offered(seen: Look, finding: Finding, whole: Effort) -> Fix | None:
-    return finding.fix or (propose(seen.analysis, finding, whole) if seen.analysis is not None else None)
+def _offered(seen: Look, findings: Sequence[Finding], whole: Effort) -> list[Fix | None]:
+    return [f.fix for f in findings] if seen.analysis is None else propose_all(seen.analysis, findings, whole)
 
 
 def _agreeing(seen: Look, chosen: Chosen, look: Callable[[str], Look], whole: Effort) -> tuple[Chosen, Look | None]:
@@ -150,18 +148,6 @@ def _where(seen: Look, finding: Finding) -> object:
         return finding.location
     text = "".join(module.lines[block.first - 1 : block.last])
     return key(finding), finding.location.row - block.first, finding.location.column, text
-
-
-def _fits(fix: Fix, chosen: Iterable[Fix]) -> bool:
-    """Whether a fix can be applied with others: apart from edits that they share it touches none, nor their names."""
-    shared = {edit for other in chosen for edit in other.edits}
-    own = [edit for edit in fix.edits if edit not in shared]
-    return compatible(own, list(shared)) and not _bound(shared) & _bound(own)
-
-
-def _bound(edits: Iterable[Edit]) -> set[str]:
-    """The names that are bound by lines that some edits add."""
-    return {name for edit in edits for name in _BINDS.findall(edit.content)}
 
 
 def _edits(chosen: Chosen) -> list[Edit]:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping
 from dataclasses import InitVar, dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from wherelint.finding import Location
 from wherelint.frontend.budget import Budget
@@ -83,6 +83,8 @@ class Module:
     settled: bool = field(default=False, init=False)
     #: The programs of functions that fixes are compared by, by name and strictness.
     lowered: dict[tuple[tuple[str, ...], bool], list[Program]] = field(default_factory=dict, init=False)
+    #: What these compute around some witnesses.
+    records: dict[tuple[object, ...], Any] = field(default_factory=dict, init=False)
     #: The syntax of a text that this one differs little from.
     before: InitVar[Syntax | None] = None
 

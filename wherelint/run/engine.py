@@ -287,11 +287,10 @@ def _check_text(
         seen = look(text)
     shown = seen.shown
     if shown and mend == "offer" and seen.analysis is not None:
-        from wherelint.fix import patience, propose
+        from wherelint.fix import patience, propose_all
 
-        whole = patience()
-        offered = (finding.fix or propose(seen.analysis, finding, whole) for finding in shown)
-        shown = tuple(replace(finding, fix=fix) for finding, fix in zip(shown, list(offered), strict=True))
+        offered = propose_all(seen.analysis, shown, patience())
+        shown = tuple(replace(finding, fix=fix) for finding, fix in zip(shown, offered, strict=True))
     if shown and snippets and seen.analysis is not None:
         from wherelint.confirm.snippet import snippet
 

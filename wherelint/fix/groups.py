@@ -1,0 +1,283 @@
+"""Rewrites of one file proven together: its functions are read once, and each selection is compared at its own probes.
+
+A rewrite that changes only what a selection computes is proven there: whatever reads it is given the same. So a proof
+costs what the selection reads, not what its function holds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wherelint.analysis.callers import place
+from wherelint.analysis.findings import Analysis, analyse
+from wherelint.analysis.programs import Program, programs
+from wherelint.analysis.search import Catch
+from wherelint.finding import Edit, Finding
+from wherelint.fix.opaque import names_of, settling
+from wherelint.fix.proof import Comparison, finite_at, inputs_of, key, record, roots_of, same
+from wherelint.fix.shapes import differ
+from wherelint.frontend import gate
+from wherelint.frontend.module import Module
+from wherelint.frontend.syntax import GiveUp
+from wherelint.graph.node import Node
+from wherelint.graph.search import Effort
+from wherelint.io.edits import Source, compatible
+
+Function = tuple[str, ...]
+
+_BINDS = re.compile(r"^[ \t]*(\w+) = ", re.MULTILINE)
+_MOST_CALLERS = 6
+
+
+class Attempt(NamedTuple):
+    """A rewrite that may fix a finding."""
+
+    finding: Finding
+    catch: Catch
+    #: The functions that hold the two places, and those that call them.
+    names: Sequence[Function]
+    callers: Sequence[Function] = ()
+    edits: Sequence[Edit] = ()
+    #: The findings that have to go with it.
+    wanted: Sequence[Finding] = ()
+
+
+def proven(analysis: Analysis, attempts: Sequence[Attempt], effort: Effort) -> list[Attempt]:
+    """Those of some rewrites, far enough from each other to be made at once, that can be proven so.
+
+    What is left may be right as well: a change that reaches further than a selection takes a proof of its own.
+    """
+    while len(attempts) > 1 and not effort.spent:
+        failing = _failing(analysis, attempts, effort)
+        if failing is None:
+            middle = len(attempts) // 2
+            return [each for half in (attempts[:middle], attempts[middle:]) for each in proven(analysis, half, effort)]
+        if not failing:
+            return list(attempts)
+        attempts = [each for each in attempts if not any(each is one for one in failing)]
+    return []
+
+
+def otherwise(analysis: Analysis, after: Module, attempts: Sequence[Attempt], effort: Effort) -> list[Attempt]:
+    """The rewrites whose functions, and callers, cannot be proven to compute the same in another text."""
+    concerned: dict[Function, list[Attempt]] = {}
+    for each in attempts:
+        for name in [*each.names, *each.callers]:
+            concerned.setdefault(name, []).append(each)
+    places = {place(each.catch.hazard.select) for each in attempts}
+    told = [
+        each
+        for name, some in concerned.items()
+        for strict in (False, True)
+        for each in _compared(analysis, after, name, strict, some, places, effort)
+    ]
+    shown = {id(each) for each, holds in told if holds} - {id(each) for each, holds in told if not holds}
+    return [each for each in attempts if id(each) not in shown]
+
+
+def _failing(analysis: Analysis, attempts: Sequence[Attempt], effort: Effort) -> list[Attempt] | None:
+    """The rewrites that cannot be proven at their selections; None where it is not known which those are."""
+    edits = list(dict.fromkeys(edit for each in attempts for edit in each.edits))
+    source, project = Source(analysis.module.text), analysis.module.project
+    assert project is not None
+    try:
+        module = project.revised(source.edited(edits))
+    except (SyntaxError, ValueError):
+        return None
+    failing = otherwise(analysis, module, attempts, effort)
+    if failing:
+        return None if len(failing) == len(attempts) else failing
+    compared = Comparison(source, edits, analysis.findings)
+    names = list(dict.fromkeys(name for each in attempts for name in each.names))
+    wanted = list({id(finding): finding for each in attempts for finding in each.wanted}.values())
+    kinds = set(map(key, wanted))
+
+    def near(root: Node) -> bool:
+        origin = root.origin
+        return origin.block.module is not module or compared.at(wanted, *origin.block.region(origin.node))
+
+    for only in (None, near):  # nothing of high confidence has come, and nothing of what was to go is left
+        after = analyse(module, analysis.used, names, frozenset(), low=bool(only), draft=True, only=only)
+        effort.spend(after.cost)
+        found = [f for f in after.findings if only is None or key(f) in kinds]
+        if after.problems or not compared.gone(wanted, found):
+            return None
+    return []
+
+
+def _compared(
+    analysis: Analysis,
+    module: Module,
+    name: Function,
+    strict: bool,
+    attempts: Sequence[Attempt],
+    places: Collection[int],
+    effort: Effort,
+) -> Iterator[tuple[Attempt, bool]]:
+    """For each rewrite whose selection a function computes otherwise, whether that is proven to be the same."""
+    try:
+        old, new = (lowered(m, name, analysis.used, strict) for m in (analysis.module, module))
+    except (GiveUp, RecursionError):
+        old, new = [], []
+    matching = bool(old) and [p.name for p in old] == [p.name for p in new]
+    for before, after in zip(old, new, strict=True) if matching else ():
+        changed = changes(before, after, places)
+        if changed is None:
+            matching = False
+            break
+        around = [each for each in attempts if place(each.catch.hazard.select) in changed]
+        mine = [each for each in around if each.catch.program.name == before.name and not strict]
+        effort.spend(2 * len(after.order))
+        finite = finite_at(before, after, [each.catch for each in mine])
+        yield from ((each, False) for each, whole in zip(mine, finite, strict=True) if not whole)
+        for each in around:
+            pairs = changed[place(each.catch.hazard.select)]
+            yield each, _holds(analysis, (before, after), pairs, each.catch, strict, effort)
+    if not matching:
+        yield from ((each, False) for each in attempts)
+
+
+def _holds(
+    analysis: Analysis,
+    programs: tuple[Program, Program],
+    pairs: Sequence[tuple[Node, Node]],
+    catch: Catch,
+    strict: bool,
+    effort: Effort,
+) -> bool:
+    """Whether the selections of a rewrite compute the same, and their gradients are those that were meant."""
+    before, after = (_only(program, [pair[i] for pair in pairs]) for i, program in enumerate(programs))
+    if before is None or after is None:
+        return False
+    effort.spend(len(before.order) + len(after.order))
+    known, asked = analysis.module.records, (catch.key, strict, *before.sinks)
+    if asked not in known:
+        known[asked] = record(before, catch)
+    now = same(known[asked], after, catch.framework)
+    if now is None or now.crossed or now.swallows or now.remains or not now.clean:
+        return False
+    if catch.hazard.select.selection == "multiply" and now.lost:
+        return False  # a product drops nothing where the mask is 1
+    return not strict or differ(before.sinks, after.sinks, now.crossed) is False
+
+
+class Taken:
+    """Edits that are made at once: apart from those that they share they touch no other, nor bind its names."""
+
+    def __init__(self, module: Module) -> None:
+        self._blocks = [(block.first, block.last) for _, block in module.blocks]
+        self._edits: set[Edit] = set()
+        self._bound: set[tuple[int, str]] = set()
+
+    def takes(self, edits: Iterable[Edit]) -> bool:
+        """Whether some more fit, which are made as well then."""
+        own = [edit for edit in edits if edit not in self._edits]
+        bound = {(self._block(edit), name) for edit in own for name in _BINDS.findall(edit.content)}
+        if bound & self._bound or not compatible(own, list(self._edits)):
+            return False
+        self._edits.update(own)
+        self._bound |= bound
+        return True
+
+    def _block(self, edit: Edit) -> int:
+        return next((first for first, last in self._blocks if first <= edit.location.row <= last), 0)
+
+
+def concerned(analysis: Analysis, catch: Catch) -> tuple[list[Function], list[Function]]:
+    """The functions that hold the two places of a hazard, and those that call them."""
+    module, hazard = analysis.module, catch.hazard
+    known = set(gate.roots(module, everything=True))
+    names = [catch.name]
+    callers: list[Function] = []
+    for node in (hazard.op, hazard.select):
+        parts = tuple(node.origin.function.split(".")) if node.origin.block.module is module else ()
+        for name in (parts[:2], parts[:1]):
+            if name in known:
+                names.append(name)
+                callers += gate.referring(module, name[-1])[:_MOST_CALLERS]
+                break
+    return list(dict.fromkeys(names)), [name for name in dict.fromkeys(callers) if name not in names]
+
+
+def lowered(module: Module, name: Function, used: Sequence[str], strict: bool) -> list[Program]:
+    """The programs of a function, lowered once for all the findings of a text."""
+    if (name, strict) not in module.lowered:
+        module.lowered[name, strict] = programs(module, name, used, strict=strict)
+    return module.lowered[name, strict]
+
+
+def changes(old: Program, new: Program, places: Collection[int]) -> dict[int, list[tuple[Node, Node]]] | None:
+    """The selections at some places that two programs compute otherwise, in pairs.
+
+    None where they differ in something else, or a selection that changed has no counterpart.
+    """
+    if len(old.sinks) != len(new.sinks) or old.turns != new.turns:
+        return None
+    table: dict[Hashable, int] = {}
+    numbers = {**_numbered(old, table), **_numbered(new, table)}
+    waiting = [(a, b, False) for a, b in zip(old.sinks, new.sinks, strict=True)]
+    for a, b, _ in [*waiting]:
+        if len(a.facts) != len(b.facts):
+            return None
+        waiting += [(x, y, False) for x, y in zip(a.facts, b.facts, strict=True)]
+    found: dict[int, list[tuple[Node, Node]]] = {}
+    seen = set()
+    while waiting:
+        a, b, inside = pair = waiting.pop()
+        if numbers[a] == numbers[b] or pair in seen:
+            continue
+        seen.add(pair)
+        alike = a.op == b.op and len(a.inputs) == len(b.inputs) > 0
+        if alike and a.selection is not None and a.selection == b.selection and place(a) in places:
+            found.setdefault(place(a), []).append((a, b))
+            inside = True
+        elif not alike or _params(a, numbers) != _params(b, numbers):
+            if not inside:
+                return None
+            waiting += [(a, i, True) for i in b.inputs[1:] if b.op == "where"]  # what a mask was put around
+            continue
+        waiting += [(x, y, inside) for x, y in zip(a.inputs, b.inputs, strict=True)]
+    kept = {numbers[n] for n in new.order}
+    if any(place(n) in places and place(n) not in found and numbers[n] not in kept for n in old.order if n.selection):
+        return None
+    return {at: list(dict.fromkeys(pairs)) for at, pairs in found.items()}
+
+
+def _numbered(program: Program, table: dict[Hashable, int]) -> dict[Node, int]:
+    """The nodes of a program, each with a number that says what it computes."""
+    names = inputs_of(program)
+    numbers: dict[Node, int] = {}
+    for node in settling(roots_of(program)):
+        kind = node.op, node.kind, node.selection, node.differentiable, node.fixed, names.get(node)
+        told: Hashable = (*kind, _params(node, numbers), tuple(numbers[i] for i in node.inputs))
+        numbers[node] = table.setdefault(told, len(table))
+    return numbers
+
+
+def _params(node: Node, numbers: Mapping[Node, int]) -> Hashable:
+    return tuple((name, _frozen(value, numbers)) for name, value in sorted(node.params.items()))
+
+
+def _frozen(value: Any, numbers: Mapping[Node, int]) -> Hashable:
+    if isinstance(value, np.ndarray):
+        return value.shape, value.tobytes()
+    if isinstance(value, (tuple, list)):
+        return tuple(_frozen(each, numbers) for each in value)
+    if isinstance(value, Node):
+        return "node", numbers.get(value, id(value))
+    with suppress(TypeError):
+        hash(value)
+        return type(value), value
+    return id(value)
+
+
+def _only(program: Program, sinks: Sequence[Node]) -> Program | None:
+    """A program that computes some of its nodes; None where its inputs would have other names."""
+    part = Program(program.name, (), tuple(sinks))
+    names = inputs_of(program)
+    return part if all(names.get(n) == name for n, name in names_of(roots_of(part)).items()) else None
