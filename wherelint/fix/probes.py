@@ -16,8 +16,8 @@ from wherelint.ops import Array
 #: Probes that move every input, and of how many inputs each is missing, or infinite, in turn.
 _EVERYTHING, _MOST_MISSING = 64, 24
 _MISSING = (np.nan, np.inf, -np.inf)
-#: At how many singular points, of how many operations, and how many probes of what else there is at each.
-_MOST_POINTS, _MOST_OPERATIONS, _OTHERS = 6, 3, 16
+#: At how many singular points of either kind, of how many operations, and how many probes of the rest at each.
+_MOST_POINTS, _MOST_OPERATIONS, _OTHERS = 5, 3, 16
 
 
 def far(start: Inputs, pool: Pool) -> Inputs:
@@ -45,10 +45,9 @@ def around(operations: Sequence[Node], batch: Inputs, pool: Pool) -> Inputs:
     found: dict[Node, list[Array]] = {n: [v[:0]] for n, v in batch.items()}
     values = evaluate(topological(operations), batch)
     for operation in operations[:_MOST_OPERATIONS]:
-        points = np.flatnonzero(_singular(operation, values))
-        points = points[np.unique(np.linspace(0, len(points) - 1, _MOST_POINTS).astype(int))] if len(points) else points
+        points = _singular(operation, values)
         for reads in dict.fromkeys(frozenset(n for n in topological([i]) if n in batch) for i in operation.inputs):
-            for p in points.tolist() if reads else ():
+            for p in points if reads else ():
                 for node, column in batch.items():
                     here = column[row(column, p)]
                     if node in reads:
@@ -82,8 +81,13 @@ def infinite(operation: Node, values: Values) -> Array:
     return np.asarray(~np.isfinite(values[operation]) & finite)
 
 
-def _singular(operation: Node, values: Values) -> Array:
-    """Probes at which an operation does so, forward or back."""
+def _singular(operation: Node, values: Values) -> list[int]:
+    """Some probes at which an operation does so, and some at which its derivative does where the value is finite."""
     tape = Tape([*dict.fromkeys(operation.inputs), operation], {operation, *operation.inputs})
-    broke = backward(tape, values, operation, "", symbolic=False).broke
-    return np.asarray((infinite(operation, values) | broke.get(operation, np.False_)).any(axis=1))
+    broke = backward(tape, values, operation, "", symbolic=False).broke.get(operation, np.zeros((1, 1), np.bool_))
+    made = infinite(operation, values).any(axis=1)
+    found: list[int] = []
+    for kind in made, broke.any(axis=1) & ~made:
+        points = np.flatnonzero(kind)
+        found += points[:: max(len(points) // _MOST_POINTS, 1)][:_MOST_POINTS].tolist()
+    return found
