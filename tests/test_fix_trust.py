@@ -120,6 +120,16 @@ READ = {
             v1 = torch.reciprocal(x)
             return torch.where(y > v0, y, v1)
     """, {"x": [-0.0, 0.0, 1.0], "y": [0.0, 1.0]}),
+    "an infinity of either sign, beside another operation": ("torch", """
+        def part(y, v2, v3):
+            return v3 + v2, y < 0.001
+
+
+        def f(x, y):
+            v0 = y.asin()
+            v4, v5 = part(y, (v0 / x) + v0, torch.arcsin(y))
+            return torch.where(v5, 0.5, v4)
+    """, {"x": [-0.0, 0.0, 1.0], "y": [0.3, 0.0]}),
     "a zero with a sign that a domain ends at": ("jax", """
         def f(x, y):
             v2 = jnp.arctanh(jnp.arctan2(x, x))
@@ -330,6 +340,57 @@ def test_no_safe_fix_changes_a_shape(why: str, tmp_path: Path) -> None:
     for shape in shapes:
         x = tensor(framework, np.linspace(0, 2, int(np.prod(shape)), dtype=np.float32).reshape(shape))
         np.testing.assert_array_equal(np.asarray(after(x)), np.asarray(before(x)), err_msg=report.after.decode())
+
+
+#: Files that call the `where` of the first TensorFlow, which broadcasts nothing, and what a fix calls.
+OLD = {
+    "import tensorflow.compat.v1 as old": ("old.where", "old.where_v2(x > 0, x, 1.0)"),
+    "from tensorflow.compat import v1": ("v1.where", "v1.where_v2(x > 0, x, 1.0)"),
+    "import tensorflow as tf\nimport tensorflow.compat.v1 as old": ("old.where", "tf.where(x > 0, x, 1.0)"),
+    "import tensorflow as tf": ("tf.compat.v1.where", "tf.where(mask, x, 1.0)"),
+}
+
+
+@pytest.mark.parametrize("imports", OLD)
+def test_a_fix_calls_what_broadcasts(imports: str, tmp_path: Path) -> None:
+    require("tensorflow")
+    where, called = OLD[imports]
+    namespace = where.removesuffix(".where")
+    text = f"{imports}\n\n\ndef f(x):\n    return {where}(x > 0, {namespace}.sqrt(x), {namespace}.zeros_like(x))\n"
+    report = checked(text)
+    assert called in report.after.decode()
+    before, after = functions(text, report.after, tmp_path)
+    x = tensor("tensorflow", [0.0, 4.0])
+    np.testing.assert_array_equal(after(x), before(x))
+
+
+def test_no_fix_calls_what_does_not_broadcast() -> None:
+    text = "from tensorflow.compat.v1 import sqrt, where\n\n\ndef f(x):\n    return where(x > 0, sqrt(x), 0 * x)\n"
+    report = checked(text, "unsafe")
+    assert report.findings
+    assert not report.fixed
+
+
+def test_a_fix_keeps_what_an_heir_computes() -> None:
+    """Another class inherits the method and reads what the selection drops."""
+    text = program("torch", """
+        class Base(torch.nn.Module):
+            def rest(self, r):
+                return 0.0
+
+            def forward(self, x):
+                r = 1.0 / x
+                return torch.where(x != 0, r, 0.0) + self.rest(r)
+
+
+        class Heir(Base):
+            def rest(self, r):
+                return torch.tanh(r)
+    """)  # fmt: skip
+    report = checked(text)
+    assert report.findings
+    assert not report.fixed
+    assert checked(text.replace("torch.tanh(r)", "1.0")).fixed
 
 
 def test_the_namespace_is_that_of_the_call() -> None:

@@ -22,6 +22,7 @@ from wherelint.fix.opaque import names_of, settling
 from wherelint.fix.proof import Comparison, finite_at, inputs_of, key, record, roots_of, same
 from wherelint.fix.shapes import differ
 from wherelint.frontend import gate
+from wherelint.frontend.inherited import heirs
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.node import Node
@@ -189,7 +190,7 @@ class Taken:
 
 
 def concerned(analysis: Analysis, catch: Catch) -> tuple[list[Function], list[Function]]:
-    """The functions that hold the two places of a hazard, and those that call them."""
+    """The functions that hold the two places of a hazard; those that call them, and classes that inherit any of them."""
     module, hazard = analysis.module, catch.hazard
     known = set(gate.roots(module, everything=True))
     names = [catch.name]
@@ -201,6 +202,7 @@ def concerned(analysis: Analysis, catch: Catch) -> tuple[list[Function], list[Fu
                 names.append(name)
                 callers += gate.referring(module, name[-1])[:_MOST_CALLERS]
                 break
+    callers += [heir for name in (*names, *callers) if len(name) > 1 for heir in heirs(module, name)]
     return list(dict.fromkeys(names)), [name for name in dict.fromkeys(callers) if name not in names]
 
 

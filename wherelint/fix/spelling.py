@@ -9,11 +9,11 @@ import libcst as cst
 
 from wherelint.fix.syntax import Place, default_of, path_after, root_name
 from wherelint.frontend.module import Module
-from wherelint.frontend.names import canonical
+from wherelint.frontend.names import canonical, imported
 
 _NAMESPACES = {"jax": "jax.numpy", "torch": "torch", "tensorflow": "tensorflow"}
-#: Namespaces whose ``where`` takes operands of one shape only.
-_OLD = ("tensorflow.compat.v1",)
+#: A namespace whose ``where`` takes operands of one shape only, and whose ``where_v2`` does not.
+_OLD = "tensorflow.compat.v1"
 
 
 def family(module: Module, framework: str, *nearby: Place | None) -> str:
@@ -26,18 +26,25 @@ def wheres(module: Module, framework: str, *nearby: Place | None) -> Iterator[st
     """Spellings of ``where``, the author's own first."""
     wanted = family(module, framework, *nearby)
     calls = [(place, place.node.func) for place in nearby if place is not None and isinstance(place.node, cst.Call)]
-    bare = [local for local, name in module.imports.items() if name == f"{wanted}.where"]
+    old = _old(module)
+    bare = [local for local, name in module.imports.items() if name == f"{wanted}.where" and local not in old]
     if any(isinstance(function, cst.Name) and function.value in bare for _, function in calls):
         yield from bare
     for place, function in calls:
         if isinstance(function, cst.Attribute) and _written(module, place) == wanted:
             yield f"{place.block.text(function.value)}.where"
-    for local, name in sorted(module.imports.items(), key=lambda item: item[1] != wanted):
+    for local, name in sorted(module.imports.items(), key=lambda item: (item[0] in old, item[1] != wanted)):
         if wanted == name or wanted.startswith(f"{name}."):
-            yield f"{local}{wanted[len(name) :]}.where"
+            yield f"{local}{wanted[len(name) :]}.where{'_v2' if local in old else ''}"
         elif wanted == "keras.ops" and name == "tensorflow.keras":
             yield f"{local}.ops.where"
     yield from bare
+
+
+def _old(module: Module) -> set[str]:
+    """What a file imports from the old namespace, whatever that is read as."""
+    named = [item for statement in module.syntax.imports for item in imported(statement, module.package).items()]
+    return {local for local, name in named if name.startswith(_OLD)}
 
 
 def _written(module: Module, place: Place) -> str:
@@ -48,10 +55,10 @@ def _written(module: Module, place: Place) -> str:
     base = root_name(function) if isinstance(function, cst.Attribute) else ""
     given = default_of(place, base)  # a namespace may be a parameter: `def f(x, xp=jnp)`
     named = given.value if isinstance(given, cst.Name) else base
-    if not isinstance(function, cst.Attribute) or named not in module.imports:
+    if not isinstance(function, cst.Attribute) or named not in module.imports or named in _old(module):
         return ""
     written = module.imports[named] + path_after(function.value)
-    return "" if written in _OLD else canonical(written, module.aliases)
+    return "" if written == _OLD else canonical(written, module.aliases)
 
 
 def negated(mask: str, *, atom: bool = False) -> str:

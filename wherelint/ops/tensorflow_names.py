@@ -22,7 +22,7 @@ TOP = {
     **names("tensorflow", _BOTH),
     **names("tensorflow", """
 x y: realdiv=divide
-condition x y: where
+condition x y: where where_v2=where
 t clip_value_min clip_value_max: clip_by_value=clip
 tensor: norm reshape=identity pad=identity
 input: identity expand_dims=identity squeeze=identity tile=identity broadcast_to=identity repeat=identity
