@@ -150,6 +150,11 @@ READ = {
             v1 = torch.log10(v0)
             return torch.where(y <= v1, v1, v0) * v0
     """, {"y": [-np.inf, np.inf]}),
+    "a shape": ("torch", """
+        def f(x, y):
+            v2 = torch.xlogy(y + y, y)
+            return torch.where(x == 1.0, 1.0, v2 / v2.numel())
+    """, {"x": [[1.0, 2.0]], "y": [0.5]}),
     "the last of many results": ("tensorflow", """
         def f(x, y):
             for k in range(7):

@@ -30,6 +30,8 @@ class Program:
     inlined: tuple[tuple[str, tuple[Node, ...]], ...] = ()
     #: How many impure calls it makes, where they are told apart.
     turns: int = 0
+    #: Values whose shape is read.
+    measured: tuple[Node, ...] = ()
 
     @cached_property
     def order(self) -> list[Node]:
@@ -79,6 +81,7 @@ def _lower(low: Lowering, function: Function, owner: Class | None) -> Program:
     low.turn = 0
     low.sinks.clear()
     low.made.clear()
+    low.measured.clear()
     low.inlined.clear()
     low.facts[:] = function.facts
     function_opaque, function.opaque = function.opaque, False
@@ -103,9 +106,8 @@ def _lower(low: Lowering, function: Function, owner: Class | None) -> Program:
     inlined = tuple(
         (f.name, tuple(n for n in low.made[a:b] if n in live)) for f, a, b in low.inlined if f is not function
     )
-    return Program(
-        function.name, tuple(n for n in low.made if n in live), tuple(dict.fromkeys(sinks)), inlined, low.turn
-    )
+    made = tuple(n for n in low.made if n in live)
+    return Program(function.name, made, tuple(dict.fromkeys(sinks)), inlined, low.turn, tuple(low.measured))
 
 
 def flowing_back(sinks: Sequence[Node]) -> set[Node]:

@@ -17,7 +17,7 @@ from wherelint.fix.candidates import Candidate, Site
 from wherelint.fix.groups import Attempt, Taken, concerned, lowered, otherwise, proven
 from wherelint.fix.opaque import names_of
 from wherelint.fix.proof import Comparison, Record, key, record, same
-from wherelint.fix.shapes import differ
+from wherelint.fix.shapes import Shaped, differ
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.node import Node, topological
@@ -404,7 +404,7 @@ class _Proof:
         crossed, lost, clean, swallows = False, 0, True, False
         remains: list[Node] = []
         reshaped: list[bool | None] = []
-        for (_, before), program in zip(known, new, strict=True):
+        for (old_program, before), program in zip(known, new, strict=True):
             self._effort.spend(len(program.order))
             now = same(before, program, self.catch.framework)
             if now is None:
@@ -412,8 +412,9 @@ class _Proof:
             crossed, lost, clean = crossed or bool(now.crossed), lost + now.lost, clean and now.clean
             remains, swallows = remains + now.remains, swallows or now.swallows
             if strict:
-                old_ones, new_ones = ([r.outlets[i] for i in before.told.outlets] for r in (before, now))
-                reshaped.append(differ(old_ones, new_ones, now.crossed))
+                pairs = (old_program, before), (program, now)
+                shaped = [Shaped(tuple(r.outlets[i] for i in before.told.outlets), p.measured) for p, r in pairs]
+                reshaped.append(differ(shaped[0], shaped[1], now.crossed))
         if True in reshaped:
             raise _OtherwiseError
         return _Passed(crossed or None in reshaped, lost, clean, tuple(remains), swallows)

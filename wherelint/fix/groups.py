@@ -20,7 +20,7 @@ from wherelint.analysis.search import Catch
 from wherelint.finding import Edit, Finding
 from wherelint.fix.opaque import names_of, settling
 from wherelint.fix.proof import Comparison, finite_at, inputs_of, key, record, roots_of, same
-from wherelint.fix.shapes import differ
+from wherelint.fix.shapes import Shaped, differ
 from wherelint.frontend import gate
 from wherelint.frontend.inherited import heirs
 from wherelint.frontend.module import Module
@@ -164,7 +164,7 @@ def _holds(
         return False
     if catch.hazard.select.selection == "multiply" and now.lost:
         return False  # a product drops nothing where the mask is 1
-    return not strict or differ(before.sinks, after.sinks, now.crossed) is False
+    return not strict or differ(Shaped(before.sinks), Shaped(after.sinks), now.crossed) is False
 
 
 class Taken:
@@ -190,7 +190,7 @@ class Taken:
 
 
 def concerned(analysis: Analysis, catch: Catch) -> tuple[list[Function], list[Function]]:
-    """The functions that hold the two places of a hazard; those that call them, and classes that inherit any of them."""
+    """The functions that hold the two places of a hazard; those that call them, and the heirs of any."""
     module, hazard = analysis.module, catch.hazard
     known = set(gate.roots(module, everything=True))
     names = [catch.name]
@@ -222,6 +222,9 @@ def changes(old: Program, new: Program, places: Collection[int]) -> dict[int, li
         return None
     table: dict[Hashable, int] = {}
     numbers = {**_numbered(old, table), **_numbered(new, table)}
+    measured = [{numbers[n] for n in program.measured} for program in (old, new)]
+    if measured[0] != measured[1] and differ(Shaped((), old.measured), Shaped((), new.measured), ()) is not False:
+        return None
     waiting = [(a, b, False) for a, b in zip(old.sinks, new.sinks, strict=True)]
     for a, b, _ in [*waiting]:
         if len(a.facts) != len(b.facts):
@@ -254,7 +257,7 @@ def _numbered(program: Program, table: dict[Hashable, int]) -> dict[Node, int]:
     """The nodes of a program, each with a number that says what it computes."""
     names = inputs_of(program)
     numbers: dict[Node, int] = {}
-    for node in settling(roots_of(program)):
+    for node in settling([*roots_of(program), *program.measured]):
         kind = node.op, node.kind, node.selection, node.differentiable, node.fixed, names.get(node)
         told: Hashable = (*kind, _params(node, numbers), tuple(numbers[i] for i in node.inputs))
         numbers[node] = table.setdefault(told, len(table))

@@ -50,17 +50,24 @@ class MismatchError(Exception):
     """Shapes that do not go together."""
 
 
-def differ(old: Sequence[Node], new: Sequence[Node], crossed: Collection[Node]) -> bool | None:
+class Shaped(NamedTuple):
+    """Values of a program whose shapes matter one by one, and those whose shapes are read somewhere."""
+
+    outlets: tuple[Node, ...]
+    measured: tuple[Node, ...] = ()
+
+
+def differ(old: Shaped, new: Shaped, crossed: Collection[Node]) -> bool | None:
     """Whether values have another shape, or none, after a rewrite; None where that is not known.
 
     ``crossed``: values that calls are given which are not known; what those do with another shape is not known either.
     """
-    return _differ(tuple(old), tuple(new), frozenset(crossed))
+    return _differ(old, new, frozenset(crossed))
 
 
 @lru_cache(maxsize=4)  # several findings of a function are proven by the same two programs
-def _differ(old: tuple[Node, ...], new: tuple[Node, ...], crossed: frozenset[Node]) -> bool | None:
-    order = topological(new)
+def _differ(old: Shaped, new: Shaped, crossed: frozenset[Node]) -> bool | None:
+    order = topological([*new.outlets, *new.measured])
     called = names_of(order)
     unknown = False
     tried = _tried(old)
@@ -70,11 +77,15 @@ def _differ(old: tuple[Node, ...], new: tuple[Node, ...], crossed: frozenset[Nod
         try:
             after = _shapes(order, called, shapes)
         except MismatchError:
-            if not any(before[n].atoms for n in old):
+            if not any(before[n].atoms for n in old.outlets):
                 return True
             unknown = True  # what nobody knows the shape of might have failed as well
             continue
-        for first, second in zip(old, new, strict=True):
+        odd = {before[n] for n in old.measured} ^ {after[n] for n in new.measured}
+        unknown = unknown or bool(odd)
+        if odd and not any(shape.atoms for shape in odd):
+            return True
+        for first, second in zip(old.outlets, new.outlets, strict=True):
             a, b = before[first], after[second]
             if a != b and not (a.atoms or b.atoms or second in crossed):
                 return True
@@ -83,12 +94,13 @@ def _differ(old: tuple[Node, ...], new: tuple[Node, ...], crossed: frozenset[Nod
 
 
 @lru_cache(maxsize=4)
-def _tried(outlets: tuple[Node, ...]) -> list[tuple[dict[Name, tuple[int, ...]], dict[Node, Shape]]] | None:
+def _tried(shaped: Shaped) -> list[tuple[dict[Name, tuple[int, ...]], dict[Node, Shape]]] | None:
     """Shapes for the inputs that go together, and those of all values then; None for too large a program."""
-    order = topological(outlets)
+    roots = [*shaped.outlets, *shaped.measured]
+    order = topological(roots)
     if len(order) > _MOST_NODES:
         return None
-    names = [n for leaf, n in names_of(outlets).items() if not _is_single(leaf) and not leaf.params.get("given")]
+    names = [n for leaf, n in names_of(roots).items() if not _is_single(leaf) and not leaf.params.get("given")]
     called = names_of(order)
     found = []
     for shapes in _tries(names[:_MOST_LEAVES]):

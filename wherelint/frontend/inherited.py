@@ -25,8 +25,9 @@ def inherited(module: Module) -> list[tuple[str, str]]:
 def heirs(module: Module, name: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     """The classes of a file that inherit a method of one of them, each with the method."""
     for statement, _ in module.blocks:
-        own = isinstance(statement, ast.ClassDef) and not any(m.name == name[-1] for m in methods(statement))
-        if own and any(home is module and base.name == name[0] for home, base in _bases(module, statement)):
+        if not isinstance(statement, ast.ClassDef) or any(m.name == name[-1] for m in methods(statement)):
+            continue
+        if any(home is module and base.name == name[0] for home, base in _bases(module, statement)):
             yield statement.name, name[-1]
 
 

@@ -41,6 +41,8 @@ def read(low: Lowering, value: Value, name: str, at: cst.CSTNode) -> Value:
     if isinstance(value, Node):
         if name in _SAME_ARRAY:
             return low.node("identity", (value,), at)
+        if name == "shape" or name in _SIZES:
+            low.measure(value)
         if name == "shape":
             return Shape(low.text(at))
         if name in _SIZES:

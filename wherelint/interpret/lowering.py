@@ -84,6 +84,8 @@ class Lowering:
         self.sinks: list[Node] = []
         #: Every selection and every coded operation, in the order they were written.
         self.made: list[Node] = []
+        #: Values whose shape was read.
+        self.measured: list[Node] = []
         self.closures: list[Function] = []
         #: By how many places each index that is not known moves the elements.
         self.turns: dict[Node, int] = {}
@@ -259,6 +261,10 @@ class Lowering:
             made.params["kept"] = tensor.params["kept"]
             tensor.params["pairs"] = bool(index or tensor.params.get("pairs"))
         return made
+
+    def measure(self, *values: Value) -> None:
+        """Note that the shapes of some values are read."""
+        self.measured += nodes_in(*values)
 
     def size(self, text: str) -> Node:
         """A length: of an array without elements nothing is differentiated, so it is at least 1."""

@@ -47,6 +47,7 @@ def _filled(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNod
         low.is_size(*(args if name.startswith("torch.") else args[:1]))
     dtype = kwargs.get("dtype", args[1] if len(args) > 1 else None)
     like = args[0] if name.endswith("_like") and args else None
+    low.measure(like)
     value: float = float("ones" in name)
     if _is_bool_dtype(dtype) or (dtype is None and isinstance(like, Node) and like.kind == "bool"):
         value = bool(value)
@@ -59,6 +60,8 @@ def _filled(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNod
 
 @handles("{jax.numpy,numpy,torch,keras.ops}.{full,full_like}", "tensorflow.fill")
 def _full(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    if name.endswith("_like"):
+        low.measure(*args[:1])
     value = argument(args, kwargs, 1, "fill_value", "value")
     if isinstance(value, (bool, int)) and (
         _is_bool_dtype(kwargs.get("dtype")) or _is_integer_dtype(kwargs.get("dtype"))

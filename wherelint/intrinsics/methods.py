@@ -118,6 +118,7 @@ def _pow_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: 
 
 @method("dim", "numel", "nelement", "ndimension", "get_shape")
 def _size_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    low.measure(receiver)
     return low.opaque(low.text(at), kind="int") if isinstance(receiver, Node) else NotImplemented
 
 
@@ -125,6 +126,7 @@ def _size_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at:
 def _shape_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     if not isinstance(receiver, Node):
         return NotImplemented
+    low.measure(receiver)
     return low.size(low.text(at)) if args else Shape(low.text(at))
 
 

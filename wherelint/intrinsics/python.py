@@ -130,6 +130,7 @@ def _python_query(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.
     if name.endswith("len"):
         if args and isinstance(args[0], (list, tuple, dict, str)):
             return len(args[0])
+        low.measure(*args)
         return low.size(low.text(at))
     return low.opaque(low.text(at), tuple(map(low.identity, args)), kind="bool")
 

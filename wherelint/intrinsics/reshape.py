@@ -18,11 +18,13 @@ from wherelint.intrinsics.selections import argument, framework, handles
 
 @handles("tensorflow.shape", "{jax.numpy,numpy}.shape", "jax.lax.broadcast_shapes")
 def _shape(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    low.measure(*args)
     return Shape(low.text(at))
 
 
 @handles("tensorflow.{size,rank}", "{jax.numpy,numpy}.{size,ndim}", "torch.numel")
 def _size(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    low.measure(*args)
     return low.size(low.text(at))
 
 
