@@ -140,6 +140,13 @@ def _selected(ct: Array, out: Array, cond: Array, a: Array, b: Array) -> tuple[N
     return None, np.where(cond != 0, ct, 0), np.where(cond != 0, 0, ct)
 
 
+def _power(x: Array, n: Array) -> Array:
+    """NumPy takes the root for one exponent of 0.5, which is nan at -inf."""
+    ends = np.isneginf(x) & (np.abs(n) == 0.5)
+    power = np.power(x, n)
+    return np.where(ends, np.where(n > 0, np.inf, 0).astype(power.dtype), power) if ends.any() else power
+
+
 def _integer_power(x: Array, n: Array) -> Array:
     return np.asarray(np.power(x, n))
 
@@ -265,10 +272,10 @@ ARITHMETIC = table(
 
 _ALL_POWERS = ((0.0, 0.5), (0.0, -1.0), (-1.0, 0.5), (0.0, 0.0), (0.0, 1.0))
 POWERS = table(
-    entry("power", np.power, slopes(_power_slope, _jax_log_slope), _ALL_POWERS, (1.0, None),
+    entry("power", _power, slopes(_power_slope, _jax_log_slope), _ALL_POWERS, (1.0, None),
           unselected=lambda x, n: (n == 0, None), torch=pullback(_unless_zero_power, times(_torch_log_slope)),
           tensorflow=slopes(_power_slope, _tf_log_slope)),
-    entry("power_static", np.power, slopes(_power_slope, None), _ALL_POWERS, (1.0, None),
+    entry("power_static", _power, slopes(_power_slope, None), _ALL_POWERS, (1.0, None),
           unselected=lambda x, n: (n == 0, None), torch=pullback(_unless_zero_power, None)),
     entry("integer_power", _integer_power, pullback(_unless_zero_power, None), ((0.0, -1.0), (0.0, -2.0)),
           (1.0, None), unselected=lambda x, n: (n == 0, None), tensorflow=slopes(_power_slope, None)),
