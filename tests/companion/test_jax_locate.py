@@ -272,6 +272,27 @@ def test_the_first_break_hides_no_other() -> None:
     assert {poison.op for poison in locate(f, X).findings} == {"divide", "sqrt", "log"}
 
 
+def test_what_only_passes_nan_on_is_not_reported() -> None:
+    def f(x: Any) -> Any:
+        quotient = 1 / x  # infinite at 0
+        roots = jnp.sqrt(quotient - 1)  # singular at 1
+        return jnp.where((x > 0) & (x != 1), jnp.exp(-2 * roots) / roots, 0)
+
+    x = np.float32([0.5, 0, 1])
+    assert {(p.op, p.index, p.count) for p in locate(f, x).findings} == {
+        ("divide", (1,), 1), ("sqrt", (2,), 1), ("divide", (2,), 1),
+    }  # fmt: skip
+    rounds = locate(lambda x: lax.scan(lambda total, t: (total + f(t), None), 0.0, x)[0], x).findings
+    assert {(p.op, p.iteration) for p in rounds} == {("divide", (1,)), ("sqrt", (2,)), ("divide", (2,))}
+
+
+def test_nan_of_the_data_hides_no_operation() -> None:
+    def f(x: Any) -> Any:
+        return jnp.where(jnp.isnan(x), 0, jnp.sqrt(x) + jnp.square(x) * jnp.exp(x))
+
+    assert {p.op for p in locate(f, np.float32([np.nan, 1])).findings} >= {"sqrt", "exp"}
+
+
 def test_the_nearest_selection_is_to_blame_though_another_dropped_the_element_already() -> None:
     def f(x: Any) -> Any:
         root = jnp.sqrt(x - 1)  # op

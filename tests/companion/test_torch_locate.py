@@ -218,3 +218,20 @@ def test_values_that_are_not_finite_and_functions_without_a_gradient() -> None:
     assert not locate(lambda x: x.log().sum(), X).value_finite
     assert locate(lambda n: n + 1, torch.arange(3)).ok
     assert locate(lambda x: x.detach().sqrt(), X).ok
+
+
+def test_what_only_passes_nan_on_is_not_reported() -> None:
+    def f(x: Tensor) -> Tensor:
+        quotient = 1 / x
+        roots = torch.sqrt(quotient - 1)
+        return torch.where((x > 0) & (x != 1), torch.exp(-2 * roots) / roots, 0)
+
+    found = {(p.op, p.index, p.count) for p in locate(f, torch.tensor([0.5, 0, 1])).findings}
+    assert found == {("reciprocal", (1,), 1), ("sqrt", (2,), 1), ("divide", (2,), 1)}
+
+
+def test_nan_of_the_data_hides_no_operation() -> None:
+    def f(x: Tensor) -> Tensor:
+        return torch.where(x.isnan(), 0, torch.sqrt(x) + torch.square(x) * torch.exp(x))
+
+    assert {p.op for p in locate(f, torch.tensor([torch.nan, 1])).findings} >= {"sqrt", "exp"}

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-from jax import lax
 from jax import numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 
@@ -65,22 +64,16 @@ def _cond(transposer: Transposer, step: Step) -> list[Pair | None]:
         return [None, *transposer.run(bodies[taken], operands, step.cts, path)]
     cts = [full(transposer, pair, v.aval) for pair, v in zip(step.cts, step.eqn.outvars, strict=True)]
     linear = [i for i, each in enumerate(operands) if isinstance(each, Linear)]
-    keys: list[list[Any]] = [[] for _ in bodies]
 
-    def arm(k: int, notes: Sequence[Any] = ()) -> Any:
-        def run(values: Sequence[Any], cts: list[Pair]) -> tuple[list[Pair], list[Any]]:
-            given = _with_values(operands, values)
-            found, keys[k], noted = transposer.apart(lambda: transposer.run(bodies[k], given, cts, path))
-            every = [noted if i == k else [jnp.zeros(x.shape, bool) for x in each] for i, each in enumerate(notes)]
-            return [full(transposer, found[i], bodies[k].in_avals[i]) for i in linear], every or noted
+    def arm(body: ClosedJaxpr) -> Any:
+        def run(values: Sequence[Any], cts: list[Pair]) -> list[Pair]:
+            found = transposer.run(body, _with_values(operands, values), cts, path)
+            return [full(transposer, found[i], body.in_avals[i]) for i in linear]
 
         return run
 
     given = [each.value if isinstance(each, Known) else None for each in operands]
-    notes = [jax.eval_shape(arm(k), given, cts)[1] if transposer.watches else [] for k in range(len(bodies))]
-    found, noted = lax.switch(which.value, [arm(k, notes) for k in range(len(bodies))], given, cts)
-    for each, arrays in zip(keys, noted, strict=True):
-        transposer.notes += zip(each, arrays, strict=True)
+    found = transposer.switch(which.value, [arm(body) for body in bodies], given, cts)
     results: list[Pair | None] = [None] * len(step.operands)
     for i, pair in zip(linear, found, strict=True):
         results[1 + i] = pair
@@ -186,20 +179,17 @@ class _Loop:
 
     def run(self) -> list[Pair | None]:
         """As another ``scan``."""
-        keys: list[Any] = []
 
         def body(state: Any, given: Any) -> Any:
             (carry, totals), (known, each) = state, given
-            found, keys[:], notes = self.transposer.apart(lambda: self._round(known, carry, each))
-            consts, carry, slices = self._split(found)
-            return (carry, [joined(a, b) for a, b in zip(totals, consts, strict=True)]), (slices, notes)
+            consts, carry, slices = self._split(self._round(known, carry, each))
+            return (carry, [joined(a, b) for a, b in zip(totals, consts, strict=True)]), slices
 
         known = [operand.value for operand in map(self.operands.__getitem__, self.known_slices)]  # type: ignore[union-attr]
-        (carry, totals), (slices, notes) = lax.scan(
-            body, (self.final, self._start()), (known, self.each), self.length, reverse=not self.reverse,
+        (carry, totals), slices = self.transposer.scan(
+            body, (self.final, self._start()), (known, self.each), length=self.length, reverse=not self.reverse,
             unroll=self.unroll,
         )  # fmt: skip
-        self.transposer.notes += zip(keys, notes, strict=True)
         return self._collect(totals, carry, slices)
 
 

@@ -35,18 +35,19 @@ def hunt(
     """Look for inputs near ``args`` at which the value of ``f`` is finite and its gradient is lost to a selection.
 
     ``f`` takes and returns pytrees; what it returns is summed. Real arrays move and keep type and shape, all other
-    arguments stay. At most ``budget`` inputs are tried, and none is begun after that many ``seconds`` (compiling is not
-    interrupted). ``positive`` names arguments that are above 0 by their number, ``bounds`` the least and the greatest
-    element of others: ``bounds={1: (0, None)}``.
+    arguments stay. At most ``budget`` inputs are tried, none after three quarters of the ``seconds``; the rest is for
+    what they have in common (compiling is not interrupted). Without time, a finding names no selection. ``positive``
+    names arguments that are above 0 by their number, ``bounds`` the least and the greatest element of others:
+    ``bounds={1: (0, None)}``.
 
     The report's findings are as those of ``locate``, each with the nearest ``witness``, a tuple of arguments; a finding
     is of low confidence if that moves an element by more than 1000. At every witness the value is finite, and so is the
     masked gradient; the gradient is not, compiled or operation by operation. Raises what ``locate`` raises.
     """
     began = time.monotonic()
-    search = _Search(f, args, Domain(dict(bounds or {}), frozenset(positive)), budget, began + seconds)
+    search = _Search(f, args, Domain(dict(bounds or {}), frozenset(positive)), budget, began + 0.75 * seconds)
     note = search.run(seed)
-    report = search.report()
+    report = search.report(began + seconds)
     return replace(report, tried=search.tried, seconds=time.monotonic() - began, note=report.note or note)
 
 
@@ -125,16 +126,17 @@ class _Search:
             full[i] = value
         return full
 
-    def report(self) -> Report:
+    def report(self, deadline: float) -> Report:
         """What the hits have in common with `locate`: every pair once, at the nearest input that shows it."""
         found: dict[tuple[Any, ...], Poison] = {}
         first: Report | None = None
         hits = sorted(self._hits, key=lambda point: distance(point, self._start))
         for point in hits[:_EXPLAINED]:
-            if first is not None and time.monotonic() > self._deadline:
-                break
             filled = self._filled(point)
-            report = self._program.explain(filled, self._deadline)
+            report = self._program.explain(filled, deadline)
+            if first is not None and report.note:
+                first = replace(first, note=first.note or "The time was used up.")
+                break
             if not report.poisoned:
                 continue  # compiled for many inputs at once, a branch is a selection
             first = first or report

@@ -17,7 +17,7 @@ from wherelint.jax._activity import is_inexact, is_risky
 from wherelint.jax._mask import Flat
 from wherelint.jax._plan import Plan, plan
 from wherelint.jax._primitives import DROPS
-from wherelint.jax._tags import Origin, Tags, in_jax
+from wherelint.jax._tags import Origin, Site, Tags, in_jax, site_of
 from wherelint.jax._transpose import Mode, Pair, Path, Step, Transposer
 
 #: Equations that hold others, which are looked at one by one; a custom rule is looked at as a whole.
@@ -25,9 +25,6 @@ _AROUND = frozenset("jit pjit closed_call core_call call remat2 checkpoint remat
 _WHOLE = frozenset({"custom_lin", "custom_linear_solve"})
 _CLIPS = frozenset({"clip", "maximum", "minimum", "relu", "relu6"})
 _SELECTIONS = DROPS | {"select_n", "mul", "dot_general"}
-
-#: An equation, whatever the iteration.
-Site = tuple[int, ...]
 
 
 def locate(f: Callable[..., Any], *args: Any, argnums: int | Sequence[int] | None = None, **kwargs: Any) -> Report:
@@ -65,7 +62,7 @@ class Program:
             i for i, value in enumerate(inputs) if jnp.issubdtype(value.dtype, jnp.inexact) and i not in beyond
         ]
         self._tags = Tags(self.closed)
-        self.plan = plan(self._tags.run, inputs, self.perturbed)
+        self.plan = plan(self._tags, inputs, self.perturbed)
 
     def explain(self, inputs: Sequence[Any], deadline: float = math.inf) -> Report:
         """The report of one input; after the deadline, no selection is looked for any more."""
@@ -73,7 +70,7 @@ class Program:
         plain = gradient(self.plan, residuals, Transposer("ieee"))
         masked = plain if all_finite(plain) else gradient(self.plan, residuals, Transposer("dead"))
         finite = all_finite(plain), all_finite(masked)
-        search = _Search(self.plan, residuals, self._tags, deadline)
+        search = _Search(self.plan, inputs, residuals, self._tags, deadline)
         findings = () if finite[0] else tuple(search.findings(genuine=not finite[1]))
         late = any(each.select is None and not each.genuine for each in findings) and search.late
         note = "The time was used up: locate(f, *witness) names the selections." if late else ""
@@ -111,7 +108,7 @@ class _Key(NamedTuple):
 
     @property
     def site(self) -> Site:
-        return tuple(map(id, self.path))
+        return site_of(self.path)
 
     @property
     def loops(self) -> int:
@@ -191,8 +188,11 @@ def _breaks(step: Step, results: list[Pair | None]) -> Iterator[tuple[_Key, Any]
 class _Search:
     """The breaks of one gradient, and who is to blame."""
 
-    def __init__(self, program: Plan, residuals: Sequence[Any], tags: Tags, deadline: float) -> None:
-        self._program, self._residuals, self._tags, self._deadline = program, residuals, tags, deadline
+    def __init__(
+        self, program: Plan, inputs: Sequence[Any], residuals: Sequence[Any], tags: Tags, deadline: float
+    ) -> None:
+        self._program, self._inputs, self._residuals, self._tags = program, inputs, residuals, tags
+        self._deadline = deadline
         self._selections: dict[Site, Origin] = {}
         self._indices: set[Site] = set()
         self._matter: dict[Site, bool] = {}
@@ -206,13 +206,19 @@ class _Search:
     def findings(self, *, genuine: bool) -> list[Poison]:
         """One for each operation and selection, in the order in which the program runs."""
         found: dict[tuple[object, ...], Poison] = {}
-        for each in reversed(self._breaks()):
-            for select, elements in self._parts(each, genuine=genuine):
-                poison = _poison(each.key, elements, self._origin(each.key), select)
-                key = poison.op, poison.op_at, poison.select, poison.select_at, poison.genuine
-                old = found.setdefault(key, poison)
-                if (poison.iteration, poison.index) < (old.iteration, old.index):
-                    found[key] = poison
+        parts = [(each, *part) for each in reversed(self._breaks()) for part in self._parts(each, genuine=genuine)]
+        origins = [self._origin(each.key) for each, _, _ in parts]
+        spread = {} if self.late else self._tags.spread(self._inputs, origins)
+        for (each, select, elements), origin in zip(parts, origins, strict=True):
+            for operand in spread.get(origin.site, ()):
+                elements = elements & ~_as_elements(operand, elements, each.key.loops)
+            if not np.any(elements):
+                continue  # it was given nan or inf by another one that is reported
+            poison = _poison(each.key, elements, origin, select)
+            key = poison.op, poison.op_at, poison.select, poison.select_at, poison.genuine
+            old = found.setdefault(key, poison)
+            if (poison.iteration, poison.index) < (old.iteration, old.index):
+                found[key] = poison
         return list(found.values())
 
     def _origin(self, key: _Key) -> Origin:
@@ -277,6 +283,15 @@ class _Search:
             notes = self._notes(_Watcher(only=sites))
             self._kept[sites] = {(key.site, key.what): np.asarray(array) for key, array in notes if not key.genuine}
         return self._kept[sites]
+
+
+def _as_elements(operand: Any, elements: Any, loops: int) -> Any:
+    """Which elements an operation may have broken because of these of an operand: the same, or all of the round."""
+    if operand.shape == elements.shape:
+        return operand
+    rounds = elements.shape[:loops] if operand.shape[:loops] == elements.shape[:loops] else ()
+    some = operand.any(axis=tuple(range(len(rounds), operand.ndim)))
+    return some.reshape(*rounds, *[1] * (elements.ndim - len(rounds)))
 
 
 def _poison(key: _Key, elements: Any, origin: Origin, select: Origin | None) -> Poison:

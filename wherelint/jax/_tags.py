@@ -11,17 +11,19 @@ import re
 import site
 import sysconfig
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
-from jax import lax
+import numpy as np
+from jax import numpy as jnp
 
 import wherelint
 from wherelint.companion import Place
 from wherelint.jax import _compat
 from wherelint.jax._compat import ClosedJaxpr, JaxprEqn
+from wherelint.jax._notes import Notes
 from wherelint.jax._primitives import CATALOGUE
 from wherelint.ops import OPERATIONS, SIGNATURES
 
@@ -52,6 +54,17 @@ FUNCTIONS = {
 }
 
 
+#: The equations that an equation lies in, the outermost first, and itself.
+Path: TypeAlias = tuple[JaxprEqn, ...]
+#: The same, to be compared.
+Site: TypeAlias = tuple[int, ...]
+
+
+def site_of(path: Path) -> Site:
+    """The equations' identities."""
+    return tuple(map(id, path))
+
+
 @dataclass(frozen=True, eq=False)
 class Origin:
     """An equation of the program, and those that it lies in, the outermost first."""
@@ -60,6 +73,10 @@ class Origin:
     eqn: JaxprEqn
     #: Who asked, for what lies in a library altogether.
     caller: Place | None
+
+    @property
+    def site(self) -> Site:
+        return site_of((*self.path, self.eqn))
 
     @property
     def op(self) -> str:
@@ -131,26 +148,15 @@ def _caller() -> Place | None:
     return None
 
 
-class Tags:
-    """A program whose equations are numbered."""
+class _Evaluation(Notes):
+    """A program, evaluated equation by equation."""
 
-    def __init__(self, closed: ClosedJaxpr) -> None:
-        self._program = closed
-        self._caller = _caller()
-        self._origins: list[Origin] = []
+    def one(self, eqn: JaxprEqn, given: list[Any], path: Path) -> list[Any]:
+        """What an equation computes that holds no others."""
+        return _compat.bind(eqn, given)
 
-    def run(self, *inputs: Any) -> list[Any]:
-        """What the program computes."""
-        return self._run(self._program, inputs, ())
-
-    def origin(self, eqn: JaxprEqn, path: Sequence[JaxprEqn] = ()) -> Origin:
-        """Where a derived equation comes from."""
-        for each in (eqn, *reversed(path)):
-            if tags := _TAG.findall(str(each.source_info.name_stack)):
-                return self._origins[int(tags[-1])]
-        return Origin(tuple(path), eqn, self._caller)
-
-    def _run(self, program: ClosedJaxpr, inputs: Sequence[Any], path: tuple[JaxprEqn, ...]) -> list[Any]:
+    def run(self, program: ClosedJaxpr, inputs: Sequence[Any], path: Path = ()) -> list[Any]:
+        """What a program computes."""
         jaxpr = program.jaxpr
         values = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*program.consts, *inputs), strict=True))
 
@@ -162,28 +168,81 @@ class Tags:
             values.update(zip(eqn.outvars, self._equation(eqn, given, path), strict=True))
         return [read(v) for v in jaxpr.outvars]
 
-    def _equation(self, eqn: JaxprEqn, given: list[Any], path: tuple[JaxprEqn, ...]) -> list[Any]:
+    def _equation(self, eqn: JaxprEqn, given: list[Any], path: Path) -> list[Any]:
         name, params, inside = eqn.primitive.name, eqn.params, (*path, eqn)
         if name in _CALLS:
             (body,) = _compat.programs(eqn)
             if len(body.in_avals) == len(given):
-                return self._run(body, given, inside)
+                return self.run(body, given, inside)
         if name == "cond":
             arms: list[Callable[..., Any]] = [
-                lambda *values, body=branch: self._run(body, values, inside) for branch in params["branches"]
+                lambda *values, body=branch: self.run(body, values, inside) for branch in params["branches"]
             ]
-            return list(lax.switch(given[0], arms, *given[1:]))
+            return list(self.switch(given[0], arms, *given[1:]))
         if name == "scan":
             body, first, count = params["jaxpr"], params["num_consts"], params["num_carry"]
 
             def step(carry: list[Any], each: list[Any]) -> tuple[list[Any], list[Any]]:
-                made = self._run(body, (*given[:first], *carry, *each), inside)
+                made = self.run(body, (*given[:first], *carry, *each), inside)
                 return made[:count], made[count:]
 
-            carry, each = lax.scan(
-                step, given[first : first + count], given[first + count :], params["length"], params["reverse"]
-            )
+            carry, each = self.scan(
+                step, given[first : first + count], given[first + count :], length=params["length"],
+                reverse=params["reverse"],
+            )  # fmt: skip
             return [*carry, *each]
+        return self.one(eqn, given, path)
+
+
+class Tags(_Evaluation):
+    """A program whose equations are numbered."""
+
+    def __init__(self, closed: ClosedJaxpr) -> None:
+        super().__init__()
+        self._program = closed
+        self._caller = _caller()
+        self._origins: list[Origin] = []
+
+    def __call__(self, *inputs: Any) -> list[Any]:
+        """What the program computes."""
+        return self.run(self._program, inputs)
+
+    def origin(self, eqn: JaxprEqn, path: Sequence[JaxprEqn] = ()) -> Origin:
+        """Where a derived equation comes from."""
+        for each in (eqn, *reversed(path)):
+            if tags := _TAG.findall(str(each.source_info.name_stack)):
+                return self._origins[int(tags[-1])]
+        return Origin(tuple(path), eqn, self._caller)
+
+    def one(self, eqn: JaxprEqn, given: list[Any], path: Path) -> list[Any]:
         self._origins.append(Origin(path, eqn, self._caller))
         with jax.named_scope(f"wherelint{len(self._origins) - 1}_"):
-            return _compat.bind(eqn, given)
+            return super().one(eqn, given, path)
+
+    def spread(self, inputs: Sequence[Any], origins: Iterable[Origin]) -> dict[Site, list[Any]]:
+        """By operation, which elements of its operands would be finite if what these operations make were."""
+        sites = {origin.site for origin in origins}
+        before, after = (_Operands(sites, repair=repair) for repair in (False, True))
+        for each in (before, after):
+            each.run(self._program, inputs)
+        found: dict[Site, list[Any]] = {}
+        for (at, bad), (_, still) in zip(before.notes, after.notes, strict=True):
+            found.setdefault(at, []).append(np.asarray(bad & ~still))
+        return found
+
+
+class _Operands(_Evaluation):
+    """It notes which elements of operands are not finite, and may give numbers in place of what is not."""
+
+    watches = True
+
+    def __init__(self, sites: set[Site], *, repair: bool) -> None:
+        super().__init__()
+        self._sites, self._repair = sites, repair
+
+    def one(self, eqn: JaxprEqn, given: list[Any], path: Path) -> list[Any]:
+        made = super().one(eqn, given, path)
+        if (site := site_of((*path, eqn))) not in self._sites:
+            return made
+        self.notes += [(site, ~jnp.isfinite(x)) for x in given if jnp.issubdtype(jnp.result_type(x), jnp.inexact)]
+        return [jnp.nan_to_num(x, nan=1, posinf=1, neginf=1) for x in made] if self._repair else made

@@ -8,7 +8,7 @@ whatever it is multiplied by. An element that two results use is dead where it i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from jax import lax
@@ -17,9 +17,9 @@ from jax import numpy as jnp
 from wherelint.jax import _compat, _primitives
 from wherelint.jax._activity import active_results, needs_masks
 from wherelint.jax._compat import ClosedJaxpr, JaxprEqn, Var
+from wherelint.jax._notes import Notes
 
 Mode = Literal["dead", "exact", "ieee"]
-T = TypeVar("T")
 
 
 class Pair(NamedTuple):
@@ -85,19 +85,15 @@ Rule = Callable[["Transposer", Step], "list[Pair | None]"]
 RULES: dict[str, Rule] = {}
 
 
-class Transposer:
+class Transposer(Notes):
     """One way of transposing: ``dead`` masks, ``exact`` (whatever is 0 stays 0), or ``ieee`` as JAX does it.
 
-    A subclass may choose, watch, and take notes: boolean arrays with a key each. A loop stacks the notes of its rounds;
-    those of a branch that was not taken are False.
+    A subclass may choose, watch and take notes.
     """
 
-    #: Whether it takes notes.
-    watches = False
-
     def __init__(self, mode: Mode) -> None:
+        super().__init__()
         self.mode = mode
-        self.notes: list[tuple[Any, Any]] = []
 
     def drops(self, step: Step) -> bool:
         """Whether the elements that this equation drops are dead."""
@@ -105,15 +101,6 @@ class Transposer:
 
     def watch(self, step: Step, results: list[Pair | None]) -> None:
         """Called with every equation and the cotangents of its operands."""
-
-    def apart(self, run: Callable[[], T]) -> tuple[T, list[Any], list[Any]]:
-        """What a part of the program gives, and the keys and arrays of its notes."""
-        outer, self.notes = self.notes, []
-        try:
-            result = run()
-            return result, [key for key, _ in self.notes], [array for _, array in self.notes]
-        finally:
-            self.notes = outer
 
     def dead(self, pair: Pair) -> Any:
         """The elements that receive nothing; None for no such element."""

@@ -17,9 +17,8 @@ from wherelint.companion import Poison, Report
 from wherelint.companion.points import Array, Domain, distance, special_points
 from wherelint.finding import Confidence
 from wherelint.torch.aims import Aim, Aims
-from wherelint.torch.locate import Traced, explain, finite, gradients, trace
+from wherelint.torch.locate import Numbers, Traced, explain, finite, gradients, trace
 from wherelint.torch.masked import Run
-from wherelint.torch.trace import Labels
 
 #: How many inputs are explained, the nearest first; how many operands are aimed at, and in how many steps.
 _EXPLAINED, _AIMS, _STEPS = 24, 64, 12
@@ -136,7 +135,7 @@ class _Search:
         first = None
         for point in sorted(self._hits, key=lambda each: distance(each, self.start))[:_EXPLAINED]:
             arguments = self._arguments(point)
-            with Labels():
+            with Numbers():
                 traced = trace(self.f, arguments)
             report = explain(traced)
             first = first or report
@@ -145,7 +144,7 @@ class _Search:
                 key = (poison.op, poison.op_at, poison.op_within, poison.select, poison.select_at)
                 found.setdefault(key, replace(poison, witness=arguments, confidence=confidence))
         if first is None:
-            with Labels():
+            with Numbers():
                 traced = trace(self.f, self.args)
             return explain(traced)
         return replace(first, findings=tuple(found.values()))

@@ -18,7 +18,7 @@ from wherelint.ops import OPERATIONS, lookup
 from wherelint.torch import compat
 from wherelint.torch.masked import Break, Run
 from wherelint.torch.masking import masked_grad, nodes
-from wherelint.torch.trace import Labels, places
+from wherelint.torch.trace import Labels, places, tensors
 
 #: How many selections are told apart: the nearest ones to what broke.
 _MOST = 64
@@ -32,6 +32,8 @@ _KINDS = {
              "AsStrided NllLoss Unfold Tril Triu Chunk Topk Sort Kthvalue Median Mode Trace",
     "dropout": "NativeDropout", "pooling": "MaxPool2DWithIndices MaxPool3DWithIndices",
 }  # fmt: skip
+#: What nodes remember.
+_BAD, _SPREADS = "wherelint operands", "wherelint results"
 #: Selections that may put a value onto a singular point, how near they are, and what their nodes keep.
 _BOUNDS = frozenset({"clip", "relu", "maximum", "minimum"})
 _NEAR = 8
@@ -45,9 +47,23 @@ def locate(f: Callable[..., Any], *args: Any) -> Report:
     ``f`` may be a module. Tensors of floats among the arguments are differentiated, in lists, tuples and dicts, too;
     neither they nor any ``.grad`` is changed, but ``f`` is called, once.
     """
-    with Labels():
+    with Numbers():
         traced = trace(f, args)
     return explain(traced)
+
+
+class Numbers(Labels):
+    """Nodes also remember which elements of their operands, and whether any of their results, were inf or nan."""
+
+    def made(self, result: Any, args: Sequence[Any]) -> list[Node]:
+        new = super().made(result, args)
+        with torch._C.DisableTorchFunction(), torch.no_grad():
+            operands = [each for each in tensors(args) if differentiable(each) and each is not result] if new else []
+            bad = [~torch.isfinite(each) for each in operands]
+            spreads = bool(new) and not finite(each for each in tensors(result) if differentiable(each))
+        for node in new:
+            node.metadata[_BAD], node.metadata[_SPREADS] = [each for each in bad if each.any()], spreads
+        return new
 
 
 @dataclass(frozen=True)
@@ -147,6 +163,7 @@ def reach(start: Iterable[Node], edges: dict[Node, list[Node]]) -> list[Node]:
 
 def _poisons(breaks: list[Break], graph: dict[Node, list[Node]], masked_finite: bool) -> tuple[Poison, ...]:
     singular = {each.node for each in breaks if (known := OPERATIONS.get(operation(each.node))) and known.code}
+    broken = {each.node for each in breaks if each.node.metadata.get(_SPREADS)}
     found: dict[tuple[Any, ...], Poison] = {}
     for each in breaks:
         if each.node not in singular and singular.intersection(reach([each.node], graph)):
@@ -159,13 +176,24 @@ def _poisons(breaks: list[Break], graph: dict[Node, list[Node]], masked_finite: 
             killer = next((node for node in reach([each.node], graph)[1:_NEAR] if _binds(node)), None)
         op_at, op_within = places(each.node)
         select_at, select_within = places(killer) if killer else (None, None)
-        at = each.elements.nonzero()
+        at = (each.elements & ~_given(each, broken, graph)).nonzero()
+        if not len(at):
+            continue
         poison = Poison(
             operation(each.node), op_at, kind(killer) if killer else None, select_at, tuple(at[0].tolist()),
             count=len(at), genuine=genuine, op_within=op_within, select_within=select_within, framework="torch",
         )  # fmt: skip
         found.setdefault((poison.op, op_at, op_within, poison.select, select_at, genuine), poison)
     return tuple(found.values())
+
+
+def _given(each: Break, broken: set[Node], graph: dict[Node, list[Node]]) -> Tensor:
+    """The elements whose operand was inf or nan already, if another operation that broke made it so."""
+    given = torch.zeros_like(each.elements)
+    if broken.intersection(reach([each.node], graph)[1:]):
+        for operand in each.node.metadata.get(_BAD, ()):
+            given = given | (operand if operand.shape == given.shape else operand.any())
+    return given
 
 
 def _binds(node: Node) -> bool:

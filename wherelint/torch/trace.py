@@ -66,30 +66,34 @@ class Labels(TorchFunctionMode):
         self.made(result, args)
         return result
 
-    def made(self, result: Any, args: Sequence[Any]) -> None:
+    def made(self, result: Any, args: Sequence[Any]) -> list[Node]:
         """Label what a call has added to the graph: behind its result, or behind the operand that it wrote."""
         with torch._C.DisableTorchFunction():
-            todo = [each.grad_fn for each in _tensors([result, *args[:1]])]
+            todo = [each.grad_fn for each in tensors([result, *args[:1]])]
         here: tuple[Frame, ...] | None = None
+        new: list[Node] = []
         while todo:
             node = todo.pop()
             if node is None or _KEY in node.metadata:
                 continue
             here = self.here() if here is None else here
             node.metadata[_KEY] = here
+            new.append(node)
             todo.extend(each for each, _ in node.next_functions)
+        return new
 
     def here(self) -> tuple[Frame, ...]:
         """The frames that new nodes are labelled with."""
         return frames()
 
 
-def _tensors(tree: Any, depth: int = 3) -> Iterator[Tensor]:
+def tensors(tree: Any, depth: int = 3) -> Iterator[Tensor]:
+    """The tensors in lists and tuples."""
     if isinstance(tree, Tensor):
         yield tree
     elif isinstance(tree, list | tuple) and depth:
         for each in tree:
-            yield from _tensors(each, depth - 1)
+            yield from tensors(each, depth - 1)
 
 
 def label(node: Node) -> tuple[Frame, ...]:
