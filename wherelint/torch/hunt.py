@@ -35,15 +35,16 @@ def hunt(
 ) -> Report:
     """Look for inputs near ``args`` at which the value of ``f`` is finite and its gradient is lost to a selection.
 
-    At most ``budget`` inputs are tried, and none is begun after that many ``seconds``. Tensors of floats move and keep
-    type and shape, all other arguments stay; an input at which ``f`` raises is none. ``positive`` names arguments that
-    are above 0 by their number, ``bounds`` the least and the greatest element of others. A finding has the nearest
-    ``witness``, a tuple of arguments; it is of low confidence if that moves an element by more than 1000.
+    At most ``budget`` inputs are tried, none after three quarters of the ``seconds``; the rest is for what they have in
+    common. Tensors of floats move and keep type and shape, all other arguments stay; an input at which ``f`` raises is
+    none. ``positive`` names arguments that are above 0 by their number, ``bounds`` the least and the greatest element
+    of others. A finding has the nearest ``witness``, a tuple of arguments; it is of low confidence if that moves an
+    element by more than 1000.
     """
     began = time.monotonic()
-    search = _Search(f, args, Domain(dict(bounds or {}), frozenset(positive)), budget, began + seconds)
+    search = _Search(f, args, Domain(dict(bounds or {}), frozenset(positive)), budget, began + 0.75 * seconds)
     note = search.run(seed)
-    return replace(search.report(), tried=search.tried, seconds=time.monotonic() - began, note=note)
+    return replace(search.report(began + seconds), tried=search.tried, seconds=time.monotonic() - began, note=note)
 
 
 class _Over(Exception):
@@ -129,11 +130,13 @@ class _Search:
     def _moved(self, point: list[Array], step: list[Array], length: float) -> list[Array]:
         return [(a - length * b).astype(a.dtype) for a, b in zip(point, step, strict=True)]
 
-    def report(self) -> Report:
+    def report(self, deadline: float) -> Report:
         """What the hits have in common with `locate`: every pair once, at the nearest input that shows it."""
         found: dict[tuple[Any, ...], Poison] = {}
         first = None
         for point in sorted(self._hits, key=lambda each: distance(each, self.start))[:_EXPLAINED]:
+            if first is not None and time.monotonic() > deadline:
+                break
             arguments = self._arguments(point)
             with Numbers():
                 traced = trace(self.f, arguments)
