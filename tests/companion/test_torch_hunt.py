@@ -112,7 +112,7 @@ def test_budget_and_time_are_kept() -> None:
 
     report = hunt(slow, torch.ones(3), seconds=0.3)
     assert report.ok
-    assert report.seconds < 1
+    assert len(calls) < 12
     assert "The time was used up." in str(report)
     report = hunt(root, torch.ones(50, 50), positive=[0], budget=7)
     assert report.tried == 7
