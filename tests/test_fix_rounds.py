@@ -14,6 +14,7 @@ from wherelint import analysis, fix
 from wherelint.analysis import findings
 from wherelint.fix import groups, proof, rounds
 from wherelint.frontend.options import DetectOptions
+from wherelint.graph.work import Work
 from wherelint.io.config import Settings
 from wherelint.run.engine import check_source
 
@@ -146,6 +147,20 @@ def test_what_is_given_up_is_said(bound: str, monkeypatch: pytest.MonkeyPatch) -
     report = check_source(functions(2, 1).encode(), "a.py", SETTINGS, "safe")
     assert not report.fixed
     assert [(p.message, p.error) for p in report.problems] == [(f"gave up on fixes for 2 of 2 findings: {why}", False)]
+
+
+def test_the_fixes_of_a_file_cost_what_they_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever it is done for: reading functions again and computing both programs count as the searches do."""
+
+    def cost(mend: Any) -> int:
+        before = Work.done
+        messages = [p.message for p in check_source(chain(8).encode(), "a.py", SETTINGS, mend).problems]
+        assert messages == [f"gave up on fixes for 7 of 8 findings: {fix.TOO_MANY}"] * (mend == "offer")
+        return Work.done - before
+
+    monkeypatch.setattr(fix, "proven", lambda *_: [])
+    monkeypatch.setattr(fix, "_MOST_IN_ALL", 1_000)
+    assert 1_000 < cost("offer") - cost("no") < 10_000
 
 
 def test_a_defect_of_a_fix_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

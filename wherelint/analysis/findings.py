@@ -22,6 +22,7 @@ from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.evaluate import evaluate
 from wherelint.graph.node import Node, leaves, topological
 from wherelint.graph.search import Hazard, Search
+from wherelint.graph.work import Patience
 from wherelint.interpret.values import Origin
 from wherelint.ops import OPERATIONS, Array
 from wherelint.ops.facts import CLIPS, SELECTIONS
@@ -37,8 +38,6 @@ class Analysis:
     used: Sequence[str]
     found: Sequence[tuple[Finding, Catch | None]]
     problems: Sequence[Problem]
-    #: How many node evaluations the searches took.
-    cost: int = 0
 
     @property
     def findings(self) -> list[Finding]:
@@ -55,11 +54,12 @@ def analyse(
     low: bool = True,
     draft: bool = False,
     only: Callable[[Node], bool] | None = None,
+    whole: Patience | None = None,
 ) -> Analysis:
     """Search some functions of a file that uses some frameworks; functions that are too much are given up.
 
     Not ``low``: only for what is of high confidence. ``draft``: with witnesses as they were found, not simple ones.
-    ``only``: which selections are searched, and which operations that a clip feeds.
+    ``only``: which selections are searched, and which operations that a clip feeds. ``whole``: what may be spent on it.
     """
     filename = module.filename
     found: dict[Any, tuple[Finding, Catch | None]] = {}
@@ -75,7 +75,7 @@ def analyse(
         defect = not isinstance(error, (GiveUp, RecursionError))
         problems.append(Problem(filename, f"gave up on {what}: {why}", error=defect))
 
-    hunt = Hunt(module, used, low=low, only=only)
+    hunt = Hunt(module, used, low=low, only=only, whole=whole)
     for number, name in enumerate(names := list(names)):
         if hunt.spent:
             left = len(names) - number
@@ -97,7 +97,7 @@ def analyse(
             give_up(f"a finding in `{catch.hazard.select.origin.function}`", error)
     if not draft:
         problems += (Problem(filename, said, error=False) for said in module.budget.given_up)
-    return Analysis(module, used, list(found.values()), problems, hunt.cost)
+    return Analysis(module, used, list(found.values()), problems)
 
 
 def _opt_in(program: Program, used: Sequence[str], filename: str, codes: frozenset[str]) -> Iterable[Finding]:

@@ -9,12 +9,16 @@ from functools import cached_property
 from wherelint import intrinsics  # noqa: F401  (its modules register handlers)
 from wherelint.frontend.module import Module
 from wherelint.graph.node import Node, differentiable_inputs, topological
+from wherelint.graph.work import Work
 from wherelint.interpret import control, expressions, statements  # noqa: F401  (they register handlers)
 from wherelint.interpret.attributes import decorator_names
 from wherelint.interpret.calls import inline, root_arguments
 from wherelint.interpret.lowering import Frame, Lowering
 from wherelint.interpret.resolve import global_scope, global_value, member, self_of
 from wherelint.interpret.values import Class, Function, Value, nodes_in
+
+#: What a step costs, in node evaluations.
+_STEP = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +78,7 @@ def programs(module: Module, name: tuple[str, ...], used: Sequence[str], *, stri
             todo += [f for f in low.closures if not f.called]
     finally:
         module.steps += low.steps
+        Work.count(_STEP * low.steps)
     return found
 
 

@@ -16,7 +16,8 @@ from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.differentiate import Tape, backward
 from wherelint.graph.evaluate import Values, evaluate
 from wherelint.graph.node import Node, reading, topological
-from wherelint.graph.search import Effort, Hazard, Search, singular_operations
+from wherelint.graph.search import Hazard, Search, singular_operations
+from wherelint.graph.work import Effort, Patience
 from wherelint.interpret.values import Origin
 from wherelint.ops import OPERATIONS, Array
 from wherelint.ops.facts import CLIPS, FINITE_TESTS
@@ -50,7 +51,13 @@ class Hunt:
     """The searches of one file."""
 
     def __init__(
-        self, module: Module, used: Sequence[str], *, low: bool = True, only: Callable[[Node], bool] | None = None
+        self,
+        module: Module,
+        used: Sequence[str],
+        *,
+        low: bool = True,
+        only: Callable[[Node], bool] | None = None,
+        whole: Patience | None = None,
     ) -> None:
         self._module = module
         self._used = used
@@ -61,12 +68,7 @@ class Hunt:
         self._asked: set[object] = set()
         self._callers = Callers(module, used)
         self._budget = module.budget
-        self._effort = Effort(self._budget.file_evaluations)
-
-    @property
-    def cost(self) -> int:
-        """How many node evaluations the searches took so far."""
-        return self._budget.file_evaluations - self._effort.left
+        self._effort = Effort(self._budget.file_evaluations, whole)
 
     @property
     def spent(self) -> bool:

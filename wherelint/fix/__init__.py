@@ -21,7 +21,7 @@ from wherelint.fix.shapes import Shaped, differ
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.node import Node, topological
-from wherelint.graph.search import Effort
+from wherelint.graph.work import Effort, Patience
 from wherelint.io.edits import Source, consistent
 
 __all__ = [
@@ -43,13 +43,13 @@ _GRADES: tuple[Grade, ...] = ("safe", "unsafe", "display")
 _MOST_TRIED = 32
 #: Nodes of the graph that may be computed to prove one fix; searching a graph for findings costs as much as many.
 _MOST_WORK, _SEARCHING = 50_000, 10
-#: The same for a file, in node evaluations; and how many characters, which are read again for every rewrite, cost one.
-_MOST_IN_ALL, _CHARACTERS = 50_000_000, 20
+#: What is done for the fixes of a file, whatever it is done for.
+_MOST_IN_ALL = 1_500_000
 #: How many rewrites one after the other may be needed: masking a divisor can lay bare the root that it was computed by.
 _MOST_STEPS = 3
 _MOST_DETOURS = 2
 #: Why there is no fix, where it was not looked for to the end.
-TOO_MANY = "the file has more findings than fixes are looked for"
+TOO_MANY = "the fixes of the file take longer than they are looked for"
 TOO_LONG, TOO_MUCH = "it takes longer than a fix is looked for", "it is too much to follow"
 TRIES = "more rewrites are possible than are tried"
 ROUNDS = "one fix after the other needed another"
@@ -63,12 +63,12 @@ def refused(why: str) -> Fix:
     return Fix("display", f"no fix is offered: {why}", ())
 
 
-def patience() -> Effort:
+def patience() -> Patience:
     """What the fixes of one file may cost together."""
-    return Effort(_MOST_IN_ALL)
+    return Patience(_MOST_IN_ALL)
 
 
-def propose(analysis: Analysis, finding: Finding, whole: Effort | None = None) -> Fix | None:
+def propose(analysis: Analysis, finding: Finding, whole: Patience | None = None) -> Fix | None:
     """The rewrite that removes a finding, proven; one without edits that says why where there is none.
 
     None for a finding that no search made. ``whole`` is what is left for the file.
@@ -92,7 +92,7 @@ def propose(analysis: Analysis, finding: Finding, whole: Effort | None = None) -
     return Fix(steps.grade, steps.candidate.message, edits)
 
 
-def propose_all(analysis: Analysis, findings: Sequence[Finding], whole: Effort) -> list[Fix | None]:
+def propose_all(analysis: Analysis, findings: Sequence[Finding], whole: Patience) -> list[Fix | None]:
     """The fix of each finding: those that can be proven at once, the others one by one."""
     done: dict[int, Fix] = {}
     likely = [each for finding in findings if (each := _attempt(analysis, finding)) is not None]
@@ -124,7 +124,7 @@ def _attempt(analysis: Analysis, finding: Finding) -> tuple[Attempt, Fix] | None
     return Attempt(finding, catch, *concerned(analysis, catch), candidate.edits, wanted), fix
 
 
-def together(analysis: Analysis, after: Module, done: list[Finding], whole: Effort) -> list[Finding]:
+def together(analysis: Analysis, after: Module, done: list[Finding], whole: Patience) -> list[Finding]:
     """Rewrites that were proven one by one and do not compute the same when ``after`` has all of them.
 
     Those that share no function need no other proof.
@@ -132,7 +132,7 @@ def together(analysis: Analysis, after: Module, done: list[Finding], whole: Effo
     catches = [(finding, catch) for finding in done if (catch := _catch(analysis, finding)) is not None]
     often = Counter(name for _, catch in catches for name in concerned(analysis, catch)[0])
     shared = [(f, c) for f, c in catches if any(often[name] > 1 for name in concerned(analysis, c)[0])]
-    failing = otherwise(analysis, after, [Attempt(f, c, concerned(analysis, c)[0]) for f, c in shared], whole)
+    failing = otherwise(analysis, after, [Attempt(f, c, concerned(analysis, c)[0]) for f, c in shared])
     proofs = [(each.finding, _Proof(analysis, each.catch, Effort(_MOST_WORK, whole))) for each in failing]
     return [f for f, proof in proofs if not proof.holds(after, [name for name in proof.names if often[name] > 1])]
 
@@ -314,6 +314,7 @@ class _Proof:
 
     def __init__(self, analysis: Analysis, catch: Catch, effort: Effort) -> None:
         self._effort = effort
+        self._whole = effort.whole if isinstance(effort.whole, Patience) else None
         self._analysis = analysis
         self.catch = catch
         self.findings = analysis.findings
@@ -338,8 +339,8 @@ class _Proof:
             return None
         nodes = sum(len(p.order) for known in self._records.values() for p, _ in known)
         self._effort.spend(nodes * _SEARCHING)
-        after = analyse(module, self._analysis.used, self.names, frozenset(), low=False, draft=True, only=self._near)
-        self._charge(after)
+        used, whole = self._analysis.used, self._whole
+        after = analyse(module, used, self.names, frozenset(), low=False, draft=True, only=self._near, whole=whole)
         if after.problems:
             return None
         return _Found(
@@ -376,21 +377,15 @@ class _Proof:
             origin = root.origin
             return origin.block.module is not module or compared.at(wanted, *origin.block.region(origin.node))
 
-        sure = analyse(module, found.after.used, self.names, frozenset(), draft=True, only=concerned)
-        self._charge(sure)
+        sure = analyse(module, found.after.used, self.names, frozenset(), draft=True, only=concerned, whole=self._whole)
         fixed = set(map(key, wanted))
-        if not compared.gone(wanted, [finding for finding in sure.findings if key(finding) in fixed]):
+        if sure.problems or not compared.gone(wanted, [finding for finding in sure.findings if key(finding) in fixed]):
             return None
         own = self._passed(module, self.names, (True,))  # the other mode was passed before
         others = self._passed(module, self.callers, (False, True)) if own is not None else None
         if own is None or others is None:
             return None
         return found.doubtful or any(p.crossed or p.swallows for p in [*own, *others])
-
-    def _charge(self, found: Analysis) -> None:
-        """Count what an analysis really took for what the fixes of the whole file may cost."""
-        if self._effort.whole is not None:
-            self._effort.whole.spend(found.cost + len(found.module.text) // _CHARACTERS)
 
     def _pass(self, module: Module, name: tuple[str, ...], *, strict: bool = False) -> _Passed:
         """How a function passes the proof. Raises where it computes something else."""

@@ -26,7 +26,7 @@ from wherelint.frontend.inherited import heirs
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.node import Node
-from wherelint.graph.search import Effort
+from wherelint.graph.work import Patience
 from wherelint.io.edits import Source, compatible
 
 Function = tuple[str, ...]
@@ -48,23 +48,23 @@ class Attempt(NamedTuple):
     wanted: Sequence[Finding] = ()
 
 
-def proven(analysis: Analysis, attempts: Sequence[Attempt], effort: Effort) -> list[Attempt]:
+def proven(analysis: Analysis, attempts: Sequence[Attempt], whole: Patience) -> list[Attempt]:
     """Those of some rewrites, far enough from each other to be made at once, that can be proven so.
 
     What is left may be right as well: a change that reaches further than a selection takes a proof of its own.
     """
-    while len(attempts) > 1 and not effort.spent:
-        failing = _failing(analysis, attempts, effort)
+    while len(attempts) > 1 and not whole.spent:
+        failing = _failing(analysis, attempts, whole)
         if failing is None:
             middle = len(attempts) // 2
-            return [each for half in (attempts[:middle], attempts[middle:]) for each in proven(analysis, half, effort)]
+            return [each for half in (attempts[:middle], attempts[middle:]) for each in proven(analysis, half, whole)]
         if not failing:
             return list(attempts)
         attempts = [each for each in attempts if not any(each is one for one in failing)]
     return []
 
 
-def otherwise(analysis: Analysis, after: Module, attempts: Sequence[Attempt], effort: Effort) -> list[Attempt]:
+def otherwise(analysis: Analysis, after: Module, attempts: Sequence[Attempt]) -> list[Attempt]:
     """The rewrites whose functions, and callers, cannot be proven to compute the same in another text."""
     concerned: dict[Function, list[Attempt]] = {}
     for each in attempts:
@@ -75,13 +75,13 @@ def otherwise(analysis: Analysis, after: Module, attempts: Sequence[Attempt], ef
         each
         for name, some in concerned.items()
         for strict in (False, True)
-        for each in _compared(analysis, after, name, strict, some, places, effort)
+        for each in _compared(analysis, after, name, strict, some, places)
     ]
     shown = {id(each) for each, holds in told if holds} - {id(each) for each, holds in told if not holds}
     return [each for each in attempts if id(each) not in shown]
 
 
-def _failing(analysis: Analysis, attempts: Sequence[Attempt], effort: Effort) -> list[Attempt] | None:
+def _failing(analysis: Analysis, attempts: Sequence[Attempt], whole: Patience) -> list[Attempt] | None:
     """The rewrites that cannot be proven at their selections; None where it is not known which those are."""
     edits = list(dict.fromkeys(edit for each in attempts for edit in each.edits))
     source, project = Source(analysis.module.text), analysis.module.project
@@ -90,7 +90,7 @@ def _failing(analysis: Analysis, attempts: Sequence[Attempt], effort: Effort) ->
         module = project.revised(source.edited(edits))
     except (SyntaxError, ValueError):
         return None
-    failing = otherwise(analysis, module, attempts, effort)
+    failing = otherwise(analysis, module, attempts)
     if failing:
         return None if len(failing) == len(attempts) else failing
     compared = Comparison(source, edits, analysis.findings)
@@ -103,8 +103,7 @@ def _failing(analysis: Analysis, attempts: Sequence[Attempt], effort: Effort) ->
         return origin.block.module is not module or compared.at(wanted, *origin.block.region(origin.node))
 
     for only in (None, near):  # nothing of high confidence has come, and nothing of what was to go is left
-        after = analyse(module, analysis.used, names, frozenset(), low=bool(only), draft=True, only=only)
-        effort.spend(after.cost)
+        after = analyse(module, analysis.used, names, frozenset(), low=bool(only), draft=True, only=only, whole=whole)
         found = [f for f in after.findings if only is None or key(f) in kinds]
         if after.problems or not compared.gone(wanted, found):
             return None
@@ -118,7 +117,6 @@ def _compared(
     strict: bool,
     attempts: Sequence[Attempt],
     places: Collection[int],
-    effort: Effort,
 ) -> Iterator[tuple[Attempt, bool]]:
     """For each rewrite whose selection a function computes otherwise, whether that is proven to be the same."""
     try:
@@ -133,12 +131,11 @@ def _compared(
             break
         around = [each for each in attempts if place(each.catch.hazard.select) in changed]
         mine = [each for each in around if each.catch.program.name == before.name and not strict]
-        effort.spend(2 * len(after.order))
         finite = finite_at(before, after, [each.catch for each in mine])
-        yield from ((each, False) for each, whole in zip(mine, finite, strict=True) if not whole)
+        yield from ((each, False) for each, holds in zip(mine, finite, strict=True) if not holds)
         for each in around:
             pairs = changed[place(each.catch.hazard.select)]
-            yield each, _holds(analysis, (before, after), pairs, each.catch, strict, effort)
+            yield each, _holds(analysis, (before, after), pairs, each.catch, strict)
     if not matching:
         yield from ((each, False) for each in attempts)
 
@@ -149,13 +146,11 @@ def _holds(
     pairs: Sequence[tuple[Node, Node]],
     catch: Catch,
     strict: bool,
-    effort: Effort,
 ) -> bool:
     """Whether the selections of a rewrite compute the same, and their gradients are those that were meant."""
     before, after = (_only(program, [pair[i] for pair in pairs]) for i, program in enumerate(programs))
     if before is None or after is None:
         return False
-    effort.spend(len(before.order) + len(after.order))
     known, asked = analysis.module.records, (catch.key, strict, *before.sinks)
     if asked not in known:
         known[asked] = record(before, catch)

@@ -10,7 +10,7 @@ from wherelint.finding import Edit, Finding, Fix, FixKey
 from wherelint.fix import ALONE, REFUTED, ROUNDS, TOO_MANY, patience, propose_all, reach, refused, together
 from wherelint.fix.groups import Taken
 from wherelint.fix.proof import Comparison, key
-from wherelint.graph.search import Effort
+from wherelint.graph.work import Patience
 from wherelint.io.edits import Source
 
 if TYPE_CHECKING:
@@ -49,8 +49,10 @@ def fixpoint(
     """
     fixed: list[Finding] = []
     kept: dict[object, _Kept] = {}
+    whole = patience()
     for number in range(_MOST_ROUNDS + 1):
-        whole = patience()
+        if number == 1:  # what the first offers `check` offers as well; all the others cost no more than that
+            whole = patience()
         chosen: Chosen = []
         taken = Taken(seen.analysis.module) if seen.analysis is not None else None
         asked = [finding for finding in seen.shown if _where(seen, finding) not in kept]
@@ -93,11 +95,11 @@ def _fixed(seen: Look, finding: Finding, fix: Fix, allowed: Allowed) -> Finding:
     return replace(finding, snippet=snippet(seen.analysis, finding))
 
 
-def _offered(seen: Look, findings: Sequence[Finding], whole: Effort) -> list[Fix | None]:
+def _offered(seen: Look, findings: Sequence[Finding], whole: Patience) -> list[Fix | None]:
     return [f.fix for f in findings] if seen.analysis is None else propose_all(seen.analysis, findings, whole)
 
 
-def _agreeing(seen: Look, chosen: Chosen, look: Callable[[str], Look], whole: Effort) -> tuple[Chosen, Look | None]:
+def _agreeing(seen: Look, chosen: Chosen, look: Callable[[str], Look], whole: Patience) -> tuple[Chosen, Look | None]:
     """As many fixes as do together what each of them does alone, and what is seen after them; None where none does."""
     while True:
         now = look(_edited(seen, chosen))
@@ -108,7 +110,7 @@ def _agreeing(seen: Look, chosen: Chosen, look: Callable[[str], Look], whole: Ef
         chosen = rest
 
 
-def _blamed(seen: Look, now: Look, chosen: Chosen, whole: Effort) -> list[Finding]:
+def _blamed(seen: Look, now: Look, chosen: Chosen, whole: Patience) -> list[Finding]:
     """The findings whose fixes have to wait, since with them others come, or something else is computed.
 
     Of several that concern one function, the first half does not wait.

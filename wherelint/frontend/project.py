@@ -12,9 +12,12 @@ from pathlib import Path
 
 from wherelint.frontend.budget import Budget
 from wherelint.frontend.module import Module
+from wherelint.graph.work import Work
 from wherelint.io.digest import digest
 from wherelint.io.disk import contents, is_project_root, leads_out, project_root
 
+#: Characters that are read at the cost of one node evaluation.
+_CHARACTERS = 10
 _PRIVATE = re.compile(rb"\b_[A-Za-z]\w*")
 
 
@@ -96,6 +99,7 @@ class Project:
 
     def revised(self, text: str) -> Module:
         """The checked file with another text, among the same other files. Raises SyntaxError."""
+        Work.count(len(text) // _CHARACTERS)
         twin = copy(self)
         twin.budget = Budget()
         twin._modules = {name: module for name, module in self._modules.items() if module is not self._checked}

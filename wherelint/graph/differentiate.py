@@ -18,6 +18,7 @@ import numpy as np
 
 from wherelint.graph.evaluate import BOOL, Values, kept, lane, truth
 from wherelint.graph.node import LANES, Node, differentiable_inputs, differentiated
+from wherelint.graph.work import Work
 from wherelint.ops import OPERATIONS, Array
 from wherelint.ops.entries import Pullback
 
@@ -78,6 +79,7 @@ def backward(tape: Tape, values: Values, root: Node, framework: str, *, symbolic
                 pending[operand] = (part, gone)
             if broke is not None and broke.any():
                 result.broke[node] = broke
+    Work.count(2 * len(result.cotangents), len(values[root]))
     return result
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from wherelint.graph.node import LANES, Node
+from wherelint.graph.work import Work
 from wherelint.ops import OPERATIONS, Array
 from wherelint.ops.facts import LOGICAL
 
@@ -30,6 +31,7 @@ def evaluate(
                 values[node] = _element(node, inputs)
             else:
                 values[node] = _FORWARD[node.op](node, [values[i] for i in node.inputs], dtype)
+    Work.count(len(values) - len(known or ()), max((len(v) for v in inputs.values()), default=0))
     return values
 
 

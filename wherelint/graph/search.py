@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -16,6 +16,7 @@ from wherelint.graph.guard import Guard
 from wherelint.graph.node import LANES, Node, differentiated, leaves, topological, whole
 from wherelint.graph.probe import Inputs, Pool, bases, departures
 from wherelint.graph.run import Hazard, Run, any_lane, at, code, joined, keep, row, rows
+from wherelint.graph.work import Effort
 from wherelint.ops import OPERATIONS, Array
 from wherelint.ops.facts import CLIPS, ORDERINGS
 
@@ -31,24 +32,6 @@ _FAR = 4
 _MOST_FLAGS = 8
 #: Node evaluations for the numbers of one witness.
 _SIMPLIFYING = 800_000
-
-
-@dataclass
-class Effort:
-    """How many node evaluations a function may cost; shared by its searches, counted rather than timed."""
-
-    left: int = 800_000
-    #: What is left for the whole file.
-    whole: Effort | None = None
-
-    def spend(self, evaluations: int) -> None:
-        self.left -= evaluations
-        if self.whole is not None:
-            self.whole.left -= evaluations
-
-    @property
-    def spent(self) -> bool:
-        return self.left <= 0 or (self.whole is not None and self.whole.left <= 0)
 
 
 class Search:
@@ -331,7 +314,7 @@ class Search:
 
     def _attribute(self, run: Run, node: Node, p: int, confidence: Literal["high", "low"]) -> Hazard | None:
         """The hazard of one probe at the node that broke its cotangent, if the root is what made the zero."""
-        if self.effort.whole is not None:
+        if isinstance(self.effort.whole, Effort):
             self.effort.whole.spend(len(self.order))
         clip = reaches_leaf(run, node, p)
         if clip is None:
