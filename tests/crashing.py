@@ -9,7 +9,7 @@ from pathlib import Path
 
 from wherelint.finding import FileReport
 from wherelint.io.files import Target
-from wherelint.run.engine import check_source
+from wherelint.run.check import check_source
 
 
 def square(item: int) -> int:

@@ -31,7 +31,7 @@ from wherelint.frontend.options import DetectOptions
 from wherelint.io.config import Settings
 from wherelint.io.edits import Source, consistent
 from wherelint.io.files import Mend
-from wherelint.run.engine import check_source
+from wherelint.run.check import check_source
 
 SETTINGS = Settings(root=Path("/"))
 EVERYTHING = replace(SETTINGS, select=tuple(rules.codes()), confidence="low")

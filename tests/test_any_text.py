@@ -12,7 +12,7 @@ from test_reports import FINDING, full
 from wherelint.finding import FileReport, Finding, Location, Selection
 from wherelint.io.config import Settings
 from wherelint.report.frame import frame
-from wherelint.run.engine import check_source
+from wherelint.run.check import check_source
 from wherelint.suppress.noqa import find_suppressions
 
 TEXTS = st.text(st.characters(codec="utf-8") | st.sampled_from("\t\n\r\x0c#\"'\\()[]: noqaWL10数"), max_size=300)

@@ -20,7 +20,7 @@ from real_gradients import require
 
 from wherelint.finding import FileReport, Finding
 from wherelint.io.config import Settings
-from wherelint.run.engine import check_source
+from wherelint.run.check import check_source
 
 CASES = Path(__file__).parent / "cases"
 IDS = sorted(path.parent.name for path in CASES.glob("*/case.json"))

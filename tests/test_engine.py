@@ -15,7 +15,8 @@ from wherelint.finding import FileReport, Location, Problem
 from wherelint.io.config import Configuration, Overrides, Settings
 from wherelint.io.files import discover
 from wherelint.run import engine
-from wherelint.run.engine import check_source, check_targets
+from wherelint.run.check import check_source
+from wherelint.run.engine import check_targets
 
 LOW = UNSAFE.replace("def f", "def f_low")
 

@@ -13,7 +13,7 @@ from test_cases import CASES, FRAMEWORKS, POSITIVE, arrays, points, read
 
 from wherelint.finding import FileReport
 from wherelint.io.config import Settings
-from wherelint.run.engine import check_source
+from wherelint.run.check import check_source
 
 #: Findings that no fix is offered for, and why.
 NOT_FIXED = {

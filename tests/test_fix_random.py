@@ -18,7 +18,7 @@ from real_gradients import require
 
 from wherelint.finding import FileReport
 from wherelint.io.config import Settings
-from wherelint.run.engine import check_source
+from wherelint.run.check import check_source
 
 _UNARY = ["xp.sqrt({})", "xp.log({})", "xp.arccos({})", "xp.exp({})", "xp.log1p({})", "1.0 / ({})", "({}) ** 0.5"]
 _REGULAR = ["xp.sin({})", "-({})", "({}) ** 2", "2.0 * ({})", "({}) + 1.0", "xp.tanh({})"]

@@ -11,7 +11,7 @@ import pytest
 
 from wherelint.finding import FileReport
 from wherelint.io.config import Settings
-from wherelint.run.engine import check_source
+from wherelint.run.check import check_source
 
 _HEADER = "import jax\nimport jax.numpy as jnp\nimport tensorflow as tf\nimport torch\n\n\n"
 

@@ -16,7 +16,7 @@ from wherelint.fix import groups, proof, rounds
 from wherelint.frontend.options import DetectOptions
 from wherelint.graph.work import Work
 from wherelint.io.config import Settings
-from wherelint.run.engine import check_source
+from wherelint.run.check import check_source
 
 _OPERATIONS = ("jnp.sqrt({})", "jnp.log({})", "1.0 / {}", "{} ** 0.5")
 _HEADER = "import jax.numpy as jnp\n\n\n"

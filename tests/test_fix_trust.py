@@ -14,7 +14,7 @@ from real_gradients import require
 
 from wherelint.finding import FileReport
 from wherelint.io.config import Settings
-from wherelint.run.engine import check_source
+from wherelint.run.check import check_source
 
 _HEADER = {
     "jax": "import jax\nimport jax.numpy as jnp\n\n\n",

@@ -9,7 +9,7 @@ import pytest
 from executing import load, outcomes
 
 from wherelint.io.config import Settings
-from wherelint.run.engine import check_source
+from wherelint.run.check import check_source
 
 #: The framework, and the bodies of functions of x and y whose gradient at (0, 0) is nan for two reasons.
 PROGRAMS = {

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from wherelint.io.config import Settings
-from wherelint.run.engine import check_source
+from wherelint.run.check import check_source
 
 FIXTURES = Path(__file__).parent / "fixtures"
 _MARKER = re.compile(r"# error: (WL\d+)(?: select=([+-]\d+))?")

@@ -23,7 +23,7 @@ from test_fixtures import KNOWN, expected, function_at, replays, source
 
 from wherelint.finding import Finding
 from wherelint.io.config import Settings
-from wherelint.run.engine import check_source
+from wherelint.run.check import check_source
 
 #: Fixtures that import what is not installed, or no framework.
 NOT_RUN = frozenset({"namespaces", "host_only"})

@@ -18,7 +18,7 @@ import pytest
 from mutations import FILES, ROOT
 
 from wherelint.io.config import Settings
-from wherelint.run.engine import check_source
+from wherelint.run.check import check_source
 
 Change = Callable[[ast.Module], ast.Module]
 #: What is found, and in which function: its name, or none where a change moves it.

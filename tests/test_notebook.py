@@ -26,7 +26,8 @@ from wherelint.finding import Edit, FileReport, Fix, Location, Problem
 from wherelint.io.config import Settings
 from wherelint.io.files import Target
 from wherelint.io.notebook import Notebook, _within_cells, in_cell, spelled
-from wherelint.run.engine import check_source, check_targets
+from wherelint.run.check import check_source
+from wherelint.run.engine import check_targets
 
 IMPORT = "import jax.numpy as jnp"
 F = "def f(x):\n    return jnp.where(x > 0, jnp.sqrt(x), 0.0)"

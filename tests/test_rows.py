@@ -17,7 +17,7 @@ from real_gradients import require
 
 from wherelint.finding import Finding
 from wherelint.io.config import Settings
-from wherelint.run.engine import check_source
+from wherelint.run.check import check_source
 
 _HEADERS = {
     "jax": "import jax\nimport jax.numpy as jnp\nimport numpy as np\nfrom jax import lax\n",

@@ -10,7 +10,7 @@ from real_gradients import framework_of, require, value_and_gradient
 
 from wherelint.io.config import Settings
 from wherelint.rules import RULES, Rule
-from wherelint.run.engine import check_source
+from wherelint.run.check import check_source
 
 POISONED = [rule for rule in RULES if not rule.code.startswith(("WL0", "WL4"))]
 SEVERED = [rule for rule in RULES if rule.code.startswith("WL4")]

@@ -9,7 +9,7 @@ from conftest import UNSAFE, write
 
 from wherelint.cli import main
 from wherelint.io.config import Settings
-from wherelint.run.engine import check_source
+from wherelint.run.check import check_source
 
 LINE = "    return jnp.where(x > 0, jnp.sqrt(x), 0.0)"
 

@@ -1,11 +1,12 @@
 """wherelint finds the ``where`` that protects the value and poisons the gradient."""
 
-TYPE_CHECKING = False  # nothing is imported here: `python -m wherelint` has yet to mend its path
+from wherelint.version import __version__
+
+TYPE_CHECKING = False  # nothing else is imported here: `python -m wherelint` has yet to set its path
 if TYPE_CHECKING:
     from wherelint.api import check_paths, check_source, fix_source
 
 __all__ = ["__version__", "check_paths", "check_source", "fix_source"]
-__version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> object:

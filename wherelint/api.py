@@ -14,8 +14,8 @@ from wherelint.finding import FileReport
 from wherelint.io import files
 from wherelint.io.config import Configuration, Settings
 from wherelint.io.files import Mend
-from wherelint.run import engine
-from wherelint.run.engine import Result
+from wherelint.run import check, engine
+from wherelint.run.results import Result, add_problems
 
 __all__ = ["check_paths", "check_source", "fix_source"]
 
@@ -30,7 +30,7 @@ def check_source(
     keeps the text from being checked is in the report's ``problems``; nothing is raised.
     """
     content = source.encode("utf-8", "surrogateescape") if isinstance(source, str) else source
-    return engine.check_source(content, filename, settings or Settings(), "offer" if fixes else "no")
+    return check.check_source(content, filename, settings or Settings(), "offer" if fixes else "no")
 
 
 def fix_source(
@@ -41,7 +41,7 @@ def fix_source(
     Where nothing can be fixed, or the text cannot be checked, it comes back as it was.
     """
     content = source.encode("utf-8", "surrogateescape")
-    report = engine.check_source(content, filename, settings or Settings(), "unsafe" if unsafe else "safe")
+    report = check.check_source(content, filename, settings or Settings(), "unsafe" if unsafe else "safe")
     return (report.after.decode("utf-8", "surrogateescape") if report.fixed else source), report
 
 
@@ -75,4 +75,4 @@ def check_paths(
     )
     kept = None if cache is None else Path(cache)
     result = engine.check_targets(targets, jobs, lambda done: progress(done, len(targets)), kept)
-    return engine.add_problems(result, problems)
+    return add_problems(result, problems)

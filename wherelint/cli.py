@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any, TextIO, get_args
 
 import click
 
-from wherelint import __version__
 from wherelint.finding import Confidence
 from wherelint.report.common import printable
 from wherelint.report.formats import FORMATS
 from wherelint.run.collector import collect_rarely
+from wherelint.version import __version__
 
 if TYPE_CHECKING:
     from wherelint.finding import FileReport, Finding, FixKey
     from wherelint.io.config import Configuration, Overrides
     from wherelint.io.files import Mend
-    from wherelint.run.engine import Result
+    from wherelint.run.results import Result
 
 CLEAN, FINDINGS, FAILED, INTERRUPTED = 0, 1, 2, 130
 #: How much of a path becomes a part of the name of a script.
@@ -244,9 +244,10 @@ def _findings_of(name: str, configuration: Configuration) -> tuple[Finding, ...]
     from wherelint.io import files
     from wherelint.report import text
     from wherelint.run import engine
+    from wherelint.run.results import add_problems
 
     targets, problems = files.discover([name], configuration, "offer", snippets=True)
-    result = engine.add_problems(engine.check_targets(targets, 1), problems)
+    result = add_problems(engine.check_targets(targets, 1), problems)
     serious = [problem for problem in result.problems if problem.error]
     if serious:
         raise click.ClickException(text.problem_line(serious[0]).removeprefix("error: "))
@@ -349,6 +350,7 @@ def _check(options: dict[str, Any], configuration: Configuration) -> int:
         return FAILED if problems else CLEAN
     from wherelint import api
     from wherelint.run import engine
+    from wherelint.run.results import unwritten
 
     with _Progress(options["quiet"]) as progress:
         result = api.check_paths(
@@ -375,7 +377,7 @@ def _check(options: dict[str, Any], configuration: Configuration) -> int:
     if options["show_diff"]:
         return _diff(result, options)
     written = [problem for r in result.reports if r.fixed and (problem := files.rewrite(r.filename, r.before, r.after))]
-    return _confirm_and_report(engine.unwritten(result, written), options, sys.stdout)
+    return _confirm_and_report(unwritten(result, written), options, sys.stdout)
 
 
 def _judged(result: Result, options: dict[str, Any], configuration: Configuration) -> Result:
@@ -497,18 +499,19 @@ def _mend(options: dict[str, Any]) -> Mend:
 
 def _check_stdin(options: dict[str, Any], configuration: Configuration) -> int:
     """Check standard input; with ``--fix`` the fixed text goes to standard output and the report to standard error."""
-    from wherelint.run import engine
+    from wherelint.run.check import check_source
+    from wherelint.run.results import Result
 
     name = options["stdin_filename"] or "-"
     settings = configuration.settings(Path(os.path.abspath(name)).parent)
     content = sys.stdin.buffer.read()
     mend = _mend(options)
-    report = engine.check_source(content, name, settings, mend, snippets=_snippets(options))
+    report = check_source(content, name, settings, mend, snippets=_snippets(options))
 
     def again(report: FileReport, refuted: frozenset[FixKey]) -> FileReport:
-        return engine.check_source(content, name, settings, mend, snippets=True, refuted=refuted)
+        return check_source(content, name, settings, mend, snippets=True, refuted=refuted)
 
-    result = _run_fixes(engine.Result((report,), 1, 0.0), options, again)
+    result = _run_fixes(Result((report,), 1, 0.0), options, again)
     report = result.reports[0]
     if options["show_diff"]:
         return _diff(result, options)

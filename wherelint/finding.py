@@ -8,10 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
-
-if TYPE_CHECKING:
-    from wherelint.confirm.routine import Snippet
+from typing import Literal
 
 #: A float of the witness: one number where every lane agrees, a list where the lanes differ.
 Number = float | list[float]
@@ -150,8 +147,8 @@ class Finding:
     elsewhere: tuple[Elsewhere, ...] = ()
     fix: Fix | None = None
     confirmation: Confirmation | None = None
-    #: The program that shows the finding, where it was asked for; why there is none, as a sentence.
-    snippet: Snippet | str | None = field(default=None, compare=False, repr=False)
+    #: The program that shows the finding (``confirm.routine.Snippet``), where it was asked for; why there is none.
+    snippet: object = field(default=None, compare=False, repr=False)
     #: In a notebook, for every cell the row at which it begins in the program that the cells make.
     cells: tuple[int, ...] = field(default=(), compare=False, repr=False)
 

@@ -26,7 +26,7 @@ import numpy as np
 from wherelint.confirm.child import _BACKENDS, build
 from wherelint.confirm.routine import PROBES, Routine, Snippet
 from wherelint.io.config import Settings
-from wherelint.run.engine import check_source
+from wherelint.run.check import check_source
 
 _RUNS = 5
 _NAIVE = 8

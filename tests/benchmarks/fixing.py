@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from test_fix_rounds import chain, functions
 
 from wherelint.io.config import Settings
-from wherelint.run.engine import check_source
+from wherelint.run.check import check_source
 
 KINDS = {
     "one a function": lambda count: functions(count, 1),

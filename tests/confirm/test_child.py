@@ -15,7 +15,7 @@ from wherelint.confirm.harness import Harness, request
 from wherelint.confirm.routine import Snippet
 from wherelint.finding import Framework
 from wherelint.io.config import Settings
-from wherelint.run.engine import check_source
+from wherelint.run.check import check_source
 
 #: One program for each framework: a reduction, a mask that is a parameter, an element, numbers, a dtype of its own.
 PROGRAMS: dict[Framework, str] = {

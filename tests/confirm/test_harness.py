@@ -29,7 +29,7 @@ from wherelint.confirm.harness import Harness, HarnessError, Limits, LostError, 
 from wherelint.confirm.routine import PROBES, Routine, Snippet, Step
 from wherelint.finding import Confirmation, Finding
 from wherelint.io.config import Settings
-from wherelint.run.engine import check_source
+from wherelint.run.check import check_source
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 #: What a stand-in for the child begins with: it says hello.

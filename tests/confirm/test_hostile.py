@@ -28,7 +28,7 @@ from wherelint.confirm.script import script
 from wherelint.confirm.spelling import HELPERS
 from wherelint.finding import Finding
 from wherelint.io.config import Settings
-from wherelint.run.engine import check_source
+from wherelint.run.check import check_source
 
 #: What every file begins with: code that leaves a mark wherever a piece of the file is run.
 PREAMBLE = """\

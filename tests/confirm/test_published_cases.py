@@ -17,7 +17,7 @@ from wherelint.confirm.routine import Snippet
 from wherelint.confirm.script import script
 from wherelint.finding import Finding
 from wherelint.io.config import Settings
-from wherelint.run.engine import check_source
+from wherelint.run.check import check_source
 
 FOUND = [name for name in POSITIVE if name not in MISSED]
 

@@ -22,7 +22,7 @@ from wherelint.graph.node import LANES
 from wherelint.io.config import Settings
 from wherelint.io.files import Mend
 from wherelint.ops import Array
-from wherelint.run.engine import check_source
+from wherelint.run.check import check_source
 
 Point = tuple[Array, ...]
 _GENERIC = np.float32([[0.63, 0.37, 0.91, 0.23], [0.71, 0.47, 0.61, 0.83]])

@@ -37,7 +37,7 @@ from wherelint.report import json as report_json
 from wherelint.report.common import printable
 from wherelint.report.formats import FORMATS
 from wherelint.rules import RULES, get
-from wherelint.run.engine import check_source
+from wherelint.run.check import check_source
 
 SCHEMA = Draft4Validator(json.loads((Path(__file__).parent / "sarif-2.1.0.json").read_text(encoding="utf-8")))
 FINDING = Finding(

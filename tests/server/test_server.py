@@ -21,7 +21,7 @@ from wherelint import rules
 from wherelint.finding import Location
 from wherelint.io.config import Settings
 from wherelint.io.edits import Source
-from wherelint.run.engine import check_source
+from wherelint.run.check import check_source
 
 pytest.importorskip("pygls.lsp.client")
 

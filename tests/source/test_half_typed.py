@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 
-from wherelint.intrinsics.methods import METHODS
-from wherelint.intrinsics.python import CONTAINER_METHODS
-from wherelint.intrinsics.selections import HANDLERS
+from wherelint.interpret.tables import CONTAINER_METHODS, FUNCTIONS, METHODS
 from wherelint.io.config import Settings
-from wherelint.run.engine import check_source
+from wherelint.run.check import check_source
 
 #: One of each kind of value that the analysis tells apart.
 _VALUES = ["y", "0.5", "'text'", "[y, 1.0]", "None", "{'a': y}", "(lambda v: v)", "jnp.sqrt", "y > 0", "Thing(y)", "[]",
@@ -71,7 +69,7 @@ def batches(bodies: list[tuple[str, list[str]]]) -> list[list[tuple[str, list[st
     return list(iter(lambda: list(islice(rest, _AT_ONCE)), []))
 
 
-_FUNCTIONS = batches([(name, calls(name.removeprefix("builtins."))) for name in named(HANDLERS)])
+_FUNCTIONS = batches([(name, calls(name.removeprefix("builtins."))) for name in named(FUNCTIONS)])
 _METHODS = batches([(f"{receiver}.{name}", calls(f"{receiver}.{name}"))
                     for name in named({**METHODS, **CONTAINER_METHODS}) for receiver in _RECEIVERS])  # fmt: skip
 

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from wherelint.analysis import DetectOptions, detect
-from wherelint.interpret.expressions import capped
+from wherelint.interpret.arithmetic import capped
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,7 @@ from wherelint.analysis import DetectOptions, detect
 from wherelint.analysis.programs import programs
 from wherelint.frontend import gate
 from wherelint.frontend.module import Module
-from wherelint.intrinsics.methods import METHODS
-from wherelint.intrinsics.selections import HANDLERS
+from wherelint.interpret.tables import FUNCTIONS, METHODS
 from wherelint.ops import OPERATIONS, SIGNATURES, Signature, facts, words
 from wherelint.ops.torch_names import LAYERS
 
@@ -119,7 +118,7 @@ def test_booleans_are_what_the_catalogue_computes() -> None:
 
 def test_every_selection_of_a_handler_has_a_word() -> None:
     selecting = ("selection(low", "selection=", "nan_to_num(low", "boolean_mask(low")
-    for name, handle in {**HANDLERS, **METHODS}.items():
+    for name, handle in {**FUNCTIONS, **METHODS}.items():
         last = name.rpartition(".")[2]
         if any(call in inspect.getsource(handle) for call in selecting):
             assert last in gate._SELECT | gate._PICK, name

@@ -12,7 +12,7 @@ from wherelint.io.encoding import NOWHERE
 
 if TYPE_CHECKING:
     from wherelint.analysis.findings import Analysis
-    from wherelint.frontend.project import Project
+    from wherelint.frontend.module import Project
 
 __all__ = ["DetectOptions", "analyse", "detect", "forget"]
 
@@ -25,7 +25,7 @@ def detect(text: str, filename: str, options: DetectOptions) -> tuple[list[Findi
 
 def forget() -> None:
     """Have the files around the next ones searched afresh: they may have changed."""
-    project = sys.modules.get("wherelint.frontend.project")
+    project = sys.modules.get("wherelint.frontend.sources")
     if project is not None:
         project.private_names.cache_clear()
 

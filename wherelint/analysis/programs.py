@@ -10,11 +10,22 @@ from wherelint import intrinsics  # noqa: F401  (its modules register handlers)
 from wherelint.frontend.module import Module
 from wherelint.graph.node import Node, differentiable_inputs, topological
 from wherelint.graph.work import Work
-from wherelint.interpret import control, expressions, statements  # noqa: F401  (they register handlers)
+from wherelint.interpret import (  # noqa: F401  (they register handlers)
+    attributes,
+    calls,
+    control,
+    expressions,
+    indexing,
+    objects,
+    statements,
+)  # fmt: skip
 from wherelint.interpret.attributes import decorator_names
-from wherelint.interpret.calls import inline, root_arguments
-from wherelint.interpret.lowering import Frame, Lowering
-from wherelint.interpret.resolve import global_scope, global_value, member, self_of
+from wherelint.interpret.builder import Frame
+from wherelint.interpret.calls import inline
+from wherelint.interpret.lowering import Lowering
+from wherelint.interpret.objects import self_of
+from wherelint.interpret.parameters import root_arguments
+from wherelint.interpret.resolve import global_scope, global_value, member
 from wherelint.interpret.values import Class, Function, Value, nodes_in
 
 #: What a step costs, in node evaluations.

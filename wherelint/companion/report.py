@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from wherelint import __version__, rules
+from wherelint import rules
 from wherelint.finding import Confidence, Finding, Framework, Location, Selection
 from wherelint.ops.facts import SELECTIONS, SINGULAR
 from wherelint.report.formats import FORMATS
 from wherelint.rules.words import selection_phrase, spoken
+from wherelint.version import __version__
 
 #: What the linter says of an operation that is no singular one of the catalogue: it met a nan.
 _OTHER = "WL111"

@@ -46,7 +46,9 @@ def confirm(
             for index in indices:
                 snippet = findings[index].snippet
                 if not isinstance(snippet, Snippet):
-                    found[index] = Confirmation("not-runnable", snippet or "it has no program")
+                    found[index] = Confirmation(
+                        "not-runnable", snippet if isinstance(snippet, str) else "it has no program"
+                    )
                 elif cache is not None and (known := cache.find(snippet, device)) is not None:
                     found[index] = known
                 elif unusable:

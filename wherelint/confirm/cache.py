@@ -11,11 +11,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from wherelint import __version__
 from wherelint.confirm.harness import request
 from wherelint.confirm.routine import Snippet
 from wherelint.finding import AfterFix, Confirmation, Number, Outcome
 from wherelint.io import cachedir, disk
+from wherelint.version import __version__
 
 _PACKAGES = {
     "jax": ("jax", "jaxlib", "jax-cuda12-plugin", "jax-cuda13-plugin", "jax-rocm7-plugin", "libtpu"),

@@ -15,12 +15,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from wherelint import __version__
 from wherelint.confirm.routine import Routine, Snippet, Step
 from wherelint.confirm.spelling import HELPERS, IMPORTS, OPERANDS, Argument, Template, call, floats, helpers, templates
 from wherelint.finding import Finding, Framework
 from wherelint.io.notebook import spelled
 from wherelint.ops import OPERATIONS, Array
+from wherelint.version import __version__
 
 _LINE = 100
 _DEEP = 12

@@ -151,7 +151,7 @@ def _holds(
     before, after = (_only(program, [pair[i] for pair in pairs]) for i, program in enumerate(programs))
     if before is None or after is None:
         return False
-    known, asked = analysis.module.records, (catch.key, strict, *before.sinks)
+    known, asked = analysis.module.kept.setdefault(record, {}), (catch.key, strict, *before.sinks)
     if asked not in known:
         known[asked] = record(before, catch)
     now = same(known[asked], after, catch.framework)
@@ -203,9 +203,10 @@ def concerned(analysis: Analysis, catch: Catch) -> tuple[list[Function], list[Fu
 
 def lowered(module: Module, name: Function, used: Sequence[str], strict: bool) -> list[Program]:
     """The programs of a function, lowered once for all the findings of a text."""
-    if (name, strict) not in module.lowered:
-        module.lowered[name, strict] = programs(module, name, used, strict=strict)
-    return module.lowered[name, strict]
+    known: dict[tuple[Function, bool], list[Program]] = module.kept.setdefault(lowered, {})
+    if (name, strict) not in known:
+        known[name, strict] = programs(module, name, used, strict=strict)
+    return known[name, strict]
 
 
 def changes(old: Program, new: Program, places: Collection[int]) -> dict[int, list[tuple[Node, Node]]] | None:

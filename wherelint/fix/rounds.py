@@ -14,7 +14,8 @@ from wherelint.graph.work import Patience
 from wherelint.io.edits import Source
 
 if TYPE_CHECKING:
-    from wherelint.run.engine import Look
+    from wherelint.analysis.findings import Analysis
+    from wherelint.suppress.view import View
 
 _MOST_ROUNDS = 20
 
@@ -36,13 +37,13 @@ class Allowed:
     unsafe: bool = False
     #: Not these: a run of the framework refuted them.
     refuted: Collection[FixKey] = ()
-    #: Whether the findings that were fixed come with the programs that show them.
-    snippets: bool = False
+    #: Makes the program that shows a finding, where the findings that were fixed are to come with theirs.
+    snippet: Callable[[Analysis, Finding], object] | None = None
 
 
 def fixpoint(
-    text: str, seen: Look, look: Callable[[str], Look], allowed: Allowed
-) -> tuple[str, Look, tuple[Finding, ...]]:
+    text: str, seen: View, look: Callable[[str], View], allowed: Allowed
+) -> tuple[str, View, tuple[Finding, ...]]:
     """The text after every fix that may be applied, what is seen in it, and the findings that were fixed.
 
     What is left is seen with the fix that is offered for it, or with why it was given up.
@@ -85,21 +86,19 @@ def fixpoint(
     return text, replace(seen, shown=tuple(left)), tuple(fixed)
 
 
-def _fixed(seen: Look, finding: Finding, fix: Fix, allowed: Allowed) -> Finding:
+def _fixed(seen: View, finding: Finding, fix: Fix, allowed: Allowed) -> Finding:
     """A finding with the fix that is applied, and the program that shows both."""
     finding = replace(finding, fix=fix)
-    if not allowed.snippets or seen.analysis is None:
+    if allowed.snippet is None or seen.analysis is None:
         return finding
-    from wherelint.confirm.snippet import snippet
-
-    return replace(finding, snippet=snippet(seen.analysis, finding))
+    return replace(finding, snippet=allowed.snippet(seen.analysis, finding))
 
 
-def _offered(seen: Look, findings: Sequence[Finding], whole: Patience) -> list[Fix | None]:
+def _offered(seen: View, findings: Sequence[Finding], whole: Patience) -> list[Fix | None]:
     return [f.fix for f in findings] if seen.analysis is None else propose_all(seen.analysis, findings, whole)
 
 
-def _agreeing(seen: Look, chosen: Chosen, look: Callable[[str], Look], whole: Patience) -> tuple[Chosen, Look | None]:
+def _agreeing(seen: View, chosen: Chosen, look: Callable[[str], View], whole: Patience) -> tuple[Chosen, View | None]:
     """As many fixes as do together what each of them does alone, and what is seen after them; None where none does."""
     while True:
         now = look(_edited(seen, chosen))
@@ -110,7 +109,7 @@ def _agreeing(seen: Look, chosen: Chosen, look: Callable[[str], Look], whole: Pa
         chosen = rest
 
 
-def _blamed(seen: Look, now: Look, chosen: Chosen, whole: Patience) -> list[Finding]:
+def _blamed(seen: View, now: View, chosen: Chosen, whole: Patience) -> list[Finding]:
     """The findings whose fixes have to wait, since with them others come, or something else is computed.
 
     Of several that concern one function, the first half does not wait.
@@ -133,7 +132,7 @@ def _blamed(seen: Look, now: Look, chosen: Chosen, whole: Patience) -> list[Find
     return blamed
 
 
-def _changed(seen: Look, chosen: Chosen) -> frozenset[str]:
+def _changed(seen: View, chosen: Chosen) -> frozenset[str]:
     """The names of what stands in the rows that some fixes change."""
     assert seen.analysis is not None
     rows = [(edit.location.row, edit.end_location.row) for edit in _edits(chosen)]
@@ -141,7 +140,7 @@ def _changed(seen: Look, chosen: Chosen) -> frozenset[str]:
     return frozenset(name for name, d in definitions if any(a <= d.block.last and d.block.first <= b for a, b in rows))
 
 
-def _where(seen: Look, finding: Finding) -> object:
+def _where(seen: View, finding: Finding) -> object:
     """A finding, and the text of the function or class that it is in: while that is the same, so is the fix."""
     assert seen.analysis is not None
     module = seen.analysis.module
@@ -156,6 +155,6 @@ def _edits(chosen: Chosen) -> list[Edit]:
     return list(dict.fromkeys(edit for _, fix in chosen for edit in fix.edits))
 
 
-def _edited(seen: Look, chosen: Chosen) -> str:
+def _edited(seen: View, chosen: Chosen) -> str:
     assert seen.analysis is not None
     return Source(seen.analysis.module.text).edited(_edits(chosen))

@@ -15,7 +15,7 @@ import libcst as cst
 
 from wherelint.fix.opaque import Name, names_of
 from wherelint.graph.node import Node, topological
-from wherelint.interpret.attributes import last_name
+from wherelint.interpret.annotations import last_name
 from wherelint.interpret.values import Origin
 from wherelint.ops import OPERATIONS
 

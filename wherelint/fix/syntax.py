@@ -14,7 +14,7 @@ from wherelint.finding import Edit, Location
 from wherelint.frontend.module import Block, Module
 from wherelint.frontend.names import canonical
 from wherelint.graph.node import Node
-from wherelint.interpret.attributes import last_name
+from wherelint.interpret.annotations import last_name
 from wherelint.interpret.values import Origin
 from wherelint.io.edits import Source
 from wherelint.ops.purity import is_pure, is_pure_method

@@ -5,14 +5,11 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-from typing import TYPE_CHECKING
 
+from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import Words, methods
 from wherelint.ops import words
 from wherelint.ops.facts import FINITE_TESTS, INDEXING, SELECTING, SELECTS, SINGULAR, TO_BOOL
-
-if TYPE_CHECKING:
-    from wherelint.frontend.module import Module
 
 #: One of these strings stands in every file that can hold a finding.
 MARKERS = ("jax", "torch", "tensorflow", "keras", "array_namespace", "flax", ".numpy")
@@ -97,7 +94,9 @@ def kinds(said: Words, module: Module) -> tuple[bool, bool]:
 
 def referring(module: Module, name: str) -> list[tuple[str, ...]]:
     """Functions and methods of the file that mention a name."""
-    return [qualified for qualified in module.mentions.get(name, ()) if qualified[-1] != name]
+    if mentions not in module.kept:
+        module.kept[mentions] = mentions(module)
+    return [qualified for qualified in module.kept[mentions].get(name, ()) if qualified[-1] != name]
 
 
 def mentions(module: Module) -> dict[str, list[tuple[str, ...]]]:

@@ -9,8 +9,10 @@ import numpy as np
 
 from wherelint.frontend.names import canonical
 from wherelint.graph.node import Node
+from wherelint.interpret.annotations import last_name
 from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.resolve import external, member
+from wherelint.interpret.tables import EXPRESSIONS
 from wherelint.interpret.values import MISSING, Bound, Class, Dotted, Function, Instance, Method, Shape, Super, Value
 
 #: ``finfo`` of float32, the precision in which the search runs.
@@ -90,9 +92,7 @@ def _bound(low: Lowering, receiver: Instance, found: Value, at: cst.CSTNode) -> 
         return found
     kinds = decorator_names(found)
     if kinds & {"property", "cached_property", "lazy_property", "functools.cached_property"}:
-        from wherelint.interpret.calls import invoke
-
-        return invoke(low, found, (receiver,), {}, at)
+        return low.invoke(found, (receiver,), {}, at)
     if "staticmethod" in kinds:
         return found
     return Bound(found, receiver.cls if "classmethod" in kinds else receiver)
@@ -107,12 +107,6 @@ def keep_kind(low: Lowering, receiver: Instance, name: str, value: Value, *, buf
         receiver.attributes[name] = made
 
 
-def last_name(node: cst.CSTNode) -> str:
-    """The last part of a dotted name; empty for anything else."""
-    last = node.attr if isinstance(node, cst.Attribute) else node
-    return last.value if isinstance(last, cst.Name) else ""
-
-
 def decorator_names(function: Function) -> set[str]:
     """The last part of what each decorator of a function is called, seen through a renaming import."""
     names = set()
@@ -124,3 +118,6 @@ def decorator_names(function: Function) -> set[str]:
         name = last_name(expression)
         names.add(imports.get(name, name).rpartition(".")[2] if isinstance(expression, cst.Name) else name)
     return names
+
+
+EXPRESSIONS[cst.Attribute] = attribute

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any
 
 import libcst as cst
 
-from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.node import Node
 from wherelint.interpret import attributes
-from wherelint.interpret.constraints import constrain
-from wherelint.interpret.defaults import of_parameter
-from wherelint.interpret.lowering import Frame, Lowering
-from wherelint.interpret.resolve import global_value, member
+from wherelint.interpret.builder import Frame
+from wherelint.interpret.lowering import Lowering
+from wherelint.interpret.operations import operation
+from wherelint.interpret.parameters import bind
+from wherelint.interpret.resolve import member
+from wherelint.interpret.tables import CALLS, CONTAINER_METHODS, EXPRESSIONS, FUNCTIONS, METHODS
+from wherelint.interpret.targets import assign
 from wherelint.interpret.values import (
-    MISSING,
+    Args,
     Bound,
-    Class,
     Dotted,
     Function,
     Handler,
     Instance,
+    Kwargs,
     Method,
     Origin,
     Partial,
@@ -30,11 +32,7 @@ from wherelint.interpret.values import (
     Value,
     nodes_in,
 )
-from wherelint.ops import lookup
 from wherelint.ops.purity import is_pure, is_pure_method
-
-Args = Sequence[Value]
-Kwargs = dict[str, Value]
 
 
 def call(low: Lowering, node: cst.Call) -> Value:
@@ -54,9 +52,11 @@ def call(low: Lowering, node: cst.Call) -> Value:
             args.append(value)
     if isinstance(function, Node) and isinstance(node.func, cst.Attribute):
         _register(low, node.func, args, kwargs)
-    result = invoke(low, function, args, kwargs, node)
+    result = low.invoke(function, args, kwargs, node)
     if isinstance(function, Method) and function.name.endswith("_") and not function.name.startswith("_"):
-        _rebind(low, node.func, result)
+        receiver = node.func.value if isinstance(node.func, cst.Attribute) else None
+        if isinstance(receiver, (cst.Name, cst.Attribute)):
+            assign(low, receiver, result)  # PyTorch's methods with a trailing underscore write to their receiver
     return result
 
 
@@ -69,39 +69,31 @@ def _register(low: Lowering, function: cst.Attribute, args: Args, kwargs: Kwargs
         attributes.keep_kind(low, receiver, name, value, buffer=function.attr.value == "register_buffer")
 
 
-def _rebind(low: Lowering, function: cst.BaseExpression, result: Value) -> None:
-    """PyTorch's methods with a trailing underscore write to their receiver."""
-    from wherelint.interpret.statements import assign
+def _external(low: Lowering, function: Dotted, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    handler = FUNCTIONS.get(function.name)
+    if handler is not None:
+        result = handler(low, function.name, args, kwargs, at)
+        if result is not NotImplemented:
+            return result
+    made = operation(low, function.name, args, kwargs, at)
+    return NotImplemented if made is None else made
 
-    if isinstance(function, cst.Attribute) and isinstance(function.value, (cst.Name, cst.Attribute)):
-        assign(low, function.value, result)
+
+def _partial(low: Lowering, function: Partial, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    return low.invoke(function.function, [*function.args, *args], {**function.kwargs, **kwargs}, at)
 
 
-def invoke(low: Lowering, function: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
-    """Call a value."""
-    if isinstance(function, Handler):
-        return function.call(low, args, kwargs, at)
-    if isinstance(function, Dotted):
-        return _external(low, function.name, args, kwargs, at)
-    if isinstance(function, Partial):
-        return invoke(low, function.function, [*function.args, *args], {**function.kwargs, **kwargs}, at)
-    if isinstance(function, Bound):
-        return invoke(low, function.function, [function.receiver, *args], kwargs, at)
-    if isinstance(function, Function):
-        return inline(low, function, args, kwargs, at)
-    if isinstance(function, Class):
-        made = Instance(function, low.text(at))
-        construct(low, made, args, kwargs, at)
-        constrain(low, made)
-        low.facts += made.facts
-        return made
-    if isinstance(function, Instance):
-        for name in ("__call__", "forward", "call"):
-            method = member(function.cls, name)
-            if isinstance(method, Function):
-                return inline(low, method, [function, *args], kwargs, at)
-    if isinstance(function, Method):
-        return _method(low, function, args, kwargs, at)
+def _bound(low: Lowering, function: Bound, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    return low.invoke(function.function, [function.receiver, *args], kwargs, at)
+
+
+def _instance(low: Lowering, function: Instance, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    methods = (member(function.cls, name) for name in ("__call__", "forward", "call"))
+    method = next((each for each in methods if isinstance(each, Function)), None)
+    return NotImplemented if method is None else inline(low, method, [function, *args], kwargs, at)
+
+
+def _anything(low: Lowering, function: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     if len(args) == 1 and not kwargs and isinstance(args[0], (int, float)) and _is_dtype(function):
         return args[0]  # `dtype = as_numpy_dtype(x); dtype(0.5)`
     return unknown(low, function, args, kwargs, at)
@@ -132,28 +124,6 @@ def callee(low: Lowering, function: Value, at: cst.CSTNode) -> str:
     if isinstance(function, (Dotted, Function)):
         return function.name
     return low.text(at.func) if isinstance(at, cst.Call) else low.text(at)
-
-
-def _external(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
-    from wherelint.intrinsics.selections import HANDLERS
-
-    handler = HANDLERS.get(name)
-    if handler is not None:
-        result = handler(low, name, args, kwargs, at)
-        if result is not NotImplemented:
-            return result
-    made = operation(low, name, args, kwargs, at)
-    return unknown(low, Dotted(name), args, kwargs, at) if made is None else made
-
-
-def operation(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
-    """A call of the catalogue, with the arguments that change what it computes; None where it is not in the tables."""
-    signature = lookup(name)
-    if signature is None:
-        return None
-    from wherelint.intrinsics.selections import adapt
-
-    return adapt(low, name, signature, args, kwargs, at)
 
 
 def inline(low: Lowering, function: Function, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
@@ -272,151 +242,7 @@ def result_of(low: Lowering, frame: Frame, at: cst.CSTNode) -> Value:
     return result
 
 
-def bind(low: Lowering, function: Function, args: list[Value], kwargs: Kwargs, scope: Scope) -> None:
-    """Bind arguments to parameters; a parameter without argument takes its default or becomes an input."""
-    parameters = function.definition.params
-    positional = [*parameters.posonly_params, *parameters.params]
-    for i, parameter in enumerate(positional):
-        name = parameter.name.value
-        if i < len(args):
-            scope.names[name] = args[i]
-        else:
-            scope.names[name] = kwargs.pop(name) if name in kwargs else default(low, function, parameter)
-    for parameter in parameters.kwonly_params:
-        name = parameter.name.value
-        scope.names[name] = kwargs.pop(name) if name in kwargs else default(low, function, parameter)
-    if isinstance(parameters.star_arg, cst.Param):
-        scope.names[parameters.star_arg.name.value] = tuple(args[len(positional) :])
-    if parameters.star_kwarg is not None:
-        scope.names[parameters.star_kwarg.name.value] = kwargs
-
-
-def default(low: Lowering, function: Function, parameter: cst.Param) -> Value:
-    """The default of a parameter, evaluated where the function was defined; an input where there is none."""
-    if parameter.default is None:
-        return parameter_input(low, function, parameter)
-    low.frames.append(Frame(function.scope, function.name, function.block, len(low.facts)))
-    try:
-        return low.expression(parameter.default)
-    finally:
-        low.frames.pop()
-
-
-def parameter_input(low: Lowering, function: Function, parameter: cst.Param) -> Value:
-    """The input that a parameter stands for when nobody gave an argument: an object where its class is known."""
-    from wherelint.interpret.statements import annotation_kind
-
-    cls = _annotated_class(low, function, parameter)
-    if cls is not None:
-        return Instance(cls, parameter.name.value)
-
-    kind = annotation_kind(parameter.annotation.annotation) if parameter.annotation is not None else None
-    static = kind == "static"
-    made = low.opaque(
-        parameter.name.value,
-        ("parameter", low.identity(parameter)),
-        kind="float" if static or kind is None else kind,
-        differentiable=not static,
-    )
-    if parameter.annotation is not None and isinstance(parameter.annotation.annotation, cst.Subscript):
-        made.params["array"] = True  # jaxtyping's Bool[Array, "..."]
-    return made
-
-
-def _annotated_class(low: Lowering, function: Function, parameter: cst.Param) -> Class | None:
-    """The class of the project that a parameter is annotated with."""
-    annotation = parameter.annotation.annotation if parameter.annotation is not None else None
-    if isinstance(annotation, cst.BinaryOperation) and getattr(annotation.right, "value", None) == "None":
-        annotation = annotation.left
-    elif isinstance(annotation, cst.Subscript) and attributes.last_name(annotation.value) == "Optional":
-        element = annotation.slice[0].slice
-        annotation = element.value if isinstance(element, cst.Index) else None
-    name = annotation.evaluated_value if isinstance(annotation, cst.SimpleString) else None
-    name = annotation.value if isinstance(annotation, cst.Name) else name
-    if not isinstance(name, str) or not name.isidentifier():
-        return None
-    found = function.scope.find(name)
-    found = global_value(low, function.scope.module, name) if found is MISSING else found
-    return found if isinstance(found, Class) else None
-
-
-def root_arguments(low: Lowering, function: Function) -> Kwargs:
-    """Arguments for a function that is analysed on its own: inputs, and the defaults that are numbers."""
-    given: Kwargs = {}
-    parameters = function.definition.params
-    for parameter in [*parameters.posonly_params, *parameters.params, *parameters.kwonly_params]:
-        name = parameter.name.value
-        value: Value = MISSING
-        if parameter.default is not None:
-            value = default(low, function, parameter)
-            if isinstance(value, bool):
-                value = low.opaque(name, ("parameter", low.identity(parameter)), kind="bool", preferred=value)
-            elif isinstance(value, (int, float)) and low.strict:
-                usual = value
-                value = low.opaque(name, ("parameter", low.identity(parameter)), differentiable=False)
-                value.params["default"] = usual
-            elif isinstance(value, (int, float)):
-                value = of_parameter(low, name, ("parameter", low.identity(parameter)), value)
-            elif value is None:
-                value = parameter_input(low, function, parameter)
-            elif isinstance(value, str):
-                value = low.opaque(name, ("parameter", low.identity(parameter)), differentiable=False)
-        given[name] = parameter_input(low, function, parameter) if value is MISSING else value
-    return given
-
-
-def construct(low: Lowering, made: Instance, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> None:
-    """Run the constructor of a class of the project; dataclasses and NamedTuples take their fields in order."""
-    constructor = member(made.cls, "__init__")
-    if isinstance(constructor, Function):
-        if args or kwargs or made.cls.instance is None or made is not made.cls.instance:
-            inline(low, constructor, [made, *args], kwargs, at)
-        else:
-            _construct_unknown(low, made, constructor, at)
-        return
-    setup = member(made.cls, "setup")
-    fields = _fields(made.cls)
-    for name, value in zip(fields, args, strict=False):
-        made.attributes[name] = value
-    made.attributes.update(kwargs)
-    if isinstance(setup, Function):
-        inline(low, setup, [made], {}, at)
-
-
-def _construct_unknown(low: Lowering, made: Instance, constructor: Function, at: cst.CSTNode) -> None:
-    """Attributes of an object about which only its class is known."""
-    given = root_arguments(low, constructor)
-    first = next(iter(given), None)
-    if first is not None:
-        given[first] = made
-    sinks, kept, closures, facts = len(low.sinks), list(low.made), list(low.closures), len(low.facts)
-    try:
-        inline(low, constructor, [], given, at)
-    except GiveUp:
-        pass  # what it did not come to assign may be anything
-    finally:
-        # The constructor is a root of its own; here only the attributes it leaves behind matter, and what it checked.
-        made.facts = tuple(low.facts[facts:])
-        del low.sinks[sinks:], low.facts[facts:]
-        low.made[:], low.closures[:] = kept, closures
-        constructor.called = False
-
-
-def _fields(cls: Class) -> list[str]:
-    fields: list[str] = []
-    for ancestor in reversed(list(cls.ancestry())):
-        body = ancestor.definition.body
-        for line in body.body:
-            for statement in line.body if isinstance(line, cst.SimpleStatementLine) else ():
-                if isinstance(statement, cst.AnnAssign) and isinstance(statement.target, cst.Name):
-                    fields.append(statement.target.value)
-    return list(dict.fromkeys(fields))
-
-
 def _method(low: Lowering, method: Method, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
-    from wherelint.intrinsics.methods import METHODS
-    from wherelint.intrinsics.python import CONTAINER_METHODS
-
     receiver = method.receiver
     if isinstance(receiver, (list, dict, tuple, str)) and method.name != "at[]" and not _is_at(method):
         container = CONTAINER_METHODS.get(method.name)
@@ -451,3 +277,12 @@ def _is_at(method: Method) -> bool:
         and len(method.receiver) == 2
         and isinstance(method.receiver[1], cst.Subscript)
     )
+
+
+EXPRESSIONS[cst.Call] = call
+_HANDLERS: dict[type, Callable[..., Value]] = {
+    Handler: lambda low, function, args, kwargs, at: function.call(low, args, kwargs, at),
+    Dotted: _external, Partial: _partial, Bound: _bound, Function: inline, Instance: _instance, Method: _method,
+    object: _anything,
+}  # fmt: skip
+CALLS.update(_HANDLERS)

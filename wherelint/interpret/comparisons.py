@@ -9,9 +9,9 @@ import libcst as cst
 import numpy as np
 
 from wherelint.graph.node import ROLLED, Node, plain
-from wherelint.interpret.defaults import Settled, settled
+from wherelint.interpret.defaults import settled
 from wherelint.interpret.lowering import Lowering
-from wherelint.interpret.values import Dotted, Function, Method, Value
+from wherelint.interpret.values import Dotted, Function, Method, Settled, Value
 
 _OPERATIONS: dict[type, str] = {
     cst.LessThan: "less", cst.LessThanEqual: "less_equal", cst.GreaterThan: "greater",

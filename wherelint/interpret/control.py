@@ -9,9 +9,10 @@ import libcst as cst
 from wherelint.graph.node import Node
 from wherelint.interpret.comparisons import compare
 from wherelint.interpret.expressions import elements
-from wherelint.interpret.lowering import STATEMENTS, Lowering
+from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.resolve import NO_GRAD
-from wherelint.interpret.statements import assign
+from wherelint.interpret.tables import STATEMENTS
+from wherelint.interpret.targets import assign
 from wherelint.interpret.values import Dotted, Method, Value
 
 MAX_UNROLL = 4

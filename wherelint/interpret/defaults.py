@@ -6,36 +6,13 @@ default, and after the other has ended, the parameter is an input about which th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
+
+import libcst as cst
 
 from wherelint.graph.node import Node, leaves
-
-if TYPE_CHECKING:
-    import libcst as cst
-
-    from wherelint.interpret.lowering import Lowering
-
-
-class DefaultInt(int):
-    """An integer that is a default."""
-
-    node: Node
-
-
-class DefaultFloat(float):
-    """A number that is a default."""
-
-    node: Node
-
-
-DEFAULTS = (DefaultInt, DefaultFloat)
-
-
-class Settled(NamedTuple):
-    """A comparison of defaults: as a value what it is by default, as the condition of a branch open."""
-
-    truth: bool
-    node: Node
+from wherelint.interpret.builder import Builder
+from wherelint.interpret.values import DEFAULTS, DefaultFloat, DefaultInt, Settled
 
 
 def default_of(number: float, node: Node) -> float:
@@ -45,7 +22,7 @@ def default_of(number: float, node: Node) -> float:
     return made
 
 
-def of_parameter(low: Lowering, name: str, key: object, number: float) -> float:
+def of_parameter(low: Builder, name: str, key: object, number: float) -> float:
     """The default of a parameter."""
     made = low.opaque(name, key, kind="int" if isinstance(number, int) else "float", differentiable=False)
     made.params.update(usual=number, arm=True)
@@ -57,7 +34,7 @@ def opened(value: Any) -> Any:
     return value.node if isinstance(value, DEFAULTS) else value
 
 
-def settled(low: Lowering, op: str, a: Any, b: Any, truth: bool, at: cst.CSTNode) -> bool | Settled:
+def settled(low: Builder, op: str, a: Any, b: Any, truth: bool, at: cst.CSTNode) -> bool | Settled:
     """A comparison of two numbers, of which one may be a default."""
     if low.crowded or not (isinstance(a, DEFAULTS) or isinstance(b, DEFAULTS)):
         return truth
@@ -66,13 +43,13 @@ def settled(low: Lowering, op: str, a: Any, b: Any, truth: bool, at: cst.CSTNode
     return Settled(truth, node)
 
 
-def here(low: Lowering, value: Any) -> Any:
+def here(low: Builder, value: Any) -> Any:
     """What a default is where control stands: its number, unless a condition that it contradicts holds."""
     passed = [fact for fact in low.facts if truth(low, fact) is False]
     return value.node if passed and not set(leaves(*passed)).isdisjoint(leaves(value.node)) else value
 
 
-def truth(low: Lowering, condition: Node | bool) -> bool | None:
+def truth(low: Builder, condition: Node | bool) -> bool | None:
     """What a condition is if no parameter is passed that has a default; None where other things decide."""
     if isinstance(condition, bool):
         return None
@@ -89,7 +66,7 @@ _LOGICAL: dict[str, Any] = {
 }
 
 
-def chosen(low: Lowering, condition: Node | bool, a: Any, b: Any, at: cst.CSTNode) -> Any:
+def chosen(low: Builder, condition: Node | bool, a: Any, b: Any, at: cst.CSTNode) -> Any:
     """``a if condition else b`` where defaults decide, else None; numbers are defaults again."""
     known = truth(low, condition)
     if known is None:

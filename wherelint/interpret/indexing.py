@@ -9,6 +9,7 @@ import libcst as cst
 
 from wherelint.graph.node import LANES, ROLLED, Node, const, plain, topological
 from wherelint.interpret.lowering import Lowering
+from wherelint.interpret.tables import EXPRESSIONS
 from wherelint.interpret.values import Dotted, Instance, Method, Shape, Value
 from wherelint.ops import OPERATIONS
 
@@ -217,3 +218,6 @@ def where_written(low: Lowering, slices: Sequence[cst.SubscriptElement]) -> Node
     index = next((p for p in parts if isinstance(p, (int, slice)) and p != slice(None)), 0)
     written = range(LANES)[index] if isinstance(index, slice) else [index % LANES]
     return const([i in written for i in range(LANES)])
+
+
+EXPRESSIONS[cst.Subscript] = subscript

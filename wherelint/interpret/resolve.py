@@ -10,11 +10,11 @@ from typing import Any
 import libcst as cst
 
 from wherelint.frontend.module import Module
-from wherelint.frontend.names import framework_of
+from wherelint.frontend.names import canonical, framework_of
 from wherelint.frontend.syntax import GiveUp
-from wherelint.interpret.constraints import constrain
-from wherelint.interpret.lowering import Frame, Lowering
-from wherelint.interpret.values import MISSING, Class, Dotted, Function, Instance, Scope, Value
+from wherelint.interpret.builder import Frame
+from wherelint.interpret.lowering import Lowering
+from wherelint.interpret.values import MISSING, Class, Dotted, Function, Scope, Value
 
 _BUILTINS = frozenset(
     """abs max min sum len range float int bool zip enumerate isinstance getattr setattr hasattr map list tuple pow
@@ -191,7 +191,6 @@ def _decorator_name(low: Lowering, expression: cst.BaseExpression) -> tuple[str,
         imported = low.frame.scope.module.imports.get(node.value)
         target = Dotted(imported) if imported else None
     base = target.name if isinstance(target, Dotted) else ""
-    from wherelint.frontend.names import canonical
 
     name = canonical(".".join([base or node.value, *reversed(parts)]))
     return name, name.rpartition(".")[2]
@@ -245,20 +244,3 @@ def member(cls: Class, name: str) -> Value:
         if name in ancestor.members:
             return ancestor.members[name]
     return MISSING
-
-
-def self_of(low: Lowering, cls: Class) -> Instance:
-    """The receiver that stands for any object of a class: attributes as its constructor leaves them."""
-    if cls.instance is None:
-        from wherelint.interpret.calls import construct
-
-        low.step(4 * sum(1 for _ in cls.ancestry()))  # so often all bases are gone through
-        made = cls.instance = Instance(cls, "self")
-        try:
-            construct(low, made, (), {}, cls.definition)
-            constrain(low, made)
-        except BaseException:
-            cls.instance = None  # half of it is no object for the next method to be called on
-            raise
-        made.initial = dict(made.attributes)
-    return cls.instance

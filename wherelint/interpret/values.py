@@ -5,18 +5,18 @@ Python numbers, strings, None, tuples, lists and dicts stand for themselves (the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import libcst as cst
 
+from wherelint.frontend.module import Block, Module
 from wherelint.graph.node import Node
 
-if TYPE_CHECKING:
-    from wherelint.frontend.module import Block, Module
-
 Value = Any
+Args = Sequence[Value]
+Kwargs = dict[str, Value]
 Definition = cst.FunctionDef | cst.Lambda
 
 
@@ -177,6 +177,28 @@ class Shape:
     """``x.shape``: integers, whatever is read of it."""
 
     of: str
+
+
+class DefaultInt(int):
+    """An integer that is a default."""
+
+    node: Node
+
+
+class DefaultFloat(float):
+    """A number that is a default."""
+
+    node: Node
+
+
+DEFAULTS = (DefaultInt, DefaultFloat)
+
+
+class Settled(NamedTuple):
+    """A comparison of defaults: as a value what it is by default, as the condition of a branch open."""
+
+    truth: bool
+    node: Node
 
 
 def nodes_in(*values: Value) -> Iterator[Node]:

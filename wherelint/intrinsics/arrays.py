@@ -6,10 +6,11 @@ import libcst as cst
 import numpy as np
 
 from wherelint.graph.node import DIAGONAL, LANES, Node, const
-from wherelint.interpret.calls import Args, Kwargs, operation, unknown
+from wherelint.interpret.calls import unknown
 from wherelint.interpret.lowering import Lowering
-from wherelint.interpret.values import Dotted, Handler, Value
-from wherelint.intrinsics.selections import argument, framework, handles
+from wherelint.interpret.operations import argument, framework, operation
+from wherelint.interpret.tables import handles
+from wherelint.interpret.values import Args, Dotted, Handler, Kwargs, Value
 from wherelint.ops.purity import is_pure
 from wherelint.ops.torch_names import LAYERS
 

@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import libcst as cst
 
 from wherelint.graph.node import Node, const
 from wherelint.interpret import indexing
-from wherelint.interpret.calls import Args, Kwargs
-from wherelint.interpret.expressions import power
+from wherelint.interpret.arithmetic import power
 from wherelint.interpret.lowering import Lowering
-from wherelint.interpret.values import Method, Shape, Value
+from wherelint.interpret.operations import argument, selection
+from wherelint.interpret.tables import method
+from wherelint.interpret.values import Args, Kwargs, Method, Shape, Value
 from wherelint.intrinsics.arrays import array, cast
-from wherelint.intrinsics.selections import argument, boolean_mask, nan_to_num, selection
-
-MethodHandle = Callable[[Lowering, Value, Args, Kwargs, cst.CSTNode], Value]
-METHODS: dict[str, MethodHandle] = {}
-
-
-def method(*names: str) -> Callable[[MethodHandle], MethodHandle]:
-    """Register a handler for methods of a tensor of any framework."""
-
-    def register(handle: MethodHandle) -> MethodHandle:
-        for name in names:
-            METHODS[name] = handle
-        return handle
-
-    return register
+from wherelint.intrinsics.selections import boolean_mask, nan_to_num
 
 
 @method("detach", "detach_", "item", "tolist", "numpy")

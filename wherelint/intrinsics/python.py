@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import builtins
 import math
-from collections.abc import Callable
 from contextlib import suppress
 
 import libcst as cst
 
 from wherelint.graph.node import Node
 from wherelint.interpret import attributes
-from wherelint.interpret.calls import Args, Kwargs
-from wherelint.interpret.expressions import binary, capped
+from wherelint.interpret.arithmetic import binary, capped
 from wherelint.interpret.lowering import Lowering
-from wherelint.interpret.values import Class, Dotted, Instance, Super, Value
-from wherelint.intrinsics.methods import MethodHandle
-from wherelint.intrinsics.selections import argument, handles
+from wherelint.interpret.operations import argument
+from wherelint.interpret.tables import container, handles
+from wherelint.interpret.values import Args, Class, Dotted, Instance, Kwargs, Super, Value
 
 
 @handles("builtins.{abs,max,min,pow,round}", "math.{sqrt,log,exp,pow,fabs,sin,cos,tan,floor,ceil,log2,log10,log1p,"
@@ -227,54 +225,43 @@ def _namespace(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CST
     return Dotted("jax.numpy")
 
 
-def _container(name: str) -> Callable[[MethodHandle], MethodHandle]:
-    def register(handle: MethodHandle) -> MethodHandle:
-        CONTAINER_METHODS[name] = handle
-        return handle
-
-    return register
-
-
-CONTAINER_METHODS: dict[str, MethodHandle] = {}
-
-
-@_container("append")
+@container("append")
 def _append(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     if isinstance(receiver, list) and len(args) == 1 and len(receiver) < 256:
         receiver.append(args[0])
     return None
 
 
-@_container("extend")
+@container("extend")
 def _extend(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     if isinstance(receiver, list) and len(args) == 1 and len(receiver) < 256:
         receiver.extend(args[0] if isinstance(args[0], (list, tuple)) else [args[0]])
     return None
 
 
-@_container("items")
+@container("items")
 def _items(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     return list(receiver.items()) if isinstance(receiver, dict) else NotImplemented
 
 
-@_container("keys")
+@container("keys")
 def _keys(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     return list(receiver) if isinstance(receiver, dict) else NotImplemented
 
 
-@_container("values")
+@container("values")
 def _values(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     return list(receiver.values()) if isinstance(receiver, dict) else NotImplemented
 
 
-@_container("get")
+@container("get")
 def _get(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     if isinstance(receiver, dict) and args and isinstance(args[0], str) and args[0] in receiver:
         return receiver[args[0]]
     return low.opaque(low.text(at), tuple(map(low.identity, (receiver, *args))))
 
 
-@_container("update")
+@container("update")
 def _update(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     if isinstance(receiver, dict):
         receiver.update({**(args[0] if args and isinstance(args[0], dict) else {}), **kwargs})

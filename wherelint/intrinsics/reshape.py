@@ -8,12 +8,11 @@ import libcst as cst
 
 from wherelint.graph.node import DIAGONAL, LANES, Node, const
 from wherelint.interpret import indexing
-from wherelint.interpret.calls import Args, Kwargs
 from wherelint.interpret.control import hold
 from wherelint.interpret.lowering import Lowering
-from wherelint.interpret.values import Shape, Value
-from wherelint.intrinsics.methods import method
-from wherelint.intrinsics.selections import argument, framework, handles
+from wherelint.interpret.operations import argument, framework
+from wherelint.interpret.tables import handles, method
+from wherelint.interpret.values import Args, Kwargs, Shape, Value
 
 
 @handles("tensorflow.shape", "{jax.numpy,numpy}.shape", "jax.lax.broadcast_shapes")

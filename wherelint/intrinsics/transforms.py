@@ -5,11 +5,12 @@ from __future__ import annotations
 import libcst as cst
 
 from wherelint.graph.node import Node
-from wherelint.interpret.calls import Args, Kwargs, invoke, unknown
+from wherelint.interpret.calls import unknown
 from wherelint.interpret.lowering import Lowering
+from wherelint.interpret.operations import argument
 from wherelint.interpret.resolve import CUSTOM_RULES
-from wherelint.interpret.values import Dotted, Function, Handler, Partial, Value
-from wherelint.intrinsics.selections import argument, handles
+from wherelint.interpret.tables import handles
+from wherelint.interpret.values import Args, Dotted, Function, Handler, Kwargs, Partial, Value
 
 #: They return a function that computes the same thing.
 _TRANSPARENT = (
@@ -57,9 +58,9 @@ def _cond(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode)
     operands: Args = args[3:] or ([kwargs["operand"]] if kwargs.get("operand") is not None else [])
     test = low.condition(predicate, at)
     with low.assuming(test):
-        a = invoke(low, yes, operands, {}, at)
+        a = low.invoke(yes, operands, {}, at)
     with low.assuming(low.negation(test, at)):
-        b = invoke(low, no, operands, {}, at)
+        b = low.invoke(no, operands, {}, at)
     return low.choose(test, a, b, at)
 
 
@@ -71,7 +72,7 @@ def _switch(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNod
     for i, branch in reversed(list(enumerate(args[1]))):
         test = low.condition(low.node("equal", (args[0], i), at), at)
         with low.assuming(test):
-            value = invoke(low, branch, args[2:], {}, at)
+            value = low.invoke(branch, args[2:], {}, at)
         result = value if i == len(args[1]) - 1 else low.choose(test, value, result, at)
     return result
 
@@ -92,7 +93,7 @@ def _piecewise(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CST
 
 
 def _piece(low: Lowering, function: Value, x: Value, rest: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
-    return function if isinstance(function, (int, float, Node)) else invoke(low, function, [x, *rest], kwargs, at)
+    return function if isinstance(function, (int, float, Node)) else low.invoke(function, [x, *rest], kwargs, at)
 
 
 @handles("jax.lax.scan")
@@ -101,7 +102,7 @@ def _scan(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode)
     xs = argument(args, kwargs, 2, "xs")
     if function is None:
         return NotImplemented
-    result = invoke(low, function, [any_step(low, carry, at), xs], {}, at)
+    result = low.invoke(function, [any_step(low, carry, at), xs], {}, at)
     if isinstance(result, (tuple, list)) and len(result) == 2:
         return tuple(result)
     return (low.opaque(f"{low.text(at)}[0]", low.identity(at)), low.opaque(f"{low.text(at)}[1]", low.identity(at)))
@@ -111,8 +112,8 @@ def _scan(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode)
 def _fori(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     if len(args) < 4:
         return NotImplemented
-    return invoke(
-        low, args[2], [low.opaque("(loop index)", low.identity(at), kind="int"), any_step(low, args[3], at)], {}, at
+    return low.invoke(
+        args[2], [low.opaque("(loop index)", low.identity(at), kind="int"), any_step(low, args[3], at)], {}, at
     )
 
 
@@ -122,15 +123,14 @@ def _while_loop(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CS
     if body is None:
         return NotImplemented
     if name.startswith("tensorflow"):
-        return invoke(
-            low,
+        return low.invoke(
             body,
             [any_step(low, v, at) for v in initial] if isinstance(initial, (list, tuple)) else [initial],
             {},
             at,
         )
     with low.without_gradient():  # JAX refuses to transpose a loop of unknown length
-        return invoke(low, body, [any_step(low, initial, at)], {}, at)
+        return low.invoke(body, [any_step(low, initial, at)], {}, at)
 
 
 def any_step(low: Lowering, value: Value, at: cst.CSTNode) -> Value:
@@ -154,7 +154,7 @@ def _map(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) 
     if len(args) < 2:
         return NotImplemented
     if name.endswith("associative_scan"):
-        return invoke(low, args[0], [args[1], args[1]], {}, at)
+        return low.invoke(args[0], [args[1], args[1]], {}, at)
     return mapped(low, args[0], list(args[1:]), at, descend=not name.startswith(("jax.lax", "tensorflow.map_fn")))
 
 
@@ -165,7 +165,7 @@ def mapped(low: Lowering, function: Value, trees: list[Value], at: cst.CSTNode, 
         return type(first)(mapped(low, function, [t[i] for t in trees], at, descend=True) for i in range(len(first)))
     if descend and isinstance(first, dict) and all(isinstance(t, dict) and t.keys() == first.keys() for t in trees):
         return {k: mapped(low, function, [t[k] for t in trees], at, descend=True) for k in first}
-    return invoke(low, function, trees, {}, at)
+    return low.invoke(function, trees, {}, at)
 
 
 def _alike(tree: Value, first: Value) -> bool:
@@ -181,7 +181,7 @@ def _reduce(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNod
         return args[2] if len(args) > 2 else kwargs.get("initializer", NotImplemented)
     result = args[2] if len(args) > 2 else kwargs.get("initializer", items[0])
     for item in items if len(args) > 2 or "initializer" in kwargs else items[1:] or items:
-        result = invoke(low, args[0], [result, item], {}, at)
+        result = low.invoke(args[0], [result, item], {}, at)
     return result
 
 

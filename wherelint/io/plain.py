@@ -41,6 +41,8 @@ def decoder(kind: Any) -> Decode:
         return _record(kind)
     if kind is str:
         return _check(lambda value: type(value) is str and not _CONTROL.search(value))
+    if kind is object:  # the program of a finding is never written
+        return _check(lambda value: value is None)
     return _check(lambda value: type(value) is kind)
 
 
@@ -86,8 +88,7 @@ def _mapping(item: Decode) -> Decode:
 
 
 def _record(kind: Any) -> Decode:
-    # A snippet is never written: what stands for it is null.
-    hints = get_type_hints(kind, localns={"Snippet": type(None)})
+    hints = get_type_hints(kind)
     parts = [decoder(hints[field.name]) for field in fields(kind)]
 
     def decode(value: Any) -> Any:

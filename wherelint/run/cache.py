@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, get_args
 
-from wherelint import __version__, isolated
+from wherelint import isolated
 from wherelint.finding import FileReport, Finding, Location, Problem, Skipped
 from wherelint.io import cachedir, disk
 from wherelint.io.digest import digest
@@ -25,6 +25,7 @@ from wherelint.io.edits import Source
 from wherelint.io.encoding import UndecodableError, decode
 from wherelint.io.files import Target
 from wherelint.io.plain import decoder, plain
+from wherelint.version import __version__
 
 #: The layout of an entry, see ``Cache._report``.
 _SCHEMA = 2
@@ -244,7 +245,7 @@ def _is_module(path: str) -> bool:
 
 def _speak(root: str, asked: dict[str, list[str]]) -> bool:
     """Whether the files that speak of some private names are those that they were."""
-    from wherelint.frontend.project import private_names
+    from wherelint.frontend.sources import private_names
 
     known = private_names(root)
     return all(known.get(name, []) == files for name, files in asked.items())

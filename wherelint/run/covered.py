@@ -11,7 +11,7 @@ from wherelint.finding import FileReport, Finding
 from wherelint.io.config import ConfigError, Settings
 from wherelint.io.gradient_coverage import Coverage, MalformedError, digest_of, load
 from wherelint.io.notebook import spelled
-from wherelint.run.engine import Result
+from wherelint.run.results import Result
 
 
 @dataclass

@@ -21,12 +21,12 @@ from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path, uri_scheme
 
-from wherelint import __version__
 from wherelint.defects import describe
 from wherelint.io.config import ConfigError
 from wherelint.server import answers
 from wherelint.server.buffer import Buffer
 from wherelint.server.snapshot import Snapshot
+from wherelint.version import __version__
 
 Answer = TypeVar("Answer")
 

@@ -24,7 +24,7 @@ from wherelint.frontend.options import DetectOptions
 from wherelint.io.config import Settings, load
 from wherelint.io.encoding import NOWHERE, decode
 from wherelint.io.files import excluded
-from wherelint.run.engine import check_source
+from wherelint.run.check import check_source
 from wherelint.server.buffer import Buffer, split_lines
 from wherelint.suppress.silence import silence
 

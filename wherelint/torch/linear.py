@@ -371,3 +371,6 @@ _RULES: dict[str, _Rule] = {
 }  # fmt: skip
 #: Of what multiplies cotangents, a result has to be looked at.
 _PRODUCTS = frozenset({_elementwise, _rows, _unknown})
+
+
+Masked.apply = staticmethod(apply)

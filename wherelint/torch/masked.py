@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 from torch.autograd.graph import Node
@@ -125,6 +125,8 @@ class Masked(Tensor):
         made.value, made.ghost = value, Ghost(value, {EVERY: value == 0}, run) if run.exact and not run.over else ghost
         return made
 
+    #: What an operation of the backward pass makes of masked cotangents; ``linear`` has the rules.
+    apply: ClassVar[Callable[..., Any]]
     __torch_function__ = compat.no_torch_function
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
@@ -132,14 +134,12 @@ class Masked(Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None) -> Any:
-        from wherelint.torch.linear import apply
-
         kwargs = dict(kwargs or {})
         found = [each for each in tree_flatten((args, kwargs))[0] if isinstance(each, Masked)]
         run, node = found[0].ghost.run, compat.current_node()
         if run.over or node is None:
             return func(*plain(args), **plain(kwargs))
-        return apply(func, args, kwargs, run, node)
+        return cls.apply(func, args, kwargs, run, node)
 
 
 def plain(tree: Any) -> Any:

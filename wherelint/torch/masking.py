@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.autograd.graph import GradientEdge, Node
 from torch.overrides import TorchFunctionMode
 
-from wherelint.torch import compat
+from wherelint.torch import compat, linear  # noqa: F401  (linear has the rules of Masked)
 from wherelint.torch.masked import Ghost, Masked, Run
 
 Zeros = Literal["dead", "exact"]

@@ -1,0 +1,88 @@
+"""The rooms of the package: imports run one way, no circle hides in a function, no module is too long to hold."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "wherelint"
+#: What is above may import what is below, the other way round nothing does.
+ROOMS = """
+    __main__
+    cli
+    server
+    api
+    run
+    report
+    confirm
+    fix
+    suppress
+    analysis
+    intrinsics
+    interpret
+    frontend
+    graph
+    io
+    rules
+    ops
+    docs finding defects isolated version
+""".strip().split("\n")
+LEVELS = {room: level for level, rooms in enumerate(reversed(ROOMS)) for room in rooms.split()}
+#: The companion runs in the user's process; the linter never imports it.
+COMPANION = {"companion", "jax", "torch", "tensorflow", "pytest_plugin"}
+_MOST_LINES = 450
+
+
+def module(path: Path) -> str:
+    return ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
+
+
+MODULES = {module(path): path for path in PACKAGE.rglob("*.py")}
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Every module of the package that a file imports, wherever in it, for types as well."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in MODULES)
+        elif isinstance(node, ast.ImportFrom) and node.module in MODULES:
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                yield inner if inner in MODULES else node.module
+
+
+IMPORTS = {name: {other for other in imported(path) if other != name} for name, path in MODULES.items()}
+
+
+def room(name: str) -> str:
+    return f"{name}.".split(".")[1]
+
+
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_imports_run_one_way(name: str) -> None:
+    here = room(name)
+    if not here:
+        assert IMPORTS[name] <= {"wherelint.version", "wherelint.api"}  # the latter when it is used
+        return
+    for other in IMPORTS[name] - {"wherelint"}:
+        if here in COMPANION:
+            assert room(other) in COMPANION | LEVELS.keys()
+        else:
+            assert LEVELS[room(other)] <= LEVELS[here], other
+
+
+def test_there_is_no_circle() -> None:
+    graph = {name: others - {"wherelint"} for name, others in IMPORTS.items() if name != "wherelint"}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
+
+
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_a_module_can_be_held_in_the_head(name: str) -> None:
+    assert len(MODULES[name].read_text("utf-8").splitlines()) <= _MOST_LINES

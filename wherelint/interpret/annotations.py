@@ -1,0 +1,51 @@
+"""What annotations promise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import libcst as cst
+
+
+def last_name(node: cst.CSTNode) -> str:
+    """The last part of a dotted name; empty for anything else."""
+    last = node.attr if isinstance(node, cst.Attribute) else node
+    return last.value if isinstance(last, cst.Name) else ""
+
+
+_KINDS = {"int": "int", "bool": "bool", "str": "static", "Callable": "static", "LongTensor": "int", "IntTensor": "int",
+          "BoolTensor": "bool", "Literal": "static", "Type": "static", "type": "static"}  # fmt: skip
+
+
+#: jaxtyping's array types, by what their elements are.
+_ELEMENTS = {"Int": "int", "Integer": "int", "UInt": "int", "Int32": "int", "Int64": "int", "Bool": "bool"}
+
+
+_CONTAINERS = frozenset(
+    {"tuple", "Tuple", "list", "List", "Sequence", "Iterable", "Optional", "Union", "Final", "ClassVar"}
+)
+
+
+def annotation_kind(annotation: cst.BaseExpression) -> Any:
+    """The kind of value an annotation promises: "int", "bool", "static", or None for a float or what is not known."""
+    if isinstance(annotation, (cst.Name, cst.Attribute)):
+        return _KINDS.get(last_name(annotation))
+    if isinstance(annotation, cst.SimpleString):
+        return _KINDS.get(annotation.value.strip("'\""))
+    if isinstance(annotation, cst.BinaryOperation):  # int | None
+        return _agreed([annotation.left, annotation.right])
+    if isinstance(annotation, cst.Subscript):
+        head = last_name(annotation.value)
+        if head in _CONTAINERS:
+            return _agreed([s.slice.value for s in annotation.slice if isinstance(s.slice, cst.Index)])
+        return _ELEMENTS.get(head, "static" if _KINDS.get(head) == "static" else None)
+    return None
+
+
+def _agreed(parts: list[cst.BaseExpression]) -> Any:
+    """The kind that all parts have, None aside."""
+    parts = [
+        p for p in parts if not (isinstance(p, cst.Name) and p.value == "None") and not isinstance(p, cst.Ellipsis)
+    ]
+    kinds = {annotation_kind(p) for p in parts}
+    return kinds.pop() if len(kinds) == 1 else None

@@ -1,0 +1,173 @@
+"""Arithmetic of Python, on numbers and tensors, and the masks it is done with."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import libcst as cst
+import numpy as np
+
+from wherelint.graph.node import ROLLED, Node, plain
+from wherelint.interpret.lowering import Lowering
+from wherelint.interpret.values import Value
+
+_STATIC: dict[type, Callable[[Any, Any], Any]] = {
+    cst.Add: operator.add, cst.Subtract: operator.sub, cst.Multiply: operator.mul, cst.Divide: operator.truediv,
+    cst.FloorDivide: operator.floordiv, cst.Modulo: operator.mod,
+}  # fmt: skip
+_BINARY: dict[type, str] = {
+    cst.Add: "add", cst.Subtract: "subtract", cst.Multiply: "multiply", cst.Divide: "divide",
+    cst.FloorDivide: "floor_divide", cst.Modulo: "mod", cst.MatrixMultiply: "dot", cst.BitAnd: "logical_and",
+    cst.BitOr: "logical_or", cst.BitXor: "logical_xor",
+    cst.AddAssign: "add", cst.SubtractAssign: "subtract", cst.MultiplyAssign: "multiply", cst.DivideAssign: "divide",
+    cst.FloorDivideAssign: "floor_divide", cst.ModuloAssign: "mod", cst.MatrixMultiplyAssign: "dot",
+    cst.BitAndAssign: "logical_and", cst.BitOrAssign: "logical_or", cst.BitXorAssign: "logical_xor",
+}  # fmt: skip
+_BITWISE: dict[type, Callable[[Any, Any], Any]] = {
+    cst.BitAnd: operator.and_, cst.BitOr: operator.or_, cst.BitXor: operator.xor,
+}  # fmt: skip
+_ASSIGNED: dict[type, type] = {
+    cst.AddAssign: cst.Add, cst.SubtractAssign: cst.Subtract, cst.MultiplyAssign: cst.Multiply,
+    cst.DivideAssign: cst.Divide, cst.FloorDivideAssign: cst.FloorDivide, cst.ModuloAssign: cst.Modulo,
+    cst.PowerAssign: cst.Power,
+}  # fmt: skip
+
+
+def capped(value: int | float) -> int | float:
+    """A number of Python as one that a float holds: an integer may be larger than any."""
+    if isinstance(value, float) or abs(value) < 10**300:
+        return value
+    return float(value) if abs(value) < 10**308 else math.inf if value > 0 else -math.inf
+
+
+def binary(low: Lowering, kind: type, a: Value, b: Value, at: cst.CSTNode) -> Value:
+    """``a <operator> b`` for the LibCST operator class ``kind``."""
+    sign = _ASSIGNED.get(kind, kind)
+    if isinstance(a, (bool, int, float)) and isinstance(b, (bool, int, float)):
+        return _fold(low, sign, a, b, at)
+    if sign is cst.Add and type(a) is type(b) and isinstance(a, (list, tuple, str)):
+        return low.joined(a, b)
+    if sign is cst.Multiply and isinstance(a, (list, tuple)) and isinstance(b, int) and 0 <= b * len(a) <= 64:
+        return a * b
+    if sign is cst.Power:
+        return power(low, a, b, at)
+    op = _BINARY.get(kind)
+    if op is None:
+        return low.opaque(low.text(at), (low.identity(a), low.identity(b)), kind="int")
+    x, y = low.tensor(a, at), low.tensor(b, at)
+    if op in ("logical_and", "logical_or", "logical_xor"):
+        if "bool" in (x.kind, y.kind):  # otherwise they may be integers, or sets of Python
+            masks = [mask for side in (x, y) if (mask := as_mask(low, side, at)) is not None]
+            if len(masks) == 2:
+                return low.node(op, masks, at)
+        bits = low.opaque(low.text(at), (low.identity(x), low.identity(y)), kind="int")
+        bits.params["bits"] = True
+        return bits
+    if op == "subtract" and x is not y and x.op != "const" and plain(x) is plain(y):
+        # `x[:, None] - x[None, :]`, `x - x.T`: the difference of different elements.
+        y = low.node("gather", (y,), at, index=ROLLED)
+    if op == "multiply":
+        return multiply(low, x, y, at)
+    return low.node(op, (x, y), at)
+
+
+def _fold(low: Lowering, kind: type, a: Any, b: Any, at: cst.CSTNode) -> Value:
+    try:
+        if kind is cst.Power:
+            result = a**b if abs(b) <= 1000 and abs(a) < 1e150 else math.inf
+        elif kind in _STATIC:
+            result = _STATIC[kind](a, b)
+        else:
+            bitwise = _BITWISE.get(kind)
+            result = bitwise(a, b) if bitwise is not None and isinstance(a, int) and isinstance(b, int) else None
+    except (ArithmeticError, ValueError):
+        result = None
+    return capped(result) if isinstance(result, (bool, int, float)) else low.opaque(low.text(at), differentiable=False)
+
+
+def power(low: Lowering, a: Value, b: Value, at: cst.CSTNode, framework: str | None = None) -> Node:
+    """``a ** b``; frameworks differentiate an exponent that is a Python number in another way than a traced one."""
+    exact = b if isinstance(b, (int, float)) and not isinstance(b, bool) else None
+    if exact is None and isinstance(b, Node) and b.op == "const" and b.params["value"].size == 1:
+        exact = float(b.params["value"].flat[0])
+    if exact == 2:
+        return low.node("square", (a,), at, framework=framework)
+    if exact is not None:
+        integer = b.kind == "int" if isinstance(b, Node) else isinstance(b, int)
+        whole = float(exact).is_integer() and integer
+        return low.node("integer_power" if whole else "power_static", (a, b), at, framework=framework)
+    if isinstance(b, Node) and b.kind == "int" and _is_jax(low, framework):  # differentiated as an integer exponent
+        return low.node("integer_power", (a, b), at, framework=framework)
+    return low.node("power", (a, b), at, framework=framework)
+
+
+def multiply(low: Lowering, x: Node, y: Node, at: cst.CSTNode, framework: str | None = None) -> Node:
+    """A product; with a factor made of booleans it is a selection."""
+    for i, (factor, other) in enumerate(((x, y), (y, x))):
+        if is_mask(factor, low.masks) and other.kind == "float" and not is_mask(other, low.masks):
+            # XLA compiles the product with a converted boolean to a select: 0 where the mask is, whatever the other is.
+            select = _is_jax(low, framework) and _is_cast(factor)
+            return low.node(
+                "multiply", (x, y), at, selection="multiply", framework=framework, operand=1 - i, select=select
+            )
+    return low.node("multiply", (x, y), at, framework=framework)
+
+
+def _is_jax(low: Lowering, framework: str | None) -> bool:
+    return framework == "jax" or (framework is None and low.frameworks[:1] == ["jax"])
+
+
+def _is_cast(node: Node) -> bool:
+    """Whether a mask is booleans, converted or not."""
+    while node.op in ("identity", "stop"):
+        (node,) = node.inputs
+    return node.kind == "bool"
+
+
+def is_mask(node: Node, known: dict[Node, bool]) -> bool:
+    """Whether a value is 0 in some places by construction: booleans as numbers, ``1 - mask``, a constant with zeros.
+
+    ``known``: what was found of products and differences before; they may be long, and read one along many ways.
+    """
+    if node.op not in ("multiply", "subtract"):
+        return _is_mask(node, known)
+    if node not in known:
+        known[node] = _is_mask(node, known)
+    return known[node]
+
+
+def _is_mask(node: Node, known: dict[Node, bool]) -> bool:
+    if node.kind == "bool" or node.params.get("mask"):
+        return True
+    if node.op == "const":
+        values = node.params["value"]
+        return bool((values == 0).any() and len(np.unique(values)) == 2)
+    if node.op in ("identity", "stop", "gather"):
+        return is_mask(node.inputs[0], known)
+    if node.op == "multiply":
+        return all(is_mask(i, known) for i in node.inputs)
+    if node.op == "subtract":
+        one, mask = node.inputs
+        return one.op == "const" and bool((one.params["value"] == 1).all()) and is_mask(mask, known)
+    return False
+
+
+def as_mask(low: Lowering, tensor: Node, at: cst.CSTNode) -> Node | None:
+    """Booleans as they are, an input as a mask, None for other values.
+
+    A condition, ``~mask`` and ``mask & booleans`` say that the input is an array of booleans: nothing is
+    differentiated with respect to it.
+    """
+    if tensor.kind == "bool":
+        return tensor
+    source = tensor
+    while source.op in ("identity", "gather", "lane"):
+        source = source.inputs[0]
+    if source.op != "leaf" or not (source.kind == "float" or source.params.get("bits")):
+        return None
+    source.differentiable = False
+    source.params["mask"] = True
+    return low.node("not_equal", (tensor, 0), at)

@@ -1,0 +1,369 @@
+"""The state of lowering one function, and the primitives that build the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import libcst as cst
+
+from wherelint.frontend.module import Block, Module
+from wherelint.frontend.syntax import GiveUp
+from wherelint.graph.node import LANES, Kind, Node, const, differentiated, leaf, spread, topological
+from wherelint.interpret.values import (
+    Class,
+    Dotted,
+    Function,
+    Handler,
+    Instance,
+    Method,
+    Origin,
+    Scope,
+    Settled,
+    Shape,
+    Value,
+    nodes_in,
+)
+from wherelint.ops import OPERATIONS
+from wherelint.ops.facts import INTEGER, TO_BOOL, TO_INT
+
+
+@dataclass
+class Frame:
+    """One call being lowered: its variables, and what it has returned so far."""
+
+    scope: Scope
+    function: str
+    block: Block
+    facts_at_entry: int
+    returns: list[tuple[tuple[Node, ...], Value]] = field(default_factory=list)
+    #: Predicates that hold after the call: its unconditional asserts and raises.
+    lasting: list[Node] = field(default_factory=list)
+    #: The class whose body is being run.
+    owner: Class | None = None
+    #: The class that defines the method being run, and the object it was called on.
+    method_of: Class | None = None
+    receiver: Value = None
+    #: How the iteration of the innermost loop was left so far, and what holds for the rest of it alone.
+    jumps: list[type] = field(default_factory=list)
+    passing: list[Node] = field(default_factory=list)
+    #: The call of the checked file that led into another file, while that is being lowered.
+    call: Origin | None = None
+
+
+#: Operations whose result is an integer only if their operands are.
+_OF_THE_SAME_DTYPE = frozenset({"max", "min", "maximum", "minimum", "identity", "lane", "gather", "pick", "cond"})
+
+
+_LABEL = 48
+
+
+class Builder:
+    """Builds the graph of one function (and what it calls): its state, and what can be said of values."""
+
+    def __init__(self, module: Module, frameworks: Sequence[str], *, strict: bool = False) -> None:
+        self.module = module
+        self.budget = module.budget
+        #: Whether impure calls are told apart, each an input of its own, and defaults that are numbers are inputs.
+        self.strict = strict
+        #: How many impure calls were read.
+        self.turn = 0
+        self.frameworks = list(frameworks)
+        self.frames: list[Frame] = []
+        self.facts: list[Node] = []
+        #: Nodes that leave the function: returned, stored, handed to a call that could not be followed.
+        self.sinks: list[Node] = []
+        #: Every selection and every coded operation, in the order they were written.
+        self.made: list[Node] = []
+        #: Values whose shape was read.
+        self.measured: list[Node] = []
+        self.closures: list[Function] = []
+        #: By how many places each index that is not known moves the elements.
+        self.turns: dict[Node, int] = {}
+        #: Functions inlined so far, each with the range of ``made`` that its body produced.
+        self.inlined: list[tuple[Function, int, int]] = []
+        self.severed = 0
+        self.active: list[cst.CSTNode] = []
+        self._count = 0
+        self.steps = 0
+        self._leaves: dict[object, Node] = {}
+        #: What ``identity`` was asked about: an object that is gone would leave its identity to another one.
+        self._held: dict[int, object] = {}
+        #: Which products and differences are 0 in some places by construction, as far as that was asked.
+        self.masks: dict[Node, bool] = {}
+        #: What conditions are if no parameter is passed that has a default, None where other things decide.
+        self.by_default: dict[Node, bool | None] = {}
+
+    @property
+    def frame(self) -> Frame:
+        return self.frames[-1]
+
+    @property
+    def block(self) -> Block:
+        return self.frames[-1].block
+
+    def origin(self, node: cst.CSTNode) -> Origin:
+        frame = self.frame
+        return Origin(frame.block, node, frame.function, frame.call)
+
+    def text(self, node: cst.CSTNode) -> str:
+        """A short label in the author's spelling."""
+        text = self.block.text(node)
+        return text if len(text) <= _LABEL else text[: _LABEL - 3] + "..."
+
+    @property
+    def crowded(self) -> bool:
+        """Whether so much was computed already that further calls are better not followed."""
+        return self._count > self.budget.nodes // 2
+
+    def step(self, count: int = 1) -> None:
+        """Count what is done, whether or not a value comes of it. Raises GiveUp where that is too much."""
+        self.steps += count
+        if self.steps > self.budget.steps:
+            raise GiveUp("it takes more steps than the analysis follows")
+
+    def node(
+        self,
+        op: str,
+        inputs: Sequence[Value],
+        at: cst.CSTNode,
+        *,
+        kind: Kind | None = None,
+        selection: str | None = None,
+        framework: str | None = None,
+        **params: Any,
+    ) -> Node:
+        """A new operation on tensors (numbers and sequences are converted)."""
+        self._count += 1
+        if self._count > self.budget.nodes:
+            raise GiveUp("it computes more values than the analysis follows")
+        operands = tuple(self.tensor(i, at) for i in inputs)
+        made = Node(
+            op, operands, params, kind or _kind(op, operands), self.origin(at), selection, framework, tuple(self.facts)
+        )
+        entry = OPERATIONS.get(op)
+        if selection is not None or (entry is not None and entry.code is not None):
+            self.made.append(made)
+        return self.stop(made, at) if self.severed and made.kind == "float" else made
+
+    def copy(self, node: Node, inputs: tuple[Node, ...]) -> Node:
+        """The same operation on other operands."""
+        made = replace(node, inputs=inputs)
+        if node in self.made:
+            self.made.append(made)
+        return made
+
+    def stop(self, value: Value, at: cst.CSTNode, kind: Kind = "float", **params: Any) -> Node:
+        """The value without its derivative."""
+        self.step()
+        tensor = self.tensor(value, at)
+        return Node(
+            "stop",
+            (tensor,),
+            params,
+            "bool" if tensor.kind == "bool" else kind,
+            self.origin(at),
+            facts=tuple(self.facts),
+        )
+
+    def opaque(
+        self,
+        text: str,
+        key: object = None,
+        *,
+        kind: Kind = "float",
+        differentiable: bool = True,
+        preferred: bool | None = None,
+        fixed: bool = False,
+    ) -> Node:
+        """An input that stands for whatever could not be followed; the same key gives the same input."""
+        key = (text, key, kind)
+        if key not in self._leaves:
+            node = leaf(text, kind=kind, differentiable=differentiable and not self.severed)
+            node.fixed = fixed
+            node.params["given"] = tuple(self._named_by(key))
+            if preferred is not None:
+                node.params["value"] = preferred
+            self._leaves[key] = node
+        return self._leaves[key]
+
+    def called(
+        self, at: cst.CSTNode, callee: str, args: Iterable[Value], key: object, *, pure: bool, **of: Any
+    ) -> Node:
+        """The result of a call that is not followed."""
+        turn = None
+        if self.strict and not pure:
+            self.turn += 1
+            turn = self.turn
+        made = self.opaque(self.text(at), (key, turn), **of)
+        made.params["call"] = (callee, turn, *(a if isinstance(a, (str, int, float)) else type(a) for a in args))
+        return made
+
+    def _named_by(self, key: object) -> Iterator[Node]:
+        """The values by whose identity an input is told from others."""
+        todo = [key]
+        while todo:
+            part = todo.pop()
+            if isinstance(part, tuple):
+                todo += part
+            elif isinstance(part, int) and isinstance(held := self._held.get(part), (Node, tuple, list, dict)):
+                yield from nodes_in(held)
+
+    def identity(self, value: Value) -> object:
+        """What tells a value from others in the key of an input: a number or a string is itself."""
+        if value is None or isinstance(value, (bool, int, float, str)):
+            return type(value), value
+        self._held[id(value)] = value
+        return id(value)
+
+    def element(self, tensor: Node, name: str, index: int) -> Node:
+        """``x[index]`` of an input: an input of its own, unless x is one of the same computation."""
+        made = self.opaque(
+            name,
+            ("element", self.identity(tensor), index),
+            kind=tensor.kind,
+            differentiable=tensor.differentiable,
+            fixed=tensor.fixed,
+        )
+        made.params["of"] = (tensor, index)
+        if "kept" in tensor.params:  # rows or columns of the indices where a mask holds
+            made.params["kept"] = tensor.params["kept"]
+            tensor.params["pairs"] = bool(index or tensor.params.get("pairs"))
+        return made
+
+    def measure(self, *values: Value) -> None:
+        """Note that the shapes of some values are read."""
+        self.measured += nodes_in(*values)
+
+    def size(self, text: str) -> Node:
+        """A length: of an array without elements nothing is differentiated, so it is at least 1."""
+        made = self.opaque(text, "size", kind="int")
+        made.params["least"] = 1
+        return made
+
+    @staticmethod
+    def is_size(*values: Value) -> None:
+        """Note that inputs count something, since they are used as lengths: integers, at least 1."""
+        todo = list(nodes_in(*(value for value in values if isinstance(value, (Node, tuple, list)))))
+        seen = set[Node]()
+        while todo:
+            value = todo.pop()
+            if value in seen:
+                continue
+            seen.add(value)
+            if value.op == "leaf" and value.kind != "bool":
+                value.kind, value.differentiable = "int", False
+                value.params.setdefault("least", 1)
+            elif value.op in _OF_THE_SAME_DTYPE:
+                todo += value.inputs
+
+    def tensor(self, value: Value, at: cst.CSTNode) -> Node:
+        """Any value as a node."""
+        if isinstance(value, Node):
+            return value
+        value = value.truth if isinstance(value, Settled) else value
+        if isinstance(value, (bool, int, float)):
+            return const(value, origin=self.origin(at))
+        if isinstance(value, (list, tuple)) and value:
+            numbers = self.static_numbers(value)
+            if numbers is not None:
+                return self.numbers(numbers, at)
+            if len(value) == 1:
+                return self.tensor(value[0], at)
+            if len(value) <= 64:
+                return self.concatenated([self.tensor(v, at) for v in value[:LANES]], at)
+        if isinstance(value, Method):
+            return self.opaque(
+                value.text, self.identity(value.receiver), kind="int" if value.name == "size" else "float"
+            )
+        if isinstance(value, Shape):
+            return self.size(value.of)
+        if isinstance(value, Instance):
+            return self.opaque(value.name, self.identity(value))
+        if isinstance(value, Dotted):
+            return self.opaque(value.name, differentiable=False, fixed=True)
+        static = value is None or isinstance(value, (str, bytes, Function, Class, Handler, list, tuple, dict))
+        return self.opaque(self.text(at), self.identity(value), differentiable=not static, fixed=static)
+
+    def static_numbers(self, value: Value) -> list[Any] | None:
+        """A nested sequence of numbers as one list, None where something in it is not known."""
+        self.step(len(value))
+        out: list[Any] = []
+        for item in value:
+            if isinstance(item, (bool, int, float)):
+                out.append(item)
+            elif isinstance(item, (list, tuple)):
+                inner = self.static_numbers(item)
+                if inner is None:
+                    return None
+                out += inner
+            else:
+                return None
+        return out
+
+    def joined(self, a: Value, b: Value) -> Value:
+        """Two sequences of one type as one; it counts how long it is, for some double with every line."""
+        self.step(len(a) + len(b))
+        return a + b
+
+    def numbers(self, values: Sequence[Any], at: cst.CSTNode) -> Node:
+        """A constant array."""
+        made = const(values, origin=self.origin(at))
+        made.params["single"] = len(values) == 1
+        return made
+
+    def concatenated(self, parts: Sequence[Node], at: cst.CSTNode) -> Node:
+        """Arrays one after the other."""
+        single = [i for i, part in enumerate(parts) if _single(part)]
+        return self.node("stack", parts, at, parts=spread(len(parts), single))
+
+    @contextmanager
+    def assuming(self, *facts: Node | bool) -> Iterator[None]:
+        """Predicates that hold inside."""
+        before = len(self.facts)
+        self.facts += [f for f in facts if isinstance(f, Node)]
+        try:
+            yield
+        finally:
+            del self.facts[before:]
+
+    @contextmanager
+    def without_gradient(self) -> Iterator[None]:
+        """Everything computed inside is a constant for reverse mode."""
+        self.severed += 1
+        try:
+            yield
+        finally:
+            self.severed -= 1
+
+    def leaves_function(self, value: Value) -> None:
+        """Note that a value escapes, so that its gradient matters."""
+        self.sinks += nodes_in(value)
+
+    @staticmethod
+    def reads_gradient(nodes: Iterable[Node]) -> bool:
+        """Whether a derivative with respect to anything reaches one of these values."""
+        roots = [n for n in nodes if n.kind == "float"]
+        return not differentiated(topological(roots)).isdisjoint(roots)
+
+
+def _single(node: Node) -> bool:
+    """Whether a value is known to have one element."""
+    if node.op == "gather":
+        return len(set(node.params["index"])) == 1
+    if node.op in ("identity", "stop"):
+        return _single(node.inputs[0])
+    return node.op in ("lane", "pick") or bool(node.params.get("single"))
+
+
+def _kind(op: str, operands: tuple[Node, ...]) -> Kind:
+    if op in TO_BOOL:
+        return "bool"
+    if op in TO_INT:
+        return "int"
+    values = operands[1:] if op in ("where", "cond", "compress") else operands
+    if all(o.kind == "bool" for o in values) and op in INTEGER and op not in ("sum", "add", "multiply"):
+        return "bool"
+    return "int" if op in INTEGER and all(o.kind != "float" for o in values) else "float"

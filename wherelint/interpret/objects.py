@@ -1,0 +1,89 @@
+"""Objects of the project's classes, as their constructors leave them."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from wherelint.frontend.syntax import GiveUp
+from wherelint.interpret.calls import inline
+from wherelint.interpret.constraints import constrain
+from wherelint.interpret.lowering import Lowering
+from wherelint.interpret.parameters import root_arguments
+from wherelint.interpret.resolve import member
+from wherelint.interpret.tables import CALLS
+from wherelint.interpret.values import Args, Class, Function, Instance, Kwargs
+
+
+def instantiate(low: Lowering, cls: Class, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Instance:
+    """``Class(arguments)``."""
+    made = Instance(cls, low.text(at))
+    construct(low, made, args, kwargs, at)
+    constrain(low, made)
+    low.facts += made.facts
+    return made
+
+
+def construct(low: Lowering, made: Instance, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> None:
+    """Run the constructor of a class of the project; dataclasses and NamedTuples take their fields in order."""
+    constructor = member(made.cls, "__init__")
+    if isinstance(constructor, Function):
+        if args or kwargs or made.cls.instance is None or made is not made.cls.instance:
+            inline(low, constructor, [made, *args], kwargs, at)
+        else:
+            _construct_unknown(low, made, constructor, at)
+        return
+    setup = member(made.cls, "setup")
+    fields = _fields(made.cls)
+    for name, value in zip(fields, args, strict=False):
+        made.attributes[name] = value
+    made.attributes.update(kwargs)
+    if isinstance(setup, Function):
+        inline(low, setup, [made], {}, at)
+
+
+def _construct_unknown(low: Lowering, made: Instance, constructor: Function, at: cst.CSTNode) -> None:
+    """Attributes of an object about which only its class is known."""
+    given = root_arguments(low, constructor)
+    first = next(iter(given), None)
+    if first is not None:
+        given[first] = made
+    sinks, kept, closures, facts = len(low.sinks), list(low.made), list(low.closures), len(low.facts)
+    try:
+        inline(low, constructor, [], given, at)
+    except GiveUp:
+        pass  # what it did not come to assign may be anything
+    finally:
+        # The constructor is a root of its own; here only the attributes it leaves behind matter, and what it checked.
+        made.facts = tuple(low.facts[facts:])
+        del low.sinks[sinks:], low.facts[facts:]
+        low.made[:], low.closures[:] = kept, closures
+        constructor.called = False
+
+
+def _fields(cls: Class) -> list[str]:
+    fields: list[str] = []
+    for ancestor in reversed(list(cls.ancestry())):
+        body = ancestor.definition.body
+        for line in body.body:
+            for statement in line.body if isinstance(line, cst.SimpleStatementLine) else ():
+                if isinstance(statement, cst.AnnAssign) and isinstance(statement.target, cst.Name):
+                    fields.append(statement.target.value)
+    return list(dict.fromkeys(fields))
+
+
+def self_of(low: Lowering, cls: Class) -> Instance:
+    """The receiver that stands for any object of a class: attributes as its constructor leaves them."""
+    if cls.instance is None:
+        low.step(4 * sum(1 for _ in cls.ancestry()))  # so often all bases are gone through
+        made = cls.instance = Instance(cls, "self")
+        try:
+            construct(low, made, (), {}, cls.definition)
+            constrain(low, made)
+        except BaseException:
+            cls.instance = None  # half of it is no object for the next method to be called on
+            raise
+        made.initial = dict(made.attributes)
+    return cls.instance
+
+
+CALLS[Class] = instantiate

@@ -1,0 +1,105 @@
+"""Parameters: bound to arguments, to their defaults, or to inputs."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from wherelint.interpret.annotations import last_name
+from wherelint.interpret.builder import Frame
+from wherelint.interpret.defaults import of_parameter
+from wherelint.interpret.lowering import Lowering
+from wherelint.interpret.resolve import global_value
+from wherelint.interpret.values import MISSING, Class, Function, Instance, Kwargs, Scope, Value
+
+
+def bind(low: Lowering, function: Function, args: list[Value], kwargs: Kwargs, scope: Scope) -> None:
+    """Bind arguments to parameters; a parameter without argument takes its default or becomes an input."""
+    parameters = function.definition.params
+    positional = [*parameters.posonly_params, *parameters.params]
+    for i, parameter in enumerate(positional):
+        name = parameter.name.value
+        if i < len(args):
+            scope.names[name] = args[i]
+        else:
+            scope.names[name] = kwargs.pop(name) if name in kwargs else default(low, function, parameter)
+    for parameter in parameters.kwonly_params:
+        name = parameter.name.value
+        scope.names[name] = kwargs.pop(name) if name in kwargs else default(low, function, parameter)
+    if isinstance(parameters.star_arg, cst.Param):
+        scope.names[parameters.star_arg.name.value] = tuple(args[len(positional) :])
+    if parameters.star_kwarg is not None:
+        scope.names[parameters.star_kwarg.name.value] = kwargs
+
+
+def default(low: Lowering, function: Function, parameter: cst.Param) -> Value:
+    """The default of a parameter, evaluated where the function was defined; an input where there is none."""
+    if parameter.default is None:
+        return parameter_input(low, function, parameter)
+    low.frames.append(Frame(function.scope, function.name, function.block, len(low.facts)))
+    try:
+        return low.expression(parameter.default)
+    finally:
+        low.frames.pop()
+
+
+def parameter_input(low: Lowering, function: Function, parameter: cst.Param) -> Value:
+    """The input that a parameter stands for when nobody gave an argument: an object where its class is known."""
+    from wherelint.interpret.annotations import annotation_kind
+
+    cls = _annotated_class(low, function, parameter)
+    if cls is not None:
+        return Instance(cls, parameter.name.value)
+
+    kind = annotation_kind(parameter.annotation.annotation) if parameter.annotation is not None else None
+    static = kind == "static"
+    made = low.opaque(
+        parameter.name.value,
+        ("parameter", low.identity(parameter)),
+        kind="float" if static or kind is None else kind,
+        differentiable=not static,
+    )
+    if parameter.annotation is not None and isinstance(parameter.annotation.annotation, cst.Subscript):
+        made.params["array"] = True  # jaxtyping's Bool[Array, "..."]
+    return made
+
+
+def _annotated_class(low: Lowering, function: Function, parameter: cst.Param) -> Class | None:
+    """The class of the project that a parameter is annotated with."""
+    annotation = parameter.annotation.annotation if parameter.annotation is not None else None
+    if isinstance(annotation, cst.BinaryOperation) and getattr(annotation.right, "value", None) == "None":
+        annotation = annotation.left
+    elif isinstance(annotation, cst.Subscript) and last_name(annotation.value) == "Optional":
+        element = annotation.slice[0].slice
+        annotation = element.value if isinstance(element, cst.Index) else None
+    name = annotation.evaluated_value if isinstance(annotation, cst.SimpleString) else None
+    name = annotation.value if isinstance(annotation, cst.Name) else name
+    if not isinstance(name, str) or not name.isidentifier():
+        return None
+    found = function.scope.find(name)
+    found = global_value(low, function.scope.module, name) if found is MISSING else found
+    return found if isinstance(found, Class) else None
+
+
+def root_arguments(low: Lowering, function: Function) -> Kwargs:
+    """Arguments for a function that is analysed on its own: inputs, and the defaults that are numbers."""
+    given: Kwargs = {}
+    parameters = function.definition.params
+    for parameter in [*parameters.posonly_params, *parameters.params, *parameters.kwonly_params]:
+        name = parameter.name.value
+        value: Value = MISSING
+        if parameter.default is not None:
+            value = default(low, function, parameter)
+            if isinstance(value, bool):
+                value = low.opaque(name, ("parameter", low.identity(parameter)), kind="bool", preferred=value)
+            elif isinstance(value, (int, float)) and low.strict:
+                usual = value
+                value = low.opaque(name, ("parameter", low.identity(parameter)), differentiable=False)
+                value.params["default"] = usual
+            elif isinstance(value, (int, float)):
+                value = of_parameter(low, name, ("parameter", low.identity(parameter)), value)
+            elif value is None:
+                value = parameter_input(low, function, parameter)
+            elif isinstance(value, str):
+                value = low.opaque(name, ("parameter", low.identity(parameter)), differentiable=False)
+        given[name] = parameter_input(low, function, parameter) if value is MISSING else value
+    return given

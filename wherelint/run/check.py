@@ -1,0 +1,188 @@
+"""A file to its report. No exception of one file reaches another."""
+
+from __future__ import annotations
+
+import ast
+import os
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import wherelint.analysis
+from wherelint import rules
+from wherelint.defects import DEFECT, describe
+from wherelint.finding import FileReport, Finding, FixKey, Location, Problem
+from wherelint.frontend.options import DetectOptions
+from wherelint.io.config import Settings
+from wherelint.io.encoding import NOWHERE, UndecodableError, decode, encode
+from wherelint.io.files import Mend
+from wherelint.suppress.view import View, view
+
+if TYPE_CHECKING:
+    from wherelint.analysis.findings import Analysis
+    from wherelint.frontend.module import Project
+
+TOO_DEEP = "too deeply nested to analyse"
+
+
+def check_source(
+    content: bytes,
+    filename: str,
+    settings: Settings,
+    mend: Mend = "no",
+    *,
+    snippets: bool = False,
+    refuted: Collection[FixKey] = (),
+    around: list[Project] | None = None,
+) -> FileReport:
+    """Check, and perhaps mend, the bytes of one file. Nothing of it is imported or executed, and nothing is raised.
+
+    ``snippets``: each finding comes with the program that shows it. ``refuted``: fixes that are not applied. ``around``
+    gets the projects that were looked at.
+    """
+    text = ""
+    try:
+        text, encoding = decode(content)
+        report, after = _check_text(text, filename, settings, mend, snippets, refuted, around)
+        if not report.fixed:
+            return report
+        mended = encode(after, encoding, content)
+        if mended is None:
+            return failed(filename, f"cannot be rewritten in its encoding ({encoding})")
+        return replace(report, before=content, after=mended)
+    except UndecodableError as error:
+        return failed(filename, str(error), error.location)
+    except (RecursionError, MemoryError):
+        return failed(filename, TOO_DEEP)
+    except Exception as error:
+        # Only if it is the file that does not parse: the analysis may stumble over a piece of one that does.
+        return (isinstance(error, SyntaxError) and _syntax_error(text, filename)) or _internal_error(error, filename)
+
+
+def _check_text(
+    text: str,
+    filename: str,
+    settings: Settings,
+    mend: Mend,
+    snippets: bool,
+    refuted: Collection[FixKey],
+    around: list[Project] | None,
+) -> tuple[FileReport, str]:
+    """The report on a text, and the text after the fixes."""
+    codes = settings.codes_for(Path(os.path.abspath(filename)))
+    if not codes:
+        return FileReport(filename), text
+    notebook = None
+    if filename.endswith(".ipynb"):
+        from wherelint.io.notebook import Notebook
+
+        notebook = Notebook(text, filename)
+        text = notebook.program
+    options = DetectOptions(settings.aliases, frozenset(code for code in codes if rules.get(code).opt_in))
+
+    def look(text: str) -> View:
+        with warnings.catch_warnings():
+            # Python warns about invalid escapes while it parses; that is another tool's business.
+            warnings.simplefilter("ignore")
+            made = wherelint.analysis.analyse(text, filename, options, around)
+        if isinstance(made, str):
+            return View(skipped=made)
+        return view(
+            _in_cells(made, notebook.cells(text)) if notebook else made, text, filename, codes, settings.confidence
+        )
+
+    seen = look(text)
+    snippet = _snippet() if snippets and seen.shown else None
+    fixed: tuple[Finding, ...] = ()
+    if seen.shown and mend in ("safe", "unsafe"):
+        from wherelint.fix.rounds import Allowed, fixpoint
+
+        allowed = Allowed(unsafe=mend == "unsafe", refuted=refuted, snippet=snippet)
+        text, seen, fixed = fixpoint(text, seen, look, allowed)
+    if seen.shown and mend == "silence":
+        text, fixed = _silenced(text, seen.shown)
+        seen = look(text)
+    shown = seen.shown
+    if shown and mend == "offer" and seen.analysis is not None:
+        from wherelint.fix import patience, propose_all
+
+        offered = propose_all(seen.analysis, shown, patience())
+        shown = tuple(replace(finding, fix=fix) for finding, fix in zip(shown, offered, strict=True))
+    if shown and snippet is not None and seen.analysis is not None:
+        shown = tuple(replace(finding, snippet=snippet(seen.analysis, finding)) for finding in shown)
+    problems = tuple(seen.analysis.problems) if seen.analysis else ()
+    if seen.skipped == "too many imports":
+        why = "gave up on the file: its imports lead to too many others, or too large ones"
+        problems = (Problem(filename, why, error=False),)
+    problems = (*problems, *_given_up(shown))
+    report = FileReport(
+        filename, shown, problems, seen.hidden, text if shown or fixed else "", fixed, skipped=seen.skipped
+    )
+    if notebook is None:
+        return report, text
+    return notebook.report(report), notebook.rewritten(text) if fixed else text
+
+
+def _snippet() -> Callable[[Analysis, Finding], object]:
+    from wherelint.confirm.snippet import snippet
+
+    return snippet
+
+
+def _given_up(findings: Sequence[Finding]) -> Iterator[Problem]:
+    """A warning for each reason why fixes were not looked for to the end, and an error for each defect of ours."""
+    refusals = Counter(f.fix.message for f in findings if f.fix is not None and not f.fix.edits)
+    if not refusals:
+        return
+    from wherelint.fix import GIVEN_UP
+
+    for message, count in refusals.items():
+        why = message.partition(": ")[2]
+        if message in GIVEN_UP or DEFECT in message:
+            number = f"{count} of {len(findings)} finding{'s' * (len(findings) > 1)}"
+            yield Problem(findings[0].filename, f"gave up on fixes for {number}: {why}", error=DEFECT in message)
+
+
+def _silenced(text: str, findings: Iterable[Finding]) -> tuple[str, tuple[Finding, ...]]:
+    """The text with a comment for every finding that one can silence, and these findings."""
+    from wherelint.io.edits import Source
+    from wherelint.suppress.silence import silence
+
+    silenced = []
+    for finding in findings:
+        edit = silence(text, finding) if finding.code != "WL001" else None
+        if edit is not None:  # no row moves
+            text = Source(text).edited([edit])
+            silenced.append(finding)
+    return text, tuple(silenced)
+
+
+def _in_cells(analysis: Analysis, cells: tuple[int, ...]) -> Analysis:
+    found = [(replace(finding, cells=cells), catch) for finding, catch in analysis.found]
+    return replace(analysis, found=found, problems=[replace(problem, cells=cells) for problem in analysis.problems])
+
+
+def _syntax_error(text: str, filename: str) -> FileReport | None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(text, NOWHERE)
+    except SyntaxError as error:
+        place = Location(error.lineno, max(error.offset or 1, 1)) if error.lineno else None
+        version = ".".join(map(str, sys.version_info[:2]))
+        return failed(filename, f"does not parse as Python {version}: {error.msg}", place)
+    except (RecursionError, MemoryError, ValueError):
+        pass
+    return None
+
+
+def _internal_error(error: Exception, filename: str) -> FileReport:
+    return failed(filename, describe(error))
+
+
+def failed(filename: str, message: str, location: Location | None = None) -> FileReport:
+    return FileReport(filename, problems=(Problem(filename, message, location),))

@@ -1,0 +1,41 @@
+"""The findings of a text that are shown: neither switched off, nor suppressed, nor of too low a confidence."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from wherelint.finding import Confidence, Finding, Framework
+
+if TYPE_CHECKING:
+    from wherelint.analysis.findings import Analysis
+
+
+@dataclass(frozen=True)
+class View:
+    """What is seen in a text."""
+
+    analysis: Analysis | None = None
+    #: The findings that are neither switched off nor suppressed nor of too low a confidence, in order.
+    shown: tuple[Finding, ...] = ()
+    hidden: int = 0
+    #: Why the text was not searched; empty if it was.
+    skipped: str = ""
+
+
+def view(analysis: Analysis, text: str, filename: str, codes: Collection[str], confidence: Confidence) -> View:
+    """What is seen of the findings of a text."""
+    from wherelint.suppress.noqa import find_suppressions
+
+    findings = [finding for finding in analysis.findings if finding.code in codes]
+    suppressions = find_suppressions(text)
+    if suppressions:
+        idle: Iterable[Finding] = ()
+        if "WL001" in codes and suppressions.comments and analysis.used and not analysis.problems:
+            from wherelint.suppress.unused import unused
+
+            idle = list(unused(text, filename, suppressions, findings, codes, cast(Framework, analysis.used[0])))
+        findings = [*(finding for finding in findings if not suppressions.cover(finding)), *idle]
+    shown = [finding for finding in findings if finding.confidence == "high" or confidence == "low"]
+    return View(analysis, tuple(sorted(shown, key=Finding.sort_key)), len(findings) - len(shown))
