@@ -1,0 +1,39 @@
+"""The command line. Options in, exit status out; every decision is made elsewhere."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from wherelint.cli.commands import cli
+from wherelint.cli.output import CLEAN, FAILED, STYLES, interrupted, reader_left, stopped
+from wherelint.run.collector import collect_rarely
+
+__all__ = ["STYLES", "cli", "main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit status."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # it was closed by whoever started this
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    collect_rarely()
+    try:
+        status = cli.main(arguments, prog_name="wherelint", standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        error.show()
+        status = FAILED
+    except (click.Abort, KeyboardInterrupt):
+        status = interrupted()
+    except BrokenPipeError:
+        status = reader_left()
+    except OSError as error:
+        status = stopped(error)
+    return status if isinstance(status, int) else CLEAN

@@ -1,0 +1,302 @@
+"""The main command: files or standard input, fixed or not, confirmed or not."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+
+from wherelint.cli.output import (
+    CLEAN,
+    FAILED,
+    FINDINGS,
+    Progress,
+    more_reports,
+    refuse_clashes,
+    tell_problems,
+    use_color,
+    write_report,
+)
+from wherelint.report.common import printable
+from wherelint.report.formats import FORMATS
+
+if TYPE_CHECKING:
+    from wherelint.finding import FileReport, FixKey
+    from wherelint.io.config import Configuration, Overrides
+    from wherelint.io.files import Mend
+    from wherelint.run.results import Result
+
+
+#: How much of a path becomes a part of the name of a script.
+_LONGEST = 120
+
+
+def given_overrides(options: dict[str, Any]) -> Overrides:
+    from wherelint.io.config import Overrides, parse_codes
+
+    def codes(option: str) -> tuple[str, ...]:
+        return parse_codes(commas(options[option]), f"--{option.replace('_', '-')}")
+
+    return Overrides(
+        select=codes("select") if options["select"] else None,
+        extend_select=codes("extend_select"),
+        ignore=codes("ignore"),
+        confidence=options["confidence"],
+        exclude=commas(options["exclude"]) if options["exclude"] else None,
+        extend_exclude=commas(options["extend_exclude"]),
+        respect_gitignore=options["respect_gitignore"],
+    )
+
+
+def run_check(options: dict[str, Any], configuration: Configuration) -> int:
+    from wherelint.io import files
+
+    paths = options["paths"] or (".",)
+    if options["device"] != "auto" and not (options["confirm"] or options["only_confirmed"]):
+        raise click.UsageError("--device says where to confirm: it needs --confirm")
+    if options["show_diff"] and _snippets(options):
+        raise click.UsageError("--diff reports no findings, so that there is none to confirm")
+    mends = options["fix"] or options["fix_only"] or options["show_diff"] or options["add_noqa"]
+    if mends and (options["baseline"] or options["write_baseline"]):
+        raise click.UsageError(
+            "a baseline is about what is reported: it cannot be combined with what mends or silences"
+        )
+    if mends and options["gradient_coverage"]:
+        raise click.UsageError("gradient coverage is about what is reported: it cannot be combined with what mends")
+    if options["statistics"] and options["output_format"] in FORMATS:
+        raise click.UsageError("--statistics is a text: it has no --output-format")
+    refuse_clashes(options)
+    if "-" in paths:
+        if len(paths) > 1:
+            raise click.UsageError("standard input (-) cannot be combined with other paths")
+        if options["show_files"]:
+            click.echo(options["stdin_filename"] or "-")
+            return CLEAN
+        return _check_stdin(options, configuration)
+    if options["show_settings"]:
+        path = Path(os.path.abspath(paths[0]))
+        settings = configuration.settings(path if path.is_dir() else path.parent)
+        click.echo("".join(f"{printable(line)}\n" for line in settings.described(path)), nl=False)
+        return CLEAN
+    if options["show_files"]:
+        targets, problems = files.discover(paths, configuration, force_exclude=options["force_exclude"])
+        click.echo("".join(f"{printable(target.name)}\n" for target in targets), nl=False)
+        return FAILED if problems else CLEAN
+    from wherelint import api
+    from wherelint.run import engine
+    from wherelint.run.results import unwritten
+
+    with Progress(options["quiet"]) as progress:
+        result = api.check_paths(
+            paths, configuration, mend=_mend(options), snippets=_snippets(options),
+            force_exclude=options["force_exclude"], jobs=options["jobs"], progress=progress,
+            cache=_cache(options),
+        )  # fmt: skip
+
+    def again(report: FileReport, refuted: frozenset[FixKey]) -> FileReport:
+        settings = configuration.settings(Path(os.path.abspath(report.filename)).parent)
+        return engine.check_file(files.Target(report.filename, settings, _mend(options), True, refuted))[0]
+
+    result = _run_fixes(result, options, again)
+    if not mends:
+        result = _judged(result, options, configuration)
+    if options["write_baseline"] is not None:
+        return _write_baseline(result, options)
+    if options["baseline"] is not None:
+        codes = configuration.settings(Path.cwd()).codes
+        result, stale = engine.without_known(result, options["baseline"], codes)
+        if stale and not options["quiet"]:
+            entries = "1 entry matches" if stale == 1 else f"{stale} entries match"
+            click.echo(f"warning: {options['baseline']}: {entries} nothing any more; write it again", err=True)
+    if options["show_diff"]:
+        return _diff(result, options)
+    written = [problem for r in result.reports if r.fixed and (problem := files.rewrite(r.filename, r.before, r.after))]
+    return _confirm_and_report(unwritten(result, written), options, sys.stdout)
+
+
+def _judged(result: Result, options: dict[str, Any], configuration: Configuration) -> Result:
+    """The result with what is known of the calls that ran."""
+    from wherelint.run.covered import Evidence
+
+    evidence = Evidence(configuration.settings, options["gradient_coverage"])
+    result = evidence.judge(result)
+    if options["verbose"]:
+        click.echo("".join(f"{printable(line)}\n" for line in evidence.changed), nl=False, err=True)
+        if evidence.differentiated:
+            click.echo(f"a gradient passed {evidence.differentiated} of the calls that were found", err=True)
+    return result
+
+
+def _run_fixes(
+    result: Result, options: dict[str, Any], again: Callable[[FileReport, frozenset[FixKey]], FileReport]
+) -> Result:
+    """With --confirm every fix is run before it is written; without those that were refuted."""
+    if not result.fixed or not (options["confirm"] or options["only_confirmed"]):
+        return result
+    from wherelint.run import engine
+
+    def run(part: Result) -> Result:
+        with Progress(options["quiet"], "confirming", least=2, every=1) as progress:
+            return engine.confirm_result(
+                part, options["device"], _cache(options), progress=lambda done: progress(done, len(part.findings))
+            )[0]
+
+    return engine.without_refuted(result, again, run)
+
+
+def _write_baseline(result: Result, options: dict[str, Any]) -> int:
+    from wherelint.report import text
+    from wherelint.suppress import baseline
+
+    if result.failed:
+        tell_problems(result, options)
+        click.echo(f"error: {options['write_baseline']}: not written: what could not be checked is unknown", err=True)
+        return FAILED
+    count = baseline.write(options["write_baseline"], result.reports)
+    if not options["quiet"]:
+        click.echo(f"{options['write_baseline']}: {text.count(count, 'finding')} written.")
+    return tell_problems(result, options)
+
+
+def _confirm_and_report(result: Result, options: dict[str, Any], stream: TextIO) -> int:
+    """Run and write what was asked for of the findings, and report them."""
+    failed = CLEAN
+    if options["confirm"] or options["only_confirmed"]:
+        from wherelint.run import engine
+
+        total = len(result.findings)
+        with Progress(options["quiet"], "confirming", least=2, every=1) as progress:
+            result, problems = engine.confirm_result(
+                result, options["device"], _cache(options), only=options["only_confirmed"],
+                progress=lambda done: progress(done, total),
+            )  # fmt: skip
+        serious = options["only_confirmed"] or options["device"] != "auto"
+        for problem in problems:
+            click.echo(f"{'error' if serious else 'warning'}: {problem}", err=True)
+        failed = FAILED if problems and serious else CLEAN
+    if options["repro_dir"] is not None:
+        failed = max(failed, _write_scripts(result, options["repro_dir"]))
+    return max(failed, write_report(result, options, stream))
+
+
+def _write_scripts(result: Result, directory: Path) -> int:
+    """One script a finding; what has no program has no script. The exit status for it."""
+    from wherelint.confirm.routine import Snippet
+    from wherelint.confirm.script import script
+    from wherelint.io import disk
+    from wherelint.io.notebook import spelled
+
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        taken: set[str] = set()
+        for finding in result.findings:
+            if isinstance(finding.snippet, Snippet):
+                path = re.sub(r"\W+", "_", finding.filename.removesuffix(".py"), flags=re.ASCII).strip("_")[-_LONGEST:]
+                place = re.sub(r"\W+", "_", spelled(finding.location, finding.cells))
+                stem = wanted = f"{path}_{place}_{finding.code}"
+                while stem in taken:
+                    stem = f"{wanted}_{len(taken)}"
+                taken.add(stem)
+                # The next run is not to find them.
+                text = f"# wherelint: noqa\n{script(finding.snippet, finding)}"
+                disk.write(directory / f"{stem}.py", text.encode(errors="replace"))
+    except OSError as error:
+        what = printable(str(error.filename or directory))
+        click.echo(f"error: {what}: cannot write the scripts: {error.strerror}", err=True)
+        return FAILED
+    return CLEAN
+
+
+def _snippets(options: dict[str, Any]) -> bool:
+    return bool(options["confirm"] or options["only_confirmed"] or options["repro_dir"] is not None)
+
+
+def _cache(options: dict[str, Any]) -> Path | None:
+    """The directory of what is kept from run to run; None where nothing is to be."""
+    from wherelint.io import cachedir
+
+    return None if options["no_cache"] else options["cache_dir"] or cachedir.DEFAULT
+
+
+def _mend(options: dict[str, Any]) -> Mend:
+    if options["add_noqa"]:
+        if options["fix"] or options["fix_only"] or options["show_diff"] or _snippets(options):
+            raise click.UsageError("--add-noqa silences findings: it cannot be combined with what mends or runs them")
+        return "silence"
+    if options["fix"] or options["fix_only"] or options["show_diff"]:
+        return "unsafe" if options["unsafe_fixes"] else "safe"
+    if _snippets(options):
+        return "offer"
+    styles = {options["output_format"], *(style for style, _ in more_reports(options))}
+    return "offer" if styles & {"full", "json", "json-lines", "sarif"} and not options["statistics"] else "no"
+
+
+def _check_stdin(options: dict[str, Any], configuration: Configuration) -> int:
+    """Check standard input; with ``--fix`` the fixed text goes to standard output and the report to standard error."""
+    from wherelint.run.check import check_source
+    from wherelint.run.results import Result
+
+    name = options["stdin_filename"] or "-"
+    settings = configuration.settings(Path(os.path.abspath(name)).parent)
+    content = sys.stdin.buffer.read()
+    mend = _mend(options)
+    report = check_source(content, name, settings, mend, snippets=_snippets(options))
+
+    def again(report: FileReport, refuted: frozenset[FixKey]) -> FileReport:
+        return check_source(content, name, settings, mend, snippets=True, refuted=refuted)
+
+    result = _run_fixes(Result((report,), 1, 0.0), options, again)
+    report = result.reports[0]
+    if options["show_diff"]:
+        return _diff(result, options)
+    if mend not in ("safe", "unsafe", "silence"):
+        return _confirm_and_report(_judged(result, options, configuration), options, sys.stdout)
+    sys.stdout.buffer.write(report.after if report.fixed else content)
+    sys.stdout.buffer.flush()
+    return _confirm_and_report(result, options, sys.stderr)
+
+
+def _diff(result: Result, options: dict[str, Any]) -> int:
+    """What the fixes would change, on standard output; how much that is, on standard error."""
+    from wherelint.report import text
+
+    color = use_color(options["color"], sys.stdout)
+    for report in result.reports:
+        if report.fixed:
+            text.write(text.patch(report), sys.stdout, color=color, exact=True)
+    sys.stdout.flush()
+    if result.fixed and not options["quiet"]:
+        click.echo(text.fixes(result.fixed, "Would fix"), err=True)
+    return tell_problems(result, options) or (FINDINGS if result.fixed else CLEAN)
+
+
+@contextmanager
+def told_to_end() -> Iterator[None]:
+    """A CI service that cancels the run, or a terminal that is closed, is Ctrl-C: nothing is left behind."""
+    numbers = [number for name in ("SIGTERM", "SIGHUP") if (number := getattr(signal, name, None))]
+    mine = threading.current_thread() is threading.main_thread()
+    taken = [number for number in numbers if mine and signal.getsignal(number) is signal.SIG_DFL]  # not under nohup
+
+    def end(number: int, frame: object) -> None:
+        signal.signal(number, signal.SIG_DFL)  # who insists is obeyed at once
+        raise KeyboardInterrupt
+
+    for number in taken:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number in taken:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def commas(items: Iterable[str]) -> tuple[str, ...]:
+    return tuple(part.strip() for item in items for part in item.split(",") if part.strip())

@@ -1,0 +1,266 @@
+"""The commands and their options."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import click
+
+from wherelint.cli.checking import given_overrides, run_check, told_to_end
+from wherelint.cli.output import (
+    STYLES,
+    interrupted,
+    reader_left,
+)
+from wherelint.finding import Confidence
+from wherelint.report.common import printable
+from wherelint.version import __version__
+
+if TYPE_CHECKING:
+    from wherelint.finding import Finding
+    from wherelint.io.config import Configuration
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "-V", "--version", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Find the `where` that protects the value and poisons the gradient.
+
+    Nothing of the checked files is imported or executed.
+    """
+
+
+@cli.command(short_help="Check files and directories (default: the working directory).")
+@click.argument("paths", nargs=-1, type=click.Path(allow_dash=True))
+@click.option(
+    "--select",
+    multiple=True,
+    metavar="CODES",
+    help="Only these codes or prefixes (WL1,WL203).",
+)
+@click.option("--extend-select", multiple=True, metavar="CODES", help="These as well.")
+@click.option("--ignore", multiple=True, metavar="CODES", help="Not these.")
+@click.option("--confidence", type=click.Choice(get_args(Confidence)), help="The least to show (default: high).")
+@click.option(
+    "--output-format", type=click.Choice(STYLES), default="full", show_default=True, metavar="FORMAT",
+    help=f"{', '.join(STYLES[:-1])} or {STYLES[-1]}.",
+)  # fmt: skip
+@click.option(
+    "-o", "--output-file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    help="Write the findings to a file.",
+)  # fmt: skip
+@click.option(
+    "--report",
+    "reports",
+    multiple=True,
+    metavar="FORMAT=FILE",
+    help="The same in another format (repeatable).",
+)
+@click.option("--fix", is_flag=True, help="Rewrite what has a safe fix.")
+@click.option("--unsafe-fixes", is_flag=True, help="Fixes that need a look as well.")
+@click.option("--diff", "show_diff", is_flag=True, help="Print what --fix would change.")
+@click.option("--fix-only", is_flag=True, help="Fix, and say nothing of what is left.")
+@click.option("--show-fixes", is_flag=True, help="List the findings that were fixed.")
+@click.option("--add-noqa", is_flag=True, help="Silence every finding with a comment.")
+@click.option("--confirm", is_flag=True, help="Run each finding under its framework.")
+@click.option("--only-confirmed", is_flag=True, help="Show only what was confirmed.")
+@click.option(
+    "--device", type=click.Choice(["auto", "cpu", "gpu", "tpu"]), default="auto", show_default=True,
+    help="Where to confirm.",
+)  # fmt: skip
+@click.option(
+    "--repro-dir", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
+    help="Write a script for each finding.",
+)  # fmt: skip
+@click.option(
+    "--baseline", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    help="Leave out what this file knows.",
+)  # fmt: skip
+@click.option(
+    "--write-baseline", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    help="Write such a file, and stop.",
+)  # fmt: skip
+@click.option(
+    "--gradient-coverage", multiple=True, type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    help="Believe what ran (pytest --gradient-coverage).",
+)  # fmt: skip
+@click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True)
+@click.option("-q", "--quiet", is_flag=True, help="Print findings and errors only.")
+@click.option("-v", "--verbose", is_flag=True, help="Say how long it took, and what was skipped.")
+@click.option("--statistics", is_flag=True, help="Counts by code instead of findings.")
+@click.option("--show-files", is_flag=True, help="List what would be checked, and stop.")
+@click.option("--show-settings", is_flag=True, help="Print what counts there, and stop.")
+@click.option("--exit-zero", is_flag=True, help="Exit with 0 whatever is found.")
+@click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Read this TOML file.")
+@click.option("--isolated", is_flag=True, help="Ignore every configuration file.")
+@click.option("--exclude", multiple=True, metavar="PATTERNS", help="Leave these out, not the default ones.")
+@click.option("--extend-exclude", multiple=True, metavar="PATTERNS", help="Leave these out as well.")
+@click.option("--force-exclude", is_flag=True, help="Excludes count for named files, too.")
+@click.option(
+    "--respect-gitignore/--no-respect-gitignore", default=None, help="Whether .gitignore counts (default: yes)."
+)
+@click.option("--stdin-filename", metavar="NAME", help="The name of standard input (PATHS is -).")
+@click.option("-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes (default: the cores).")
+@click.option("--no-cache", is_flag=True, help="Keep nothing for the next run, use nothing.")
+@click.option(
+    "--cache-dir",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Where that is kept (default: .wherelint_cache).",
+)
+def check(**options: Any) -> int:
+    """Check files and directories (default: the working directory; - is standard input).
+
+    Exits with 0 if there is nothing to show, 1 if there are findings, 2 if something could not be checked.
+    """
+    from wherelint.io.config import ConfigError, Configuration
+
+    try:
+        overrides = given_overrides(options)
+        configuration = Configuration(overrides, options["config"], options["isolated"])
+        with told_to_end():
+            return run_check(options, configuration)
+    except ConfigError as error:
+        raise click.ClickException(printable(str(error))) from None
+    except BrokenPipeError:
+        return reader_left()
+    except KeyboardInterrupt:
+        # Before click sees it, which would print an empty line.
+        return interrupted()
+
+
+@cli.command()
+@click.argument("names", nargs=-1, metavar="[CODE | TOPIC]...")
+def explain(names: Sequence[str]) -> None:
+    """Print the documentation of a rule or a topic; without a name, what there is."""
+    from wherelint import docs, rules
+    from wherelint.io.config import did_you_mean
+
+    known = {name: rule for rule in rules.RULES for name in (rule.code, rule.name)}
+    if not names:
+        click.echo("Topics: " + ", ".join(docs.topics()))
+        click.echo("Rules:  " + ", ".join(rules.codes()))
+    for name in names:
+        rule = known.get(name.upper()) or known.get(name.lower())
+        if rule is not None:
+            state = "on by default" if rule.default else "off by default"
+            text = f"# {rule.code} {rule.name} ({state})\n\n{rule.doc.strip()}\n"
+        elif name.lower() in docs.topics():
+            text = docs.page(name.lower())
+        else:
+            near = did_you_mean(name.upper(), rules.codes(), 0.7)
+            near = near or did_you_mean(name.lower(), [*known, *docs.topics()], 0.5)
+            raise click.ClickException(f"there is no rule or topic {name!r}{near}")
+        if sys.stdout.isatty() and "NO_COLOR" not in os.environ:
+            from wherelint.report.text import page
+
+            page(text, sys.stdout)
+        else:
+            click.echo(text)
+
+
+@cli.command()
+@click.argument("place", metavar="PATH:[cell N:]ROW[:COLUMN]")
+@click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Read this TOML file.")
+@click.option("--isolated", is_flag=True, help="Ignore every configuration file.")
+def repro(place: str, config: Path | None, isolated: bool) -> None:
+    """Print a script that reproduces the finding at a place, and needs nothing but the framework.
+
+    It shows the finite value, the gradient that is nan, and both after the fix.
+    """
+    from wherelint.confirm.routine import Snippet
+    from wherelint.confirm.script import script
+    from wherelint.io.config import ConfigError, Configuration, Overrides
+    from wherelint.io.notebook import in_cell, spelled
+
+    match = re.fullmatch(r"(.+?)(?::cell (\d+))?:(\d+)(?::(\d+))?", place, re.DOTALL)
+    if match is None:
+        raise click.UsageError(f"{place!r} is not a place: write PATH:ROW, as in model.py:12")
+    name, cell, row, column = match[1], int(match[2] or 0), int(match[3]), int(match[4] or 0)
+    try:
+        configuration = Configuration(Overrides(confidence="low"), config, isolated)
+        found = _findings_of(name, configuration)
+    except ConfigError as error:
+        raise click.ClickException(printable(str(error))) from None
+
+    def at(finding: Finding) -> bool:
+        places = [in_cell(each, finding.cells) for each in (finding.location, finding.select.location)]
+        return any(row == p.row and cell in (0, c) for c, p in places) and column in (0, finding.location.column)
+
+    there = [finding for finding in found if at(finding)]
+    if not there:
+        rows = list(dict.fromkeys(spelled(f.location, f.cells).rpartition(":")[0] for f in found))
+        known = f"there {'is one' if len(rows) == 1 else 'are some'} at {', '.join(rows[:10])}"
+        known = known if rows else "there is none in this file"
+        raise click.ClickException(f"no finding at {place}: {known}")
+    there.sort(key=lambda f: (f.confidence, in_cell(f.location, f.cells)[1].row != row))
+    if isinstance(there[0].snippet, Snippet):
+        click.echo(script(there[0].snippet, there[0]).encode(), nl=False)  # what Python reads is UTF-8
+    else:
+        raise click.ClickException(f"no script for {there[0].code} at {place}: {there[0].snippet}")
+    if len(there) > 1:
+        others = ", ".join(f"{name}:{spelled(f.location, f.cells)}" for f in there[1:])
+        click.echo(f"other findings there: {others}", err=True)
+
+
+def _findings_of(name: str, configuration: Configuration) -> tuple[Finding, ...]:
+    """The findings of one file with their snippets. Raises ClickException where it cannot be checked."""
+    from wherelint.io import files
+    from wherelint.report import text
+    from wherelint.run import engine
+    from wherelint.run.results import add_problems
+
+    targets, problems = files.discover([name], configuration, "offer", snippets=True)
+    result = add_problems(engine.check_targets(targets, 1), problems)
+    serious = [problem for problem in result.problems if problem.error]
+    if serious:
+        raise click.ClickException(text.problem_line(serious[0]).removeprefix("error: "))
+    return result.findings
+
+
+@cli.command()
+def server() -> int:
+    """Run a language server on standard input and output, for an editor."""
+    from wherelint.server import main
+
+    return main()
+
+
+@cli.command()
+@click.option("--cache-dir", type=click.Path(path_type=Path), metavar="DIR", help="Default: .wherelint_cache.")
+def clean(cache_dir: Path | None) -> None:
+    """Remove what is kept for the next run."""
+    from wherelint.io import cachedir
+    from wherelint.report.text import count
+
+    directory = cache_dir or cachedir.DEFAULT
+    removed = cachedir.clean(directory)
+    left = "; something else is in it, and stays" if removed.others else ""
+    what = (
+        f"{count(removed.files, 'file')} ({removed.size / 1e6:.1f} MB) removed"
+        if removed.files
+        else "nothing to remove"
+    )
+    click.echo(f"{directory}: {what}{left}.")
+
+
+@cli.command("rules")
+@click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def list_rules(output_format: str) -> None:
+    """List the rules."""
+    from wherelint import rules
+
+    if output_format == "json":
+        import json
+
+        keys = ("code", "name", "summary", "default")
+        click.echo(json.dumps([{key: getattr(rule, key) for key in keys} for rule in rules.RULES], indent=2))
+        return
+    names = max(len(rule.name) for rule in rules.RULES)
+    for rule in rules.RULES:
+        click.echo(f"{rule.code}  {rule.name:<{names}}  {'on ' if rule.default else 'off'}  {rule.summary}")

@@ -1,0 +1,180 @@
+"""Reports to the terminal, to files and to pipes; progress; the exit status that they stand for."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+
+from wherelint.report.common import printable
+from wherelint.report.formats import FORMATS
+from wherelint.version import __version__
+
+if TYPE_CHECKING:
+    from wherelint.run.results import Result
+
+
+CLEAN, FINDINGS, FAILED, INTERRUPTED = 0, 1, 2, 130
+STYLES = ["full", "concise", *FORMATS]
+
+
+def write_report(result: Result, options: dict[str, Any], stream: TextIO) -> int:
+    from wherelint.report import text
+
+    findings = () if options["fix_only"] else result.findings
+    style = options["output_format"]
+    for other, path in more_reports(options):
+        _write_file(other, result, options, path)
+    if options["output_file"] is None:
+        _write(style, result, options, stream)
+    else:
+        _write_file(style, result, options, options["output_file"])
+    if options["show_fixes"] and style not in FORMATS:
+        text.write(map(text.fixed_line, result.fixed), stream, color=use_color(options["color"], stream))
+    if (style not in FORMATS or options["output_file"] is not None) and not options["quiet"]:
+        if result.fixed:
+            click.echo(text.fixes(result.fixed, "Silenced" if options["add_noqa"] else "Fixed"), file=stream)
+        took = f" in {result.seconds:.1f} s" if stream.isatty() else ""
+        click.echo(text.summary(findings, result.hidden, result.files, result.failed, took), file=stream)
+        if result.known:
+            click.echo(f"{text.count(result.known, 'finding')} known to the baseline.", file=stream)
+        if ran := text.confirmations(findings, result.unconfirmed):
+            click.echo(ran, file=stream)
+    stream.flush()
+    failed = tell_problems(result, options)
+    if options["verbose"]:
+        click.echo(f"{text.count(result.files, 'file')} in {result.seconds:.2f} s", err=True)
+        if skipped := text.skipped(result.skipped):
+            click.echo(skipped, err=True)
+    return failed or (FINDINGS if findings and not options["exit_zero"] else CLEAN)
+
+
+def _write_file(style: str, result: Result, options: dict[str, Any], path: Path) -> None:
+    """The findings in one format, in a file."""
+    from wherelint.io import disk
+
+    text = io.StringIO()
+    _write(style, result, options, text)
+    disk.write(path, text.getvalue().encode(errors="backslashreplace"))
+
+
+def _write(style: str, result: Result, options: dict[str, Any], stream: TextIO) -> None:
+    """The findings in one format."""
+    from wherelint import rules
+    from wherelint.report import text
+
+    findings = () if options["fix_only"] else result.findings
+    color = use_color(options["color"], stream)
+    if style in FORMATS:
+        if written := FORMATS[style](findings, result.problems, rules.RULES, __version__):
+            click.echo(written, file=stream)
+    elif options["statistics"]:
+        click.echo("".join(f"{line}\n" for line in text.statistics(findings)), nl=False, file=stream)
+    elif style == "concise":
+        text.write(map(text.concise, findings), stream, color=color)
+    else:
+        width = text.columns() if stream.isatty() else 80
+        helps = {rule.code: rule.help for rule in rules.RULES}
+        for report in () if options["fix_only"] else result.reports:
+            text.write(text.full(report, helps, width), stream, color=color)
+
+
+def refuse_clashes(options: dict[str, Any]) -> None:
+    """Refuse to write two reports into one file, or one into what may be the source of a program."""
+    files = [path for path in (options["output_file"], *(path for _, path in more_reports(options))) if path]
+    for path in files:
+        if path.suffix in (".py", ".ipynb"):
+            raise click.UsageError(f"{path} is a program by its name: the report would overwrite it")
+        if files.count(path) > 1:
+            raise click.UsageError(f"{path} cannot hold two reports")
+
+
+def more_reports(options: dict[str, Any]) -> list[tuple[str, Path]]:
+    """The formats and files of ``--report``."""
+    from wherelint.io.config import did_you_mean
+
+    found = []
+    for report in options["reports"]:
+        style, equals, path = report.partition("=")
+        if not equals or not path:
+            raise click.UsageError(f"--report {report}: write FORMAT=FILE, as in sarif=wherelint.sarif")
+        if style not in STYLES:
+            raise click.UsageError(f"--report: there is no format {style!r}{did_you_mean(style, STYLES, 0.6)}")
+        found.append((style, Path(path)))
+    return found
+
+
+def tell_problems(result: Result, options: dict[str, Any]) -> int:
+    """Say what could not be checked or written; the exit status for that."""
+    from wherelint.report import text
+
+    for problem in result.problems:
+        if problem.error or not options["quiet"]:
+            click.echo(text.problem_line(problem), err=True)
+    return FAILED if any(problem.error for problem in result.problems) else CLEAN
+
+
+class Progress:
+    """A counter on the terminal while there is much to do: more than ``least`` of it, shown at ``every`` so many."""
+
+    def __init__(self, quiet: bool, verb: str = "checking", *, least: int = 50, every: int = 10) -> None:
+        self._verb = verb
+        self._least = least
+        self._every = every
+        self._wanted = not quiet and sys.stderr.isatty()
+
+    def __enter__(self) -> Callable[[int, int], None]:
+        return self._update
+
+    def __exit__(self, *_: object) -> None:
+        if self._wanted:
+            click.echo("\r\033[K", nl=False, err=True)
+
+    def _update(self, done: int, total: int) -> None:
+        if self._wanted and total > self._least and done % self._every == 0:
+            click.echo(f"\r{self._verb} {done}/{total}", nl=False, err=True)
+
+
+def use_color(choice: str, stream: TextIO) -> bool:
+    if choice != "auto":
+        return choice == "always"
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or (stream.isatty() and os.environ.get("TERM") != "dumb")
+
+
+def reader_left() -> int:
+    """Whoever read the output has seen enough; what is still buffered has nowhere to go."""
+    _discard(sys.stdout)
+    return FINDINGS
+
+
+def stopped(error: OSError) -> int:
+    """The disk is full, say: one line, and Python is kept from writing what is buffered when it exits."""
+    what = error.strerror or str(error)
+    if error.filename:
+        what = f"{error.filename}: {what}"
+    elif isinstance(error, FileNotFoundError):
+        what = "the working directory does not exist"
+    else:
+        _discard(sys.stdout)
+        what = f"cannot write the output: {what}"
+    try:
+        click.echo(f"Error: {printable(what)}", err=True)
+    except OSError:
+        _discard(sys.stderr)
+    return FAILED
+
+
+def _discard(stream: TextIO) -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def interrupted() -> int:
+    click.echo("wherelint: interrupted", err=True)
+    return INTERRUPTED
