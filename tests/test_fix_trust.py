@@ -150,6 +150,28 @@ READ = {
             v1 = torch.log10(v0)
             return torch.where(y <= v1, v1, v0) * v0
     """, {"y": [-np.inf, np.inf]}),
+    "an input and a parameter that are 0 at once": ("torch", """
+        def f(x, y, v0=0.001):
+            v1 = F.dropout(x, 1.0)
+            v4 = torch.where(v1 == 0.001, v1, torch.reciprocal(v1))
+            return torch.where(x / y != v0, x, v4.log1p())
+    """, {"x": [0.0, 1.0], "y": [0.7], "v0": [0.0, 0.001]}),
+    "a parameter that is 0 where the domain ended": ("torch", """
+        def f(x, v0=0.5):
+            v2 = x.atanh()
+            v3 = v2 / torch.log10(x)
+            return torch.where(v3 != v0, v2, v3) * x
+    """, {"x": [-0.5, 0.5], "v0": [0.0, 0.5]}),
+    "the root of minus infinity": ("tensorflow", """
+        def part(v0):
+            return v0 >= 0.5
+
+
+        def f(x, y):
+            v0 = x ** 0.5
+            v3 = tf.where(x >= 2.0, y, 0.001) / v0
+            return tf.where(part(v0), v3, x)
+    """, {"x": [-np.inf, 4.0, -1.0], "y": [0.7]}),
     "a shape": ("torch", """
         def f(x, y):
             v2 = torch.xlogy(y + y, y)
@@ -396,6 +418,32 @@ def test_a_fix_keeps_what_an_heir_computes() -> None:
     assert report.findings
     assert not report.fixed
     assert checked(text.replace("torch.tanh(r)", "1.0")).fixed
+
+
+def test_a_condition_may_be_a_bool_of_python(tmp_path: Path) -> None:
+    """The opposite of True is -2 there."""
+    require("tensorflow")
+    text = program("tensorflow", "def f(x, flat=False):\n    return tf.where(flat, x, tf.sqrt(x))\n")
+    report = check_source(text.encode(), "f.py", Settings(root=Path("/"), confidence="low"), "safe")
+    assert report.fixed
+    before, after = functions(text, report.after, tmp_path)
+    x = tensor("tensorflow", [1.0, 4.0])
+    for flat in (True, False):
+        np.testing.assert_array_equal(after(x, flat), before(x, flat))
+
+
+def test_a_guard_of_a_finite_value_is_not_safe() -> None:
+    """Above 80 the exponential of double precision is a number."""
+    text = program("torch", """
+        def f(x, y):
+            v1 = torch.exp(x)
+            return torch.where(v1 > y, 1.0, v1)
+    """)  # fmt: skip
+    report = check_source(text.encode(), "f.py", Settings(root=Path("/"), confidence="low"), "offer")
+    assert [finding.fix.applicability for finding in report.findings if finding.fix is not None] in (
+        ["unsafe"],
+        ["display"],
+    )
 
 
 def test_the_namespace_is_that_of_the_call() -> None:

@@ -93,6 +93,8 @@ def hold(program: Program, text: str, after: str, settled: list[Finding], tally:
         for kind, says, row in differences(before, fixed):
             if kind == "swallows nan" and isinstance(fixed, Ran) and one.drops(situation, before, fixed):
                 continue
+            if kind in ("value", "gradient") and isinstance(fixed, Ran) and one.wavers(situation, before, fixed):
+                continue
             if kind not in told:
                 told.add(kind)
                 point = situation.inputs if row is None else tuple(a[row] for a in situation.inputs)
@@ -140,6 +142,12 @@ def differences(before: Ran, after: Ran | str) -> Iterator[tuple[str, str, int |
         for kind, where in (("loses a gradient", lost), ("gradient", odd)):
             if where.any():
                 yield kind, f"of input {number}: {_first(where, c, d)}", _row(where)
+
+
+def _gap(one: Array, other: Array) -> Array:
+    """How far two arrays are from each other where both are finite."""
+    both = np.isfinite(one) & np.isfinite(other)
+    return np.abs(np.where(both, one, 0) - np.where(both, other, 0))
 
 
 def _type(array: Array) -> str:
@@ -223,17 +231,42 @@ class Runner:
     def drops(self, situation: Situation, before: Ran, after: Ran) -> bool:
         """Whether every nan that a fix makes a number is that number when the program is compiled.
 
-        XLA makes a select of a product with a boolean mask: ``0 * inf`` is nan in eager JAX and 0 under ``jit``, which
-        is what nearly everybody runs, and what the linter's model of JAX computes.
+        XLA makes a select of a product with a boolean mask of the same shape: ``0 * inf`` is nan in eager JAX and 0
+        under ``jit``, which is what nearly everybody runs, and what the linter's model of JAX computes.
         """
         if self._framework != "jax":
             return False
         import jax
 
         given = {**situation.parameters, **({"key": jax.random.PRNGKey(1052)} if self.keyed else {})}
-        compiled = np.asarray(jax.jit(lambda *arrays: self.names["f"](*arrays, **given))(*situation.inputs))
+        run = jax.jit(lambda *arrays: self.names["f"](*arrays, **given))
+        compiled = np.asarray(run(*situation.inputs))
+        if np.ndim(situation.inputs[0]) == 3:  # a mask of constants is a row; so each point as one
+            compiled = np.where(np.isnan(compiled), self._by_row(run, situation, compiled), compiled)
         odd = np.isnan(before.value) & ~np.isnan(after.value)
         return bool(np.allclose(compiled[odd], after.value[odd], 1e-5, 1e-6))
+
+    @staticmethod
+    def _by_row(run: Callable[..., Any], situation: Situation, compiled: Array) -> Array:
+        """What a compiled program makes of rows, one by one, if that has the shape of what it makes of all."""
+        rows = [np.asarray(run(*(a[i, 0] for a in situation.inputs))) for i in range(len(situation.inputs[0]))]
+        return np.reshape(rows, compiled.shape) if np.size(rows) == compiled.size else compiled
+
+    def wavers(self, situation: Situation, before: Ran, after: Ran) -> bool:
+        """Whether the program differs as much from itself when its inputs move by a rounding."""
+        arrays = [(before.value, after.value), *zip(before.gradients, after.gradients, strict=True)]
+        gaps = [_gap(a, b) for a, b in arrays]
+        room = [np.zeros_like(gap) for gap in gaps]
+        for factor in (1 - 6e-8, 1 + 6e-8, 1 + 1.2e-7, 1 - 1.2e-7):
+            near = self.attempt(situation._replace(inputs=tuple(np.float32(a * factor) for a in situation.inputs)))
+            if isinstance(near, str):
+                return False
+            for most, moved, (old, _) in zip(room, [near.value, *near.gradients], arrays, strict=True):
+                np.fmax(most, _gap(moved, old), out=most)
+        return all(
+            bool((gap <= 4 * most + 1e-6 + 1e-3 * np.abs(old)).all())
+            for gap, most, (old, _) in zip(gaps, room, arrays, strict=True)
+        )
 
     def _jax(self, situation: Situation, given: Mapping[str, Any]) -> Ran:
         import jax

@@ -41,7 +41,7 @@ from wherelint.frontend.names import framework_of
 from wherelint.graph.node import Node, differentiable_inputs, topological
 from wherelint.graph.search import Hazard
 from wherelint.ops import OPERATIONS
-from wherelint.ops.facts import FINITE_TESTS
+from wherelint.ops.facts import CLIPS, FINITE_TESTS
 
 _SAFE = (1.0, 0.0, 0.5, 2.0)
 _MOST_PLACES, _MOST_TOGETHER = 6, 3
@@ -79,6 +79,8 @@ class Mask:
     once: bool = False
     #: The expressions that it is made of.
     parts: tuple[Place, ...] = ()
+    #: Whether it may be a bool of Python, whose ``~`` is another number.
+    python: bool = False
 
     def fits(self, place: Place, spot: Spot | None) -> bool:
         """Whether its variables have the same values at a place, or where a line of its own can stand before that."""
@@ -91,7 +93,7 @@ class Mask:
 
     def named(self, name: str) -> Mask:
         """The mask by the name that it was given."""
-        return Mask(name, self.keeps)
+        return Mask(name, self.keeps, python=self.python)
 
 
 class Site:
@@ -190,7 +192,7 @@ class Site:
         if select.selection == "multiply":
             return None if once else self._factor(place, select.inputs[1 - select.params["operand"]])
         keeps = select.op != "where" or select.inputs[2] not in below
-        return Mask(place.one_line, keeps, place, once, (place,))
+        return Mask(place.one_line, keeps, place, once, (place,), once or isinstance(place.node, cst.Name))
 
     @staticmethod
     def _factor(place: Place, factor: Node) -> Mask:
@@ -305,7 +307,8 @@ class Site:
         if mask.keeps:
             return f"{where}({mask.text}, {operand}, {value})"
         if self.framework == "tensorflow":  # the number takes the dtype of the tensor before it
-            return f"{where}({mask.opposite}, {operand}, {value})"
+            inverted = f"{where.rpartition('.')[0]}.logical_not({mask.text})"
+            return f"{where}({inverted if mask.python else mask.opposite}, {operand}, {value})"
         return f"{where}({mask.text}, {value}, {operand})"
 
     def _helpers(self) -> list[Place]:
@@ -357,7 +360,7 @@ class Site:
         lines = [] if spot is None else [spot.line(name, operand.one_line)]
         atom = name if spot is not None else operand.atom
         terms = {"x": atom, "y": found[1 - guard.operand].atom if len(found) > 1 else "", "namespace": namespace,
-                 "inf": _infinity(namespace, self.framework)}  # fmt: skip
+                 "inf": spelling.infinity(namespace, self.framework)}  # fmt: skip
         tests = guard.tests(spelling.family(self.module, self.framework, self.select, self.op), place, terms)
         if tests is None:
             return
@@ -366,7 +369,8 @@ class Site:
         if safe is None:
             return  # no integer is
         inner = self._where(where, Mask(tests.inner, guard.keeps), name, safe)
-        alone = Candidate((*lines, operand.replaced(inner)), what, not guard.reduces, kind="guard", alone=True)
+        sure = not guard.reduces and (guard.exact or self._bounded)
+        alone = Candidate((*lines, operand.replaced(inner)), what, sure, kind="guard", alone=True)
         if not guard.finite or not guard.outside:
             yield alone
         # That an operation is nan is worth keeping only where something asks for it.
@@ -375,6 +379,7 @@ class Site:
         stopped = spelling.without_gradient(name, self.framework, self.module, namespace)
         outsides += [_within(place, operand, stopped)] if stopped else []
         for outside in outsides:
+            sure = not guard.reduces and (guard.exact or (outside is outsides[-1] and bool(stopped)))
             outer = Mask(tests.outer, guard.keeps)
             guarded = self._where(where, outer, _within(place, operand, inner), outside)
             if len(guarded) > _WIDE and tests.outer == tests.inner and (before := spot or spot_before(place)):
@@ -383,11 +388,17 @@ class Site:
                 whole = place.replaced(self._where(where, mask, inside, outside))
                 line = before.line(mask.text, tests.outer)
                 first = [Edit(lines[0].content + line.content, line.location, line.end_location)] if lines else [line]
-                yield Candidate((*first, whole), what, not guard.reduces, kind="guard")
+                yield Candidate((*first, whole), what, sure, kind="guard")
             else:
-                yield Candidate((*lines, place.replaced(guarded)), what, not guard.reduces, kind="guard")
+                yield Candidate((*lines, place.replaced(guarded)), what, sure, kind="guard")
         if guard.finite and guard.outside:
             yield alone
+
+    @property
+    def _bounded(self) -> bool:
+        """Whether the selection is a clip onto numbers, which drops whatever is nearly infinite."""
+        select, op = self.hazard.select, self.hazard.op
+        return select.selection in CLIPS and all(n.op == "const" or op in topological([n]) for n in select.inputs)
 
     def _guarded_deviation(self, place: Place) -> Iterator[Candidate]:
         """A deviation as the square root of a variance that is not 0."""
@@ -420,10 +431,6 @@ def _within(whole: Place, part: Place, content: str) -> str:
 
 def _atom(text: str) -> str:
     return text if text.isidentifier() or (text.startswith("~") and text[1:].isidentifier()) else f"({text})"
-
-
-def _infinity(namespace: str, framework: str) -> str:
-    return 'float("inf")' if framework == "tensorflow" or not namespace else f"{namespace}.inf"
 
 
 def _between(select: Node, op: Node) -> Iterator[Node]:

@@ -41,6 +41,8 @@ class Guard:
     reduces: bool = False
     #: Whether the value is finite where the derivative is not: then it is kept, even if nothing seems to read it.
     finite: bool = True
+    #: Whether the value is not finite wherever the condition says so, in every precision, save at the edge.
+    exact: bool = True
 
     @property
     def keeps(self) -> bool:
@@ -82,7 +84,9 @@ GUARDS: dict[str, tuple[Guard, ...]] = {
     **_all("log log2 log10",
            *_both("{x} <= 0", "{x} != 0", "1.0", ("-{inf}", "0.0"), name="argument", finite=False)),
     **_all("log1p", *_both("{x} <= -1", "{x} != -1", "0.0", ("-{inf}",), name="argument", finite=False)),
-    **_all("log1mexp entr lgamma gamma digamma", Guard("{x} <= 0", "1.0", ("0.0", "{inf}", "-{inf}"), finite=False)),
+    **_all("log1mexp entr", Guard("{x} <= 0", "1.0", ("0.0", "{inf}", "-{inf}"), finite=False)),
+    **_all("lgamma gamma digamma",
+           Guard("{x} <= 0", "1.0", ("0.0", "{inf}", "-{inf}"), finite=False, exact=False)),
     **_all("logit ndtri", Guard("({x} <= 0) | ({x} >= 1)", "0.5", (), name="probability", finite=False)),
     **_all("arccos", Guard("abs({x}) >= 1", "0.0", (), name="cosine")),
     **_all("arcsin", Guard("abs({x}) >= 1", "0.0", (), name="sine")),
@@ -90,12 +94,15 @@ GUARDS: dict[str, tuple[Guard, ...]] = {
     **_all("arccosh", Guard("{x} <= 1", "2.0")),
     **_all("reciprocal", Guard("{x} != 0", "1.0", ("0.0", "{inf}"), name="divisor", finite=False)),
     **_all("divide mod fmod", Guard("{x} != 0", "1.0", ("0.0", 'float("nan")', "{inf}"), 1, "divisor", finite=False)),
-    **_all("xlogy xdivy", Guard("{x} <= 0", "1.0", ("0.0", "-{inf}"), 1)),
+    **_all("xlogy", Guard("{x} <= 0", "1.0", ("0.0", "-{inf}"), 1)),
+    **_all("xdivy", Guard("{x} != 0", "1.0", ("0.0", "{inf}"), 1, "divisor")),
     **_all("arctan2", Guard("({x} != 0) | ({y} != 0)", "1.0", ("0.0",), 1)),
     **_all("hypot", Guard("({x} != 0) | ({y} != 0)", "1.0")),
-    **_all("power power_static integer_power", Guard("({x} != 0) | ({y} != 0)", "1.0", (), name="base"),
-           Guard("{x} <= 0", "1.0", name="base"), Guard("{x} != 0", "1.0", name="base")),
-    **_all("exp exp2 expm1", Guard("{x} > 80", "80.0", ("{inf}",), name="exponent", finite=False)),
-    **_all("sinh cosh", Guard("abs({x}) > 80", "80.0", ("{inf}",), name="exponent", finite=False)),
+    **_all("power power_static", Guard("({x} != 0) | ({y} != 0)", "1.0", (), name="base"),
+           Guard("{x} <= 0", "1.0", name="base", exact=False), Guard("{x} != 0", "1.0", name="base")),
+    **_all("integer_power", Guard("({x} != 0) | ({y} != 0)", "1.0", (), name="base"),
+           Guard("{x} != 0", "1.0", name="base")),
+    **_all("exp exp2 expm1", Guard("{x} > 80", "80.0", ("{inf}",), name="exponent", finite=False, exact=False)),
+    **_all("sinh cosh", Guard("abs({x}) > 80", "80.0", ("{inf}",), name="exponent", finite=False, exact=False)),
     **_all("norm euclidean_norm", Guard("{x} != 0", "1.0", name="vector", reduces=True)),
 }  # fmt: skip

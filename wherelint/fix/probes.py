@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,8 +17,13 @@ from wherelint.ops import Array
 #: Probes that move every input, and of how many inputs each is missing, or infinite, in turn.
 _EVERYTHING, _MOST_MISSING = 64, 24
 _MISSING = (np.nan, np.inf, -np.inf)
-#: At how many singular points of either kind, of how many operations, and how many probes of the rest at each.
-_MOST_POINTS, _MOST_OPERATIONS, _OTHERS = 5, 3, 16
+#: At how many points where an operation is singular, and where its derivative is alone; of how many operations.
+_MOST_POINTS, _MOST_OPERATIONS = (8, 4), 3
+#: The probes of the rest at each: at the first ones every subset of three inputs is the same number, first at a zero,
+#: then at one of the other sign.
+_OTHERS = np.arange(20)
+_SUBSETS, _SIGNED = _OTHERS < 16, _OTHERS // 8 % 2 == 1
+_LEVELS = (0.0, 0.0, 1.0)
 
 
 def far(start: Inputs, pool: Pool) -> Inputs:
@@ -47,17 +53,19 @@ def around(operations: Sequence[Node], batch: Inputs, pool: Pool) -> Inputs:
     for operation in operations[:_MOST_OPERATIONS]:
         points = _singular(operation, values)
         for reads in dict.fromkeys(frozenset(n for n in topological([i]) if n in batch) for i in operation.inputs):
-            for p in points if reads else ():
+            for p, level in zip(points if reads else (), itertools.cycle(_LEVELS)):
+                others = itertools.cycle(range(3))
                 for node, column in batch.items():
                     here = column[row(column, p)]
                     if node in reads:
-                        drawn = np.repeat(here, _OTHERS, axis=0)
-                        drawn[::2] = (
-                            np.where(drawn[::2] == 0, -drawn[::2], drawn[::2]) if node.kind == "float" else here
-                        )
+                        drawn = np.repeat(here, len(_OTHERS), axis=0)
+                        if node.kind == "float":
+                            drawn[_SIGNED] = np.where(here == 0, -here, here)
                     else:
                         telling = (*pool.values(node), *((np.inf, -np.inf) if node.kind == "float" else ()))
-                        drawn = _drawn(node, here, _OTHERS, telling, rng)
+                        drawn = _drawn(node, here, len(_OTHERS), telling, rng)
+                        if node.kind == "float":
+                            drawn[_SUBSETS & (_OTHERS >> next(others) & 1 == 1)] = level
                     found[node].append(drawn)
     return {n: np.concatenate(parts) for n, parts in found.items()}
 
@@ -85,9 +93,12 @@ def _singular(operation: Node, values: Values) -> list[int]:
     """Some probes at which an operation does so, and some at which its derivative does where the value is finite."""
     tape = Tape([*dict.fromkeys(operation.inputs), operation], {operation, *operation.inputs})
     broke = backward(tape, values, operation, "", symbolic=False).broke.get(operation, np.zeros((1, 1), np.bool_))
-    made = infinite(operation, values).any(axis=1)
+    made = np.asarray(infinite(operation, values).any(axis=1))
+    operands = np.concatenate(np.broadcast_arrays(*(values[i] for i in operation.inputs), made[:, None])[:-1], axis=1)
     found: list[int] = []
-    for kind in made, broke.any(axis=1) & ~made:
+    for kind, most in zip((made, broke.any(axis=1) & ~made), _MOST_POINTS, strict=True):
         points = np.flatnonzero(kind)
-        found += points[:: max(len(points) // _MOST_POINTS, 1)][:_MOST_POINTS].tolist()
+        _, told = np.unique(operands[points], axis=0, return_index=True)  # in order: from one end to the other
+        spread = np.unique(np.linspace(0, max(len(told) - 1, 0), most).astype(int))
+        found += points[told[spread]].tolist() if len(told) else []
     return found

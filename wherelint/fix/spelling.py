@@ -100,3 +100,8 @@ def without_gradient(text: str, framework: str, module: Module, namespace: str) 
         if name in ("jax", "jax.lax", "jax.lax.stop_gradient"):
             return f"{local}{'jax.lax.stop_gradient'[len(name) :]}({text})"
     return None
+
+
+def infinity(namespace: str, framework: str) -> str:
+    """The number, as a namespace of the framework spells it."""
+    return 'float("inf")' if framework == "tensorflow" or not namespace else f"{namespace}.inf"
