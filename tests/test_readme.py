@@ -1,4 +1,4 @@
-"""The README shows what the command prints, and its commands are those of the CI."""
+"""The README and the pages of the documentation show what the command prints; their commands and links work."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ import pytest
 from real_gradients import require
 
 from wherelint import check_paths, rules
-from wherelint.cli import main
+from wherelint.cli import cli, main
 from wherelint.io.config import Configuration
 from wherelint.report import text
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
+DOCS = ROOT / "wherelint" / "docs"
+PAGES = [README, *sorted(DOCS.glob("*.md"))]
 #: Console blocks that show a command and its output.
 SHOWN = re.compile(r"(?<=```console\n)\$ wherelint (check (?:--diff )?examples/\S+)\n(.+?)(?=```)", re.DOTALL)
 REPRO = re.compile(r"\$ wherelint repro (\S+)\n(.+?)\$ wherelint repro \S+ \| python\n(.+?)(?=```)", re.DOTALL)
@@ -29,21 +31,46 @@ def test_shown_output_is_the_output(
 ) -> None:
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("COLUMNS", "80")
-    text = README.read_text(encoding="utf-8")
-    blocks = SHOWN.findall(text)
-    assert blocks
-    for command, shown in blocks:
-        main([*shlex.split(command), "--isolated", "--no-cache"])
-        output = capsys.readouterr().out
-        if request.config.getoption("--regenerate"):
-            text = text.replace(f"{command}\n{shown}", f"{command}\n{output}")
-            README.write_text(text, encoding="utf-8")
-        assert output == shown or request.config.getoption("--regenerate")
+    found = 0
+    for path in PAGES:
+        text = path.read_text(encoding="utf-8")
+        for command, shown in SHOWN.findall(text):
+            found += 1
+            main([*shlex.split(command), "--isolated", "--no-cache"])
+            output = capsys.readouterr().out
+            if request.config.getoption("--regenerate"):
+                text = text.replace(f"{command}\n{shown}", f"{command}\n{output}")
+                path.write_text(text, encoding="utf-8")
+            assert output == shown or request.config.getoption("--regenerate")
+    assert found >= 3
+
+
+def test_the_readme_is_one_page() -> None:
+    assert len(README.read_bytes()) <= 8 * 1024
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_links_lead_somewhere(path: Path) -> None:
+    text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    links = [link for link in re.findall(r"\]\(([^)]+)\)", text) if not link.startswith("https://")]
+    assert [link for link in links if not (path.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_commands_are_understood(path: Path) -> None:
+    for line in re.findall(
+        r"^(?:\$|    - run:|      - run:|    -) (wherelint .+)$", path.read_text(encoding="utf-8"), re.MULTILINE
+    ):
+        name, *arguments = shlex.split(line.partition(" <")[0].partition(" |")[0], comments=True)[1:]
+        if command := cli.commands.get(name):
+            command.make_context(name, arguments)  # raises UsageError for an option that does not exist
+        else:
+            assert name.startswith("-"), line
 
 
 def test_the_script_is_the_one_shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(ROOT)
-    place, shown, printed = REPRO.findall(README.read_text(encoding="utf-8"))[0]
+    place, shown, printed = REPRO.findall((DOCS / "confirm.md").read_text(encoding="utf-8"))[0]
     assert main(["repro", place]) == 0
     script = capsys.readouterr().out
     assert all(part.strip() in script for part in shown.split("...\n"))
@@ -91,7 +118,9 @@ def test_the_picture_shows_the_output(
 
 @pytest.mark.parametrize("told", [True, False])
 def test_ruff_keeps_our_comments_as_the_readme_says(tmp_path: Path, told: bool) -> None:
-    (block,) = re.findall(r"(?<=```toml\n)(\[tool\.ruff\]\n.+?)(?=```)", README.read_text(encoding="utf-8"), re.DOTALL)
+    (block,) = re.findall(
+        r"(?<=```toml\n)(\[tool\.ruff\]\n.+?)(?=```)", (DOCS / "noqa.md").read_text(encoding="utf-8"), re.DOTALL
+    )
     (tmp_path / "a.py").write_text("x = 1 / 2  # noqa: WL103\n")
     (tmp_path / "pyproject.toml").write_text(block if told else "")
     command = [sys.executable, "-m", "ruff", "check", "--no-cache", "--preview", "--select", "RUF100,RUF102", "--fix"]
