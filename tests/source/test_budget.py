@@ -10,7 +10,9 @@ from conftest import write
 from wherelint.analysis import DetectOptions, detect
 from wherelint.cli import main
 from wherelint.frontend.budget import Budget
+from wherelint.io.config import Settings
 from wherelint.report.formats import FORMATS
+from wherelint.run.engine import check_source
 
 WHERE = "    return jnp.where(x > 0, {}, 0.0)\n"
 HEAD = "import jax.numpy as jnp\n\n\n"
@@ -49,6 +51,15 @@ def test_what_is_given_up_is_a_warning(
     _, problems = detect(path.read_text(), str(path), DetectOptions())
     assert any(problem.message.startswith(f"gave up on {message}") for problem in problems), problems
     assert not any(problem.error for problem in problems)
+
+
+def test_a_text_that_is_too_long_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Budget, "characters", len(RESULTS) - 1)
+    report = check_source(RESULTS.encode(), "a.py", Settings())
+    assert report.findings == ()
+    assert [(problem.message, problem.error) for problem in report.problems] == [
+        (f"gave up on the file: it has more than {len(RESULTS) - 1} characters", False)
+    ]
 
 
 def test_a_wrapper_that_is_too_large_is_a_warning(

@@ -24,6 +24,8 @@ class Budget:
     mentions = 8
     #: The size of another file that is followed.
     file_bytes = 400_000
+    #: The length of a text that is checked.
+    characters = 4_000_000
 
     def __init__(self) -> None:
         #: The sentences, each once, in order.

@@ -10,8 +10,9 @@ import numpy as np
 from wherelint.frontend.names import canonical
 from wherelint.graph.node import Node
 from wherelint.interpret.annotations import last_name
+from wherelint.interpret.defaults import of_parameter
 from wherelint.interpret.lowering import Lowering
-from wherelint.interpret.resolve import external, member
+from wherelint.interpret.resolve import external, fields, member
 from wherelint.interpret.tables import EXPRESSIONS
 from wherelint.interpret.values import MISSING, Bound, Class, Dotted, Function, Instance, Method, Shape, Super, Value
 
@@ -79,11 +80,18 @@ def instance_attribute(low: Lowering, value: Instance, name: str, at: cst.CSTNod
         return low.opaque(
             f"{value.name}.{name}", (low.identity(value), name), kind=kind, differentiable=False, preferred=preferred
         )
+    if isinstance(found, (int, float)) and value is value.cls.instance and _is_field(value.cls, name):
+        return of_parameter(low, f"{value.name}.{name}", (low.identity(value), name), found)
     if found is not MISSING:
         return found
     made = low.opaque(f"{value.name}.{name}", (low.identity(value), name))
     value.attributes[name] = made
     return made
+
+
+def _is_field(cls: Class, name: str) -> bool:
+    """Whether a class attribute is a default of what a generated constructor takes."""
+    return not isinstance(member(cls, "__init__"), Function) and name in fields(cls)
 
 
 def _bound(low: Lowering, receiver: Instance, found: Value, at: cst.CSTNode) -> Value:

@@ -230,6 +230,7 @@ def _with(low: Lowering, node: cst.With) -> bool:
         pauses = isinstance(name, Method) and name.name == "stop_recording"  # of a GradientTape
         if pauses or (isinstance(name, Dotted) and name.name in NO_GRAD):
             severed += 1
+        low.expression(expression)
         value = low.opaque(low.text(expression), differentiable=False)
         if item.asname is not None:
             assign(low, item.asname.name, value)

@@ -22,8 +22,12 @@ def default_of(number: float, node: Node) -> float:
     return made
 
 
-def of_parameter(low: Builder, name: str, key: object, number: float) -> float:
-    """The default of a parameter."""
+def of_parameter(low: Builder, name: str, key: object, number: float) -> float | Node:
+    """The default of a parameter, or of a field that a constructor takes; one of many numbers where that is asked."""
+    if low.strict:
+        given = low.opaque(name, key, differentiable=False)
+        given.params["default"] = number
+        return given
     made = low.opaque(name, key, kind="int" if isinstance(number, int) else "float", differentiable=False)
     made.params.update(usual=number, arm=True)
     return default_of(number, made)

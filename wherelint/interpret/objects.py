@@ -9,7 +9,7 @@ from wherelint.interpret.calls import inline
 from wherelint.interpret.constraints import constrain
 from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.parameters import root_arguments
-from wherelint.interpret.resolve import member
+from wherelint.interpret.resolve import fields, member
 from wherelint.interpret.tables import CALLS
 from wherelint.interpret.values import Args, Class, Function, Instance, Kwargs
 
@@ -33,8 +33,7 @@ def construct(low: Lowering, made: Instance, args: Args, kwargs: Kwargs, at: cst
             _construct_unknown(low, made, constructor, at)
         return
     setup = member(made.cls, "setup")
-    fields = _fields(made.cls)
-    for name, value in zip(fields, args, strict=False):
+    for name, value in zip(fields(made.cls), args, strict=False):
         made.attributes[name] = value
     made.attributes.update(kwargs)
     if isinstance(setup, Function):
@@ -58,17 +57,6 @@ def _construct_unknown(low: Lowering, made: Instance, constructor: Function, at:
         del low.sinks[sinks:], low.facts[facts:]
         low.made[:], low.closures[:] = kept, closures
         constructor.called = False
-
-
-def _fields(cls: Class) -> list[str]:
-    fields: list[str] = []
-    for ancestor in reversed(list(cls.ancestry())):
-        body = ancestor.definition.body
-        for line in body.body:
-            for statement in line.body if isinstance(line, cst.SimpleStatementLine) else ():
-                if isinstance(statement, cst.AnnAssign) and isinstance(statement.target, cst.Name):
-                    fields.append(statement.target.value)
-    return list(dict.fromkeys(fields))
 
 
 def self_of(low: Lowering, cls: Class) -> Instance:

@@ -91,10 +91,6 @@ def root_arguments(low: Lowering, function: Function) -> Kwargs:
             value = default(low, function, parameter)
             if isinstance(value, bool):
                 value = low.opaque(name, ("parameter", low.identity(parameter)), kind="bool", preferred=value)
-            elif isinstance(value, (int, float)) and low.strict:
-                usual = value
-                value = low.opaque(name, ("parameter", low.identity(parameter)), differentiable=False)
-                value.params["default"] = usual
             elif isinstance(value, (int, float)):
                 value = of_parameter(low, name, ("parameter", low.identity(parameter)), value)
             elif value is None:

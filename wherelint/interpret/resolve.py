@@ -244,3 +244,15 @@ def member(cls: Class, name: str) -> Value:
         if name in ancestor.members:
             return ancestor.members[name]
     return MISSING
+
+
+def fields(cls: Class) -> list[str]:
+    """What a generated constructor of a class takes, in order."""
+    names: list[str] = []
+    for ancestor in reversed(list(cls.ancestry())):
+        body = ancestor.definition.body
+        for line in body.body:
+            for statement in line.body if isinstance(line, cst.SimpleStatementLine) else ():
+                if isinstance(statement, cst.AnnAssign) and isinstance(statement.target, cst.Name):
+                    names.append(statement.target.value)
+    return list(dict.fromkeys(names))

@@ -16,6 +16,7 @@ import wherelint.analysis
 from wherelint import rules
 from wherelint.defects import DEFECT, describe
 from wherelint.finding import FileReport, Finding, FixKey, Location, Problem
+from wherelint.frontend.budget import Budget
 from wherelint.frontend.options import DetectOptions
 from wherelint.io.config import Settings
 from wherelint.io.encoding import NOWHERE, UndecodableError, decode, encode
@@ -82,6 +83,9 @@ def _check_text(
 
         notebook = Notebook(text, filename)
         text = notebook.program
+    if len(text) > Budget.characters:
+        why = f"gave up on the file: it has more than {Budget.characters:,} characters"
+        return FileReport(filename, problems=(Problem(filename, why, error=False),)), text
     options = DetectOptions(settings.aliases, frozenset(code for code in codes if rules.get(code).opt_in))
 
     def look(text: str) -> View:
