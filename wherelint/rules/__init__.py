@@ -2,37 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from importlib import import_module
 
 from wherelint.rules.rule import Rule
 from wherelint.rules.words import place, selection_phrase, spoken
 
-_MODULES = (
-    "wl001_unused_noqa",
-    "wl101_unmasked_sqrt",
-    "wl102_unmasked_log",
-    "wl103_unmasked_division",
-    "wl104_unmasked_arccos",
-    "wl105_unmasked_arctan2",
-    "wl106_unmasked_power",
-    "wl107_unmasked_overflow",
-    "wl108_unmasked_norm",
-    "wl109_unmasked_special",
-    "wl110_unmasked_linalg",
-    "wl111_unmasked_nan",
-    "wl201_unmasked_index",
-    "wl202_mask_multiply",
-    "wl203_nan_to_num",
-    "wl204_unmasked_extremum",
-    "wl205_masked_reduction",
-    "wl206_masked_assignment",
-    "wl301_clip_onto_singularity",
-    "wl302_guard_admits_singularity",
-    "wl303_epsilon_lost",
-    "wl401_piecewise_constant",
-    "wl402_host_numpy",
-)
+#: Every file of a code: `wl101_unmasked_sqrt`.
+_MODULES = sorted(name[:-3] for name in os.listdir(os.path.dirname(__file__)) if name.startswith("wl"))
 
 RULES: tuple[Rule, ...] = tuple(import_module(f"wherelint.rules.{name}").RULE for name in _MODULES)
 _BY_CODE = {rule.code: rule for rule in RULES}
