@@ -12,7 +12,7 @@ from wherelint.cli import main
 from wherelint.frontend.budget import Budget
 from wherelint.io.config import Settings
 from wherelint.report.formats import FORMATS
-from wherelint.run.engine import check_source
+from wherelint.run.check import check_source
 
 WHERE = "    return jnp.where(x > 0, {}, 0.0)\n"
 HEAD = "import jax.numpy as jnp\n\n\n"
@@ -34,6 +34,7 @@ CASES = {
     "evaluations": ("evaluations", 5, {"main": RESULTS}, "`f`: it has selections over longer computations"),
     "results": ("results", 2, {"main": RESULTS}, "2 results of `f`: it has more than are followed"),
     "bytes": ("file_bytes", 5, {"main": OTHER, "other": DEEP}, "what other.py defines"),
+    "bytes of a caller": ("file_bytes", 5, {"main": PRIVATE, "b": "from .main import _g\n"}, "what b.py defines"),
     "mentions": ("mentions", 1, {"main": PRIVATE, "b": "from .main import _g\n", "c": "from .main import _g\n"},
                  "the callers of `_g` in other files"),
 }  # fmt: skip

@@ -7,10 +7,11 @@ import re
 from functools import lru_cache
 from pathlib import Path
 
-from wherelint.frontend.budget import Budget
 from wherelint.io.digest import digest
 from wherelint.io.disk import contents, leads_out
 
+#: What is larger is no source that anybody wrote.
+_LARGEST = 50_000_000
 _PRIVATE = re.compile(rb"\b_[A-Za-z]\w*")
 
 
@@ -20,11 +21,9 @@ def private_names(root: str) -> dict[str, list[str]]:
     names: dict[str, list[str]] = {}
     for path in sorted(Path(root).rglob("*.py")):
         try:
-            text = (
-                b""
-                if path.is_symlink() and leads_out(path, os.path.realpath(root))
-                else contents(path, Budget.file_bytes)
-            )
+            if path.is_symlink() and leads_out(path, os.path.realpath(root)):
+                continue
+            text = contents(path, _LARGEST)
         except OSError:
             continue
         for name in set(_PRIVATE.findall(text)):
