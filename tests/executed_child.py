@@ -12,6 +12,7 @@ import json
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +27,8 @@ _SHAPES = ((4,), (), (3, 4), (4, 4), (2, 3, 4), (2, 3, 3), (3,), (2,), (5, 2), (
 _MOST_SHAPES, _FEW = 2, 6
 _TELLING = (0.0, 1.0, -1.0, 100.0, -100.0, 1e-4, np.nan, np.inf, -np.inf)
 _INTEGERS = ("int", "n_", "num", "index", "idx", "axis", "dim", "order", "degree", "size", "length")
+#: Attributes that are lengths.
+_COUNTS = ("n_", "num_", "batch_size")
 _OF_ARRAYS = frozenset({*dir(np.ndarray), "at", "device", "detach", "requires_grad", "unsqueeze", "numpy", "new_tensor",
                         "new_zeros", "new_ones", "get_shape", "dim", "clamp", "float", "to", "pow", "exp", "log", "abs",
                         "sqrt", "norm", "size", "type_as", "expand", "view", "cpu", "masked_fill"})  # fmt: skip
@@ -134,6 +137,9 @@ class StandIn:
     def __getitem__(self, key: Any) -> Any:
         return self.__getattr__(f"item_{key}")
 
+    def __len__(self) -> int:
+        return 2
+
     def __call__(self, *given: Any, **_: Any) -> Any:
         return given[0]
 
@@ -192,8 +198,10 @@ class Arguments:
         reads = [n for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name)]
         self.opened = {n.value.id for n in reads if n.attr not in _OF_ARRAYS}  # type: ignore[attr-defined]
         items = [n for n in nodes if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name)]
-        self.opened |= {n.value.id for n in items  # type: ignore[attr-defined]
-                        if isinstance(n.slice, ast.Constant) and isinstance(n.slice.value, str)}  # fmt: skip
+        self.opened |= {n.value.id for n in items if _is_text(n.slice)}  # type: ignore[attr-defined]
+        inner = [n for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Attribute)]
+        #: Attributes that are objects, too.
+        self.nested = {n.value.attr for n in inner if n.attr not in _OF_ARRAYS}  # type: ignore[attr-defined]
         calls = [n.func for n in nodes if isinstance(n, ast.Call)]
         self.methods = {f.attr for f in calls if isinstance(f, ast.Attribute)}
         self.callables = {f.id for f in calls if isinstance(f, ast.Name)}
@@ -231,6 +239,12 @@ class Arguments:
 
     def _maker(self, values: Mapping[str, Any], shape: tuple[int, ...]) -> Callable[[str], Any]:
         def make(name: str) -> Any:
+            if name in self.nested:
+                return StandIn(make, None, self.methods)
+            if "dtype" in name:
+                return np.float32 if self.framework == "jax" else sys.modules[self.framework].float32
+            if name.startswith(_COUNTS):
+                return 2
             told = next((v for n, v in self.witness.items() if n.rpartition(".")[2] == name), None)
             if told is not None and values.get("at the witness"):
                 return converted(self.framework, np.resize(np.float32(told), shape))
@@ -248,6 +262,10 @@ class Arguments:
         if kind == "key":
             return importlib.import_module("jax").random.PRNGKey(1) if self.framework == "jax" else 1
         return {"int": 2, "bool": True, "str": "mean", "callable": lambda *v, **_: v[0] if v else 1.0}[kind]
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
 
 
 def converted(framework: str, array: Any) -> Any:
@@ -361,6 +379,15 @@ def compare(request: Mapping[str, Any]) -> tuple[str, str]:
     """What became of a fix: same, changed or not run, and how."""
     file = Path(request["file"])
     sys.path[1:1] = request["paths"]
+    version = metadata.version
+
+    def versioned(name: str) -> str:
+        """The version of what is installed; what only lies in a folder has none."""
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            return version(name)
+        return "0.0.0"
+
+    metadata.version = versioned
     importlib.import_module(request["framework"])
     package = ".".join(file.parent.relative_to(request["paths"][0]).parts)
     if package:
@@ -381,10 +408,18 @@ def compare(request: Mapping[str, Any]) -> tuple[str, str]:
             result, says = held((one, other), set() if part else rows)
         except (NotRunnableError, SyntaxError) as error:
             result, says = "not run", f"{error} {failed[0]}"[:200]
+        if part and result == "changed" and "selection" in request and not _holds(part, request["selection"]):
+            result, says = "not run", "the selection is not among the statements that can be executed"
         if result != "not run":
             return result, part + says
         why = why or says
     return "not run", why
+
+
+def _holds(part: str, row: int) -> bool:
+    """Whether a row is among those of a slice: what is dropped later may be anything before."""
+    first, last = (int(word) for word in part.removesuffix(": ").split()[1::2])
+    return first <= row <= last
 
 
 def held(sides: Sequence[Arguments], rows: set[int]) -> tuple[str, str]:

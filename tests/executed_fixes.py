@@ -82,6 +82,7 @@ def execute(folder: Path, finding: dict[str, Any], paths: Sequence[Path] = (), s
         "function": finding["function"],
         "framework": finding["framework"],
         "witness": finding["witness"]["inputs"],
+        **({"selection": finding["select"]["location"]["row"]} if finding.get("select") else {}),
     }
     environment = {
         "PATH": os.environ.get("PATH", ""),

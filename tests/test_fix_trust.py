@@ -423,13 +423,33 @@ def test_a_fix_keeps_what_an_heir_computes() -> None:
 def test_a_condition_may_be_a_bool_of_python(tmp_path: Path) -> None:
     """The opposite of True is -2 there."""
     require("tensorflow")
-    text = program("tensorflow", "def f(x, flat=False):\n    return tf.where(flat, x, tf.sqrt(x))\n")
+    text = program("tensorflow", "def f(x, flat):\n    return tf.where(flat > 0, x, tf.sqrt(x))\n")
     report = check_source(text.encode(), "f.py", Settings(root=Path("/"), confidence="low"), "safe")
     assert report.fixed
     before, after = functions(text, report.after, tmp_path)
     x = tensor("tensorflow", [1.0, 4.0])
-    for flat in (True, False):
+    for flat in (1, 0):
         np.testing.assert_array_equal(after(x, flat), before(x, flat))
+
+
+def test_the_gradient_at_the_witness_is_finite_after_every_fix(tmp_path: Path) -> None:
+    """What a first fix makes infinite, a product with 0 makes nan."""
+    require("tensorflow")
+    import tensorflow as tf
+
+    text = program("tensorflow", """
+        def f(y):
+            v1 = (y / y) * y
+            v3 = v1 >= 0.0
+            return tf.where(v3, tf.math.acosh(v1), 0.5)
+    """)  # fmt: skip
+    report = checked(text)
+    _, after = functions(text, report.after or text.encode(), tmp_path)
+    y = tf.constant([0.0])
+    with tf.GradientTape() as tape:
+        tape.watch(y)
+        value = after(y)
+    assert report.findings or np.isfinite(tape.gradient(value, y)).all()
 
 
 def test_a_guard_of_a_finite_value_is_not_safe() -> None:

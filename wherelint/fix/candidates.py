@@ -38,7 +38,7 @@ from wherelint.fix.syntax import (
 )
 from wherelint.frontend.module import Module
 from wherelint.frontend.names import framework_of
-from wherelint.graph.node import Node, differentiable_inputs, topological
+from wherelint.graph.node import Node, differentiable_inputs, leaves, topological
 from wherelint.graph.search import Hazard
 from wherelint.ops import OPERATIONS
 from wherelint.ops.facts import CLIPS, FINITE_TESTS
@@ -192,7 +192,8 @@ class Site:
         if select.selection == "multiply":
             return None if once else self._factor(place, select.inputs[1 - select.params["operand"]])
         keeps = select.op != "where" or select.inputs[2] not in below
-        return Mask(place.one_line, keeps, place, once, (place,), once or isinstance(place.node, cst.Name))
+        apart = set(leaves(self.hazard.op)).isdisjoint(leaves(select.inputs[0]))
+        return Mask(place.one_line, keeps, place, once, (place,), python=apart)
 
     @staticmethod
     def _factor(place: Place, factor: Node) -> Mask:

@@ -334,8 +334,10 @@ def _origins(lost: list[Node], values: Mapping[Node, Array]) -> list[Node]:
     """The operations that lose a gradient at the witness; for one that was given a nan, what made a nan of numbers."""
     found: dict[Node, None] = {}
     for node in lost:
-        above = [n for n in topological(node.inputs) if not np.isfinite(values[n][0]).all()]
-        made = [n for n in above if n.inputs and all(np.isfinite(values[i][0]).all() for i in n.inputs)]
+        above = [n for n in topological(node.inputs) if n.inputs and not np.isfinite(values[n][0]).all()]
+        made = [n for n in above if all(np.isfinite(values[i][0]).all() for i in n.inputs)]
+        nans = {n for n in above if np.isnan(values[n][0]).any()}
+        made += [n for n in nans.difference(made) if nans.isdisjoint(n.inputs)]  # 0 * inf
         found |= dict.fromkeys(made or [node])
     return list(found)
 
