@@ -5,10 +5,14 @@ from __future__ import annotations
 import ast
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
+import answers
 import pytest
 
 from wherelint import rules
@@ -31,7 +35,10 @@ SAFE = "import jax.numpy as jnp\n\n\ndef f(x):\n    return jnp.sin(x)\n"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--all", action="store_true", help="every change of every program, not of a third of them")
+    parser.addoption("--all", action="store_true", help="all of what is otherwise tried a tenth a day")
+    parser.addoption("--live", action="store_true", help="ask the frameworks everything again (answers.py)")
+    parser.addoption("--record", action="store_true", help="keep what the frameworks answer")
+    parser.addoption("--turn", type=int, help="which tenth is tried, and asked again (default: by the date)")
     parser.addoption("--regenerate", action="store_true", help="rewrite the outputs that are kept in files")
 
 
@@ -47,6 +54,44 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         config.option.numprocesses = min(cores, 4) if cores > 1 else 0
         config.option.dist = "worksteal"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.option.turn is None:  # the same in every process
+        config.option.turn = datetime.now(timezone.utc).date().toordinal()
+    answers.session = answers.Answers(turn=config.option.turn, live=config.option.live)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the parameters whose turn it is not, where the whole suite runs."""
+    if config.option.all or config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
+        return
+    met: Counter[str] = Counter()
+    left_out = []
+    for item in items:
+        marker = item.get_closest_marker("rotated")
+        if marker is not None:
+            name = item.nodeid.partition("[")[0]
+            if (met[name] + config.option.turn) % marker.args[0]:
+                left_out.append(item)
+            met[name] += 1
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return f"frameworks: {'--live' if config.option.live else f'--turn {config.option.turn % answers.TURNS}'}"
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Every process keeps what it asked; the first one puts that together when they are done."""
+    config = session.config
+    if config.option.record:
+        answers.session.write(f".{getattr(config, 'workerinput', {}).get('workerid', 'main')}.part")
+        if not hasattr(config, "workerinput"):
+            named = config.args_source is not pytest.Config.ArgsSource.TESTPATHS
+            answers.session.collect(".part", whole=not (named or config.option.keyword or config.option.markexpr))
 
 
 def detect(text: str, filename: str, options: DetectOptions) -> tuple[list[Finding], list[Problem]]:
@@ -103,6 +148,17 @@ def _nothing_is_kept_here() -> Iterator[None]:
     before = kept.exists() and kept.read_bytes()
     yield
     assert before == (kept.exists() and kept.read_bytes()), "a test kept reports in the repository: use --no-cache"
+
+
+@pytest.fixture(scope="session")
+def a_tenth(pytestconfig: pytest.Config) -> Callable[..., Sequence[Any]]:
+    """``a_tenth(items)``: another one each day, and another one for another ``offset``; all of them with ``--all``."""
+
+    def chosen(items: Sequence[Any], offset: int = 0) -> Sequence[Any]:
+        turn = (pytestconfig.option.turn + offset) % answers.TURNS
+        return items if pytestconfig.option.all else items[turn :: answers.TURNS]
+
+    return chosen
 
 
 @pytest.fixture

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
+import answers
 import numpy as np
 
 _number = itertools.count()
+#: An answer depends on how the question is put, too.
+_HOW = Path(__file__).read_text("utf-8")
 
 
 class Outcome(NamedTuple):
@@ -38,21 +42,62 @@ def load(path: Path) -> ModuleType:
 
 
 def outcomes(
-    framework: str, f: Callable[..., Any], inputs: Sequence[Any], argnums: Sequence[int] | None = None
+    framework: str, f: Callable[..., Any], inputs: Sequence[Any], argnums: Sequence[int] | None = None, text: str = ""
 ) -> list[Outcome]:
     """``f(*inputs)`` with its gradients: compiled in jax, eager in torch, compiled and then eager in TensorFlow.
 
-    Inputs are converted to float32; ``argnums`` are the ones that are differentiated (all of them by default).
+    Inputs are converted to float32; ``argnums`` are the ones that are differentiated (all of them by default). A
+    ``text`` that says all of what ``f`` is makes it a question whose answer may be kept.
     """
-    return compiled(framework, f, list(range(len(inputs)) if argnums is None else argnums))(inputs)
+    return compiled(framework, f, list(range(len(inputs)) if argnums is None else argnums), text=text)(inputs)
 
 
 def compiled(
-    framework: str, f: Callable[..., Any], argnums: Sequence[int], *, eager: bool = True
+    framework: str, f: Callable[..., Any], argnums: Sequence[int], *, eager: bool = True, text: str = ""
 ) -> Callable[[Sequence[Any]], list[Outcome]]:
     """The same for many inputs; ``eager=False`` leaves out what runs TensorFlow operation by operation."""
-    run = globals()[f"_{framework}"](f, list(argnums), eager)
-    return lambda inputs: run([np.asarray(x, np.float32) for x in inputs])
+    start = cache(lambda: globals()[f"_{framework}"](f, list(argnums), eager))
+
+    def run(inputs: Sequence[Any]) -> list[Outcome]:
+        arrays = [np.asarray(x, np.float32) for x in inputs]
+        if not text:
+            return start()(arrays)
+
+        def ask() -> answers.Answer:
+            found = {o.mode: [o.value, *o.gradients] for o in start()(arrays)}
+            return {f"{mode} {i}": array for mode, each in found.items() for i, array in enumerate(each)}
+
+        modes: dict[str, list[np.ndarray]] = {}
+        for name, array in answers.to(framework, (_HOW, text, list(argnums), eager, arrays), ask).items():
+            modes.setdefault(name.split()[0], []).append(array)
+        return [Outcome(mode, value, gradients) for mode, (value, *gradients) in modes.items()]
+
+    return run
+
+
+def at_points(
+    framework: str, f: Callable[..., Any], count: int, points: Iterable[Sequence[np.ndarray]], text: str
+) -> list[Outcome]:
+    """The outcomes at some points, in one mode, as one question: up to the first that the function refuses."""
+    points = [list(point) for point in points]
+
+    def ask() -> answers.Answer:
+        run = compiled(framework, f, range(count), eager=False)
+        found = []
+        for point in points:
+            try:
+                found.append(run(point)[0])
+            except Exception:
+                break
+        return {
+            f"{at} {o.mode} {i}": array for at, o in enumerate(found) for i, array in enumerate([o.value, *o.gradients])
+        }
+
+    made: dict[tuple[str, str], list[np.ndarray]] = {}
+    for name, array in answers.to(framework, (_HOW, text, count, points), ask).items():
+        at, mode, _ = name.split()
+        made.setdefault((at, mode), []).append(array)
+    return [Outcome(mode, value, gradients) for (_, mode), (value, *gradients) in made.items()]
 
 
 Run = Callable[[list[np.ndarray]], list[Outcome]]

@@ -101,9 +101,12 @@ def points(case: dict[str, Any]) -> list[list[np.ndarray]]:
 
 
 def run(name: str, file: str, inputs: list[np.ndarray]) -> list[Outcome]:
-    case = read(name)
+    case, path = read(name), CASES / name / file
     require(FRAMEWORKS[case["framework"]])
-    return outcomes(FRAMEWORKS[case["framework"]], load(CASES / name / file).f, inputs, case.get("argnums"))
+    return outcomes(FRAMEWORKS[case["framework"]], module(path).f, inputs, case.get("argnums"), path.read_text("utf-8"))
+
+
+module = cache(load)
 
 
 @pytest.mark.parametrize("name", POSITIVE)

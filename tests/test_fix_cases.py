@@ -38,10 +38,11 @@ def test_the_fix_keeps_the_value_and_mends_the_gradient(name: str, tmp_path: Pat
     require(framework)
     path = tmp_path / "fixed.py"
     path.write_bytes(report.after)
+    texts = [(CASES / name / "unsafe.py").read_text("utf-8"), path.read_text("utf-8")]
     before, after = load(CASES / name / "unsafe.py").f, load(path).f
     for at in [witness := arrays(case["witness"]), *points(case)]:
-        bad = outcomes(framework, before, at, case.get("argnums"))
-        good = outcomes(framework, after, at, case.get("argnums"))
+        bad = outcomes(framework, before, at, case.get("argnums"), texts[0])
+        good = outcomes(framework, after, at, case.get("argnums"), texts[1])
         np.testing.assert_allclose(good[0].value, bad[0].value, rtol=1e-5, atol=1e-6)
         assert all(outcome.regular for outcome in good), [o.gradients for o in good]
         if at is not witness:

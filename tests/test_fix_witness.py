@@ -41,7 +41,7 @@ def test_the_gradient_at_the_witness_is_finite_after_the_fix(case: str, tmp_path
     before.write_text(text)
     after.write_bytes(report.after)
     for point in ((0.0, 0.0), (0.3, -0.4), (0.0, 2.0)):
-        olds, news = (outcomes(framework, load(path).f, point) for path in (before, after))
+        olds, news = (outcomes(framework, load(path).f, point, text=path.read_text()) for path in (before, after))
         for old, new in zip(olds, news, strict=True):
             assert new.value == pytest.approx(old.value, rel=1e-5)
             assert new.regular

@@ -7,10 +7,12 @@ with ``# replay: jax torch tensorflow`` is written for ``xp`` of JAX and read ag
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from wherelint.finding import FileReport
 from wherelint.io.config import Settings
 from wherelint.run.check import check_source
 
@@ -66,8 +68,13 @@ def function_at(text: str, row: int) -> str:
     return ""
 
 
+@cache
+def report_on(text: str, fixture: str) -> FileReport:
+    return check_source(text.encode(), f"{fixture}.py", Settings(root=Path("/")))
+
+
 def check(text: str, fixture: str) -> tuple[set[tuple[int, str]], dict[tuple[int, str], int]]:
-    report = check_source(text.encode(), f"{fixture}.py", Settings(root=Path("/")))
+    report = report_on(text, fixture)
     assert report.problems == ()
     found = {(f.location.row, f.code) for f in report.findings}
     return found, {(f.location.row, f.code): f.select.location.row for f in report.findings}

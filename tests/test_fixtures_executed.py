@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from executing import compiled
+from executing import Outcome, at_points
 from real_gradients import framework_of, require
-from test_fixtures import KNOWN, expected, function_at, replays, source
+from test_fixtures import KNOWN, expected, function_at, replays, report_on, source
 
 from wherelint.finding import Finding
 from wherelint.io.config import Settings
@@ -82,29 +82,17 @@ def functions(text: str, names: dict[str, Any]) -> Iterator[tuple[str, Callable[
             yield name[0] or name[1], f, [p.name for p in parameters if p.default is p.empty]
 
 
-Verdict = Callable[[list[np.ndarray]], "bool | None"]
-
-
-def verdict_of(framework: str, f: Callable[..., Any], count: int) -> Verdict:
-    """Whether the value is finite and the gradient of finite inputs is not; None where the function refuses."""
-    run = compiled(framework, f, range(count), eager=False)
-
-    def bad(inputs: list[np.ndarray]) -> bool | None:
-        try:
-            found = run(inputs)[0]
-        except Exception:
-            return None
-        return bool(np.isfinite(found.value).all()) and any(
-            bool((~np.isfinite(g) & (np.isfinite(x) | (x.shape != g.shape))).any())
-            for x, g in zip(inputs, found.gradients, strict=True)
-        )
-
-    return bad
+def bad(outcome: Outcome, inputs: list[np.ndarray]) -> bool:
+    """Whether the value is finite and the gradient of finite inputs is not."""
+    return bool(np.isfinite(outcome.value).all()) and any(
+        bool((~np.isfinite(g) & (np.isfinite(x) | (x.shape != g.shape))).any())
+        for x, g in zip(inputs, outcome.gradients, strict=True)
+    )
 
 
 def witnesses(text: str, fixture: str) -> dict[str, list[Finding]]:
     found: dict[str, list[Finding]] = {}
-    for finding in check_source(text.encode(), f"{fixture}.py", Settings(root=Path("/"))).findings:
+    for finding in report_on(text, fixture).findings:
         found.setdefault(finding.function, []).append(finding)
     return found
 
@@ -121,9 +109,10 @@ def test_the_printed_witnesses_are_ones(fixture: str, framework: str) -> None:
             if set(parameters) != set(inputs) or name in NOT_CONFIRMED or any(name == known for *_, known in KNOWN):
                 continue
             arrays = at_witness(inputs, parameters)
-            verdict = verdict_of(used, f, len(parameters))(arrays)
-            assert verdict is not False, (name, finding.witness)
-            confirmed += bool(verdict)  # None: Python control flow, or a shape of its own
+            # None: Python control flow, or a shape of its own.
+            for outcome in at_points(used, f, len(parameters), [arrays], f"{name} of\n{text}"):
+                assert bad(outcome, arrays), (name, finding.witness)
+                confirmed += 1
     assert confirmed or not expected(text)
 
 
@@ -145,17 +134,17 @@ def test_a_fixed_fixture_does_the_same(fixture: str, framework: str) -> None:
     for name, f, parameters in functions(text, names):
         mends = [finding for finding in found.get(name, ()) if (name, finding.code) in fixed]
         points = [at_witness(m.witness.inputs, parameters) for m in mends if set(parameters) == set(m.witness.inputs)]
-        run, rerun = (compiled(used, g, range(len(parameters)), eager=False) for g in (f, mended[name]))
-        for point in [*points, *islice(grid(len(parameters)), 3)] if points else []:
-            try:
-                before = run(point)[0]
-            except Exception:  # Python control flow, booleans, or a shape of its own
-                continue
-            ran += 1
-            now = rerun(point)[0]
-            np.testing.assert_allclose(now.value, before.value, rtol=1e-5, atol=1e-6, err_msg=name)
-            if point is points[0]:  # what is selected may have a singularity of its own there
-                assert not any(np.isnan(g).any() for g in now.gradients), name
+        if not points:
+            continue
+        points += islice(grid(len(parameters)), 3)
+        # None: Python control flow, booleans, or a shape of its own.
+        before = at_points(used, f, len(parameters), points, f"{name} of\n{text}")
+        now = at_points(used, mended[name], len(parameters), points[: len(before)], f"{name} of\n{after}")
+        ran += len(before)
+        for old, new in zip(before, now, strict=True):
+            np.testing.assert_allclose(new.value, old.value, rtol=1e-5, atol=1e-6, err_msg=name)
+        for new in now[:1]:  # what is selected may have a singularity of its own there
+            assert not any(np.isnan(g).any() for g in new.gradients), name
     assert ran or not report.fixed
 
 
@@ -183,9 +172,8 @@ def test_unmarked_functions_are_regular(fixture: str, framework: str) -> None:
     for name, f, parameters in functions(text, names):
         if name in marked or name in EXEMPT or not parameters:
             continue
-        bad = verdict_of(used, f, len(parameters))
-        for inputs in grid(len(parameters)):
-            verdict = bad(inputs)
-            if verdict is None:
-                break
-            assert not verdict, (name, [a.tolist() for a in inputs])
+        points = list(grid(len(parameters)))
+        for inputs, outcome in zip(
+            points, at_points(used, f, len(parameters), points, f"{name} of\n{text}"), strict=False
+        ):
+            assert not bad(outcome, inputs), (name, [a.tolist() for a in inputs])

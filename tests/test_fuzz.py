@@ -9,13 +9,12 @@ import random
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import fuzz
 import pytest
 from conftest import UNSAFE, environment
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
 from mutations import COMMENTS, EXPRESSIONS, STATEMENTS, Mutator, templates
 
 from wherelint.io.files import Mend
@@ -34,22 +33,16 @@ for seed in range(int(sys.argv[1]), int(sys.argv[2])):
 
 
 @pytest.mark.slow
-def test_promises_hold_for_mutations_of_real_programs() -> None:
+def test_promises_hold_for_mutations_of_real_programs(a_tenth: Callable[[Sequence[int]], Sequence[int]]) -> None:
     counts: Counter[str] = Counter()
-
-    @settings(max_examples=60, deadline=None, derandomize=True, database=None, suppress_health_check=[*HealthCheck],
-              phases=[Phase.generate, Phase.shrink])  # fmt: skip
-    @given(st.randoms(use_true_random=False))
-    def run(rng: random.Random) -> None:
-        counts.update(fuzz.one(rng))
-
-    run()
+    for seed in a_tenth(range(100)):
+        counts += fuzz.one(random.Random(seed))
     # Else it is the parser that was tested.
-    assert counts["parsing"] > 0.6 * counts["programs"], counts
-    assert counts["searched"] > 0.5 * counts["programs"], counts
+    assert counts["parsing"] >= 0.5 * counts["programs"], counts
+    assert counts["searched"] >= 0.3 * counts["programs"], counts
     assert counts["with a finding"] > 0.2 * counts["programs"], counts
-    assert counts["fixed (unsafe)"] > 10, counts
-    assert counts["silenced"] > 10, counts
+    assert counts["fixed (unsafe)"], counts
+    assert counts["silenced"], counts
 
 
 @pytest.mark.parametrize(("mend", "share"), [("no", 0.1), ("unsafe", 1.0), ("silence", 1.0)])

@@ -97,7 +97,7 @@ def test_the_ci_installs_and_tests_as_the_readme_says() -> None:
     assert command is not None
     script = (ROOT / ".ci" / "run").read_text()
     assert f"torch==2.13.0 {command[1]}" in script
-    assert script.endswith(f"\n{command[2]}\n")
+    assert f"\n{command[2]} || failed=$?\n" in script
 
 
 def test_the_picture_shows_the_output(

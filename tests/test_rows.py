@@ -299,7 +299,7 @@ def test_what_the_framework_does(row: Row) -> None:
         assert np.isfinite(value)
         assert np.isfinite(gradient)
         return
-    found = outcomes(row.framework, f, row.at)
+    found = outcomes(row.framework, f, row.at, text=row.text)
     assert all(np.isfinite(o.value).all() for o in found)
     assert found[0].regular is not bool(row.found)
 

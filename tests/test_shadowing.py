@@ -58,6 +58,7 @@ def run(project: Path, command: list[str], path: str, arguments: str) -> subproc
 
 
 @pytest.mark.slow
+@pytest.mark.rotated(4)
 @pytest.mark.parametrize("way", ["command", "module", "open path"])
 @pytest.mark.parametrize("arguments", RUNS)
 def test_nothing_of_the_working_directory_is_imported(

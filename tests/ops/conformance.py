@@ -102,7 +102,8 @@ def mismatches(mode: str, case: Case, dtype: Any, without: str = "", *, by_keywo
     for combination in itertools.product(*numbers.values()):
         static = dict(zip(numbers, combination, strict=True))
         call = build(case.name, case.signature, static, by_keyword=by_keyword)
-        for each in compare(mode, case.operation, call, shape, arrays, static, tried):
+        text = f"{case} {static} {by_keyword}"
+        for each in compare(mode, case.operation, text, call, shape, arrays, static, tried):
             if each.cotangent != "inf" or all(test(*each.operands) for test in inside):
                 found.append(each)
     return found
@@ -111,13 +112,17 @@ def mismatches(mode: str, case: Case, dtype: Any, without: str = "", *, by_keywo
 def compare(
     mode: str,
     operation: Operation,
+    text: str,
     call: Call,
     shape: str,
     arrays: list[Array],
     static: dict[int, float],
     tried: Sequence[str] = tuple(COTANGENTS),
 ) -> list[Mismatch]:
-    """Compare an operation with a call, which takes the operands that are not static, on (points, lanes) arrays."""
+    """Compare an operation with a call, which takes the operands that are not static, on (points, lanes) arrays.
+
+    ``text`` says what the call is.
+    """
     dtype = arrays[0].dtype
     operands = list(arrays)
     for index, number in sorted(static.items()):
@@ -137,7 +142,7 @@ def compare(
     wanted = [mine[index] is not None for index in free]
     by_row = shape in ("row", "single")
     given = [operands[index] if by_row else operands[index][:, 0] for index in free]
-    value, grads = run(mode, call, given, wanted, ct if by_row else ct[:, 0], by_row)
+    value, grads = run(mode, text, call, given, wanted, ct if by_row else ct[:, 0], by_row)
     pairs = [("value", out, value)]
     chosen = [index for index, want in zip(free, wanted, strict=True) if want]
     pairs += [(f"d{index}", mine[index], grad) for index, grad in zip(chosen, grads, strict=True)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ from runners import FRAMEWORK, require
 from spelling import kind
 from test_catalogue import arity
 
-from wherelint.confirm.child import build
+from wherelint.confirm import child
 from wherelint.confirm.routine import Step
 from wherelint.confirm.spelling import templates
 from wherelint.ops import OPERATIONS, Signature
@@ -60,8 +61,8 @@ def _any(test: Callable[[Any], Any], at: Any) -> bool:
     return any(bool(np.any(test(each))) for each in at)
 
 
-def _called(mode: str, op: str, static: dict[int, float], count: int) -> Callable[..., Any]:
-    """The template of an operation as a function of the operands that are not static."""
+def _called(mode: str, op: str, static: dict[int, float], count: int) -> tuple[str, Callable[..., Any]]:
+    """The template of an operation as a function of the operands that are not static, and what that is."""
     integers = op == "integer_power"
     steps = [
         Step("const", kind="int" if integers else "float", data=int(static[i]) if integers else float(static[i]))
@@ -69,7 +70,9 @@ def _called(mode: str, op: str, static: dict[int, float], count: int) -> Callabl
         else Step("leaf", kind="bool" if op in BOOLEAN or (op == "where" and i == 0) else "float", data=True)
         for i in range(count)
     ]
-    return build(FRAMEWORK[mode], [*steps, Step(op, tuple(range(count)))])  # type: ignore[arg-type]
+    steps.append(Step(op, tuple(range(count))))
+    text = f"{inspect.getsource(child)} {templates(FRAMEWORK[mode])[op].text} {steps}"  # type: ignore[arg-type]
+    return text, child.build(FRAMEWORK[mode], steps)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("mode", "op"), EVERY, ids=lambda each: each)
@@ -90,8 +93,8 @@ def test_template(mode: str, op: str) -> None:
     found = []
     for number in numbers.get(1, (0.0,)) if op in ("power_static", "integer_power") else (0.0,):
         static = {1: number} if op in ("power_static", "integer_power") else static
-        call = _called(mode, op, static, count)
-        found += compare(mode, operation, call, shape, arrays, static, ["1", "0"])
+        text, call = _called(mode, op, static, count)
+        found += compare(mode, operation, text, call, shape, arrays, static, ["1", "0"])
     if (mode, op) in EXCEPTED:
         outside, why = EXCEPTED[mode, op]
         assert any(outside(each.operands) for each in found), f"agrees now, though: {why}"

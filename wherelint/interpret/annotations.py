@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import libcst as cst
@@ -11,6 +12,12 @@ def last_name(node: cst.CSTNode) -> str:
     """The last part of a dotted name; empty for anything else."""
     last = node.attr if isinstance(node, cst.Attribute) else node
     return last.value if isinstance(last, cst.Name) else ""
+
+
+def original_name(node: cst.CSTNode, imports: Mapping[str, str]) -> str:
+    """The same, seen through a renaming import."""
+    name = last_name(node)
+    return imports.get(name, name).rpartition(".")[2] if isinstance(node, cst.Name) else name
 
 
 _KINDS = {"int": "int", "bool": "bool", "str": "static", "Callable": "static", "LongTensor": "int", "IntTensor": "int",

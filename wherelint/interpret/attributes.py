@@ -9,7 +9,7 @@ import numpy as np
 
 from wherelint.frontend.names import canonical
 from wherelint.graph.node import Node
-from wherelint.interpret.annotations import last_name
+from wherelint.interpret.annotations import original_name
 from wherelint.interpret.defaults import of_parameter
 from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.resolve import external, fields, member
@@ -123,8 +123,7 @@ def decorator_names(function: Function) -> set[str]:
         expression: Any = decorator.decorator
         if isinstance(expression, cst.Call):
             expression = expression.func
-        name = last_name(expression)
-        names.add(imports.get(name, name).rpartition(".")[2] if isinstance(expression, cst.Name) else name)
+        names.add(original_name(expression, imports))
     return names
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from wherelint.interpret.annotations import last_name
+from wherelint.interpret.annotations import original_name
 from wherelint.interpret.builder import Frame
 from wherelint.interpret.defaults import of_parameter
 from wherelint.interpret.lowering import Lowering
@@ -66,9 +66,10 @@ def parameter_input(low: Lowering, function: Function, parameter: cst.Param) -> 
 def _annotated_class(low: Lowering, function: Function, parameter: cst.Param) -> Class | None:
     """The class of the project that a parameter is annotated with."""
     annotation = parameter.annotation.annotation if parameter.annotation is not None else None
+    imports = function.scope.module.imports
     if isinstance(annotation, cst.BinaryOperation) and getattr(annotation.right, "value", None) == "None":
         annotation = annotation.left
-    elif isinstance(annotation, cst.Subscript) and last_name(annotation.value) == "Optional":
+    elif isinstance(annotation, cst.Subscript) and original_name(annotation.value, imports) == "Optional":
         element = annotation.slice[0].slice
         annotation = element.value if isinstance(element, cst.Index) else None
     name = annotation.evaluated_value if isinstance(annotation, cst.SimpleString) else None
