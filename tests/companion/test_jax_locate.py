@@ -115,6 +115,17 @@ def mapped(x: Any) -> Any:
     return jnp.sum(jax.vmap(one)(x))
 
 
+def mapped_rounds(x: Any) -> Any:
+    def row(x: Any) -> Any:
+        def body(total: Any, t: Any) -> Any:
+            roots = jnp.sqrt(t)  # op
+            return total + jnp.where(t > 0, roots, 0), None  # select
+
+        return lax.scan(body, 0.0, x)[0]
+
+    return jax.vmap(row)(jnp.stack([x, x + 1]))
+
+
 class Model:
     def __init__(self) -> None:
         self.scale = 2.0
@@ -182,6 +193,7 @@ GALLERY: dict[str, tuple[Callable[..., Any], str, str, str]] = {
     "cond": (branches, "WL101", "sqrt", "where"),
     "checkpoint": (checkpointed, "WL103", "divide", "where"),
     "vmap": (mapped, "WL106", "power", "where"),
+    "vmapped scan": (mapped_rounds, "WL101", "sqrt", "where"),
     "a method": (Model(), "WL108", "norm", "where"),
     "custom_vjp": (custom_rule, "WL111", "own", "where"),
     "optimization_barrier": (barred, "WL101", "sqrt", "where"),
@@ -216,6 +228,11 @@ def test_gallery(name: str) -> None:
     assert [poison.op_at.row] == marked(f, "op")
     assert [poison.select_at.row] == marked(f, "select")
     assert np.isfinite(report.masked[0]).all()
+
+
+def test_a_loop_without_bounds_is_refused_by_name() -> None:
+    with pytest.raises(NotImplementedError, match=r"`while`.*no reverse mode in JAX"):
+        locate(lambda x: lax.while_loop(lambda y: y < 10, lambda y: 2 * y, x), 1.0)
 
 
 def test_elements_and_iterations() -> None:
