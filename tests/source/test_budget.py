@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from conftest import write
 
-from wherelint.analysis import DetectOptions, detect
+from wherelint.analysis import DetectOptions, detect, forget
 from wherelint.cli import main
 from wherelint.frontend.budget import Budget
 from wherelint.io.config import Settings
@@ -49,6 +49,7 @@ def test_what_is_given_up_is_a_warning(
     _, problems = detect(path.read_text(), str(path), DetectOptions())
     assert problems == []
     monkeypatch.setattr(Budget, limit, value)
+    forget()
     _, problems = detect(path.read_text(), str(path), DetectOptions())
     assert any(problem.message.startswith(f"gave up on {message}") for problem in problems), problems
     assert not any(problem.error for problem in problems)
