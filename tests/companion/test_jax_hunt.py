@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,14 @@ MISSED = {
     "tinygp-115-matern-radius": "the same",
     "optax-1267-focal-power": "nothing drops it: the exponent 0 times inf is a residual that is nan",
 }
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quick_compiling() -> Iterator[None]:
+    """Most of the time goes into compiling programs that run a few times."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
 
 
 def reproduced(f: Callable[..., Any], witness: tuple[Any, ...]) -> bool:
