@@ -347,7 +347,7 @@ def test_an_interrupted_process_prints_one_line(project: Path) -> None:
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment())
     time.sleep(1.5)
     process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=20)
+    output, errors = process.communicate(timeout=120)
     # Python itself dies of the signal where that struck inside of `exec`, which `dataclasses` uses: 130 to a shell.
     assert process.returncode in (130, -signal.SIGINT)
     assert (output, errors) == ("", "wherelint: interrupted\n")

@@ -77,7 +77,7 @@ def test_a_run_that_is_told_to_end(checking: subprocess.Popen[str], number: sign
     workers = children(checking, 2)
     time.sleep(0.5)
     checking.send_signal(number)
-    output, errors = checking.communicate(timeout=20)
+    output, errors = checking.communicate(timeout=120)
     assert (checking.returncode, output, errors) == (130, "", "wherelint: interrupted\n")
     assert all(map(gone, workers))
 
@@ -88,7 +88,7 @@ def test_hangups_do_not_count_under_nohup(project: Path) -> None:
     time.sleep(1.5)
     process.send_signal(signal.SIGHUP)
     (project / "go").touch()
-    assert "1 file checked" in process.communicate(timeout=20)[0]
+    assert "1 file checked" in process.communicate(timeout=120)[0]
     assert process.returncode == 0
 
 
@@ -97,7 +97,7 @@ def test_workers_that_are_starting_do_not_hear_ctrl_c(checking: subprocess.Popen
     workers = children(checking, 2)
     time.sleep(wait)
     os.killpg(checking.pid, signal.SIGINT)  # as a terminal does
-    assert checking.communicate(timeout=20) == ("", "wherelint: interrupted\n")
+    assert checking.communicate(timeout=120) == ("", "wherelint: interrupted\n")
     assert all(map(gone, workers))
 
 

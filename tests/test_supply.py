@@ -179,7 +179,7 @@ def test_a_pipe_of_an_odd_name_is_not_read(project: Path) -> None:
          "cells": [{"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None,
                     "source": "import jax\ndef f(:\n"}]})})  # fmt: skip
     command = [sys.executable, "-m", "wherelint", "check", "--no-cache", "-j1"]
-    ran = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False, timeout=30)
+    ran = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False, timeout=120)
     assert "a.py:2:7: does not parse" in ran.stderr or "a.py:2:1: does not parse" in ran.stderr
 
 

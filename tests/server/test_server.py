@@ -36,7 +36,7 @@ from wherelint.suppress.silence import silence
 
 Result = TypeVar("Result")
 COMMAND = "import sys; from wherelint.server import main; sys.exit(main())"
-PATIENCE = 20.0
+PATIENCE = 120.0
 FIXED = UNSAFE.replace("jnp.sqrt(x)", "jnp.sqrt(jnp.where(x > 0, x, 1.0))")
 #: A reduction lies between mask and operand.
 LOOK = """\
