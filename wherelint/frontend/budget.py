@@ -25,7 +25,7 @@ class Budget:
     #: The size of another file that is followed.
     file_bytes = 400_000
     #: The length of a text that is checked.
-    characters = 4_000_000
+    characters = 12_000_000
 
     def __init__(self) -> None:
         #: The sentences, each once, in order.
