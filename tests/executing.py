@@ -129,8 +129,8 @@ def _torch(f: Callable[..., Any], argnums: list[int], eager: bool) -> Run:
         tensors = [torch.tensor(a, requires_grad=i in argnums) for i, a in enumerate(arrays)]
         value = f(*tensors)
         total = value.sum()
-        wanted = [tensors[i] for i in argnums]
-        found = torch.autograd.grad(total, wanted, allow_unused=True) if total.requires_grad else [None] * len(wanted)
+        chosen = [tensors[i] for i in argnums]
+        found = torch.autograd.grad(total, chosen, allow_unused=True) if total.requires_grad else [None] * len(chosen)
         pairs = zip(argnums, found, strict=True)
         gradients = [np.zeros_like(arrays[i]) if g is None else g.numpy(force=True) for i, g in pairs]
         return [Outcome("eager", value.detach().numpy(), gradients)]
@@ -142,12 +142,12 @@ def _tensorflow(f: Callable[..., Any], argnums: list[int], eager: bool) -> Run:
     import tensorflow as tf
 
     def gradient(*args: Any) -> tuple[Any, Any]:
-        wanted = [args[i] for i in argnums]
+        chosen = [args[i] for i in argnums]
         with tf.GradientTape() as tape:
-            tape.watch(wanted)
+            tape.watch(chosen)
             value = f(*args)
             total = tf.reduce_sum(value)
-        return value, tape.gradient(total, wanted, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+        return value, tape.gradient(total, chosen, unconnected_gradients=tf.UnconnectedGradients.ZERO)
 
     modes = {"xla": tf.function(gradient, jit_compile=True, autograph=False), **({"eager": gradient} if eager else {})}
 

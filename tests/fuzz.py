@@ -30,7 +30,7 @@ from wherelint.fix.proof import key
 from wherelint.frontend.options import DetectOptions
 from wherelint.io.config import Settings
 from wherelint.io.edits import Source, consistent
-from wherelint.io.files import Mend
+from wherelint.io.files import FixMode
 from wherelint.run.check import check_source
 
 SETTINGS = Settings(root=Path("/"))
@@ -55,14 +55,14 @@ def parses(text: str) -> ast.Module | None:
         return None
 
 
-def look(text: str, settings: Settings = SETTINGS, mend: Mend = "no", *, snippets: bool = False) -> FileReport:
+def look(text: str, settings: Settings = SETTINGS, fix_mode: FixMode = "no", *, snippets: bool = False) -> FileReport:
     """The report on a text, which tells of no defect and is the same a second time."""
     name = "f.ipynb" if text.startswith("{") else "f.py"
     content = text.encode("utf-8", "surrogatepass")
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # a warning is an exception that went by
-        report = check_source(content, name, settings, mend, snippets=snippets)
-        again = check_source(content, name, settings, mend, snippets=snippets)
+        report = check_source(content, name, settings, fix_mode, snippets=snippets)
+        again = check_source(content, name, settings, fix_mode, snippets=snippets)
     said = [problem.message for problem in report.problems]
     said += [f.fix.message for f in (*report.findings, *report.fixed) if f.fix is not None]
     said += [f.snippet for f in report.findings if isinstance(f.snippet, str)]
@@ -100,8 +100,8 @@ def check(text: str, settings: Settings = SETTINGS) -> Counter[str]:
     if not report.findings:
         return counts
     _offers(text, settings, report)
-    for mend in ("safe", "unsafe"):
-        counts[f"fixed ({mend})"] += len(_mended(text, settings, mend, report.findings))
+    for fix_mode in ("safe", "unsafe"):
+        counts[f"fixed ({fix_mode})"] += len(_repaired(text, settings, fix_mode, report.findings))
     counts["silenced"] += _silenced(text, settings, tree, report)
     return counts
 
@@ -124,19 +124,19 @@ def _bare(findings: tuple[Finding, ...]) -> str:
     return str([replace(finding, fix=None) for finding in findings])
 
 
-def _mended(text: str, settings: Settings, mend: Mend, before: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    report = look(text, settings, mend)
+def _repaired(text: str, settings: Settings, fix_mode: FixMode, before: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    report = look(text, settings, fix_mode)
     if not report.fixed:
         return ()
     after = report.after.decode()
     if parses(after) is None:
-        raise Broken(f"a file that was fixed ({mend}) parses", text, after)
+        raise Broken(f"a file that was fixed ({fix_mode}) parses", text, after)
     come = _high(report.findings) - _high(before)
     if come:
-        raise Broken(f"a fix ({mend}) adds no finding", text, f"{come}\n{after}")
-    again = look(after, settings, mend)
+        raise Broken(f"a fix ({fix_mode}) adds no finding", text, f"{come}\n{after}")
+    again = look(after, settings, fix_mode)
     if again.fixed or _bare(again.findings) != _bare(report.findings):
-        raise Broken(f"a second run ({mend}) changes nothing", text, f"{after}\n----\n{again.after.decode()}")
+        raise Broken(f"a second run ({fix_mode}) changes nothing", text, f"{after}\n----\n{again.after.decode()}")
     return report.fixed
 
 
@@ -178,19 +178,19 @@ def notebook(text: str, rng: random.Random) -> str:
 def check_notebook(text: str) -> Counter[str]:
     """The promises that a notebook is held against."""
     counts = Counter(notebooks=1)
-    report = look(text, mend="unsafe")
+    report = look(text, fix_mode="unsafe")
     counts["fixed in notebooks"] += len(report.fixed)
-    for mend in ("unsafe", "silence"):
-        changed = look(text, mend=mend)  # type: ignore[arg-type]
+    for fix_mode in ("unsafe", "silence"):
+        changed = look(text, fix_mode=fix_mode)  # type: ignore[arg-type]
         if changed.fixed:
             after = changed.after.decode()
             old, new = json.loads(text), json.loads(after)
             for cell in (*old["cells"], *new["cells"]):
                 cell["source"] = ""
             if old != new:
-                raise Broken(f"nothing but the source of cells changes ({mend})", text, after)
-            if look(after, mend=mend).fixed:  # type: ignore[arg-type]
-                raise Broken(f"a second run changes nothing in a notebook ({mend})", text, after)
+                raise Broken(f"nothing but the source of cells changes ({fix_mode})", text, after)
+            if look(after, fix_mode=fix_mode).fixed:  # type: ignore[arg-type]
+                raise Broken(f"a second run changes nothing in a notebook ({fix_mode})", text, after)
     return counts
 
 

@@ -124,7 +124,7 @@ def test_a_wrong_derivative_differs_from_a_kept_answer(monkeypatch: pytest.Monke
     session = Answers(tmp_path, live=True)
     monkeypatch.setattr(answers, "session", session)
 
-    def true(call: Any, operands: list[np.ndarray], wanted: Any, ct: np.ndarray, rows: bool) -> Any:
+    def true(call: Any, operands: list[np.ndarray], expected: Any, ct: np.ndarray, rows: bool) -> Any:
         with np.errstate(all="ignore"):
             return np.sin(operands[0]), [ct * np.cos(operands[0])]
 

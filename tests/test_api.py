@@ -41,7 +41,7 @@ def test_check_paths(project: Path) -> None:
     assert seen == [(1, 3), (2, 3), (3, 3)]
     ignoring = Configuration(Overrides(ignore=("WL1",)))
     assert wherelint.check_paths(["."], ignoring).findings == ()
-    assert wherelint.check_paths(["."], mend="safe").reports[0].after == FIXED.encode()
+    assert wherelint.check_paths(["."], fix_mode="safe").reports[0].after == FIXED.encode()
     assert (project / "a.py").read_text() == UNSAFE
     with pytest.raises(TypeError, match="paths is a list of paths"):
         wherelint.check_paths("a.py")
@@ -49,7 +49,7 @@ def test_check_paths(project: Path) -> None:
 
 def test_results_can_be_pickled(project: Path) -> None:
     write(project, {"a.py": UNSAFE, "b.py": "def f(:\n"})
-    result = wherelint.check_paths(["."], mend="offer", snippets=True)
+    result = wherelint.check_paths(["."], fix_mode="offer", snippets=True)
     assert repr(pickle.loads(pickle.dumps(result))) == repr(result)  # nan is not equal to itself
 
 

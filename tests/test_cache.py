@@ -147,10 +147,10 @@ class TestTheSame:
         self, project: Path, checked: Callable[[], list[str]], content: bytes
     ) -> None:
         (project / "a.py").write_bytes(content)
-        for mend in ("no", "offer"):
-            check(mend=mend)
+        for fix_mode in ("no", "offer"):
+            check(fix_mode=fix_mode)
             checked()
-            check_paths(["."], mend=mend, cache=".wherelint_cache")
+            check_paths(["."], fix_mode=fix_mode, cache=".wherelint_cache")
             assert checked() == []
 
     def test_a_name_that_is_no_text(self, project: Path, checked: Callable[[], list[str]]) -> None:
@@ -224,28 +224,30 @@ class TestWhatChanges:
     def test_fixes_that_are_offered(self, project: Path, checked: Callable[[], list[str]]) -> None:
         write(project, {"a.py": UNSAFE, "b.py": SAFE})
         check()
-        assert check(mend="offer").findings[0].fix is not None
+        assert check(fix_mode="offer").findings[0].fix is not None
         checked()
         check_paths(["."], cache=".wherelint_cache")
-        check_paths(["."], cache=".wherelint_cache", mend="offer")
+        check_paths(["."], cache=".wherelint_cache", fix_mode="offer")
         assert checked() == []
 
-    @pytest.mark.parametrize("options", [{"mend": "safe"}, {"mend": "silence"}, {"mend": "offer", "snippets": True}])
-    def test_what_mends_or_runs_findings_checks_them(
+    @pytest.mark.parametrize(
+        "options", [{"fix_mode": "safe"}, {"fix_mode": "silence"}, {"fix_mode": "offer", "snippets": True}]
+    )
+    def test_what_fixes_or_runs_findings_checks_them(
         self, project: Path, checked: Callable[[], list[str]], options: dict[str, Any]
     ) -> None:
         write(project, {"a.py": UNSAFE, "b.py": SAFE, "c.py": BROKEN})
         check()
-        check(mend="offer")
+        check(fix_mode="offer")
         for _ in range(2):
             checked()
             result = check_paths(["."], cache=".wherelint_cache", **options)
             assert checked() == ["a.py", "c.py"]
         assert result.fixed or result.findings[0].snippet
 
-    def test_a_clean_report_of_a_run_that_mends_is_kept(self, project: Path, checked: Callable[[], list[str]]) -> None:
+    def test_a_clean_report_of_a_run_that_fixes_is_kept(self, project: Path, checked: Callable[[], list[str]]) -> None:
         write(project, {"a.py": SAFE, "b.py": UNSAFE})
-        check_paths(["."], cache=".wherelint_cache", mend="safe")
+        check_paths(["."], cache=".wherelint_cache", fix_mode="safe")
         checked()
         check_paths(["."], cache=".wherelint_cache")
         assert checked() == ["b.py"]

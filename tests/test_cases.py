@@ -110,7 +110,7 @@ module = cache(load)
 
 
 @pytest.mark.parametrize("name", POSITIVE)
-def test_the_repair_keeps_the_value_and_mends_the_gradient(name: str) -> None:
+def test_the_repair_keeps_the_value_and_fixes_the_gradient(name: str) -> None:
     case = read(name)
     for at in [witness := arrays(case["witness"]), *points(case)]:
         bad, good = run(name, "unsafe.py", at), run(name, "safe.py", at)

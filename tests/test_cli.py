@@ -128,6 +128,8 @@ def test_what_cannot_be_done_is_one_line(run: Run, arguments: tuple[str, ...], e
         ("check", "-", "a.py"),
         ("check", "-j", "0"),
         ("check", "--confidence", "no"),
+        ("check", "--confidence", "1.5"),
+        ("check", "--confidence", "nan"),
     ],
 )
 def test_usage_errors(run: Run, arguments: tuple[str, ...]) -> None:

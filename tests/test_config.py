@@ -32,6 +32,8 @@ def test_every_key_is_read(project: Path) -> None:
         respect-gitignore = false
         per-file-ignores = { "tests/**" = ["WL2"] }
         aliases = { "scico.numpy" = "jax.numpy" }
+        differentiated = ["soft/"]
+        not-differentiated = ["logs/"]
         """,
     )
     assert load(file) == Settings(
@@ -44,6 +46,8 @@ def test_every_key_is_read(project: Path) -> None:
         respect_gitignore=False,
         per_file_ignores={"tests/**": ("WL2",)},
         aliases={"scico.numpy": "jax.numpy"},
+        differentiated=("soft/",),
+        not_differentiated=("logs/",),
         root=project,
     )
 
@@ -57,7 +61,9 @@ def test_every_key_is_read(project: Path) -> None:
         ("ignore = [1]", "'ignore' must be a list of strings, not a list ([1])"),
         ("select = ['WL9']", "'select': no rule starts with 'WL9'"),
         ("select = ['WL108x']", "'select': no rule starts with 'WL108x'; did you mean 'WL108'?"),
-        ("confidence = 'medium'", "'confidence' must be 'high' or 'low', not a string ('medium')"),
+        ("confidence = 2", "'confidence' must be 'high', 'low' or a score from 0 to 1, not a number (2)"),
+        ("confidence = true", "'confidence' must be 'high', 'low' or a score from 0 to 1, not a boolean (True)"),
+        ("confidence = 'medium'", "'confidence' must be 'high', 'low' or a score from 0 to 1, not a string ('medium')"),
         ("respect-gitignore = 1", "'respect-gitignore' must be true or false, not a number (1)"),
         (
             "per-file-ignores = ['a']",
@@ -67,7 +73,7 @@ def test_every_key_is_read(project: Path) -> None:
         ("aliases = ['a']", "'aliases' must be a table of module names, not a list (['a'])"),
         (
             "aliases = {a = 'jaxx.numpy'}",
-            "'aliases': 'a' must stand for a module of jax, torch, tensorflow, keras, not 'jaxx.numpy'",
+            "'aliases': 'a' must stand for a module of jax, keras, tensorflow, torch, not 'jaxx.numpy'",
         ),
     ],
 )
@@ -192,6 +198,19 @@ def test_per_file_ignores(tmp_path: Path, pattern: str, path: str, ignored: bool
     settings = Settings(per_file_ignores={pattern: ("WL1",)}, root=tmp_path)
     assert ("WL101" not in settings.codes_for(tmp_path / path)) is ignored
     assert "WL201" in settings.codes_for(tmp_path / path)
+
+
+def test_where_gradients_matter(tmp_path: Path) -> None:
+    settings = Settings(
+        differentiated=("logs/soft.py",), not_differentiated=("logs/", "**/callbacks/**"), root=tmp_path
+    )
+    for path, said in {
+        "logs/a.py": ("said not to be differentiated",),
+        "src/callbacks/a.py": ("said not to be differentiated",),
+        "logs/soft.py": ("said to be differentiated",),
+        "src/a.py": (),
+    }.items():
+        assert settings.said_of(tmp_path / path) == said
 
 
 def test_parse_codes() -> None:

@@ -156,3 +156,18 @@ def test_a_product_that_xla_makes_a_select_is_no_nan() -> None:
     assert [kind for kind, _, _ in fixes.differences(old, new)][:1] == ["swallows nan"]
     assert runner.drops(at, old, new)
     assert not runner.drops(at, old, new._replace(value=new.value + 1))
+
+
+def test_a_gradient_that_is_all_rounding_is_no_difference() -> None:
+    """Of ``y / y`` it is 0 in theory; that other elements are nan says nothing of it."""
+    require("jax")
+    given = "import jax.numpy as jnp\n\n\ndef f(x, y):\n    off = jnp.eye(4) != 0\n    return jnp.where(off, 0.0, y / "
+    runners = [fixes.Runner("jax", f"{given}{divisor})\n") for divisor in ("y", "jnp.where(off, 1.0, y)", "2.0")]
+    at = fixes.Situation(fixes.MANY)
+    old, fixed, other = (runner.attempt(at) for runner in runners)
+    assert isinstance(old, fixes.Ran)
+    assert isinstance(fixed, fixes.Ran)
+    assert isinstance(other, fixes.Ran)
+    assert [kind for kind, _, _ in fixes.differences(old, fixed)] == ["gradient"]
+    assert runners[0].wavers(at, old, fixed)
+    assert not runners[0].wavers(at, old, other)

@@ -23,14 +23,14 @@ NOT_FIXED = {
 
 
 @cache
-def mended(name: str) -> FileReport:
+def repaired(name: str) -> FileReport:
     content = (CASES / name / "unsafe.py").read_bytes()
     return check_source(content, "unsafe.py", Settings(root=Path("/")), "unsafe")
 
 
 @pytest.mark.parametrize("name", [name for name in POSITIVE if name not in NOT_FIXED])
-def test_the_fix_keeps_the_value_and_mends_the_gradient(name: str, tmp_path: Path) -> None:
-    report = mended(name)
+def test_the_fix_keeps_the_value_and_fixes_the_gradient(name: str, tmp_path: Path) -> None:
+    report = repaired(name)
     assert report.fixed
     assert report.findings == ()
     case = read(name)
@@ -53,7 +53,7 @@ def test_the_fix_keeps_the_value_and_mends_the_gradient(name: str, tmp_path: Pat
 
 @pytest.mark.parametrize("name", sorted(NOT_FIXED))
 def test_what_cannot_be_fixed_is_left_alone(name: str) -> None:
-    assert mended(name).fixed == ()
+    assert repaired(name).fixed == ()
 
 
 def test_a_fix_is_offered_for_nine_of_ten() -> None:
@@ -62,7 +62,7 @@ def test_a_fix_is_offered_for_nine_of_ten() -> None:
 
 @pytest.mark.parametrize("name", [name for name in POSITIVE if name not in NOT_FIXED])
 def test_a_second_run_changes_nothing(name: str) -> None:
-    again = check_source(mended(name).after, "unsafe.py", Settings(root=Path("/")), "unsafe")
+    again = check_source(repaired(name).after, "unsafe.py", Settings(root=Path("/")), "unsafe")
     assert again.fixed == ()
 
 

@@ -93,9 +93,9 @@ def check(text: str, report: FileReport) -> None:
         if not np.isfinite(value):
             continue
         np.testing.assert_allclose(new(x, y), value, rtol=1e-5, atol=1e-6, err_msg=after)
-        wanted = jax.grad(exact, argnums=(0, 1))(x, y)
+        expected = jax.grad(exact, argnums=(0, 1))(x, y)
         gradient = jax.grad(new, argnums=(0, 1))(x, y)
-        for one, other in zip(wanted, gradient, strict=True):
+        for one, other in zip(expected, gradient, strict=True):
             if np.isfinite(one) and (np.isfinite(other) or not report.findings):
                 np.testing.assert_allclose(other, one, rtol=1e-4, atol=1e-5, err_msg=f"{text}\n{after}\n{point}")
 
@@ -126,6 +126,6 @@ def test_a_fix_keeps_the_value_and_gives_the_symbolic_zero_gradient(a_tenth: Cal
         check(text, report)
 
 
-@pytest.mark.parametrize(("condition", "wanted"), [(True, 1.0), (False, 2.0)])
-def test_the_lazy_where_is_one(condition: bool, wanted: float) -> None:
-    assert lazy(condition, 1.0, 2.0) == wanted
+@pytest.mark.parametrize(("condition", "expected"), [(True, 1.0), (False, 2.0)])
+def test_the_lazy_where_is_one(condition: bool, expected: float) -> None:
+    assert lazy(condition, 1.0, 2.0) == expected

@@ -140,12 +140,12 @@ REWRITES = {
     """, None),
     "an assignment": ("""
         def f(x):
-            y = torch.reciprocal(x)
+            y = torch.log(x)
             y[x == 0] = 0.0
             return y
     """, """
-        -    y = torch.reciprocal(x)
-        +    y = torch.reciprocal(torch.where(x == 0, 1.0, x))
+        -    y = torch.log(x)
+        +    y = torch.log(torch.where(x == 0, 1.0, x))
     """),
     "a norm": ("""
         def f(x):
@@ -299,7 +299,7 @@ REWRITES = {
 }  # fmt: skip
 
 
-def mended(text: str) -> FileReport:
+def repaired(text: str) -> FileReport:
     return check_source(text.encode(), "f.py", Settings(root=Path("/")), "unsafe")
 
 
@@ -311,7 +311,7 @@ def program(body: str) -> str:
 def test_what_is_written(why: str) -> None:
     body, lines = REWRITES[why]
     text = program(body)
-    report = mended(text)
+    report = repaired(text)
     changed = [
         line
         for line in difflib.unified_diff(text.splitlines(), report.after.decode().splitlines(), lineterm="", n=0)
@@ -337,7 +337,7 @@ REFUSED = {
             low = y < -100.0
             return jnp.where(low, 0.0, y)
     """, "jnp.where(low, 1.0, x)"),
-    "a number that mends one operation and breaks another": ("""
+    "a number that fixes one operation and breaks another": ("""
         def f(x, y):
             grown = jnp.sinh(y)
             on = (x <= jnp.max(x)) & (grown > 2.0)
@@ -392,7 +392,7 @@ REFUSED = {
 @pytest.mark.parametrize("why", REFUSED)
 def test_what_is_not_written(why: str) -> None:
     body, obvious = REFUSED[why]
-    assert obvious not in mended(program(body)).after.decode()
+    assert obvious not in repaired(program(body)).after.decode()
 
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
@@ -413,7 +413,7 @@ def test_the_encoding_stays() -> None:
 
 def test_a_line_that_is_added_ends_as_the_others_do() -> None:
     text = program(REWRITES["several operations on one variable"][0]).replace("\n", "\r\n")
-    after = mended(text).after
+    after = repaired(text).after
     assert after.count(b"\r\n") == text.count("\r\n") + 1
     assert after.count(b"\n") == after.count(b"\r\n")
 
@@ -426,7 +426,7 @@ def test_a_byte_order_mark_stays() -> None:
 
 def test_what_is_silenced_is_not_fixed() -> None:
     text = program("def f(x):\n    return jnp.where(x > 0, jnp.log(x), 0.0)  # noqa: WL102\n")
-    assert mended(text).fixed == ()
+    assert repaired(text).fixed == ()
 
 
 def test_an_unsafe_fix_is_not_applied_unless_asked_for() -> None:

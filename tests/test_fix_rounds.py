@@ -115,8 +115,18 @@ def test_fixes_proven_together_are_those_proven_alone() -> None:
     made = analysis.analyse(text, "a.py", DetectOptions({}, frozenset()))
     assert not isinstance(made, str)
     alone = [fix.propose(made, finding) for finding in made.findings]
-    assert fix.propose_all(made, made.findings, fix.patience()) == alone
+    assert fix.propose_all(made, made.findings, fix.work_budget()) == alone
     assert sum(bool(each and each.edits) for each in alone) > 5
+
+
+def test_what_is_too_deep_to_be_proven_together_is_tried_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = functions(1, 3).encode()
+    expected = [finding.fix for finding in check_source(text, "a.py", SETTINGS, "offer").findings]
+    monkeypatch.setattr(fix, "proven", lambda *_: (_ for _ in ()).throw(RecursionError))
+    report = check_source(text, "a.py", SETTINGS, "offer")
+    assert [finding.fix for finding in report.findings] == expected
+    assert len(expected) == 3
+    assert report.problems == ()
 
 
 def test_findings_of_one_kind_are_told_apart_by_their_place() -> None:
@@ -134,7 +144,7 @@ GIVEN_UP = {
     "_MOST_WORK": (fix, 0, "it takes longer than a fix is looked for"),
     "_MOST_TRIED": (fix, 0, "more rewrites are possible than are tried"),
     "_MOST_ROUNDS": (rounds, 0, fix.ROUNDS),
-    "together": (rounds, lambda analysis, after, done, whole: done, fix.ALONE),
+    "together": (rounds, lambda analysis, after, done, whole, sure: done, fix.ALONE),
 }
 
 
@@ -152,10 +162,10 @@ def test_what_is_given_up_is_said(bound: str, monkeypatch: pytest.MonkeyPatch) -
 def test_the_fixes_of_a_file_cost_what_they_may(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever it is done for: reading functions again and computing both programs count as the searches do."""
 
-    def cost(mend: Any) -> int:
+    def cost(fix_mode: Any) -> int:
         before = Work.done
-        messages = [p.message for p in check_source(chain(8).encode(), "a.py", SETTINGS, mend).problems]
-        assert messages == [f"gave up on fixes for 7 of 8 findings: {fix.TOO_MANY}"] * (mend == "offer")
+        messages = [p.message for p in check_source(chain(8).encode(), "a.py", SETTINGS, fix_mode).problems]
+        assert messages == [f"gave up on fixes for 7 of 8 findings: {fix.TOO_MANY}"] * (fix_mode == "offer")
         return Work.done - before
 
     monkeypatch.setattr(fix, "proven", lambda *_: [])
@@ -185,5 +195,7 @@ def test_what_is_for_display_is_never_applied(monkeypatch: pytest.MonkeyPatch, a
         return replace(found, applicability=applicability)
 
     monkeypatch.setattr(fix, "propose", graded)
-    applied = [len(check_source(functions(1, 1).encode(), "a.py", SETTINGS, mend).fixed) for mend in ("safe", "unsafe")]
+    applied = [
+        len(check_source(functions(1, 1).encode(), "a.py", SETTINGS, fix_mode).fixed) for fix_mode in ("safe", "unsafe")
+    ]
     assert applied == {"safe": [1, 1], "unsafe": [0, 1], "display": [0, 0]}[applicability]

@@ -51,6 +51,16 @@ def test_the_gradient_at_the_witness_is_finite_after_the_fix(case: str, tmp_path
     assert not outcomes(framework, load(before).f, (0.0, 0.0))[0].regular
 
 
+def test_an_infinity_that_a_guard_keeps_loses_the_gradient_of_a_product() -> None:
+    """There the operation itself loses none: its value is nan, and the factor of a product."""
+    body = "    v = tf.math.log(y)\n    low = 1.0 / y <= 2.0\n    kept = part(low)\n"
+    body += "    return tf.where(kept, v * y, 0.001)\n"
+    text = f"import tensorflow as tf\n\n\ndef part(low):\n    return ~low\n\n\ndef f(y):\n{body}"
+    report = check_source(text.encode(), "a.py", Settings(confidence="low"), "safe")
+    assert [(f.op, f.witness.inputs) for f in report.findings if f.witness] == [("log", {"y": -1.0})]
+    assert not report.fixed
+
+
 def test_what_remains_is_said() -> None:
     """No guard is known for a norm of that order."""
     body = "    r = jnp.linalg.norm(jnp.stack([x, y]), 2)\n    return jnp.exp(-r) * jnp.where(r > 0, 1 / r, 0)\n"
@@ -68,3 +78,10 @@ def test_an_element_that_is_selected_is_singular_in_earnest() -> None:
     )
     report = check_source(text.encode(), "a.py", Settings(), "safe")
     assert b"jnp.arctan2(x, jnp.where(OFF, 1.0, x))" in report.after
+
+
+def test_a_value_that_is_kept_without_its_gradient_may_be_infinite() -> None:
+    """The mask of the degrees reads the power; only torch's own power of -0.0 is what it was."""
+    body = '    v = x.pow(-0.5)\n    return v.masked_fill(v == float("inf"), 0.0)\n'
+    report = check_source(f"import torch\n\n\ndef f(x):\n{body}".encode(), "a.py", Settings(), "safe")
+    assert b"torch.where(x <= 0, x.detach().pow(-0.5), torch.where(x <= 0, 1.0, x).pow(-0.5))" in report.after

@@ -129,17 +129,19 @@ def test_a_fixed_fixture_does_the_same(fixture: str, framework: str) -> None:
     report = check_source(text.encode(), f"{fixture}.py", Settings(root=Path("/")), "unsafe")
     fixed = {(finding.function, finding.code) for finding in report.fixed}
     after = report.after.decode()
-    mended = {name: f for name, f, _ in functions(after, names_in(after, f"fixed_{fixture}_{framework}"))}
+    repaired = {name: f for name, f, _ in functions(after, names_in(after, f"fixed_{fixture}_{framework}"))}
     ran = 0
     for name, f, parameters in functions(text, names):
-        mends = [finding for finding in found.get(name, ()) if (name, finding.code) in fixed]
-        points = [at_witness(m.witness.inputs, parameters) for m in mends if set(parameters) == set(m.witness.inputs)]
+        rewrites = [finding for finding in found.get(name, ()) if (name, finding.code) in fixed]
+        points = [
+            at_witness(m.witness.inputs, parameters) for m in rewrites if set(parameters) == set(m.witness.inputs)
+        ]
         if not points:
             continue
         points += islice(grid(len(parameters)), 3)
         # None: Python control flow, booleans, or a shape of its own.
         before = at_points(used, f, len(parameters), points, f"{name} of\n{text}")
-        now = at_points(used, mended[name], len(parameters), points[: len(before)], f"{name} of\n{after}")
+        now = at_points(used, repaired[name], len(parameters), points[: len(before)], f"{name} of\n{after}")
         ran += len(before)
         for old, new in zip(before, now, strict=True):
             np.testing.assert_allclose(new.value, old.value, rtol=1e-5, atol=1e-6, err_msg=name)

@@ -17,7 +17,7 @@ import pytest
 from conftest import UNSAFE, environment
 from mutations import COMMENTS, EXPRESSIONS, STATEMENTS, Mutator, templates
 
-from wherelint.io.files import Mend
+from wherelint.io.files import FixMode
 
 _REPORTS = """
 import sys
@@ -26,9 +26,9 @@ from mutations import Mutator
 import random
 for seed in range(int(sys.argv[1]), int(sys.argv[2])):
     text = Mutator(random.Random(seed)).program()
-    for mend in ("offer", "unsafe"):
-        report = look(text, SETTINGS, mend, snippets=mend == "offer")
-        print(seed, mend, output(report))
+    for fix_mode in ("offer", "unsafe"):
+        report = look(text, SETTINGS, fix_mode, snippets=fix_mode == "offer")
+        print(seed, fix_mode, output(report))
 """
 
 
@@ -45,18 +45,18 @@ def test_promises_hold_for_mutations_of_real_programs(a_tenth: Callable[[Sequenc
     assert counts["silenced"], counts
 
 
-@pytest.mark.parametrize(("mend", "share"), [("no", 0.1), ("unsafe", 1.0), ("silence", 1.0)])
-def test_promises_hold_with_comments_of_every_shape(mend: Mend, share: float) -> None:
+@pytest.mark.parametrize(("fix_mode", "share"), [("no", 0.1), ("unsafe", 1.0), ("silence", 1.0)])
+def test_promises_hold_with_comments_of_every_shape(fix_mode: FixMode, share: float) -> None:
     rows = [row for row, line in enumerate(UNSAFE.splitlines()) if line.strip()]
     silent = []
     for comment in COMMENTS:
         for row in rows:
             lines = UNSAFE.splitlines()
             lines[row] += f"  {comment}"
-            left = fuzz.look("\n".join(lines) + "\n", mend=mend).findings
+            left = fuzz.look("\n".join(lines) + "\n", fix_mode=fix_mode).findings
             silent.append({finding.code for finding in left} <= {"WL001"})
     assert sum(silent) >= share * len(silent)
-    assert all(silent) == (mend != "no")
+    assert all(silent) == (fix_mode != "no")
 
 
 @pytest.mark.slow

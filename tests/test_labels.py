@@ -11,7 +11,8 @@ import pytest
 LABELS = Path(__file__).parent / "labels"
 sys.path.insert(0, str(LABELS))
 
-from score import figures, flags  # noqa: E402  (a script beside its data)
+from fit import Row, fit, matched, probability  # noqa: E402  (scripts beside their data)
+from score import figures, flags  # noqa: E402
 
 SCORES = ("unsafe-guard", "unsafe-incidental", "safe", "either")
 
@@ -24,14 +25,14 @@ def test_the_figures_are_what_they_are_called() -> None:
     labels = [label("unsafe-guard", 10), label("unsafe-guard", 20), label("unsafe-incidental", 30), label("safe", 40)]
     labels += [label("safe", 50), label("either", 60)]
     found = {("a.py", 10): "high", ("a.py", 30): "low", ("a.py", 40): "low", ("a.py", 60): "high"}
-    wanted = {
+    expected = {
         "labels": 6,
         "precision": 1.0,
         "guard recall": 0.5,
         "wide recall": 0.667,
         "precision of low confidence": 0.5,
     }
-    assert figures(labels, found) == wanted
+    assert figures(labels, found) == expected
     assert figures(labels, {**found, ("a.py", 50): "high"})["precision"] == 0.5
 
 
@@ -51,3 +52,22 @@ def test_labels_are_complete(name: str) -> None:
         assert 0 < first <= last
         assert entry["path"].endswith(".py")
         assert entry["why"]
+
+
+def test_evidence_is_weighed_by_what_it_stands_with() -> None:
+    rows = [Row("a", "unsafe-guard", frozenset({"direct"}))] * 9 + [Row("b", "false", frozenset({"random"}))] * 9
+    rows += [Row("b", "arguable", frozenset({"random"})), Row("c", "safe", frozenset({"direct", "late"}))]
+    weights = fit(rows, ["direct", "late", "random"])
+    assert weights["direct"] > 0 > weights["late"] > weights["random"]
+    assert probability(rows[0], weights) > 0.8
+    assert probability(rows[9], weights) < 0.2
+
+
+def test_a_judgement_is_about_the_finding_nearby() -> None:
+    judged = {"path": "a.py", "row": 10, "code": "WL101", "function": "f", "verdict": "true"}
+    finding = {"filename": "p/a.py", "code": "WL101", "function": "f", "location": {"row": 12}, "score": 0.2}
+    assert matched(judged, [{**finding, "location": {"row": 14}}, finding, {**finding, "score": 0.9}]) == {
+        **finding,
+        "score": 0.9,
+    }
+    assert matched(judged, [{**finding, "function": "g"}]) is None

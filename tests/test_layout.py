@@ -29,7 +29,9 @@ ROOMS = """
     io
     rules
     ops
+    frameworks
     docs finding defects isolated version
+    score
 """.strip().split("\n")
 LEVELS = {room: level for level, rooms in enumerate(reversed(ROOMS)) for room in rooms.split()}
 #: The companion runs in the user's process; the linter never imports it.

@@ -51,8 +51,8 @@ def made(*cells: Any, **more: Any) -> dict[str, Any]:
     return new_notebook(cells=[new_code_cell(cell) if isinstance(cell, str) else cell for cell in cells], **more)
 
 
-def check(*cells: Any, mend: Any = "no", settings: Settings | None = None) -> FileReport:
-    return check_source(nbformat.writes(made(*cells)).encode(), "a.ipynb", settings or Settings(), mend)
+def check(*cells: Any, fix_mode: Any = "no", settings: Settings | None = None) -> FileReport:
+    return check_source(nbformat.writes(made(*cells)).encode(), "a.ipynb", settings or Settings(), fix_mode)
 
 
 def places(report: FileReport) -> list[str]:
@@ -94,7 +94,7 @@ class TestPlaces:
 
     @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
     def test_every_line_end_of_python(self, end: str) -> None:
-        report = check(f"x = 1{end}{end}", end.join([IMPORT, *F.split("\n")]), mend="offer")
+        report = check(f"x = 1{end}{end}", end.join([IMPORT, *F.split("\n")]), fix_mode="offer")
         assert places(report) == ["cell 2:3:29 WL101"]
         (finding,) = report.findings
         assert finding.fix is not None
@@ -156,7 +156,7 @@ class TestMagics:
 
     def test_stay_where_a_cell_is_fixed(self) -> None:
         cell = f"%%time\n{F}\n    %time f(2)\ny = %time f(3)\n!ls \\\n  'x"
-        report = check(IMPORT, cell, mend="safe")
+        report = check(IMPORT, cell, fix_mode="safe")
         assert sources(report.after) == [IMPORT, cell.replace(F, FIXED)]
 
     def test_are_not_looked_for_in_strings_and_expressions(self) -> None:
@@ -337,17 +337,17 @@ class TestFix:
         after["cells"][0], after["cells"][3] = before["cells"][0], before["cells"][3]
         for cell, same in zip(after["cells"], before["cells"], strict=True):
             cell["id"] = same.get("id")
-        content, wanted = STYLES[style](before), STYLES[style](after)
-        assert content != wanted
+        content, expected = STYLES[style](before), STYLES[style](after)
+        assert content != expected
         report = check_source(content, "a.ipynb", Settings(), "safe")
         assert report.before == content
-        assert report.after == wanted
+        assert report.after == expected
         assert [spelled(f.location, f.cells) for f in report.fixed] == ["cell 3:3:29", "cell 5:2:29"]
         nbformat.validate(nbformat.reads(report.after.decode("utf-8-sig"), 4))
         assert not check_source(report.after, "a.ipynb", Settings(), "safe").fixed
 
     def test_rows_that_a_fix_adds(self) -> None:
-        report = check(IMPORT, F, DISKS, "x = 1", f"# \n{NORM}", mend="safe")
+        report = check(IMPORT, F, DISKS, "x = 1", f"# \n{NORM}", fix_mode="safe")
         cells = sources(report.after)
         assert cells[1] == FIXED
         assert cells[2].count("\n") == DISKS.count("\n") + 1
@@ -364,7 +364,7 @@ class TestFix:
         assert report.after.decode() == content.replace(*REPAIR)
 
     def test_a_fix_across_cells_is_not_offered(self) -> None:
-        (finding,) = check(IMPORT, F, "x = 1", mend="offer").findings
+        (finding,) = check(IMPORT, F, "x = 1", fix_mode="offer").findings
         assert _within_cells(finding) is finding
         edit = Edit("", Location(finding.cells[1], 1), Location(finding.cells[2], 1))
         other = _within_cells(replace(finding, fix=Fix("safe", "", (edit,))))

@@ -106,7 +106,7 @@ def test_the_picture_shows_the_output(
     """Letter by letter; colours and fonts are rich's."""
     monkeypatch.chdir(ROOT)
     path = ROOT / "examples" / "output.svg"
-    (report,) = check_paths(["examples/two_disks.py"], Configuration(isolated=True), mend="offer").reports
+    (report,) = check_paths(["examples/two_disks.py"], Configuration(isolated=True), fix_mode="offer").reports
     lines = text.full(report, {rule.code: rule.help for rule in rules.RULES}, 80)[:16]
     if request.config.getoption("--regenerate"):
         path.write_text(text.picture(lines, "wherelint check examples/two_disks.py", 80), encoding="utf-8")

@@ -14,7 +14,8 @@ from typing import Literal
 import pytest
 
 from wherelint.finding import Edit, FileReport, Finding, Fix, Location, Problem, Selection, Witness
-from wherelint.report import json, text
+from wherelint.report import text
+from wherelint.report.formats import json
 
 TEXT = """\
 import jax.numpy as jnp
@@ -336,6 +337,8 @@ def test_json_has_the_documented_fields() -> None:
         "modes": [],
         "op": "sqrt",
         "confidence": "high",
+        "score": 0.62,
+        "evidence": [],
         "witness": {"inputs": {"x": 0.0}, "value": 0.0, "gradient": {"x": "nan"}},
         "noqa_row": 5,
         "fix": None,

@@ -13,7 +13,7 @@ from pathlib import Path
 from wherelint.finding import FileReport
 from wherelint.io import files
 from wherelint.io.config import Configuration, Settings
-from wherelint.io.files import Mend
+from wherelint.io.files import FixMode
 from wherelint.run import check, engine
 from wherelint.run.results import Result, add_problems
 
@@ -49,7 +49,7 @@ def check_paths(
     paths: Iterable[str | os.PathLike[str]],
     configuration: Configuration | None = None,
     *,
-    mend: Mend = "no",
+    fix_mode: FixMode = "no",
     snippets: bool = False,
     force_exclude: bool = False,
     jobs: int | None = 1,
@@ -58,18 +58,18 @@ def check_paths(
 ) -> Result:
     """Check files, and what lies below directories; nothing is written but the ``cache``.
 
-    ``configuration`` defaults to what the command line would find. ``mend`` is "no", "offer" (findings come with their
-    fixes), or "safe" or "unsafe" (reports have the bytes of the fixed file). ``jobs`` processes (None: as many as seem
-    worth it) give the same result as one. ``progress(done, total)`` is called now and then. ``cache`` is the directory
-    that keeps reports from one call to the next (None: nothing is kept). What could not be checked is in the result's
-    ``problems``. In a notebook a row is one of the program that its cells make (``notebook.in_cell``).
+    ``configuration`` defaults to what the command line would find. ``fix_mode`` is "no", "offer" (findings come with
+    their fixes), or "safe" or "unsafe" (reports have the bytes of the fixed file). ``jobs`` processes (None: as many as
+    seem worth it) give the same result as one. ``progress(done, total)`` is called now and then. ``cache`` is the
+    directory that keeps reports from one call to the next (None: nothing is kept). What could not be checked is in the
+    result's ``problems``. In a notebook a row is one of the program that its cells make (``notebook.in_cell``).
     """
     if isinstance(paths, (str, bytes, os.PathLike)):
         raise TypeError(f"paths is a list of paths, not one: write [{paths!r}]")
     targets, problems = files.discover(
         [os.fspath(path) for path in paths],
         configuration or Configuration(),
-        mend,
+        fix_mode,
         snippets=snippets,
         force_exclude=force_exclude,
     )

@@ -1,19 +1,22 @@
 """The plain data that every part of wherelint exchanges.
 
-Rows and columns are 1-based and columns count code points. Nothing here computes anything: ``source`` and
-``graph`` build these values, ``engine`` filters them, ``report`` prints them.
+Rows and columns are 1-based and columns count code points. Nothing here computes anything: ``analysis``
+builds these values, ``suppress`` filters them, ``report`` prints them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
+
+from wherelint.score import confidence, worth
 
 #: A float of the witness: one number where every lane agrees, a list where the lanes differ.
 Number = float | list[float]
 Confidence = Literal["high", "low"]
-Framework = Literal["jax", "torch", "tensorflow"]
+#: What is shown: all findings of a confidence and better ones, or of a score.
+Least = Confidence | float
 #: Why a file holds no finding, as is seen without a search.
 Skipped = Literal["no framework", "no selection", "too many imports"]
 
@@ -137,7 +140,7 @@ class Finding:
     end_location: Location
     select: Selection
     function: str
-    framework: Framework
+    framework: str
     op: str
     confidence: Confidence
     witness: Witness | None
@@ -147,10 +150,26 @@ class Finding:
     elsewhere: tuple[Elsewhere, ...] = ()
     fix: Fix | None = None
     confirmation: Confirmation | None = None
+    #: What speaks for it and against it, by the names of ``score.WEIGHTS``.
+    evidence: tuple[str, ...] = ()
     #: The program that shows the finding (``confirm.routine.Snippet``), where it was asked for; why there is none.
     snippet: object = field(default=None, compare=False, repr=False)
     #: In a notebook, for every cell the row at which it begins in the program that the cells make.
     cells: tuple[int, ...] = field(default=(), compare=False, repr=False)
+
+    def with_evidence(self, *names: str) -> Finding:
+        """The same finding, and more that is known of it."""
+        evidence = tuple(sorted({*self.evidence, *names}))
+        return replace(self, evidence=evidence, confidence=confidence(evidence))
+
+    @property
+    def score(self) -> float:
+        """How likely it is that a maintainer wants to know, by its evidence: between 0 and 1."""
+        return worth(self.evidence)
+
+    def reaches(self, least: Least) -> bool:
+        """Whether it is shown where that is the least to show."""
+        return self.score >= least if isinstance(least, float) else least == "low" or self.confidence == "high"
 
     def sort_key(self) -> tuple[str, Location, str, Location]:
         """Order of the output: by file, then place, then code."""

@@ -23,8 +23,9 @@ from pathlib import Path
 
 import numpy as np
 
-from wherelint.confirm.child import _BACKENDS, build
+from wherelint.confirm.child import build
 from wherelint.confirm.routine import PROBES, Routine, Snippet
+from wherelint.frameworks import FRAMEWORKS
 from wherelint.io.config import Settings
 from wherelint.run.check import check_source
 
@@ -43,7 +44,9 @@ def main(paths: list[str]) -> None:
         for finding in check_source(path.read_bytes(), str(path), Settings(), "offer", snippets=True).findings
         if finding.framework == "jax" and isinstance(finding.snippet, Snippet)
     ]
-    version, device, modes = _BACKENDS["jax"]("auto")
+    backend = FRAMEWORKS["jax"].backend
+    assert backend is not None
+    version, device, modes = backend("auto")
 
     def timed(run: Callable[[], object]) -> float:
         times = []

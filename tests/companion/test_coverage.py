@@ -300,7 +300,7 @@ def test_the_file_may_stand_in_the_configuration(
     assert 'gradient-coverage = ["' in checked(capsys, "--show-settings")[1]
 
 
-def test_what_mends_is_not_judged(covered: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_fixes_is_not_judged(covered: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
     covered("blocked")
     status, _, err = checked(capsys, "--fix", "--gradient-coverage", "cover.json")
     assert status == 2

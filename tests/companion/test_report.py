@@ -85,7 +85,7 @@ def test_every_format_of_the_linter(poison: Poison, output_format: str) -> None:
 
 
 def test_an_unknown_format_is_named() -> None:
-    with pytest.raises(ValueError, match="'xml' is no format; there are json"):
+    with pytest.raises(ValueError, match="'xml' is no format; there are github"):
         report().render("xml")
 
 

@@ -89,7 +89,7 @@ def gone(pid: int, seconds: float = 5.0) -> bool:
 
 
 @contextmanager
-def patience(harness: Harness) -> Iterator[None]:
+def unhurried(harness: Harness) -> Iterator[None]:
     """Kill a child that the harness waits for too long, and fail."""
 
     def kill() -> None:
@@ -110,7 +110,7 @@ def patience(harness: Harness) -> Iterator[None]:
 
 def lost(harness: Harness, snippet: Snippet | None = None) -> str:
     """Why a run came to nothing."""
-    with patience(harness), pytest.raises(LostError) as caught:
+    with unhurried(harness), pytest.raises(LostError) as caught:
         harness.run(snippet or program())
     return str(caught.value)
 
@@ -221,7 +221,7 @@ def test_a_child_that_does_not_stop_talking() -> None:
     boot = f"{HELLO}{EACH}answer()\n    while True: os.write(1, b'x' * 65536)\n"
     with Harness("jax", limits=SHORT, boot=boot) as harness:
         for _ in range(2):
-            with patience(harness):
+            with unhurried(harness):
                 try:
                     assert harness.run(program())["before"]
                 except LostError as error:
@@ -239,9 +239,10 @@ def test_an_error_is_no_reason_for_another_child() -> None:
 
 def test_what_is_printed_is_no_answer(real: None) -> None:
     """The real child hands its standard output to standard error, that of C libraries included."""
-    noise = "import os; from wherelint.confirm import child; made = child._BACKENDS['jax']; "
-    noise += "child._BACKENDS['jax'] = lambda device: (print('junk'), os.write(1, b'junk\\n'), made(device))[2]; "
-    boot = harnesses._BOOT.replace("main(", "child.main(").replace("from wherelint", noise + "from wherelint")
+    noise = "import os; from wherelint.frameworks import FRAMEWORKS; jax = FRAMEWORKS['jax']; made = jax.backend; "
+    noise += "noisy = lambda device: (print('junk'), os.write(1, b'junk\\n'), made(device))[2]; "
+    noise += "object.__setattr__(jax, 'backend', noisy); "
+    boot = harnesses._BOOT.replace("from wherelint", noise + "from wherelint")
     with Harness("jax", "cpu", boot=boot) as harness:
         found = harness.run(program(2))
         assert harness.device == "cpu"
@@ -265,7 +266,7 @@ def test_a_framework_that_does_not_start(name: str) -> None:
         pytest.skip("reads /proc")
     boot, message = STARTS[name]
     limits = Limits(start=1.0 if name == "hang" else 20.0, memory=300 << 20)
-    with Harness("jax", limits=limits, boot=boot) as harness, patience(harness):
+    with Harness("jax", limits=limits, boot=boot) as harness, unhurried(harness):
         with pytest.raises(HarnessError) as caught:
             harness.run(program())
         assert harness._child is None
@@ -276,7 +277,7 @@ def test_a_framework_that_does_not_start(name: str) -> None:
 def test_a_greeting_that_is_none(said: str) -> None:
     """A module of the environment that prints while Python starts, say."""
     boot = f"import time; print({said!r}, flush=True); time.sleep(60)"
-    with Harness("jax", limits=SHORT, boot=boot) as harness, patience(harness):
+    with Harness("jax", limits=SHORT, boot=boot) as harness, unhurried(harness):
         with pytest.raises(HarnessError, match="jax does not start"):
             harness.run(program())
         assert harness._child is None

@@ -25,8 +25,8 @@ from wherelint.cli import main
 from wherelint.confirm import confirm
 from wherelint.confirm.routine import Snippet
 from wherelint.confirm.script import script
-from wherelint.confirm.spelling import HELPERS
 from wherelint.finding import Finding
+from wherelint.frameworks import FRAMEWORKS
 from wherelint.io.config import Settings
 from wherelint.run.check import check_source
 
@@ -268,7 +268,7 @@ def usual_strings(framework: str) -> frozenset[str]:
              "tensorflow": "T.where(x > 0., T.math.log(x), 0.)"}[framework]  # fmt: skip
     (finding,) = findings(f"{IMPORTS[framework]}def f(x):\n    return {where}\n")
     assert isinstance(finding.snippet, Snippet)
-    text = "\n".join([script(finding.snippet, finding), *HELPERS[framework].values()])  # type: ignore[index]
+    text = "\n".join([script(finding.snippet, finding), *FRAMEWORKS[framework].helpers.values()])  # type: ignore[index]
     return frozenset(n.value for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Constant) and type(n.value) is str)
 
 

@@ -20,7 +20,7 @@ from wherelint.finding import FileReport, Finding
 from wherelint.graph import search
 from wherelint.graph.node import LANES
 from wherelint.io.config import Settings
-from wherelint.io.files import Mend
+from wherelint.io.files import FixMode
 from wherelint.ops import Array
 from wherelint.run.check import check_source
 
@@ -153,9 +153,9 @@ def ask(seed: int, framework: str, tally: Tally) -> None:
             disagree("missed", poisoned[0], f"{len(poisoned)} points")
 
 
-def findings_of(text: str, mend: Mend = "no") -> FileReport:
+def findings_of(text: str, fix_mode: FixMode = "no") -> FileReport:
     """What wherelint says, of either confidence."""
-    return check_source(text.encode(), "a.py", Settings(confidence="low", root=Path("/")), mend)
+    return check_source(text.encode(), "a.py", Settings(confidence="low", root=Path("/")), fix_mode)
 
 
 def from_more_points(text: str) -> bool:

@@ -107,7 +107,7 @@ def hold(program: Program, text: str, after: str, settled: list[Finding], tally:
                 continue
             tally.counts["witnesses"] += 1
             healed = zip(_healed(program, text, situation), after_fix.gradients, strict=True)
-            if any((wanted & ~np.isfinite(g)).any() for wanted, g in healed):
+            if any((needed & ~np.isfinite(g)).any() for needed, g in healed):
                 says = f"{finding.code}: {before}; fixed: {after_fix}\n{after}"
                 tally.disagreements.append(Disagreement(f"{what}: left at the witness", text, situation.inputs, says))
             break
@@ -264,7 +264,7 @@ class Runner:
             for most, moved, (old, _) in zip(room, [near.value, *near.gradients], arrays, strict=True):
                 np.fmax(most, _gap(moved, old), out=most)
         return all(
-            bool((gap <= 4 * most + 1e-6 + 1e-3 * np.abs(old)).all())
+            bool((gap <= 4 * most + 1e-6 + 1e-3 * np.abs(old))[gap > 0].all())  # what is nan has no gap
             for gap, most, (old, _) in zip(gaps, room, arrays, strict=True)
         )
 

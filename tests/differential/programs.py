@@ -249,15 +249,15 @@ def generate(rng: random.Random, framework: str, *, wild: bool = False) -> Progr
 
 def live(steps: tuple[Step, ...]) -> tuple[Step, ...]:
     """The steps that the last one reads, renumbered."""
-    wanted: set[int] = set()
+    needed: set[int] = set()
     for value in range(len(INPUTS) + len(steps) - 1, len(INPUTS) - 1, -1):
-        if value in wanted or value == len(INPUTS) + len(steps) - 1:
-            wanted.update([value, *steps[value - len(INPUTS)].reads])
-    numbers = {v: i for i, v in enumerate([*range(len(INPUTS)), *sorted(w for w in wanted if w >= len(INPUTS))])}
+        if value in needed or value == len(INPUTS) + len(steps) - 1:
+            needed.update([value, *steps[value - len(INPUTS)].reads])
+    numbers = {v: i for i, v in enumerate([*range(len(INPUTS)), *sorted(w for w in needed if w >= len(INPUTS))])}
     return tuple(
         Step(s.kind, s.name, tuple(numbers[o] if type(o) is int else o for o in s.operands))
         for v, s in enumerate(steps, len(INPUTS))
-        if v in wanted
+        if v in needed
     )
 
 

@@ -15,17 +15,19 @@ _TESTS = frozenset({"less", "less_equal", "greater", "greater_equal", "equal", "
 _LOGICAL = frozenset({"logical_and", "logical_or", "logical_not"})
 
 
-def op(name: str, *inputs: Any, selection: str | None = None, facts: tuple[Node, ...] = (), **params: Any) -> Node:
+def op(
+    name: str, *inputs: Any, selection: str | None = None, path_conditions: tuple[Node, ...] = (), **params: Any
+) -> Node:
     """An operation; numbers become constants."""
     operands = tuple(i if isinstance(i, Node) else const(i) for i in inputs)
     if name == "stack":
         params.setdefault("parts", spread(len(operands)))
     kind = "bool" if name in _TESTS | _LOGICAL else "float"
-    return Node(name, operands, params, kind, selection=selection, facts=facts)
+    return Node(name, operands, params, kind, selection=selection, path_conditions=path_conditions)
 
 
-def where(condition: Node, a: Any, b: Any, facts: tuple[Node, ...] = ()) -> Node:
-    return op("where", condition, a, b, selection="where", facts=facts)
+def where(condition: Node, a: Any, b: Any, path_conditions: tuple[Node, ...] = ()) -> Node:
+    return op("where", condition, a, b, selection="where", path_conditions=path_conditions)
 
 
 def positive(x: Node) -> Node:

@@ -68,17 +68,17 @@ def test_facts_drop_the_probes_that_contradict_them() -> None:
     nonzero = op("not_equal", X, 0.0)
     root = where(nonzero, op("divide", 1.0, X), 0.0)
     assert hazards(root)
-    guarded = where(nonzero, op("divide", 1.0, X), 0.0, facts=(nonzero,))
+    guarded = where(nonzero, op("divide", 1.0, X), 0.0, path_conditions=(nonzero,))
     assert hazards(guarded) == []
 
 
 def test_a_fact_about_something_else_drops_nothing() -> None:
-    root = where(positive(X), op("log", X), 0.0, facts=(positive(Y),))
+    root = where(positive(X), op("log", X), 0.0, path_conditions=(positive(Y),))
     assert [h.confidence for h in hazards(root)] == ["high"]
 
 
 def test_what_is_found_under_facts_that_contradict_each_other_is_unsure() -> None:
-    root = where(positive(X), op("log", X), 0.0, facts=(positive(Y), op("less", Y, 0.0)))
+    root = where(positive(X), op("log", X), 0.0, path_conditions=(positive(Y), op("less", Y, 0.0)))
     assert [h.confidence for h in hazards(root)] == ["low"]
     assert Search(root, "jax").hazards(low=False) == []
 

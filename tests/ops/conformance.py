@@ -132,19 +132,19 @@ def compare(
     if operation.name == "where":
         operands[0] = operands[0] != 0
     with np.errstate(all="ignore"):
-        out = np.asarray(operation.forward(*operands))
+        out = np.asarray(operation.computes(FRAMEWORK[mode])(*operands))
         ct = np.concatenate([np.broadcast_to(COTANGENTS[each][: out.shape[-1]], out.shape) for each in tried])
         ct = ct.astype(dtype)
         operands = [np.concatenate([operand] * len(tried)) for operand in operands]
         out = np.concatenate([out] * len(tried))
         mine = vjp_of(operation, mode)(ct, out, *operands) if out.dtype.kind == "f" else (None,) * len(operands)
     free = [index for index in range(len(operands)) if index not in static]
-    wanted = [mine[index] is not None for index in free]
+    requires_grad = [mine[index] is not None for index in free]
     by_row = shape in ("row", "single")
     given = [operands[index] if by_row else operands[index][:, 0] for index in free]
-    value, grads = run(mode, text, call, given, wanted, ct if by_row else ct[:, 0], by_row)
+    value, grads = run(mode, text, call, given, requires_grad, ct if by_row else ct[:, 0], by_row)
     pairs = [("value", out, value)]
-    chosen = [index for index, want in zip(free, wanted, strict=True) if want]
+    chosen = [index for index, want in zip(free, requires_grad, strict=True) if want]
     pairs += [(f"d{index}", mine[index], grad) for index, grad in zip(chosen, grads, strict=True)]
     labels = np.repeat(tried, len(arrays[0]))
     found = []

@@ -63,13 +63,11 @@ DOMAIN: dict[str, dict[str, Callable[..., Any]]] = {
     "relu6": {"torch": _not_nan}, "hard_tanh": {"torch tensorflow xla": _not_nan}, "selu": {"torch": _not_nan},
     "elu": {"torch tensorflow xla": _not_nan}, "celu": {"torch": _not_nan}, "hardshrink": {"torch": _not_nan},
     "softshrink": {"torch": _not_nan}, "gelu": {"torch": _finite},
-    "sign": {"torch": _not_nan},
     # TensorFlow compiles minimum and maximum on the CPU so that they may drop a nan; JAX does not.
     "maximum": {"xla": _not_nan}, "minimum": {"xla": _not_nan}, "max": {"xla": _not_nan}, "min": {"xla": _not_nan},
     # tf.clip_by_value lets the lower bound win where the bounds are crossed, the others the upper one.
     "clip": {"tensorflow": lambda x, lo, hi: ~(lo > hi), "xla": lambda x, lo, hi: ~(lo > hi) & _not_nan(x, lo, hi)},
     "clipped_sqrt": {"xla": lambda x: ~(np.signbit(x) & (x == 0)) & _not_nan(x)},
-    "xlogy": {"tensorflow xla": _not_nan}, "xlog1py": {"tensorflow xla": _not_nan},
     "argmax": {"tensorflow xla": _not_nan}, "argmin": {"tensorflow xla": _not_nan},
     "softmax": {"tensorflow": _finite},
     "floor_divide": {"tensorflow xla": _finite},
@@ -78,7 +76,7 @@ DOMAIN: dict[str, dict[str, Callable[..., Any]]] = {
     "threshold": {"tensorflow xla": _not_nan},
     "keras.ops.hard_shrink": {"tensorflow xla": _not_nan}, "keras.ops.soft_shrink": {"tensorflow xla": _not_nan},
     "median": {"tensorflow xla": _finite}, "hypot": {"tensorflow xla": _finite}, "isclose": {"tensorflow xla": _finite},
-    "heaviside": {"torch tensorflow xla": _not_nan},
+    "heaviside": {"tensorflow xla": _not_nan},
     "fmax": {"tensorflow xla": _not_nan}, "fmin": {"tensorflow xla": _not_nan},
     # Casts to a narrow format, compared where it loses nothing.
     "torch.Tensor.half": {"torch": lambda x: np.isin(x, (0.5, -1.5, 2.0, 0.0, INF, -INF)) | np.isnan(x)},

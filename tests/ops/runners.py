@@ -59,7 +59,7 @@ def _method(name: str) -> Call:
 
 
 def run(
-    mode: str, text: str, call: Call, operands: Sequence[Array], wanted: Sequence[bool], ct: Array, rows: bool
+    mode: str, text: str, call: Call, operands: Sequence[Array], requires_grad: Sequence[bool], ct: Array, rows: bool
 ) -> Result:
     """Value and gradients of the wanted operands; ``rows`` calls it once a row instead of once.
 
@@ -68,27 +68,27 @@ def run(
     runner = {"jax": _jax, "torch": _torch, "tensorflow": _tf_eager, "xla": _tf_xla}[mode]
 
     def ask() -> answers.Answer:
-        value, grads = runner(call, operands, wanted, ct, rows)
+        value, grads = runner(call, operands, requires_grad, ct, rows)
         return {"value": value, **{str(index): grad for index, grad in enumerate(grads)}}
 
-    value, *grads = answers.to(FRAMEWORK[mode], (_HOW, mode, text, operands, wanted, ct, rows), ask).values()
+    value, *grads = answers.to(FRAMEWORK[mode], (_HOW, mode, text, operands, requires_grad, ct, rows), ask).values()
     return value, grads
 
 
-def _merge(wanted: Sequence[bool], chosen: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
+def _merge(requires_grad: Sequence[bool], chosen: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
     queue = iter(chosen)
-    return [next(queue) if want else operand for want, operand in zip(wanted, operands, strict=True)]
+    return [next(queue) if want else operand for want, operand in zip(requires_grad, operands, strict=True)]
 
 
-def _jax(call: Call, operands: Sequence[Array], wanted: Sequence[bool], ct: Array, rows: bool) -> Result:
+def _jax(call: Call, operands: Sequence[Array], requires_grad: Sequence[bool], ct: Array, rows: bool) -> Result:
     import jax
 
     def program(ct: Any, *operands: Any) -> Any:
         def of(*chosen: Any) -> Any:
-            out = call(*_merge(wanted, chosen, operands))
+            out = call(*_merge(requires_grad, chosen, operands))
             return out.reshape(ct.shape)
 
-        chosen = [operand for want, operand in zip(wanted, operands, strict=True) if want]
+        chosen = [operand for want, operand in zip(requires_grad, operands, strict=True) if want]
         if not chosen:
             return of(), ()
         value, pull = jax.vjp(of, *chosen)
@@ -108,13 +108,15 @@ def _by_row(one: Callable[..., Result], operands: Sequence[Array], ct: Array, ro
     return np.stack([result[0] for result in results]), grads
 
 
-def _torch(call: Call, operands: Sequence[Array], wanted: Sequence[bool], ct: Array, rows: bool) -> Result:
+def _torch(call: Call, operands: Sequence[Array], requires_grad: Sequence[bool], ct: Array, rows: bool) -> Result:
     import torch
 
     def one(ct: Array, *operands: Array) -> Result:
-        inputs = [torch.tensor(operand, requires_grad=want) for want, operand in zip(wanted, operands, strict=True)]
+        inputs = [
+            torch.tensor(operand, requires_grad=want) for want, operand in zip(requires_grad, operands, strict=True)
+        ]
         value = torch.as_tensor(call(*inputs))
-        chosen = [each for want, each in zip(wanted, inputs, strict=True) if want]
+        chosen = [each for want, each in zip(requires_grad, inputs, strict=True) if want]
         if value.requires_grad:
             found = torch.autograd.grad(value, chosen, torch.tensor(ct.reshape(value.shape)), allow_unused=True)
         else:
@@ -126,11 +128,11 @@ def _torch(call: Call, operands: Sequence[Array], wanted: Sequence[bool], ct: Ar
     return _by_row(one, operands, ct, rows)
 
 
-def _tape(call: Call, wanted: Sequence[bool]) -> Callable[..., Any]:
+def _tape(call: Call, requires_grad: Sequence[bool]) -> Callable[..., Any]:
     import tensorflow as tf
 
     def program(ct: Any, *operands: Any) -> Any:
-        chosen = [operand for want, operand in zip(wanted, operands, strict=True) if want]
+        chosen = [operand for want, operand in zip(requires_grad, operands, strict=True) if want]
         with tf.GradientTape() as tape:
             tape.watch(chosen)
             value = tf.reshape(call(*operands), ct.shape)
@@ -143,14 +145,14 @@ def _tape(call: Call, wanted: Sequence[bool]) -> Callable[..., Any]:
     return program
 
 
-def _tf_eager(call: Call, operands: Sequence[Array], wanted: Sequence[bool], ct: Array, rows: bool) -> Result:
-    return _tf(_tape(call, wanted), operands, ct, rows)
+def _tf_eager(call: Call, operands: Sequence[Array], requires_grad: Sequence[bool], ct: Array, rows: bool) -> Result:
+    return _tf(_tape(call, requires_grad), operands, ct, rows)
 
 
-def _tf_xla(call: Call, operands: Sequence[Array], wanted: Sequence[bool], ct: Array, rows: bool) -> Result:
+def _tf_xla(call: Call, operands: Sequence[Array], requires_grad: Sequence[bool], ct: Array, rows: bool) -> Result:
     import tensorflow as tf
 
-    return _tf(tf.function(_tape(call, wanted), jit_compile=True, autograph=False), operands, ct, rows)
+    return _tf(tf.function(_tape(call, requires_grad), jit_compile=True, autograph=False), operands, ct, rows)
 
 
 def _tf(program: Callable[..., Any], operands: Sequence[Array], ct: Array, rows: bool) -> Result:

@@ -189,9 +189,9 @@ def _is_reached(mode: str, case: Case, operands: list[Any], index: int) -> bool 
     by_row = kind(case.name, case.signature) in ("row", "single")
     given = [each if by_row else each[:, 0] for each in (np.zeros_like(operands[0]), *operands)]
     try:
-        wanted = [True] + [False] * len(operands)
+        requires_grad = [True] + [False] * len(operands)
         _, (grad,) = run(
-            mode, f"{case} and a root of 0 at {index}", call, given, wanted, np.ones_like(given[0]), by_row
+            mode, f"{case} and a root of 0 at {index}", call, given, requires_grad, np.ones_like(given[0]), by_row
         )
     except RuntimeError as error:
         if "is not implemented" in str(error) or "not implemented: " in str(error):
@@ -236,8 +236,6 @@ def _by_hand(
     operation = OPERATIONS[op]
     free = static.count(None)
     arrays = rows(free) if operation.mixes else [each[:, None] for each in points(operation, free)]
-    if mode == "torch" and op == "power_static":  # x ** 0.5 is sqrt(x), which differs from pow at -0 and -inf
-        arrays = [each[np.isfinite(each).all(axis=-1) & ~(np.signbit(each) & (each == 0))[:, 0]] for each in arrays]
     numbers = {index: number for index, number in enumerate(static) if number is not None}
     if mode == "jax" and op == "norminf":  # at 0 all lanes tie, and with the initial value of the reduction too
         arrays = [each[np.any(each != 0, axis=-1)] for each in arrays]

@@ -28,10 +28,6 @@ EXCEPTED: dict[tuple[str, str], tuple[Callable[[Any], bool], str]] = {
     ("torch", "median_lower"): (lambda at: _ties(at[0]), _TIED),
     ("jax", "norminf"): (lambda at: _ties(at[0]), "the maximum of absolute values shares a tie in another way"),
     ("torch", "hard_silu"): (lambda at: _any(np.isnan, at), _NAN),
-    ("torch", "power_static"): (
-        lambda at: at[0] == -np.inf or (at[0] == 0 and np.signbit(at[0])),
-        "x ** 0.5 is a square root in torch: other signs of inf and nan",
-    ),
     ("tensorflow", "hardshrink"): (lambda at: _any(np.isnan, at), _NAN),
     ("tensorflow", "softshrink"): (lambda at: _any(np.isnan, at), _NAN),
     ("tensorflow", "norminf"): (lambda at: _any(np.isnan, at), _NAN),

@@ -33,9 +33,9 @@ from wherelint.finding import (
 )
 from wherelint.io.config import Settings
 from wherelint.io.edits import Source
-from wherelint.report import json as report_json
 from wherelint.report.common import printable
 from wherelint.report.formats import FORMATS
+from wherelint.report.formats import json as report_json
 from wherelint.rules import RULES, get
 from wherelint.run.check import check_source
 
@@ -56,7 +56,13 @@ FINDING = Finding(
     noqa_row=5,
 )
 LOW = replace(
-    FINDING, confidence="low", location=Location(7, 1), end_location=Location(9, 2), function="g", witness=None
+    FINDING,
+    confidence="low",
+    evidence=("incidental", "random"),
+    location=Location(7, 1),
+    end_location=Location(9, 2),
+    function="g",
+    witness=None,
 )
 EDITS = (
     Edit("{'c': where(x > 0, x, 1.0)}['c']", Location(5, 38), Location(5, 39)),

@@ -283,11 +283,11 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("why", PROGRAMS)
 def test_what_is_said(why: str) -> None:
-    wanted, text = PROGRAMS[why]
+    expected, text = PROGRAMS[why]
     found, problems = detect(_HEADER + textwrap.dedent(text), "f.py", DetectOptions())
     assert problems == []
     said = {f.confidence for f in found}
-    assert said == ({wanted} if wanted else set()), [(f.code, f.op, f.location.row, f.witness) for f in found]
+    assert said == ({expected} if expected else set()), [(f.code, f.op, f.location.row, f.witness) for f in found]
 
 
 def test_softmax_is_not_blamed_for_what_a_later_operation_broke() -> None:
@@ -311,7 +311,7 @@ HELPER = "def _mean(total, n):\n    return torch.where(n > 0, total / n, 0.0)\n"
 
 
 @pytest.mark.parametrize(
-    ("caller", "wanted"),
+    ("caller", "expected"),
     [
         ("def f(total):\n    return _mean(total.exp(), torch.ones(3))", {"low"}),
         ("def f(total, n):\n    return _mean(total, n)", {"high"}),
@@ -320,11 +320,11 @@ HELPER = "def _mean(total, n):\n    return torch.where(n > 0, total / n, 0.0)\n"
     ],
     ids=["gives ones", "gives anything", "detaches", "hands it on"],
 )
-def test_callers_in_other_files_of_the_package_count(tmp_path: Path, caller: str, wanted: set[str]) -> None:
+def test_callers_in_other_files_of_the_package_count(tmp_path: Path, caller: str, expected: set[str]) -> None:
     home = package(tmp_path, {"helper.py": HELPER, "main.py": f"from pack.helper import _mean\n{caller}\n"})
     path = home / "helper.py"
     found, _ = detect(path.read_text(), str(path), DetectOptions())
-    assert {f.confidence for f in found} == wanted
+    assert {f.confidence for f in found} == expected
 
 
 def test_a_class_whose_docstring_is_assigned_is_still_the_class() -> None:

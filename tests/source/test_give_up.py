@@ -6,7 +6,7 @@ import pytest
 
 from wherelint.analysis import DetectOptions, detect
 from wherelint.analysis.programs import Program
-from wherelint.analysis.search import Hunt
+from wherelint.analysis.search import FileSearch
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.node import leaf
@@ -26,14 +26,14 @@ def fine(x):
 
 
 def test_a_defect_in_one_function_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    search = Hunt.search
+    search = FileSearch.search
 
-    def failing(self: Hunt, name: tuple[str, ...], program: Program) -> None:
+    def failing(self: FileSearch, name: tuple[str, ...], program: Program) -> None:
         if name == ("broken",):
             raise KeyError("leaf")
         search(self, name, program)
 
-    monkeypatch.setattr(Hunt, "search", failing)
+    monkeypatch.setattr(FileSearch, "search", failing)
     findings, problems = detect(TWO, "a.py", DetectOptions())
     assert [f.function for f in findings] == ["fine"]
     (problem,) = problems
@@ -69,7 +69,7 @@ def test_a_context_ends_where_something_inside_raises() -> None:
     low = Lowering(Module("a.py", ""), ["jax"])
     with pytest.raises(GiveUp), low.assuming(leaf("m", kind="bool")), low.without_gradient():
         raise GiveUp("it takes more steps than the analysis follows")
-    assert low.facts == []
+    assert low.path_conditions == []
     assert low.severed == 0
 
 

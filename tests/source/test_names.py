@@ -9,7 +9,8 @@ import pytest
 from wherelint import check_source, fix_source
 from wherelint.analysis import DetectOptions, detect
 from wherelint.finding import Location
-from wherelint.frontend.names import canonical, framework_of, imported
+from wherelint.frameworks import framework_of
+from wherelint.frontend.names import canonical, imported
 
 
 def names(text: str, package: str = "") -> dict[str, str]:

@@ -11,12 +11,12 @@ from wherelint.interpret.arithmetic import capped
 
 
 @pytest.mark.parametrize(
-    ("value", "wanted"),
+    ("value", "expected"),
     [(2**64, 2**64), (True, True), (0.5, 0.5), (10**305, 1e305), (10**400, math.inf), (-(10**400), -math.inf)],
 )
-def test_an_integer_beyond_the_floats_is_infinite(value: float, wanted: float) -> None:
-    assert capped(value) == wanted
-    assert type(capped(value)) is type(wanted)
+def test_an_integer_beyond_the_floats_is_infinite(value: float, expected: float) -> None:
+    assert capped(value) == expected
+    assert type(capped(value)) is type(expected)
 
 
 @pytest.mark.parametrize(

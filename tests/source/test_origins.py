@@ -36,7 +36,7 @@ def check(module: Module, name: str) -> None:
     found = [
         node.origin
         for program in programs(module, (name,), ["jax"])
-        for node in topological([*program.sinks, *program.made])
+        for node in topological([*program.outputs, *program.made])
         if isinstance(node.origin, Origin)
     ]
     assert found

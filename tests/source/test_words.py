@@ -1,4 +1,4 @@
-"""Every spelling of a singular operation passes the gate and is read as that operation; the facts fit the catalogue."""
+"""Every spelling of a singular operation passes the gate and is read as that operation; what the catalogue implies."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ import pytest
 import wherelint.intrinsics
 from wherelint.analysis import DetectOptions, detect
 from wherelint.analysis.programs import programs
+from wherelint.frameworks.torch import LAYERS
 from wherelint.frontend import gate
 from wherelint.frontend.module import Module
 from wherelint.interpret.tables import FUNCTIONS, METHODS
-from wherelint.ops import OPERATIONS, SIGNATURES, Signature, facts, words
-from wherelint.ops.torch_names import LAYERS
+from wherelint.ops import OPERATIONS, SIGNATURES, Signature, traits, words
 
 WHERE = {"jax": "jax.numpy.where", "torch": "torch.where", "tensorflow": "tensorflow.where", "keras": "keras.ops.where"}
 SPELLINGS = {
     name: signature
     for name, signature in SIGNATURES.items()
-    if signature.op in facts.SINGULAR and not name.startswith("numpy.")
+    if signature.op in traits.SINGULAR and not name.startswith("numpy.")
 }
 NAMESPACES = sorted({name.rpartition(".")[0] for name in SPELLINGS})
 #: What a power is depends on its exponent.
@@ -58,7 +58,7 @@ def test_every_spelling_of_a_singular_operation_is_looked_at(space: str, form: s
         assert any(node.selection for node in lowered.made), name
 
 
-@pytest.mark.parametrize("layer", [layer for layer in LAYERS if LAYERS[layer] in words(facts.SINGULAR)])
+@pytest.mark.parametrize("layer", [layer for layer in LAYERS if LAYERS[layer] in words(traits.SINGULAR)])
 def test_every_layer_that_is_singular_is_looked_at(layer: str) -> None:
     text = f"import torch\n\n\ndef f(x):\n    return (x > 0) * torch.nn.{layer}()(x)\n"
     assert gate.roots(Module("a.py", text)) == [("f",)]
@@ -93,27 +93,25 @@ def test_the_gate_needs_no_numpy() -> None:
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def test_what_the_facts_name_is_in_the_catalogue() -> None:
-    for names in (facts.SINGULAR, facts.SELECTS, facts.QUOTIENTS, facts.PIECEWISE, facts.TO_BOOL, facts.TO_INT):
-        assert names <= OPERATIONS.keys() if isinstance(names, frozenset) else names.keys() <= OPERATIONS.keys()
-    assert facts.SINGULAR.keys() >= facts.QUOTIENTS
-    assert set(facts.SELECTS.values()) <= facts.SELECTIONS.keys()
+def test_kinds_of_operations_fit_the_catalogue() -> None:
+    assert traits.FINITE_TESTS | traits.ORDERINGS | traits.LOGICAL <= traits.TO_BOOL
+    assert traits.QUOTIENTS < traits.SINGULAR
+    assert OPERATIONS.keys() > traits.PIECEWISE
+    assert set(traits.SELECTS.values()) <= traits.SELECTIONS.keys()
 
 
 def test_what_drops_an_operand_is_a_selection() -> None:
     dropping = {name for name, operation in OPERATIONS.items() if operation.unselected is not None}
-    assert dropping - POWERS == facts.SELECTS.keys() - {"multiply_no_nan"}
+    assert dropping - POWERS == traits.SELECTS.keys() - {"multiply_no_nan"}
 
 
-def test_booleans_are_what_the_catalogue_computes() -> None:
-    computed = set()
+def test_the_kind_of_a_result_is_what_the_catalogue_computes() -> None:
     for signature in SIGNATURES.values():
         operands = [np.full((1, 2), 0.5, np.float32)] * sum(map(bool, signature.operands))
         with np.errstate(all="ignore"):
             out = np.asarray(OPERATIONS[signature.op].forward(*operands))
-        if out.dtype == bool:
-            computed.add(signature.op)
-    assert computed == facts.TO_BOOL
+        kind = {"b": "bool", "i": "int", "f": "float"}[out.dtype.kind]
+        assert OPERATIONS[signature.op].result.replace("same", "float") == kind, signature.op
 
 
 def test_every_selection_of_a_handler_has_a_word() -> None:
@@ -137,4 +135,4 @@ def test_every_kind_of_selection_is_known() -> None:
         for value in ast.walk(keyword.value)
         if isinstance(value, ast.Constant) and isinstance(value.value, str)
     }
-    assert {"index", "multiply", "nan_to_num"} <= kinds <= facts.SELECTIONS.keys()
+    assert {"index", "multiply", "nan_to_num"} <= kinds <= traits.SELECTIONS.keys()

@@ -1,4 +1,4 @@
-"""Python source -> graph -> hazards -> findings of one file. LibCST lives here and in ``fix``, nowhere else."""
+"""The findings of one file: its functions as programs, what is searched in them, and who is to blame."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def detect(text: str, filename: str, options: DetectOptions) -> tuple[list[Findi
 
 def forget() -> None:
     """Have the files around the next ones searched afresh: they may have changed."""
-    project = sys.modules.get("wherelint.frontend.sources")
-    if project is not None:
-        project.private_names.cache_clear()
+    sources = sys.modules.get("wherelint.frontend.sources")
+    if sources is not None:
+        sources.private_names.cache_clear()
 
 
 def analyse(

@@ -14,7 +14,7 @@ from wherelint.graph.node import Node
 from wherelint.interpret.values import Origin
 
 
-def place(node: Node) -> int:
+def expression_id(node: Node) -> int:
     """The expression that a node was written as, whatever call it was lowered for."""
     origin = node.origin
     return id(origin.node) if isinstance(origin, Origin) else id(node)
@@ -23,7 +23,7 @@ def place(node: Node) -> int:
 def spot(node: Node) -> tuple[int, int]:
     """The expression that a node was written as, and the call of the checked file that led to it."""
     call = node.origin.call if isinstance(node.origin, Origin) else None
-    return place(node), id(call.node) if call is not None else 0
+    return expression_id(node), id(call.node) if call is not None else 0
 
 
 def is_private(function: str) -> bool:
@@ -75,7 +75,7 @@ class Callers:
         flows = self._flows.get(function, {})
         if not all(caller in self._shielded or caller in flows for caller in callers):
             return []
-        return [node for caller in callers for node in flows.get(caller, []) if place(node) == where]
+        return [node for caller in callers for node in flows.get(caller, []) if expression_id(node) == where]
 
     def _callers(self, function: str) -> list[Caller]:
         """The functions of the project that mention a private helper, each of them lowered if that is possible."""
@@ -117,7 +117,7 @@ class Callers:
         flows = self._flows.get(function, {}).get(caller)
         if flows is None:
             return False  # mentioned, but not called where the analysis could see it
-        if all(place(node) != where for node in flows):
+        if all(expression_id(node) != where for node in flows):
             return True
         name = ".".join(caller.name)
         return (

@@ -13,7 +13,7 @@ from wherelint import rules
 from wherelint.analysis import severed
 from wherelint.analysis.callers import spot
 from wherelint.analysis.programs import Program, programs
-from wherelint.analysis.search import Catch, Hunt, arithmetic, nearest_framework
+from wherelint.analysis.search import Detection, FileSearch, arithmetic, nearest_framework
 from wherelint.defects import describe
 from wherelint.finding import Elsewhere, Finding, Number, Problem, Selection, Witness
 from wherelint.frontend import gate
@@ -22,10 +22,10 @@ from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.evaluate import evaluate
 from wherelint.graph.node import Node, leaves, topological
 from wherelint.graph.search import Hazard, Search
-from wherelint.graph.work import Patience
+from wherelint.graph.work import WorkBudget
 from wherelint.interpret.values import Origin
 from wherelint.ops import OPERATIONS, Array
-from wherelint.ops.facts import CLIPS, SELECTIONS
+from wherelint.ops.traits import CLIPS, SELECTIONS
 
 _MOST_INPUTS = 6
 
@@ -36,8 +36,12 @@ class Analysis:
 
     module: Module
     used: Sequence[str]
-    found: Sequence[tuple[Finding, Catch | None]]
+    found: Sequence[tuple[Finding, Detection | None]]
     problems: Sequence[Problem]
+
+    def with_evidence(self, *names: str) -> Analysis:
+        """The same analysis, with more that is known of all its findings."""
+        return replace(self, found=[(finding.with_evidence(*names), made) for finding, made in self.found])
 
     @property
     def findings(self) -> list[Finding]:
@@ -54,7 +58,7 @@ def analyse(
     low: bool = True,
     draft: bool = False,
     only: Callable[[Node], bool] | None = None,
-    whole: Patience | None = None,
+    whole: WorkBudget | None = None,
 ) -> Analysis:
     """Search some functions of a file that uses some frameworks; functions that are too much are given up.
 
@@ -62,7 +66,7 @@ def analyse(
     ``only``: which selections are searched, and which operations that a clip feeds. ``whole``: what may be spent on it.
     """
     filename = module.filename
-    found: dict[Any, tuple[Finding, Catch | None]] = {}
+    found: dict[Any, tuple[Finding, Detection | None]] = {}
     problems: list[Problem] = []
 
     def give_up(what: str, error: Exception) -> None:
@@ -75,9 +79,9 @@ def analyse(
         defect = not isinstance(error, (GiveUp, RecursionError))
         problems.append(Problem(filename, f"gave up on {what}: {why}", error=defect))
 
-    hunt = Hunt(module, used, low=low, only=only, whole=whole)
+    searches = FileSearch(module, used, low=low, only=only, whole=whole)
     for number, name in enumerate(names := list(names)):
-        if hunt.spent:
+        if searches.spent:
             left = len(names) - number
             where = f"`{'.'.join(name)}`" + (f" and {left - 1} more functions" if left > 1 else "")
             give_up(where, GiveUp("the file has more of them than the analysis follows, or longer ones"))
@@ -86,15 +90,15 @@ def analyse(
             lowered = programs(module, name, used)
             for finding in (f for program in lowered for f in _opt_in(program, used, filename, opt_in)):
                 found.setdefault((finding.code, finding.location), (finding, None))
-            hunt.search(name, lowered)
+            searches.search(name, lowered)
         except Exception as error:
             give_up(f"`{'.'.join(name)}`", error)
-    for catch, related in _one_per_bug(hunt.caught()):
+    for detection, related in _one_per_bug(searches.detections()):
         try:
-            shown = catch if draft else replace(catch, hazard=catch.search.simplest(catch.hazard))
-            found[catch.key] = (_finding(shown, related, filename), shown)
+            shown = detection if draft else replace(detection, hazard=detection.search.simplest(detection.hazard))
+            found[detection.key] = (_finding(shown, related, filename), shown)
         except Exception as error:
-            give_up(f"a finding in `{catch.hazard.select.origin.function}`", error)
+            give_up(f"a finding in `{detection.hazard.select.origin.function}`", error)
     if not draft:
         problems += (Problem(filename, said, error=False) for said in module.budget.given_up)
     return Analysis(module, used, list(found.values()), problems)
@@ -123,12 +127,12 @@ def _written(node: Node, filename: str) -> bool:
     return isinstance(node.origin, Origin) and node.origin.block.module.filename == filename
 
 
-def _one_per_bug(caught: Iterable[Catch]) -> list[tuple[Catch, list[Node]]]:
+def _one_per_bug(detections: Iterable[Detection]) -> list[tuple[Detection, list[Node]]]:
     """One finding a singular operation and selection; selections further out over the same operation are related."""
-    by_op: dict[object, list[Catch]] = {}
-    for item in caught:
+    by_op: dict[object, list[Detection]] = {}
+    for item in detections:
         by_op.setdefault(spot(item.hazard.op), []).append(item)
-    kept: list[tuple[Catch, list[Node]]] = []
+    kept: list[tuple[Detection, list[Node]]] = []
     for items in by_op.values():
         items = [i for i in items if not _onto(i.hazard)] or items
         reads = {id(i): {spot(n) for n in topological([i.hazard.select])} for i in items}
@@ -190,15 +194,18 @@ def _epsilon_lost(hazard: Hazard) -> bool:
     return all(bool(np.isfinite(p).all()) for p in parts if p is not None)
 
 
-def _finding(catch: Catch, related: Sequence[Node], filename: str) -> Finding:
-    hazard = catch.hazard
+def _finding(detection: Detection, related: Sequence[Node], filename: str) -> Finding:
+    hazard, code = detection.hazard, _code(detection.hazard)
+    if code == "WL303":
+        hazard = hazard.with_evidence("an epsilon is lost")
     modes: tuple[str, ...] = ()
-    if catch.framework == "tensorflow":
+    if detection.framework == "tensorflow":
         modes = ("eager", "xla") if Search(hazard.select, "tensorflow").shows(hazard) else ("xla",)
     shown, elsewhere = _shown(hazard, filename)
     return _build(
-        _code(hazard), shown[0], hazard.op.op, shown[1], catch.framework, kind=hazard.select.selection or "",
+        code, shown[0], hazard.op.op, shown[1], detection.framework, kind=hazard.select.selection or "",
         filename=filename, witness=_witness(hazard), confidence=hazard.confidence, modes=modes, elsewhere=elsewhere,
+        evidence=tuple(sorted(hazard.evidence)),
         related=tuple(
             _selection(n.origin, n.selection or "") for n in related if n.origin.block.module.filename == filename
         ),

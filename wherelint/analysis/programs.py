@@ -40,18 +40,18 @@ class Program:
     #: In the order they were written; only nodes from which a gradient can flow back.
     made: tuple[Node, ...]
     #: What leaves the function.
-    sinks: tuple[Node, ...] = ()
+    outputs: tuple[Node, ...] = ()
     #: The functions that were lowered inside, and the nodes of theirs that a gradient flows back to.
     inlined: tuple[tuple[str, tuple[Node, ...]], ...] = ()
     #: How many impure calls it makes, where they are told apart.
-    turns: int = 0
+    opaque_calls: int = 0
     #: Values whose shape is read.
     measured: tuple[Node, ...] = ()
 
     @cached_property
     def order(self) -> list[Node]:
         """Everything that the floating point values leaving the function read."""
-        return topological(s for s in self.sinks if s.kind == "float")
+        return topological(s for s in self.outputs if s.kind == "float")
 
 
 def programs(module: Module, name: tuple[str, ...], used: Sequence[str], *, strict: bool = False) -> list[Program]:
@@ -94,12 +94,12 @@ def programs(module: Module, name: tuple[str, ...], used: Sequence[str], *, stri
 
 
 def _lower(low: Lowering, function: Function, owner: Class | None) -> Program:
-    low.turn = 0
-    low.sinks.clear()
+    low.opaque_calls = 0
+    low.outputs.clear()
     low.made.clear()
     low.measured.clear()
     low.inlined.clear()
-    low.facts[:] = function.facts
+    low.path_conditions[:] = function.path_conditions
     function_opaque, function.opaque = function.opaque, False
     try:
         arguments = root_arguments(low, function)
@@ -108,7 +108,7 @@ def _lower(low: Lowering, function: Function, owner: Class | None) -> Program:
         if function.owner is not None and owner is not None and names and "staticmethod" not in kinds:
             receiver = self_of(low, owner)
             receiver.attributes = dict(receiver.initial)
-            low.facts += receiver.facts
+            low.path_conditions += receiver.path_conditions
             arguments[names[0]] = owner if "classmethod" in kinds else receiver
         if function.jvp_rule:
             # The rule is transposed with respect to the tangents; the primals are constants to it.
@@ -117,18 +117,18 @@ def _lower(low: Lowering, function: Function, owner: Class | None) -> Program:
         result = inline(low, function, [], arguments, function.definition)
     finally:
         function.opaque = function_opaque
-    sinks = [*low.sinks, *nodes_in(result)]
-    live = flowing_back(sinks)
+    outputs = [*low.outputs, *nodes_in(result)]
+    live = flowing_back(outputs)
     inlined = tuple(
         (f.name, tuple(n for n in low.made[a:b] if n in live)) for f, a, b in low.inlined if f is not function
     )
     made = tuple(n for n in low.made if n in live)
-    return Program(function.name, made, tuple(dict.fromkeys(sinks)), inlined, low.turn, tuple(low.measured))
+    return Program(function.name, made, tuple(dict.fromkeys(outputs)), inlined, low.opaque_calls, tuple(low.measured))
 
 
-def flowing_back(sinks: Sequence[Node]) -> set[Node]:
-    """The nodes that receive a cotangent when the sinks do."""
-    live = set(sinks)
+def flowing_back(outputs: Sequence[Node]) -> set[Node]:
+    """The nodes that receive a cotangent when the outputs do."""
+    live = set(outputs)
     todo = list(live)
     while todo:
         node = todo.pop()

@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from wherelint.analysis.callers import Callers, place, spot
+from wherelint.analysis.callers import Callers, expression_id, spot
+from wherelint.analysis.flow import flow
 from wherelint.analysis.programs import Program, flowing_back
+from wherelint.frameworks import FRAMEWORKS
 from wherelint.frontend.budget import Budget
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
@@ -17,16 +19,16 @@ from wherelint.graph.differentiate import Tape, backward
 from wherelint.graph.evaluate import Values, evaluate
 from wherelint.graph.node import Node, reading, topological
 from wherelint.graph.search import Hazard, Search, singular_operations
-from wherelint.graph.work import Effort, Patience
+from wherelint.graph.work import Effort, WorkBudget
 from wherelint.interpret.values import Origin
 from wherelint.ops import OPERATIONS, Array
-from wherelint.ops.facts import CLIPS, FINITE_TESTS
+from wherelint.ops.traits import CLIPS, FINITE_TESTS
 
 _MOST_CONTEXTS = 8
 
 
 @dataclass(frozen=True)
-class Catch:
+class Detection:
     """A hazard, the framework it was found under, and the search that found it."""
 
     hazard: Hazard
@@ -44,10 +46,10 @@ class Catch:
 
 def arithmetic(framework: str) -> str:
     """The derivatives to search with: TensorFlow's compiled ones, which fail wherever the eager ones do."""
-    return "xla" if framework == "tensorflow" else framework
+    return (framework in FRAMEWORKS and FRAMEWORKS[framework].compiled) or framework
 
 
-class Hunt:
+class FileSearch:
     """The searches of one file."""
 
     def __init__(
@@ -57,13 +59,13 @@ class Hunt:
         *,
         low: bool = True,
         only: Callable[[Node], bool] | None = None,
-        whole: Patience | None = None,
+        whole: WorkBudget | None = None,
     ) -> None:
         self._module = module
         self._used = used
         self._low = low
         self._only = only
-        self._catches: dict[object, Catch] = {}
+        self._detections: dict[object, Detection] = {}
         #: Pairs of a selection and an operation that some function was searched for already.
         self._asked: set[object] = set()
         self._callers = Callers(module, used)
@@ -83,45 +85,49 @@ class Hunt:
 
     def _search(self, name: tuple[str, ...], program: Program) -> None:
         effort = Effort(self._budget.evaluations, self._effort)
-        judges: dict[str, _Judge] = {}
+        programs: dict[str, _InProgram] = {}
         for root in self._roots(program):
             if self._only is not None and not self._only(root):
                 continue
             if effort.spent:
                 raise GiveUp("it has more selections over longer computations than the search follows")
             framework = nearest_framework(root) or self._used[0]
-            judge = judges.setdefault(framework, _Judge(program, arithmetic(framework), effort, self._budget))
-            search = Search(root, arithmetic(framework), effort, judge)
+            accept = programs.setdefault(framework, _InProgram(program, arithmetic(framework), effort, self._budget))
+            search = Search(root, arithmetic(framework), effort, accept)
             for hazard in search.hazards(low=self._low):
-                catch = Catch(hazard, framework, search, name, program)
-                known = self._catches.get(catch.key)
+                detection = Detection(hazard, framework, search, name, program)
+                known = self._detections.get(detection.key)
                 if known is None or (known.hazard.confidence == "low" and hazard.confidence == "high"):
-                    self._catches[catch.key] = catch
+                    self._detections[detection.key] = detection
         if effort.spent and not self._effort.spent:
             raise GiveUp("it has selections over longer computations than the search follows")
         if self._effort.spent:
             raise GiveUp("the file has more selections over longer computations than the search follows")
 
-    def caught(self) -> list[Catch]:
+    def detections(self) -> list[Detection]:
         """What was found, without what only happens where nothing is differentiated."""
-        mine = [c for c in self._catches.values() if self._meet_here(c.hazard.op, c.hazard.select)]
-        kept = [c for c in mine if not self._callers.sever(c.hazard.select.origin.function, place(c.hazard.select))]
-        return [self._in_context(c) for c in kept]
+        mine = [c for c in self._detections.values() if self._meet_here(c.hazard.op, c.hazard.select)]
+        kept = [
+            c for c in mine if not self._callers.sever(c.hazard.select.origin.function, expression_id(c.hazard.select))
+        ]
+        return [
+            self._in_context(replace(c, hazard=c.hazard.with_evidence(*flow(c.hazard, c.program.order)))) for c in kept
+        ]
 
-    def _in_context(self, catch: Catch) -> Catch:
+    def _in_context(self, detection: Detection) -> Detection:
         """A hazard of a private helper is one that the arguments of some caller allow; else confidence is low."""
-        hazard = catch.hazard
-        contexts = self._callers.contexts(hazard.select.origin.function, place(hazard.select))[:_MOST_CONTEXTS]
+        hazard = detection.hazard
+        contexts = self._callers.contexts(hazard.select.origin.function, expression_id(hazard.select))[:_MOST_CONTEXTS]
         if hazard.confidence == "low" or not contexts:
-            return catch
+            return detection
         effort = Effort(self._budget.evaluations, self._effort)
         for root in contexts:
-            search = Search(root, arithmetic(catch.framework), effort)
+            search = Search(root, arithmetic(detection.framework), effort)
             if effort.spent or search.meets(
-                [n for n in search.order if n.op == hazard.op.op and place(n) == place(hazard.op)]
+                [n for n in search.order if n.op == hazard.op.op and expression_id(n) == expression_id(hazard.op)]
             ):
-                return catch
-        return replace(catch, hazard=replace(hazard, confidence="low"))
+                return detection
+        return replace(detection, hazard=hazard.with_evidence("no caller"))
 
     def _roots(self, program: Program) -> Iterator[Node]:
         """Selections with something singular among what they drop, and singular operations that a clip feeds."""
@@ -183,7 +189,7 @@ def nearest_framework(root: Node) -> str | None:
     return None
 
 
-class _Judge:
+class _InProgram:
     """Whether a hazard is a bug of the whole program, not just of the selection.
 
     Something finite has to leave the function at the witness, and only the zero may break the operation's cotangent: a
@@ -207,17 +213,17 @@ class _Judge:
             return True
         values = self._values(hazard)
         below_a_clip = hazard.select in set(topological([hazard.op]))
-        for sink, order, tape in outlets:
+        for output, order, tape in outlets:
             self._effort.spend(2 * len(order))
-            if not np.isfinite(values[sink]).all():
+            if not np.isfinite(values[output]).all():
                 continue
-            path = self._path(sink, order, tape, hazard.op)
-            found = backward(path, values, sink, self._arithmetic, symbolic=True)
-            if hazard.op not in found.broke and self._reaches(sink, order, tape, values, hazard.select):
+            path = self._path(output, order, tape, hazard.op)
+            found = backward(path, values, output, self._arithmetic, symbolic=True)
+            if hazard.op not in found.broke and self._reaches(output, order, tape, values, hazard.select):
                 return True
             # Below a clip the operation is singular in earnest; it is the clip that has to hold the gradient back.
             if below_a_clip:
-                cts = backward(tape, values, sink, self._arithmetic, symbolic=True).cotangents
+                cts = backward(tape, values, output, self._arithmetic, symbolic=True).cotangents
                 if any(n in cts and _heals(cts[n], gradient) for n, gradient in hazard.gradient.items()):
                     return True
         return False
@@ -226,7 +232,7 @@ class _Judge:
         """What the program computes at a witness; inputs that the selection does not read are benign."""
         key = hazard.select, frozenset(hazard.inputs)
         if key not in self._still:
-            order = topological(sink for sink, _, _ in self._outlets_of(hazard.select))
+            order = topological(output for output, _, _ in self._outlets_of(hazard.select))
             moved = reading(order, hazard.inputs)
             benign = {
                 n: np.full((1, 1), True if n.kind == "bool" else np.float32(0.75))
@@ -238,33 +244,33 @@ class _Judge:
         order, still = self._still[key]
         return evaluate(order, hazard.inputs, known=still)
 
-    def _path(self, sink: Node, order: list[Node], tape: Tape, op: Node) -> Tape:
+    def _path(self, output: Node, order: list[Node], tape: Tape, op: Node) -> Tape:
         """The part of a reverse pass from an outlet that leads to an operation and its operands."""
-        if (sink, op) not in self._paths:
-            above = reading((n for n in order if n in tape.wanted), [op])
-            flowing = above.union(op.inputs).intersection(tape.wanted)
-            self._paths[sink, op] = Tape([n for n in order if n in above], flowing)
-        return self._paths[sink, op]
+        if (output, op) not in self._paths:
+            above = reading((n for n in order if n in tape.requires_grad), [op])
+            flowing = above.union(op.inputs).intersection(tape.requires_grad)
+            self._paths[output, op] = Tape([n for n in order if n in above], flowing)
+        return self._paths[output, op]
 
-    def _reaches(self, sink: Node, order: list[Node], tape: Tape, values: Values, select: Node) -> bool:
+    def _reaches(self, output: Node, order: list[Node], tape: Tape, values: Values, select: Node) -> bool:
         """Whether a selection receives a cotangent from an outlet: `floor` and the like hand nothing on."""
-        if (sink, select) not in self._reached:
-            path = self._path(sink, order, tape, select)
-            found = backward(path, values, sink, self._arithmetic, symbolic=True).cotangents
-            self._reached[sink, select] = select in found or select not in tape.wanted
-        return self._reached[sink, select]
+        if (output, select) not in self._reached:
+            path = self._path(output, order, tape, select)
+            found = backward(path, values, output, self._arithmetic, symbolic=True).cotangents
+            self._reached[output, select] = select in found or select not in tape.requires_grad
+        return self._reached[output, select]
 
     def _outlets_of(self, select: Node) -> list[tuple[Node, list[Node], Tape]]:
         """The values leaving the function that read a selection, each with what it reads."""
         if select not in self._outlets:
             above = reading(self._program.order, [select])
-            sinks = [s for s in self._program.sinks if s.kind == "float" and s in above]
-            if len(sinks) > self._budget.results:
-                what = f"{len(sinks) - self._budget.results} results of `{self._program.name}`"
+            outputs = [s for s in self._program.outputs if s.kind == "float" and s in above]
+            if len(outputs) > self._budget.results:
+                what = f"{len(outputs) - self._budget.results} results of `{self._program.name}`"
                 self._budget.give_up(what, "it has more than are followed")
-            del sinks[self._budget.results :]
-            orders = [topological([s]) for s in sinks]
-            self._outlets[select] = [(s, order, Tape(order)) for s, order in zip(sinks, orders, strict=True)]
+            del outputs[self._budget.results :]
+            orders = [topological([s]) for s in outputs]
+            self._outlets[select] = [(s, order, Tape(order)) for s, order in zip(outputs, orders, strict=True)]
         return self._outlets[select]
 
 

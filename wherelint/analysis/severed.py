@@ -10,24 +10,24 @@ from wherelint.analysis.programs import Program, flowing_back
 from wherelint.finding import Witness
 from wherelint.graph.evaluate import evaluate
 from wherelint.graph.node import Node, differentiated, leaves, topological
-from wherelint.ops.facts import PIECEWISE
+from wherelint.ops.traits import PIECEWISE
 
 
 def severed(program: Program) -> Iterator[tuple[str, Node, str]]:
     """(code, node, operation) for every cut between a differentiable input and what leaves the function."""
-    sinks = [s for s in program.sinks if s.kind == "float"]
-    order = topological(sinks)
-    wanted = differentiated(order)
-    live = flowing_back(sinks)
+    outputs = [s for s in program.outputs if s.kind == "float"]
+    order = topological(outputs)
+    requires_grad = differentiated(order)
+    live = flowing_back(outputs)
     for node in order:
-        if node.op in PIECEWISE and node in live and node.inputs[0] in wanted:
+        if node.op in PIECEWISE and node in live and node.inputs[0] in requires_grad:
             yield "WL401", node, node.op
         elif node.op == "stop" and _computed_with(node, order, live):
             source = node.inputs[0]
             host = node.params.get("host")
-            if host is not None and any(i in wanted for i in source.inputs):
+            if host is not None and any(i in requires_grad for i in source.inputs):
                 yield "WL402", node, host
-            elif host is None and node.kind == "int" and source in wanted:
+            elif host is None and node.kind == "int" and source in requires_grad:
                 yield "WL401", node, "integer cast"
 
 

@@ -31,7 +31,7 @@ from wherelint.report.formats import FORMATS
 if TYPE_CHECKING:
     from wherelint.finding import FileReport, FixKey
     from wherelint.io.config import Configuration, Overrides
-    from wherelint.io.files import Mend
+    from wherelint.io.files import FixMode
     from wherelint.run.results import Result
 
 
@@ -40,23 +40,25 @@ _LONGEST = 120
 
 
 def given_overrides(options: dict[str, Any]) -> Overrides:
+    """What the options set instead of the configuration. Raises ConfigError for codes that are none."""
     from wherelint.io.config import Overrides, parse_codes
 
     def codes(option: str) -> tuple[str, ...]:
-        return parse_codes(commas(options[option]), f"--{option.replace('_', '-')}")
+        return parse_codes(_commas(options[option]), f"--{option.replace('_', '-')}")
 
     return Overrides(
         select=codes("select") if options["select"] else None,
         extend_select=codes("extend_select"),
         ignore=codes("ignore"),
         confidence=options["confidence"],
-        exclude=commas(options["exclude"]) if options["exclude"] else None,
-        extend_exclude=commas(options["extend_exclude"]),
+        exclude=_commas(options["exclude"]) if options["exclude"] else None,
+        extend_exclude=_commas(options["extend_exclude"]),
         respect_gitignore=options["respect_gitignore"],
     )
 
 
 def run_check(options: dict[str, Any], configuration: Configuration) -> int:
+    """Check what the options say, and report it; the exit status. Raises UsageError for options that clash."""
     from wherelint.io import files
 
     paths = options["paths"] or (".",)
@@ -64,13 +66,13 @@ def run_check(options: dict[str, Any], configuration: Configuration) -> int:
         raise click.UsageError("--device says where to confirm: it needs --confirm")
     if options["show_diff"] and _snippets(options):
         raise click.UsageError("--diff reports no findings, so that there is none to confirm")
-    mends = options["fix"] or options["fix_only"] or options["show_diff"] or options["add_noqa"]
-    if mends and (options["baseline"] or options["write_baseline"]):
+    rewrites = options["fix"] or options["fix_only"] or options["show_diff"] or options["add_noqa"]
+    if rewrites and (options["baseline"] or options["write_baseline"]):
         raise click.UsageError(
-            "a baseline is about what is reported: it cannot be combined with what mends or silences"
+            "a baseline is about what is reported: it cannot be combined with what fixes or silences"
         )
-    if mends and options["gradient_coverage"]:
-        raise click.UsageError("gradient coverage is about what is reported: it cannot be combined with what mends")
+    if rewrites and options["gradient_coverage"]:
+        raise click.UsageError("gradient coverage is about what is reported: it cannot be combined with what fixes")
     if options["statistics"] and options["output_format"] in FORMATS:
         raise click.UsageError("--statistics is a text: it has no --output-format")
     refuse_clashes(options)
@@ -96,17 +98,17 @@ def run_check(options: dict[str, Any], configuration: Configuration) -> int:
 
     with Progress(options["quiet"]) as progress:
         result = api.check_paths(
-            paths, configuration, mend=_mend(options), snippets=_snippets(options),
+            paths, configuration, fix_mode=_fix_mode(options), snippets=_snippets(options),
             force_exclude=options["force_exclude"], jobs=options["jobs"], progress=progress,
             cache=_cache(options),
         )  # fmt: skip
 
     def again(report: FileReport, refuted: frozenset[FixKey]) -> FileReport:
         settings = configuration.settings(Path(os.path.abspath(report.filename)).parent)
-        return engine.check_file(files.Target(report.filename, settings, _mend(options), True, refuted))[0]
+        return engine.check_file(files.Target(report.filename, settings, _fix_mode(options), True, refuted))[0]
 
     result = _run_fixes(result, options, again)
-    if not mends:
+    if not rewrites:
         result = _judged(result, options, configuration)
     if options["write_baseline"] is not None:
         return _write_baseline(result, options)
@@ -127,7 +129,7 @@ def _judged(result: Result, options: dict[str, Any], configuration: Configuratio
     from wherelint.run.covered import Evidence
 
     evidence = Evidence(configuration.settings, options["gradient_coverage"])
-    result = evidence.judge(result)
+    result = evidence.weigh(result)
     if options["verbose"]:
         click.echo("".join(f"{printable(line)}\n" for line in evidence.changed), nl=False, err=True)
         if evidence.differentiated:
@@ -201,9 +203,9 @@ def _write_scripts(result: Result, directory: Path) -> int:
             if isinstance(finding.snippet, Snippet):
                 path = re.sub(r"\W+", "_", finding.filename.removesuffix(".py"), flags=re.ASCII).strip("_")[-_LONGEST:]
                 place = re.sub(r"\W+", "_", spelled(finding.location, finding.cells))
-                stem = wanted = f"{path}_{place}_{finding.code}"
+                stem = unnumbered = f"{path}_{place}_{finding.code}"
                 while stem in taken:
-                    stem = f"{wanted}_{len(taken)}"
+                    stem = f"{unnumbered}_{len(taken)}"
                 taken.add(stem)
                 # The next run is not to find them.
                 text = f"# wherelint: noqa\n{script(finding.snippet, finding)}"
@@ -226,10 +228,10 @@ def _cache(options: dict[str, Any]) -> Path | None:
     return None if options["no_cache"] else options["cache_dir"] or cachedir.DEFAULT
 
 
-def _mend(options: dict[str, Any]) -> Mend:
+def _fix_mode(options: dict[str, Any]) -> FixMode:
     if options["add_noqa"]:
         if options["fix"] or options["fix_only"] or options["show_diff"] or _snippets(options):
-            raise click.UsageError("--add-noqa silences findings: it cannot be combined with what mends or runs them")
+            raise click.UsageError("--add-noqa silences findings: it cannot be combined with what fixes or runs them")
         return "silence"
     if options["fix"] or options["fix_only"] or options["show_diff"]:
         return "unsafe" if options["unsafe_fixes"] else "safe"
@@ -247,17 +249,17 @@ def _check_stdin(options: dict[str, Any], configuration: Configuration) -> int:
     name = options["stdin_filename"] or "-"
     settings = configuration.settings(Path(os.path.abspath(name)).parent)
     content = sys.stdin.buffer.read()
-    mend = _mend(options)
-    report = check_source(content, name, settings, mend, snippets=_snippets(options))
+    fix_mode = _fix_mode(options)
+    report = check_source(content, name, settings, fix_mode, snippets=_snippets(options))
 
     def again(report: FileReport, refuted: frozenset[FixKey]) -> FileReport:
-        return check_source(content, name, settings, mend, snippets=True, refuted=refuted)
+        return check_source(content, name, settings, fix_mode, snippets=True, refuted=refuted)
 
     result = _run_fixes(Result((report,), 1, 0.0), options, again)
     report = result.reports[0]
     if options["show_diff"]:
         return _diff(result, options)
-    if mend not in ("safe", "unsafe", "silence"):
+    if fix_mode not in ("safe", "unsafe", "silence"):
         return _confirm_and_report(_judged(result, options, configuration), options, sys.stdout)
     sys.stdout.buffer.write(report.after if report.fixed else content)
     sys.stdout.buffer.flush()
@@ -298,5 +300,5 @@ def told_to_end() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
 
 
-def commas(items: Iterable[str]) -> tuple[str, ...]:
+def _commas(items: Iterable[str]) -> tuple[str, ...]:
     return tuple(part.strip() for item in items for part in item.split(",") if part.strip())

@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,13 +17,23 @@ from wherelint.cli.output import (
     interrupted,
     reader_left,
 )
-from wherelint.finding import Confidence
 from wherelint.report.common import printable
 from wherelint.version import __version__
 
 if TYPE_CHECKING:
-    from wherelint.finding import Finding
+    from wherelint.finding import Finding, Least
     from wherelint.io.config import Configuration
+
+
+def _least(context: click.Context, option: click.Parameter, given: str | None) -> Least | None:
+    """The least to show: a confidence or a score."""
+    from wherelint.io.config import ConfigError, parse_confidence
+
+    number = given is not None and re.fullmatch(r"[0-9]*\.?[0-9]+", given)
+    try:
+        return None if given is None else parse_confidence(float(given) if number else given, "it")
+    except ConfigError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -45,7 +55,10 @@ def cli() -> None:
 )
 @click.option("--extend-select", multiple=True, metavar="CODES", help="These as well.")
 @click.option("--ignore", multiple=True, metavar="CODES", help="Not these.")
-@click.option("--confidence", type=click.Choice(get_args(Confidence)), help="The least to show (default: high).")
+@click.option(
+    "--confidence", callback=_least, metavar="[high|low|SCORE]",
+    help="The least to show (default: high); a score is a number from 0 to 1.",
+)  # fmt: skip
 @click.option(
     "--output-format", type=click.Choice(STYLES), default="full", show_default=True, metavar="FORMAT",
     help=f"{', '.join(STYLES[:-1])} or {STYLES[-1]}.",

@@ -24,6 +24,7 @@ STYLES = ["full", "concise", *FORMATS]
 
 
 def write_report(result: Result, options: dict[str, Any], stream: TextIO) -> int:
+    """Write every report that was asked for; the exit status."""
     from wherelint.report import text
 
     findings = () if options["fix_only"] else result.findings
@@ -48,6 +49,8 @@ def write_report(result: Result, options: dict[str, Any], stream: TextIO) -> int
     stream.flush()
     failed = tell_problems(result, options)
     if options["verbose"]:
+        for finding in findings:
+            click.echo(text.evidence_line(finding), err=True)
         click.echo(f"{text.count(result.files, 'file')} in {result.seconds:.2f} s", err=True)
         if skipped := text.skipped(result.skipped):
             click.echo(skipped, err=True)
@@ -126,21 +129,22 @@ class Progress:
         self._verb = verb
         self._least = least
         self._every = every
-        self._wanted = not quiet and sys.stderr.isatty()
+        self._enabled = not quiet and sys.stderr.isatty()
 
     def __enter__(self) -> Callable[[int, int], None]:
         return self._update
 
     def __exit__(self, *_: object) -> None:
-        if self._wanted:
+        if self._enabled:
             click.echo("\r\033[K", nl=False, err=True)
 
     def _update(self, done: int, total: int) -> None:
-        if self._wanted and total > self._least and done % self._every == 0:
+        if self._enabled and total > self._least and done % self._every == 0:
             click.echo(f"\r{self._verb} {done}/{total}", nl=False, err=True)
 
 
 def use_color(choice: str, stream: TextIO) -> bool:
+    """Whether a stream gets colours: by the option, NO_COLOR, FORCE_COLOR and the terminal, in this order."""
     if choice != "auto":
         return choice == "always"
     if os.environ.get("NO_COLOR"):
@@ -176,5 +180,6 @@ def _discard(stream: TextIO) -> None:
 
 
 def interrupted() -> int:
+    """The exit status of a run that Ctrl-C has ended, which is said."""
     click.echo("wherelint: interrupted", err=True)
     return INTERRUPTED

@@ -61,20 +61,20 @@ def hook(marks: Marks) -> Iterator[None]:
 
 def _reached(jaxpr: Any, differentiated: Sequence[bool], cotangents: Sequence[Any]) -> Iterator[Any]:
     """Where the linear equations come from that some cotangent reaches."""
-    linear = {v for v, wanted in zip(jaxpr.invars, differentiated, strict=True) if wanted}
+    linear = {v for v, needed in zip(jaxpr.invars, differentiated, strict=True) if needed}
     equations = []
     for eqn in jaxpr.eqns:
         if any(v in linear for v in eqn.invars if not hasattr(v, "val")):
             linear.update(eqn.outvars)
             equations.append(eqn)
-    wanted = {
+    needed = {
         v
         for v, ct in zip(jaxpr.outvars, cotangents, strict=True)
         if not isinstance(ct, ad.Zero) and not hasattr(v, "val")
     }
     for eqn in reversed(equations):
-        if eqn.effects or any(v in wanted for v in eqn.outvars):
-            wanted.update(v for v in eqn.invars if not hasattr(v, "val"))
+        if eqn.effects or any(v in needed for v in eqn.outvars):
+            needed.update(v for v in eqn.invars if not hasattr(v, "val"))
             yield eqn.source_info.traceback
 
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wherelint import rules
-from wherelint.finding import Confidence, Finding, Framework, Location, Selection
-from wherelint.ops.facts import SELECTIONS, SINGULAR
+from wherelint.finding import Confidence, Finding, Location, Selection
+from wherelint.ops import OPERATIONS
+from wherelint.ops.traits import SELECTIONS
 from wherelint.report.formats import FORMATS
 from wherelint.rules.words import selection_phrase, spoken
 from wherelint.version import __version__
@@ -81,7 +82,7 @@ class Poison:
     genuine: bool = False
     op_within: Place | None = None
     select_within: Place | None = None
-    framework: Framework = "jax"
+    framework: str = "jax"
     confidence: Confidence = "high"
     witness: Any = field(default=None, compare=False)
 
@@ -90,7 +91,7 @@ class Poison:
         """The rule that the linter would report: ``WL104``."""
         if self.genuine and self.select:
             return _CLIPPED
-        operation = SINGULAR.get(self.op)
+        operation = OPERATIONS.get(self.op)
         kind = SELECTIONS.get(self.select or "")
         return (kind and kind.code) or (operation and operation.code) or _OTHER
 

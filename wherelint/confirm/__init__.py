@@ -119,14 +119,14 @@ def _after(snippet: Snippet, before: Mapping[str, _Result], after: Mapping[str, 
     makes much of little.
     """
     unchanged, finite = True, True
-    mended = np.asarray(snippet.mended)
+    repaired = np.asarray(snippet.repaired)
     for new in after.values():
         same = [
             np.isclose(new.value, old.value, rtol=_TOLERANCE, atol=1e-5) | np.isnan(old.value)
             for old in before.values()
         ]
         unchanged &= bool(np.logical_or.reduce(same).all())
-        finite &= not (new.bad & (mended | (np.arange(PROBES) == 0))).any()
+        finite &= not (new.bad & (repaired | (np.arange(PROBES) == 0))).any()
     return AfterFix(unchanged, finite)
 
 

@@ -14,14 +14,10 @@ from typing import Any
 from wherelint.confirm.harness import request
 from wherelint.confirm.routine import Snippet
 from wherelint.finding import AfterFix, Confirmation, Number, Outcome
+from wherelint.frameworks import FRAMEWORKS
 from wherelint.io import cachedir, disk
 from wherelint.version import __version__
 
-_PACKAGES = {
-    "jax": ("jax", "jaxlib", "jax-cuda12-plugin", "jax-cuda13-plugin", "jax-rocm7-plugin", "libtpu"),
-    "torch": ("torch",),
-    "tensorflow": ("tensorflow", "tensorflow-cpu", "keras"),
-}
 #: Files by which a system shows its accelerators.
 _DEVICES = ("nvidia*", "kfd", "accel*", "vfio/*")
 _MODES = frozenset({"jit", "eager", "xla"})
@@ -57,7 +53,7 @@ class Cache:
 def _surroundings(framework: str) -> list[Any]:
     """The versions of a framework's packages, and the accelerators that it may find. Nothing is imported."""
     versions = []
-    for package in _PACKAGES[framework]:
+    for package in FRAMEWORKS[framework].distributions:
         with suppress(metadata.PackageNotFoundError):
             versions.append((package, metadata.version(package)))
     devices = sorted(str(path) for pattern in _DEVICES for path in Path("/dev").glob(pattern))

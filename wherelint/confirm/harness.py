@@ -18,10 +18,8 @@ from types import TracebackType
 from typing import Any
 
 from wherelint.confirm.routine import Routine, Snippet
-from wherelint.finding import Framework
 from wherelint.isolated import command
 
-_MODULES = {"jax": "jax", "torch": "torch", "tensorflow": "tensorflow"}
 #: Variables that a framework needs to find its accelerator and its libraries; no other is passed.
 _PASSED = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "CUDA_VISIBLE_DEVICES", "CUDA_HOME",
            "XLA_FLAGS", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "HIP_VISIBLE_DEVICES",
@@ -39,7 +37,7 @@ def watch(parent=os.getppid(), room=os.getcwd()):
     os._exit(1)
 threading.Thread(target=watch, daemon=True).start()
 """
-_LOOK = 0.05
+_POLL = 0.05
 
 
 class HarnessError(Exception):
@@ -60,9 +58,9 @@ class Limits:
     memory: int = 8 << 30
 
 
-def installed(framework: Framework) -> bool:
+def installed(framework: str) -> bool:
     """Whether a framework is there; it is not imported to find out."""
-    return importlib.util.find_spec(_MODULES[framework]) is not None
+    return importlib.util.find_spec(framework) is not None
 
 
 class Harness:
@@ -70,7 +68,7 @@ class Harness:
 
     def __init__(
         self,
-        framework: Framework,
+        framework: str,
         device: str = "auto",
         limits: Limits | None = None,
         boot: str = _BOOT,
@@ -179,7 +177,7 @@ class Harness:
                     raise self._lost(f"it took more than {seconds:.0f} s")
                 if _resident(self._child.pid) > self._limits.memory:
                     raise self._lost(f"it took more than {self._limits.memory / 2**30:.1f} GiB of memory")
-                for key, _ in selector.select(_LOOK):
+                for key, _ in selector.select(_POLL):
                     if key.fileobj is self._child.stdin:
                         message = self._send(message)
                         if not message:

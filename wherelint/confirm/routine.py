@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from wherelint.finding import Framework
 from wherelint.graph.node import Kind
 from wherelint.ops import Array
 
@@ -55,11 +54,11 @@ class Routine:
 class Snippet:
     """The program of a finding, and what it becomes with the fix (None: there is none)."""
 
-    framework: Framework
+    framework: str
     function: str
     before: Routine
     after: Routine | None
     #: The probes at which the graph says that a selection poisons the gradient.
     poisoned: tuple[bool, ...]
     #: Those of them at which it is finite after the fix; at the others another operation is at fault.
-    mended: tuple[bool, ...]
+    repaired: tuple[bool, ...]

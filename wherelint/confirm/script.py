@@ -16,8 +16,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from wherelint.confirm.routine import Routine, Snippet, Step
-from wherelint.confirm.spelling import HELPERS, IMPORTS, OPERANDS, Argument, Template, call, floats, helpers, templates
-from wherelint.finding import Finding, Framework
+from wherelint.confirm.spelling import OPERANDS, Argument, Template, call, floats, helpers, templates
+from wherelint.finding import Finding
+from wherelint.frameworks import FRAMEWORKS
 from wherelint.io.notebook import spelled
 from wherelint.ops import OPERATIONS, Array
 from wherelint.version import __version__
@@ -25,46 +26,12 @@ from wherelint.version import __version__
 _LINE = 100
 _DEEP = 12
 _LONGEST_NAME = 40
-_MODULES = ("jax", "jnp", "torch", "F", "tf", "keras")
+#: What imports bind: `jnp`, `jax`.
+_MODULES = {line.split()[-1].partition(".")[0] for f in FRAMEWORKS.values() for line in f.imports}
 _OWN = ("fixed", "report", "join", "nth", "keep")
 RESERVED = frozenset({*dir(builtins), *keyword.kwlist, *keyword.softkwlist, *_MODULES, *_OWN})
 
 _SINGLE = frozenset({"lane", "gather", "join", "keep"})
-
-_REPORT: dict[Framework, str] = {
-    "jax": """
-def report(label, f, inputs, names):
-    def total(*inputs):
-        return jnp.sum(f(*inputs))
-
-    print(f"{label}: value {f(*inputs)}")
-    gradient = jax.grad(total, argnums=tuple(range(len(names))))
-    for mode, g in (("jit", jax.jit(gradient)), ("eager", gradient)):
-        for name, slope in zip(names, g(*inputs)):
-            print(f"  {mode}: gradient with respect to {name}: {slope}")
-""",
-    "torch": """
-def report(label, f, inputs, names):
-    value = f(*inputs)
-    print(f"{label}: value {value.tolist()}")
-    gradient = torch.autograd.grad(value.sum(), inputs[: len(names)], allow_unused=True)
-    for name, slope in zip(names, gradient):
-        print(f"  eager: gradient with respect to {name}: {0.0 if slope is None else slope.tolist()}")
-""",
-    "tensorflow": """
-def report(label, f, inputs, names):
-    def gradient(*inputs):
-        with tf.GradientTape() as tape:
-            tape.watch(inputs[: len(names)])
-            total = tf.reduce_sum(f(*inputs))
-        return tape.gradient(total, inputs[: len(names)], unconnected_gradients="zero")
-
-    print(f"{label}: value {f(*inputs).numpy()}")
-    for mode, g in (("eager", gradient), ("xla", tf.function(gradient, jit_compile=True, autograph=False))):
-        for name, slope in zip(names, g(*inputs)):
-            print(f"  {mode}: gradient with respect to {name}: {slope.numpy()}")
-""",
-}
 
 
 def script(snippet: Snippet, finding: Finding) -> str:
@@ -102,18 +69,15 @@ def script(snippet: Snippet, finding: Finding) -> str:
         "\n".join(f"# {_printable(line)}" for line in head) + f"\n{_imports(framework, defined)}",
         *helpers(framework, used),
         *defined,
-        _REPORT[framework].strip(),
+        FRAMEWORKS[framework].report.strip(),
         "\n".join([*(line for _, line in inputs.values()), *calls]),
     ]
     return "\n\n\n".join(parts) + "\n"
 
 
-def _imports(framework: Framework, defined: Sequence[str]) -> str:
-    lines = IMPORTS[framework].splitlines()
+def _imports(framework: str, defined: Sequence[str]) -> str:
     text = "\n".join(defined)
-    wanted = {"import keras": "keras.ops", "import torch.nn.functional as F": "F.",
-              "import jax.scipy.special": "jax.scipy"}  # fmt: skip
-    return "\n".join(line for line in lines if wanted.get(line, "") in text)
+    return "\n".join(line for line, mark in FRAMEWORKS[framework].imports.items() if mark in text)
 
 
 def _vector(routine: Routine) -> bool:
@@ -137,7 +101,7 @@ def _parameters(
     routine: Routine,
     names: _Identifiers,
     inputs: dict[object, tuple[str, str]],
-    framework: Framework,
+    framework: str,
     vector: bool,
 ) -> tuple[list[str], list[str]]:
     """An identifier for every parameter, and the signature: the differentiated ones first, then those that are not."""
@@ -155,12 +119,11 @@ def _parameters(
     return found, [found[i] for i in order]
 
 
-def _literal(row: Array, step: Step, framework: Framework, vector: bool) -> str:
+def _literal(row: Array, step: Step, framework: str, vector: bool) -> str:
     numbers = [bool(v) if step.kind == "bool" else float(str(np.float32(v))) for v in row.tolist()]
     text = _number(numbers[0]) if not vector else f"[{', '.join(map(_number, numbers))}]"
-    if framework == "torch":
-        return f"torch.tensor({text}{', requires_grad=True' if step.data else ''})"
-    return f"{'jnp.array' if framework == 'jax' else 'tf.constant'}({text})"
+    spelled = FRAMEWORKS[framework]
+    return (spelled.parameter if step.data and spelled.parameter else spelled.literal).format(text)
 
 
 def _number(value: object) -> str:
@@ -201,7 +164,7 @@ class _Identifiers:
 class _Body:
     """The statements of a routine."""
 
-    def __init__(self, framework: Framework, routine: Routine, parameters: Sequence[str], names: _Identifiers) -> None:
+    def __init__(self, framework: str, routine: Routine, parameters: Sequence[str], names: _Identifiers) -> None:
         self._framework = framework
         self._steps = routine.steps
         self._names = names
@@ -228,8 +191,8 @@ class _Body:
         if routine.steps[last].op in ("leaf", "const"):
             self._write("return ", ast.unparse(self._argument(Argument("value", last))))
 
-    def _bind(self, i: int, wanted: str, text: str) -> None:
-        name = self._names.new(wanted)
+    def _bind(self, i: int, preferred: str, text: str) -> None:
+        name = self._names.new(preferred)
         self._write(f"{name} = ", text)
         self._found[i] = ast.Name(name), 0
 
@@ -239,7 +202,7 @@ class _Body:
     def _expression(self, step: Step) -> tuple[ast.expr, int]:
         template, arguments = call(self._framework, self._steps, step)
         self.used |= {n.id for n in ast.walk(template.expression) if isinstance(n, ast.Name)} & set(
-            HELPERS[self._framework]
+            FRAMEWORKS[self._framework].helpers
         )
         for letter, argument in zip(OPERANDS, arguments, strict=False):
             found = self._found.get(argument.step)

@@ -8,7 +8,7 @@ import numpy as np
 
 from wherelint.analysis.findings import Analysis, analyse
 from wherelint.analysis.programs import Program, programs
-from wherelint.analysis.search import Catch, arithmetic
+from wherelint.analysis.search import Detection, arithmetic
 from wherelint.confirm.routine import PROBES, NotRunnableError, Routine, Snippet
 from wherelint.confirm.steps import routine, taken
 from wherelint.finding import Finding
@@ -19,7 +19,7 @@ from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.differentiate import Tape, backward
 from wherelint.graph.evaluate import Values, evaluate, truth
 from wherelint.graph.node import LANES, Node, differentiated, topological
-from wherelint.graph.probe import Inputs, departures
+from wherelint.graph.probe import Inputs, perturbations
 from wherelint.graph.run import any_lane, joined, rows
 from wherelint.io.edits import Source
 from wherelint.ops import Array
@@ -30,38 +30,38 @@ _MOST_ROUNDS = 4
 
 def snippet(analysis: Analysis, finding: Finding) -> Snippet | str:
     """The program that shows a finding of an analysis; why there is none."""
-    catch = next((c for f, c in analysis.found if f.code == finding.code and f.location == finding.location
+    detection = next((c for f, c in analysis.found if f.code == finding.code and f.location == finding.location
                   and f.select == finding.select), None)  # fmt: skip
-    if catch is None:
+    if detection is None:
         return "this rule reports no gradient that is nan"
     try:
-        return _snippet(analysis, finding, catch)
+        return _snippet(analysis, finding, detection)
     except NotRunnableError as error:
         return str(error)
     except RecursionError:
         return "it is nested too deeply"
 
 
-def _snippet(analysis: Analysis, finding: Finding, catch: Catch) -> Snippet:
-    root = catch.search.root
-    order = topological([root, *catch.search.facts])
-    witness, resolved, choices = _resolved(root, order, catch)
-    inputs = _probes(catch, witness, order, choices)
+def _snippet(analysis: Analysis, finding: Finding, detection: Detection) -> Snippet:
+    root = detection.search.root
+    order = topological([root, *detection.search.path_conditions])
+    witness, resolved, choices = _resolved(root, order, detection)
+    inputs = _probes(detection, witness, order, choices)
     values = evaluate(order, inputs)
-    poisoned = _poisoned(root, values, catch.framework)
+    poisoned = _poisoned(root, values, detection.framework)
     before = routine(resolved, inputs)
-    after, still = _after(analysis, finding, catch, inputs, values[root]) or (None, poisoned)
-    mended = tuple((poisoned & ~still).tolist())
-    return Snippet(finding.framework, finding.function, before, after, tuple(poisoned.tolist()), mended)
+    after, still = _after(analysis, finding, detection, inputs, values[root]) or (None, poisoned)
+    repaired = tuple((poisoned & ~still).tolist())
+    return Snippet(finding.framework, finding.function, before, after, tuple(poisoned.tolist()), repaired)
 
 
-def _resolved(root: Node, order: list[Node], catch: Catch) -> tuple[Inputs, Node, dict[Node, bool]]:
+def _resolved(root: Node, order: list[Node], detection: Detection) -> tuple[Inputs, Node, dict[Node, bool]]:
     """A witness, and the graph without the arms that it does not take.
 
     A number of the Python program is one for all elements; where the search moved it at one of them only, what it is
     at some element is what it is.
     """
-    witness = catch.hazard.inputs
+    witness = detection.hazard.inputs
     uneven = [n for n, v in witness.items() if n.op == "leaf" and n.kind == "int" and (v != v[:, :1]).any()]
     for lane in (None, *range(LANES if uneven else 0)):
         even = {} if lane is None else {n: np.repeat(witness[n][:, lane : lane + 1], LANES, axis=1) for n in uneven}
@@ -70,23 +70,23 @@ def _resolved(root: Node, order: list[Node], catch: Catch) -> tuple[Inputs, Node
             found = taken(root, values)
         except NotRunnableError:
             continue
-        if lane is None or _poisoned(root, values, catch.framework).all():
+        if lane is None or _poisoned(root, values, detection.framework).all():
             return {**witness, **even}, *found
     raise NotRunnableError("a choice of the program differs between the elements")
 
 
-def _probes(catch: Catch, witness: Inputs, order: list[Node], choices: Mapping[Node, bool]) -> Inputs:
-    """The witness, and departures from a benign point that take the same arms of every lazy choice."""
-    search = catch.search
+def _probes(detection: Detection, witness: Inputs, order: list[Node], choices: Mapping[Node, bool]) -> Inputs:
+    """The witness, and perturbations of a benign point that take the same arms of every lazy choice."""
+    search = detection.search
     start = {**witness, **(search.starts[0] if search.starts else {})}
     start = {n: v for n, v in start.items() if n in witness}
     movable = [n for n in search.guard.movable() if n in start][:_MOST_MOVED]
-    batch, _ = joined([witness, departures(start, movable, search.pool, thorough=True, joint=2)])
+    batch, _ = joined([witness, perturbations(start, movable, search.pool, thorough=True, joint=2)])
     values = evaluate(order, batch)
     count = max((v.shape[0] for v in batch.values()), default=1)
     fit = np.ones(count, np.bool_)
-    for fact in search.facts:
-        fit &= rows(truth(values[fact]))
+    for condition in search.path_conditions:
+        fit &= rows(truth(values[condition]))
     for predicate, holds in choices.items():
         fit &= rows(truth(values[predicate]) == holds)
     chosen = np.flatnonzero(fit[1:]) + 1
@@ -116,7 +116,7 @@ def _poisoned(root: Node, values: Values, framework: str) -> Array:
 
 
 def _after(
-    analysis: Analysis, finding: Finding, catch: Catch, inputs: Inputs, value: Array
+    analysis: Analysis, finding: Finding, detection: Detection, inputs: Inputs, value: Array
 ) -> tuple[Routine, Array] | None:
     """The same selection in the text with the fix, and the probes at which something still poisons its gradient.
 
@@ -129,10 +129,10 @@ def _after(
     try:
         for _ in range(_MOST_ROUNDS):
             module = project.revised(Source(analysis.module.text).edited(fix.edits))
-            found = _at_root(module, analysis, catch, inputs, value) or found
+            found = _at_root(module, analysis, detection, inputs, value) or found
             if found is None or not found[1][0]:
                 break
-            analysis = analyse(module, analysis.used, [catch.name], frozenset())
+            analysis = analyse(module, analysis.used, [detection.name], frozenset())
             offered = (propose(analysis, f) for f in analysis.findings if f.function == finding.function)
             following = next((f for f in offered if f is not None and f.edits), None)
             if following is None:
@@ -144,15 +144,15 @@ def _after(
 
 
 def _at_root(
-    module: Module, analysis: Analysis, catch: Catch, inputs: Inputs, value: Array
+    module: Module, analysis: Analysis, detection: Detection, inputs: Inputs, value: Array
 ) -> tuple[Routine, Array] | None:
     """The selection of a rewritten text, and the probes at which its gradient is poisoned."""
-    programs_now = [p for p in programs(module, catch.name, analysis.used) if p.name == catch.program.name]
+    programs_now = [p for p in programs(module, detection.name, analysis.used) if p.name == detection.program.name]
     if len(programs_now) != 1:
         return None
     program = programs_now[0]
     order = _everything(program)
-    known = {name: inputs[node] for node, name in names_of(_everything(catch.program)).items() if node in inputs}
+    known = {name: inputs[node] for node, name in names_of(_everything(detection.program)).items() if node in inputs}
     given = {node: known.get(name, benign(node, i)) for i, (node, name) in enumerate(names_of(order).items())}
     held = [(node.params["value"], v) for node, v in inputs.items() if node.op == "const"]
     for node in (n for n in order if n.op == "const"):
@@ -160,27 +160,27 @@ def _at_root(
             if np.array_equal(old, node.params["value"]):
                 given[node] = now
     values = evaluate(order, given)
-    root = next(_same(program, catch.search.root, values, value), None)
+    root = next(_same(program, detection.search.root, values, value), None)
     if root is None:
         return None
     resolved, _ = taken(root, evaluate(order, {n: v[:1] for n, v in given.items()}))
-    return routine(resolved, given), _poisoned(root, values, catch.framework)
+    return routine(resolved, given), _poisoned(root, values, detection.framework)
 
 
 def _everything(program: Program) -> list[Node]:
-    return topological([*(s for s in program.sinks if s.kind == "float"), *program.made])
+    return topological([*(s for s in program.outputs if s.kind == "float"), *program.made])
 
 
 def _same(program: Program, root: Node, values: Values, value: Array) -> Iterator[Node]:
     """Nodes of a fixed program that compute what a node of the program before did, the likeliest first."""
     likely = sorted(program.made, key=lambda n: (n.op != root.op, n.selection != root.selection))
     known = ~np.isnan(value)
-    wanted_of = differentiated(list(values))
-    for node in [*likely, *program.sinks]:
-        if node in wanted_of:
+    requires_grad = differentiated(list(values))
+    for node in [*likely, *program.outputs]:
+        if node in requires_grad:
             now = values[node]
             shape = np.broadcast_shapes(now.shape, value.shape)
             if shape == np.broadcast_shapes(value.shape, (PROBES, 1)):
-                now, old, wanted = (np.broadcast_to(a, shape) for a in (now, value, known))
-                if np.allclose(now[wanted], old[wanted], rtol=2e-5, atol=1e-6):
+                now, old, comparable = (np.broadcast_to(a, shape) for a in (now, value, known))
+                if np.allclose(now[comparable], old[comparable], rtol=2e-5, atol=1e-6):
                     yield node

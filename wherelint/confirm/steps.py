@@ -75,7 +75,7 @@ class _Steps:
         self._place: dict[Node, int] = {}
 
     def made(self) -> Routine:
-        todo = [self._plain(self._root)]
+        todo = [self._standing_for(self._root)]
         while todo:
             node = todo[-1]
             operands = self._operands(node)
@@ -88,7 +88,7 @@ class _Steps:
                 self._place[node] = self._add(node, tuple(self._place[i] for i in operands))
         return Routine(tuple(self._steps), tuple(self._probes))
 
-    def _plain(self, node: Node) -> Node:
+    def _standing_for(self, node: Node) -> Node:
         """What stands for a node: the array behind a reshape, the value that is its own element."""
         while True:
             whole = self._whole(node)
@@ -119,10 +119,10 @@ class _Steps:
             return []
         if node.op == "leaf":
             whole = self._whole(node)
-            return [] if whole is None else [self._plain(whole)]
+            return [] if whole is None else [self._standing_for(whole)]
         if node.op == "stack":  # each element of the array is one of one of the parts
-            return [self._plain(node.inputs[part]) for part in node.params["parts"]]
-        return [self._plain(i) for i in node.inputs]
+            return [self._standing_for(node.inputs[part]) for part in node.params["parts"]]
+        return [self._standing_for(i) for i in node.inputs]
 
     def _add(self, node: Node, operands: tuple[int, ...]) -> int:
         name = self._names.of(node)
@@ -134,7 +134,7 @@ class _Steps:
             flows = node.kind == "float" and (node.op == "custom" or node.differentiable)
             return self._push(Step("leaf", (), node.kind, flows, text))
         if node.op == "stack":
-            parts = [self._plain(node.inputs[part]) for part in node.params["parts"]]
+            parts = [self._standing_for(node.inputs[part]) for part in node.params["parts"]]
             lanes = [
                 self._push(Step("lane", (o,), part.kind, i)) if self._wide(part) else o
                 for i, (o, part) in enumerate(zip(operands, parts, strict=True))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
-from wherelint.analysis.callers import place
+from wherelint.analysis.callers import expression_id
 from wherelint.analysis.findings import Analysis, analyse
 from wherelint.analysis.programs import Program
-from wherelint.analysis.search import Catch
+from wherelint.analysis.search import Detection
 from wherelint.defects import describe
 from wherelint.finding import Finding, Fix
 from wherelint.fix.candidates import Candidate, Site
@@ -21,7 +22,7 @@ from wherelint.fix.shapes import Shaped, differ
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.node import Node, topological
-from wherelint.graph.work import Effort, Patience
+from wherelint.graph.work import Effort, WorkBudget
 from wherelint.io.edits import Source, consistent
 
 __all__ = [
@@ -30,12 +31,12 @@ __all__ = [
     "REFUTED",
     "ROUNDS",
     "TOO_MANY",
-    "patience",
     "propose",
     "propose_all",
     "reach",
     "refused",
     "together",
+    "work_budget",
 ]
 
 Grade = Literal["safe", "unsafe", "display"]
@@ -63,24 +64,24 @@ def refused(why: str) -> Fix:
     return Fix("display", f"no fix is offered: {why}", ())
 
 
-def patience() -> Patience:
+def work_budget() -> WorkBudget:
     """What the fixes of one file may cost together."""
-    return Patience(_MOST_IN_ALL)
+    return WorkBudget(_MOST_IN_ALL)
 
 
-def propose(analysis: Analysis, finding: Finding, whole: Patience | None = None) -> Fix | None:
+def propose(analysis: Analysis, finding: Finding, whole: WorkBudget | None = None) -> Fix | None:
     """The rewrite that removes a finding, proven; one without edits that says why where there is none.
 
     None for a finding that no search made. ``whole`` is what is left for the file.
     """
-    catch = _catch(analysis, finding)
-    if catch is None:
+    detection = _detection(analysis, finding)
+    if detection is None:
         return None
     if whole is not None and whole.spent:
         return refused(TOO_MANY)
     try:
         effort = Effort(_MOST_WORK, whole)
-        steps = _steps(analysis, finding, catch, _MOST_STEPS, effort)
+        steps = _steps(analysis, finding, detection, _MOST_STEPS, effort)
     except (GiveUp, RecursionError):
         return refused(TOO_MUCH)
     except Exception as error:  # a defect of ours: it is said where, and the finding stands all the same
@@ -92,7 +93,7 @@ def propose(analysis: Analysis, finding: Finding, whole: Patience | None = None)
     return Fix(steps.grade, steps.candidate.message, edits)
 
 
-def propose_all(analysis: Analysis, findings: Sequence[Finding], whole: Patience) -> list[Fix | None]:
+def propose_all(analysis: Analysis, findings: Sequence[Finding], whole: WorkBudget) -> list[Fix | None]:
     """The fix of each finding: those that can be proven at once, the others one by one."""
     done: dict[int, Fix] = {}
     likely = [each for finding in findings if (each := _attempt(analysis, finding)) is not None]
@@ -101,57 +102,61 @@ def propose_all(analysis: Analysis, findings: Sequence[Finding], whole: Patience
     while len(waiting) > 1:
         taken = Taken(analysis.module)
         group = [each for each in waiting if taken.takes(each.edits)]
-        done |= {id(each.finding): fixes[id(each.finding)] for each in proven(analysis, group, whole)}
+        with suppress(GiveUp, RecursionError):  # each is tried alone
+            done |= {id(each.finding): fixes[id(each.finding)] for each in proven(analysis, group, whole)}
         waiting = [each for each in waiting if not any(each is one for one in group)]
     return [finding.fix or done.get(id(finding)) or propose(analysis, finding, whole) for finding in findings]
 
 
 def _attempt(analysis: Analysis, finding: Finding) -> tuple[Attempt, Fix] | None:
     """The first rewrite that would be tried for a finding; None where it had better be tried alone."""
-    catch = _catch(analysis, finding) if finding.fix is None else None
-    if catch is None:
+    detection = _detection(analysis, finding) if finding.fix is None else None
+    if detection is None:
         return None
     try:
-        site, arm = _site(analysis, finding, catch)
+        site, arm = _site(analysis, finding, detection)
         candidate = next(site.candidates(several=len(arm) > 1), None)
     except Exception:  # it is met again, and reported, where the finding is tried alone
         return None
     if candidate is None or candidate.alone or not consistent(candidate.edits):
         return None
-    wanted = arm if candidate.kind == "arm" else [finding]
+    targets = arm if candidate.kind == "arm" else [finding]
     grade = _grade(candidate, candidate.elementwise)
     fix = Fix(grade, candidate.message, candidate.edits)
-    return Attempt(finding, catch, *concerned(analysis, catch), candidate.edits, wanted), fix
+    return Attempt(finding, detection, *concerned(analysis, detection), candidate.edits, targets), fix
 
 
-def together(analysis: Analysis, after: Module, done: list[Finding], whole: Patience) -> list[Finding]:
+def together(analysis: Analysis, after: Module, done: list[Finding], whole: WorkBudget, *, sure: bool) -> list[Finding]:
     """Rewrites that were proven one by one and do not compute the same when ``after`` has all of them.
+
+    ``sure``: each alone is safe, and so they have to be: of two nans that meet, one stays as long as the other does.
 
     Those that share no function need no other proof.
     """
-    catches = [(finding, catch) for finding in done if (catch := _catch(analysis, finding)) is not None]
-    often = Counter(name for _, catch in catches for name in concerned(analysis, catch)[0])
-    shared = [(f, c) for f, c in catches if any(often[name] > 1 for name in concerned(analysis, c)[0])]
-    failing = otherwise(analysis, after, [Attempt(f, c, concerned(analysis, c)[0]) for f, c in shared])
-    proofs = [(each.finding, _Proof(analysis, each.catch, Effort(_MOST_WORK, whole))) for each in failing]
-    return [f for f, proof in proofs if not proof.holds(after, [name for name in proof.names if often[name] > 1])]
+    detections = [(finding, detection) for finding in done if (detection := _detection(analysis, finding)) is not None]
+    attempts = [Attempt(finding, detection, concerned(analysis, detection)[0]) for finding, detection in detections]
+    often = Counter(name for each in attempts for name in each.names)
+    failing = otherwise(analysis, after, [each for each in attempts if any(often[name] > 1 for name in each.names)])
+    proofs = [(each.finding, _Proof(analysis, each.detection, Effort(_MOST_WORK, whole))) for each in failing]
+    shared = [(finding, proof, [name for name in proof.names if often[name] > 1]) for finding, proof in proofs]
+    return [finding for finding, proof, names in shared if not proof.holds(after, names, sure=sure)]
 
 
 def reach(analysis: Analysis | None, finding: Finding) -> frozenset[str]:
     """The functions and classes of the file that a fix for a finding may concern, or that it depends on."""
-    catch = _catch(analysis, finding) if analysis is not None else None
-    if analysis is None or catch is None:
+    detection = _detection(analysis, finding) if analysis is not None else None
+    if analysis is None or detection is None:
         return frozenset()
-    proof = _Proof(analysis, catch, Effort())
-    inlined = (name.partition(".")[0] for name, _ in catch.program.inlined)
+    proof = _Proof(analysis, detection, Effort())
+    inlined = (name.partition(".")[0] for name, _ in detection.program.inlined)
     return frozenset([*inlined, *(name[0] for name in [*proof.names, *proof.callers])])
 
 
-def _steps(analysis: Analysis, finding: Finding, catch: Catch, most: int, effort: Effort) -> _Proven | str:
+def _steps(analysis: Analysis, finding: Finding, detection: Detection, most: int, effort: Effort) -> _Proven | str:
     """The rewrites, one after the other, that remove a finding and whatever they lay bare; why there are none."""
-    proof = _Proof(analysis, catch, effort)
+    proof = _Proof(analysis, detection, effort)
     detours: list[tuple[Candidate, Analysis, Finding, Grade, list[Finding]]] = []
-    site, arm = _site(analysis, finding, catch)
+    site, arm = _site(analysis, finding, detection)
     good: list[_Proven] = []
     unfinished: list[tuple[Candidate, _Found, list[Finding]]] = []
     rival = ""
@@ -163,14 +168,14 @@ def _steps(analysis: Analysis, finding: Finding, catch: Catch, most: int, effort
             continue
         if not consistent(candidate.edits) or (found := proof.of(proof.source.edited(candidate.edits))) is None:
             continue
-        wanted = arm if candidate.kind == "arm" else [finding]
+        targets = arm if candidate.kind == "arm" else [finding]
         compared = Comparison(proof.source, candidate.edits, analysis.findings)
         sure = candidate.elementwise and not found.doubtful
-        if compared.gone(wanted, found.after.findings):
+        if compared.gone(targets, found.after.findings):
             if found.silent:
-                unfinished.append((candidate, found, wanted))
+                unfinished.append((candidate, found, targets))
                 continue
-            doubtful = proof.doubts(found, wanted, compared)
+            doubtful = proof.doubts(found, targets, compared)
             if doubtful is None:
                 continue
             grade = _grade(candidate, sure and not doubtful and not (candidate.alone and proof.exposed))
@@ -187,52 +192,52 @@ def _steps(analysis: Analysis, finding: Finding, catch: Catch, most: int, effort
         elif not good:
             fresh = compared.come(found.after.findings)
             others = [f for f in found.after.findings if f not in fresh]
-            if len(fresh) == 1 and compared.gone(wanted, others):
+            if len(fresh) == 1 and compared.gone(targets, others):
                 sure = sure and not (candidate.alone and proof.exposed)
-                detours.append((candidate, found.after, fresh[0], _grade(candidate, sure), wanted))
+                detours.append((candidate, found.after, fresh[0], _grade(candidate, sure), targets))
     if good:
         return min(good, key=lambda each: each.rank)  # the first of the best
-    for candidate, after, fresh_one, grade, wanted in detours[:_MOST_DETOURS] if most > 1 else ():
-        found_one = _catch(after, fresh_one)
+    for candidate, after, fresh_one, grade, targets in detours[:_MOST_DETOURS] if most > 1 else ():
+        found_one = _detection(after, fresh_one)
         rest = _steps(after, fresh_one, found_one, most - 1, effort) if found_one is not None else ""
         if isinstance(rest, str) or (last := proof.of(rest.text)) is None:
             continue
         compared = Comparison(proof.source, proof.source.difference(rest.text), analysis.findings)
-        if (doubtful := proof.doubts(last, wanted, compared)) is not None:
+        if (doubtful := proof.doubts(last, targets, compared)) is not None:
             least: Grade = "unsafe" if doubtful else "safe"
             return rest._replace(candidate=candidate, grade=max(grade, rest.grade, least, key=_GRADES.index))
-    for candidate, found, wanted in unfinished[:_MOST_DETOURS]:
-        if (finished := _finished(proof, candidate, found, wanted, most - 1)) is not None:
+    for candidate, found, targets in unfinished[:_MOST_DETOURS]:
+        if (finished := _finished(proof, candidate, found, targets, most - 1)) is not None:
             return finished
-    return TRIES if tried >= _MOST_TRIED else _why_not(analysis, catch, unfinished[0][1] if unfinished else None)
+    return TRIES if tried >= _MOST_TRIED else _why_not(analysis, detection, unfinished[0][1] if unfinished else None)
 
 
-def _site(analysis: Analysis, finding: Finding, catch: Catch) -> tuple[Site, list[Finding]]:
+def _site(analysis: Analysis, finding: Finding, detection: Detection) -> tuple[Site, list[Finding]]:
     """A finding in the file that is rewritten, and every finding in the arm that drops it."""
     siblings = [
         c.hazard.op for f, c in analysis.found if c is not None and f.select.location == finding.select.location
     ]
-    site = Site(analysis.module, catch.framework, catch.hazard, list(_around(catch)), siblings)
+    site = Site(analysis.module, detection.framework, detection.hazard, list(_around(detection)), siblings)
     start, end = site.arm.region if site.arm is not None else (finding.location, finding.location)
     return site, [f for f in analysis.findings if start <= f.location <= end]
 
 
-def _finished(proof: _Proof, candidate: Candidate, found: _Found, wanted: list[Finding], most: int) -> _Proven | None:
+def _finished(proof: _Proof, candidate: Candidate, found: _Found, targets: list[Finding], most: int) -> _Proven | None:
     """A rewrite, and guards for the operations that lose a gradient at the witness still, with no finding of theirs."""
     op = found.silent[0]
-    hazard = replace(proof.catch.hazard, op=op, select=op)
+    hazard = replace(proof.detection.hazard, op=op, select=op)
     source = Source(found.after.module.text)
-    for guard in Site(found.after.module, proof.catch.framework, hazard, (), ()).guards() if most else ():
+    for guard in Site(found.after.module, proof.detection.framework, hazard, (), ()).guards() if most else ():
         text = source.edited(guard.edits) if consistent(guard.edits) else ""
         if not text or (last := proof.of(text)) is None:
             continue
         both = replace(candidate, elementwise=candidate.elementwise and guard.elementwise, alone=guard.alone)
         compared = Comparison(proof.source, proof.source.difference(text), proof.findings)
-        if not compared.gone(wanted, last.after.findings):
+        if not compared.gone(targets, last.after.findings):
             continue
-        if len(found.silent) > len(last.silent) > 0 and (rest := _finished(proof, both, last, wanted, most - 1)):
+        if len(found.silent) > len(last.silent) > 0 and (rest := _finished(proof, both, last, targets, most - 1)):
             return rest
-        doubtful = None if last.silent else proof.doubts(last, wanted, compared)
+        doubtful = None if last.silent else proof.doubts(last, targets, compared)
         if doubtful is not None:
             grade = _grade(both, both.elementwise and not doubtful and not both.alone)
             return _Proven((_GRADES.index(grade), last.lost, not last.clean), text, both, grade)
@@ -244,25 +249,25 @@ def _grade(candidate: Candidate, sure: bool) -> Grade:
     return "safe" if sure else "display" if candidate.alone else "unsafe"
 
 
-def _catch(analysis: Analysis, finding: Finding) -> Catch | None:
+def _detection(analysis: Analysis, finding: Finding) -> Detection | None:
     return next((c for f, c in analysis.found if f is finding), None)
 
 
-def _around(catch: Catch) -> Iterator[Node]:
+def _around(detection: Detection) -> Iterator[Node]:
     """The selections that the hazard's own flows through on its way out of the function, the nearest first."""
-    select = catch.hazard.select
+    select = detection.hazard.select
     reading = {select}
-    for node in catch.program.order:
+    for node in detection.program.order:
         if node not in reading and not reading.isdisjoint(node.inputs):
             reading.add(node)
-            outer = node.op == "where" and node.selection is not None and place(node) != place(select)
+            outer = node.op == "where" and node.selection is not None and expression_id(node) != expression_id(select)
             if outer and any(select in topological([i]) for i in node.inputs[1:]):
                 yield node
 
 
-def _why_not(analysis: Analysis, catch: Catch, unfinished: _Found | None) -> str:
-    if catch.hazard.op.origin.block.module is not analysis.module:
-        return f"the operation is in {catch.hazard.op.origin.block.module.filename}"
+def _why_not(analysis: Analysis, detection: Detection, unfinished: _Found | None) -> str:
+    if detection.hazard.op.origin.block.module is not analysis.module:
+        return f"the operation is in {detection.hazard.op.origin.block.module.filename}"
     if unfinished is not None:
         op = unfinished.silent[0]
         return f"the gradient would still be lost at the witness: `{op.op}` in `{op.origin.function}` is singular, too"
@@ -294,8 +299,8 @@ class _Found(NamedTuple):
     @property
     def silent(self) -> list[Node]:
         """Those of which no finding speaks."""
-        known = {place(catch.hazard.op) for _, catch in self.after.found if catch is not None}
-        return [node for node in self.remains if place(node) not in known]
+        known = {expression_id(detection.hazard.op) for _, detection in self.after.found if detection is not None}
+        return [node for node in self.remains if expression_id(node) not in known]
 
 
 class _Passed(NamedTuple):
@@ -306,21 +311,21 @@ class _Passed(NamedTuple):
     lost: int
     clean: bool
     remains: tuple[Node, ...]
-    swallows: bool
+    doubtful: bool
 
 
 class _Proof:
     """What a candidate has to keep."""
 
-    def __init__(self, analysis: Analysis, catch: Catch, effort: Effort) -> None:
+    def __init__(self, analysis: Analysis, detection: Detection, effort: Effort) -> None:
         self._effort = effort
-        self._whole = effort.whole if isinstance(effort.whole, Patience) else None
+        self._whole = effort.whole if isinstance(effort.whole, WorkBudget) else None
         self._analysis = analysis
-        self.catch = catch
+        self.detection = detection
         self.findings = analysis.findings
         self.source = Source(analysis.module.text)
-        self.names, self.callers = concerned(analysis, catch)
-        self._read = {name for name, *_ in names_of([catch.hazard.op, catch.hazard.select]).values()}
+        self.names, self.callers = concerned(analysis, detection)
+        self._read = {name for name, *_ in names_of([detection.hazard.op, detection.hazard.select]).values()}
         self._records: dict[tuple[tuple[str, ...], bool], list[tuple[Program, Record]]] = {}
 
     @property
@@ -345,7 +350,7 @@ class _Proof:
             return None
         return _Found(
             after=after,
-            doubtful=any(p.crossed or p.swallows for p in passed),
+            doubtful=any(p.crossed or p.doubtful for p in passed),
             lost=sum(p.lost for p in passed),
             clean=all(p.clean for p in passed),
             remains=tuple(node for p in passed for node in p.remains),
@@ -355,9 +360,10 @@ class _Proof:
         """Whether a selection reads an input that the finding's does: only then a rewrite can change it."""
         return not self._read or any(name in self._read for name, *_ in names_of([root]).values())
 
-    def holds(self, module: Module, names: list[tuple[str, ...]]) -> bool:
-        """Whether some functions compute the same in another text."""
-        return self._passed(module, names, (False, True)) is not None
+    def holds(self, module: Module, names: list[tuple[str, ...]], *, sure: bool) -> bool:
+        """Whether some functions compute the same in another text, beyond doubt where it has to be ``sure``."""
+        passed = self._passed(module, names, (False, True))
+        return passed is not None and not (sure and any(p.crossed or p.doubtful for p in passed))
 
     def _passed(self, module: Module, names: list[tuple[str, ...]], modes: tuple[bool, ...]) -> list[_Passed] | None:
         """How functions pass the proof, with their defaults or whatever else is given; None where one does not."""
@@ -366,7 +372,7 @@ class _Proof:
         except (GiveUp, RecursionError, _OtherwiseError):
             return None
 
-    def doubts(self, found: _Found, wanted: list[Finding], compared: Comparison) -> bool | None:
+    def doubts(self, found: _Found, targets: list[Finding], compared: Comparison) -> bool | None:
         """Whether a call that is not known, or a nan, may tell a rewrite from the original, in callers too.
 
         None where the finding is not gone for good, or a value is another.
@@ -375,44 +381,44 @@ class _Proof:
 
         def concerned(root: Node) -> bool:
             origin = root.origin
-            return origin.block.module is not module or compared.at(wanted, *origin.block.region(origin.node))
+            return origin.block.module is not module or compared.at(targets, *origin.block.region(origin.node))
 
         sure = analyse(module, found.after.used, self.names, frozenset(), draft=True, only=concerned, whole=self._whole)
-        fixed = set(map(key, wanted))
-        if sure.problems or not compared.gone(wanted, [finding for finding in sure.findings if key(finding) in fixed]):
+        fixed = set(map(key, targets))
+        if sure.problems or not compared.gone(targets, [finding for finding in sure.findings if key(finding) in fixed]):
             return None
         own = self._passed(module, self.names, (True,))  # the other mode was passed before
         others = self._passed(module, self.callers, (False, True)) if own is not None else None
         if own is None or others is None:
             return None
-        return found.doubtful or any(p.crossed or p.swallows for p in [*own, *others])
+        return found.doubtful or any(p.crossed or p.doubtful for p in [*own, *others])
 
     def _pass(self, module: Module, name: tuple[str, ...], *, strict: bool = False) -> _Passed:
         """How a function passes the proof. Raises where it computes something else."""
         if (name, strict) not in self._records:
             old = lowered(self._analysis.module, name, self._analysis.used, strict)
-            self._records[name, strict] = [(p, record(p, self.catch)) for p in old]
+            self._records[name, strict] = [(p, record(p, self.detection)) for p in old]
         known = self._records[name, strict]
         new = lowered(module, name, self._analysis.used, strict)
         if [p.name for p, _ in known] != [p.name for p in new]:
             raise _OtherwiseError
-        crossed, lost, clean, swallows = False, 0, True, False
+        crossed, lost, clean, doubtful = False, 0, True, False
         remains: list[Node] = []
         reshaped: list[bool | None] = []
         for (old_program, before), program in zip(known, new, strict=True):
             self._effort.spend(len(program.order))
-            now = same(before, program, self.catch.framework)
+            now = same(before, program, self.detection.framework)
             if now is None:
                 raise _OtherwiseError
             crossed, lost, clean = crossed or bool(now.crossed), lost + now.lost, clean and now.clean
-            remains, swallows = remains + now.remains, swallows or now.swallows
+            remains, doubtful = remains + now.remains, doubtful or now.doubtful
             if strict:
                 pairs = (old_program, before), (program, now)
                 shaped = [Shaped(tuple(r.outlets[i] for i in before.told.outlets), p.measured) for p, r in pairs]
                 reshaped.append(differ(shaped[0], shaped[1], now.crossed))
         if True in reshaped:
             raise _OtherwiseError
-        return _Passed(crossed or None in reshaped, lost, clean, tuple(remains), swallows)
+        return _Passed(crossed or None in reshaped, lost, clean, tuple(remains), doubtful)
 
 
 class _OtherwiseError(Exception):

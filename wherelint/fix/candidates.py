@@ -18,10 +18,10 @@ import numpy as np
 
 from wherelint.finding import Edit
 from wherelint.fix import spelling
-from wherelint.fix.guards import GUARDS, Guard
+from wherelint.fix.domains import tests_of
 from wherelint.fix.proof import is_number
 from wherelint.fix.syntax import (
-    Place,
+    SourceNode,
     Spot,
     already_named,
     calls_within,
@@ -32,17 +32,19 @@ from wherelint.fix.syntax import (
     names_within,
     operands,
     part_holding,
-    place_of,
     root_name,
+    source_node,
     spot_before,
 )
+from wherelint.frameworks import framework_of
 from wherelint.frontend.module import Module
-from wherelint.frontend.names import framework_of
 from wherelint.graph.node import Node, differentiable_inputs, leaves, topological
 from wherelint.graph.search import Hazard
 from wherelint.ops import OPERATIONS
-from wherelint.ops.facts import CLIPS, FINITE_TESTS
+from wherelint.ops.catalogue import Domain
+from wherelint.ops.traits import CLIPS, FINITE_TESTS
 
+_Operands = list[tuple[SourceNode, tuple[float, ...]]]
 _SAFE = (1.0, 0.0, 0.5, 2.0)
 _MOST_PLACES, _MOST_TOGETHER = 6, 3
 #: An operand, or a condition, no longer than this is repeated rather than given a name, if the line fits.
@@ -74,15 +76,15 @@ class Mask:
     text: str
     keeps: bool
     #: Where it is written, if it can be replaced by a name.
-    written: Place | None = None
+    written: SourceNode | None = None
     #: Whether it may be evaluated no more than once: it has to be given a name.
     once: bool = False
     #: The expressions that it is made of.
-    parts: tuple[Place, ...] = ()
+    parts: tuple[SourceNode, ...] = ()
     #: Whether it may be a bool of Python, whose ``~`` is another number.
     python: bool = False
 
-    def fits(self, place: Place, spot: Spot | None) -> bool:
+    def fits(self, place: SourceNode, spot: Spot | None) -> bool:
         """Whether its variables have the same values at a place, or where a line of its own can stand before that."""
         return all(may_move(part, place, spot.location if spot else place.region[0]) for part in self.parts)
 
@@ -97,7 +99,7 @@ class Mask:
 
 
 class Site:
-    """A hazard in the file it is to be mended in."""
+    """A hazard in the file it is to be fixed in."""
 
     def __init__(
         self, module: Module, framework: str, hazard: Hazard, around: Sequence[Node], siblings: Sequence[Node]
@@ -115,8 +117,8 @@ class Site:
         self.arm = part_holding(self.select, self.op) if self.select is not None and self.op is not None else None
         self.between = list(_between(hazard.select, hazard.op))
 
-    def _here(self, node: Node) -> Place | None:
-        place = place_of(node)
+    def _here(self, node: Node) -> SourceNode | None:
+        place = source_node(node)
         return place if place is not None and place.block.module is self.module else None
 
     def candidates(self, *, several: bool) -> Iterator[Candidate]:
@@ -141,7 +143,7 @@ class Site:
             yield from self._variables(mask, together=True)
 
     @staticmethod
-    def _mapped(place: Place) -> bool:
+    def _mapped(place: SourceNode) -> bool:
         """Whether a call is one of a function that another made: ``jax.vmap(f)(x)``."""
         return isinstance(place.node, cst.Call) and isinstance(place.node.func, cst.Call)
 
@@ -175,7 +177,7 @@ class Site:
             terms = [_atom(m.text) if m.keeps else spelling.negated(m.text, atom=True) for m in reversed(path)]
             yield Mask(" & ".join(terms), True, parts=tuple(part for m in path for part in m.parts))
 
-    def _pure(self, place: Place) -> bool:
+    def _pure(self, place: SourceNode) -> bool:
         """Whether an expression may be evaluated again."""
         return not has_effects(place.node, self.module)
 
@@ -196,7 +198,7 @@ class Site:
         return Mask(place.one_line, keeps, place, once, (place,), python=apart)
 
     @staticmethod
-    def _factor(place: Place, factor: Node) -> Mask:
+    def _factor(place: SourceNode, factor: Node) -> Mask:
         """The mask of a product: its booleans, if need be those that were converted; numbers are compared with 0."""
         mask = factor
         while mask.params.get("number"):
@@ -204,7 +206,7 @@ class Site:
         if not is_number(mask):
             if mask is factor:
                 return Mask(place.one_line, True, place, parts=(place,))
-            within = place_of(mask)
+            within = source_node(mask)
             if within is not None and within.block is place.block and any(n is place.node for n in within.path()):
                 return Mask(within.one_line, True, parts=(within,))
         return Mask(f"{place.atom} != 0", True, parts=(place,))
@@ -215,7 +217,7 @@ class Site:
             return tuple(values)
         return tuple(int(value) for value in values if value == int(value))
 
-    def _operands(self, place: Place) -> list[tuple[Place, tuple[float, ...]]]:
+    def _operands(self, place: SourceNode) -> _Operands:
         """The operands worth masking, with the values that are safe for them."""
         entry = OPERATIONS[self.hazard.op.op]
         found = operands(place, len(self.hazard.op.inputs))
@@ -224,11 +226,11 @@ class Site:
             for i, safe in enumerate(entry.safe)
             if safe is not None and len(found) >= len(entry.safe)
         ]
-        chosen = chosen or [(p, _SAFE) for p in found]  # written as something else, such as a loss
+        chosen += [(p, _SAFE) for p in found if not any(p is known for known, _ in chosen)]  # they stop a nan as well
         missing = {str(n.params.get("name")) for n, v in self.hazard.inputs.items() if not np.isfinite(v).all()}
         return sorted(chosen, key=lambda pair: pair[0].one_line not in missing)
 
-    def _masked(self, around: Place, mask: Mask, places: list[tuple[Place, tuple[float, ...]]]) -> Iterator[Candidate]:
+    def _masked(self, around: SourceNode, mask: Mask, places: _Operands) -> Iterator[Candidate]:
         for where in self._wheres:
             for operand, values in places:
                 if not isinstance(operand.node, cst.BaseNumber) and not has_effects(operand.node):
@@ -237,9 +239,7 @@ class Site:
                         if (candidate := self._double_where(where, mask, operand, value, sure)) is not None:
                             yield candidate
 
-    def _double_where(
-        self, where: str, mask: Mask, operand: Place, value: float, elementwise: bool
-    ) -> Candidate | None:
+    def _double_where(self, where: str, mask: Mask, operand: SourceNode, value: float, sure: bool) -> Candidate | None:
         what = f"mask the operand with the condition of the {self._selection}"
         edit = operand.replaced(self._where(where, mask, operand.text, value))
         spot = self._spot_for(operand)
@@ -254,7 +254,7 @@ class Site:
         if not mask.fits(operand, None if inline else spot):
             return None
         if spot is None or inline:
-            return Candidate((edit,), what, elementwise)
+            return Candidate((edit,), what, sure)
         name = spelling.free_name("mask", operand)
         edits = [
             spot.line(name, mask.text),
@@ -262,9 +262,9 @@ class Site:
         ]
         if mask.written is not None and not apart:
             edits.append(mask.written.replaced(name))
-        return Candidate(tuple(edits), what, elementwise)
+        return Candidate(tuple(edits), what, sure)
 
-    def _spot_for(self, operand: Place) -> Spot | None:
+    def _spot_for(self, operand: SourceNode) -> Spot | None:
         """Where a mask can be bound for every operation that the selection drops, or else for this one."""
         own = spot_before(operand)
         spots = [spot_before(place) for place in self.siblings if place.block is operand.block]
@@ -312,9 +312,9 @@ class Site:
             return f"{where}({inverted if mask.python else mask.opposite}, {operand}, {value})"
         return f"{where}({mask.text}, {value}, {operand})"
 
-    def _helpers(self) -> list[Place]:
+    def _helpers(self) -> list[SourceNode]:
         """Calls in the dropped arm, or in what it was computed from, in which the operation may lie."""
-        found: list[Place] = []
+        found: list[SourceNode] = []
         known = [p.node for p in (self.op, self.select) if p is not None]
         for node in (self.hazard.select, *self.between):
             place = self._here(node)
@@ -339,17 +339,17 @@ class Site:
         """Local guards of the operation."""
         return self._guarded(self.op) if self.op is not None else iter(())
 
-    def _guarded(self, place: Place) -> Iterator[Candidate]:
+    def _guarded(self, place: SourceNode) -> Iterator[Candidate]:
         found = operands(place, len(self.hazard.op.inputs))
         if not self._wheres or not isinstance(place.node, (cst.Call, cst.BinaryOperation)):
             return
         if self.hazard.op.op in ("std", "std_unbiased"):
             yield from self._guarded_deviation(place)
-        for guard in GUARDS.get(self.hazard.op.op, ()):
+        for guard in OPERATIONS[self.hazard.op.op].domains:
             if guard.operand < len(found):
-                yield from self._guard(place, found, guard)
+                yield from self._by_domain(place, found, guard)
 
-    def _guard(self, place: Place, found: list[Place], guard: Guard) -> Iterator[Candidate]:
+    def _by_domain(self, place: SourceNode, found: list[SourceNode], guard: Domain) -> Iterator[Candidate]:
         where, namespace = self._wheres[0], self._wheres[0].rpartition(".")[0]
         operand = found[guard.operand]
         once = not self._pure(operand)
@@ -362,7 +362,7 @@ class Site:
         atom = name if spot is not None else operand.atom
         terms = {"x": atom, "y": found[1 - guard.operand].atom if len(found) > 1 else "", "namespace": namespace,
                  "inf": spelling.infinity(namespace, self.framework)}  # fmt: skip
-        tests = guard.tests(spelling.family(self.module, self.framework, self.select, self.op), place, terms)
+        tests = tests_of(guard, spelling.family(self.module, self.framework, self.select, self.op), place, terms)
         if tests is None:
             return
         what = "guard the operation where it is singular"
@@ -401,14 +401,14 @@ class Site:
         select, op = self.hazard.select, self.hazard.op
         return select.selection in CLIPS and all(n.op == "const" or op in topological([n]) for n in select.inputs)
 
-    def _guarded_deviation(self, place: Place) -> Iterator[Candidate]:
+    def _guarded_deviation(self, place: SourceNode) -> Iterator[Candidate]:
         """A deviation as the square root of a variance that is not 0."""
         namespace = self._wheres[0].rpartition(".")[0]
         function = place.node.func if isinstance(place.node, cst.Call) else None
         spot = spot_before(place)
         if spot is None or not isinstance(function, cst.Attribute) or function.attr.value not in _VARIANCE:
             return
-        variance = _within(place, Place(place.block, function.attr), _VARIANCE[function.attr.value])
+        variance = _within(place, SourceNode(place.block, function.attr), _VARIANCE[function.attr.value])
         name = spelling.free_name("variance", place)
         inner = f"{namespace}.sqrt({self._wheres[0]}({name} != 0, {name}, 1.0))"
         what = "guard the square root where the variance is 0"
@@ -420,7 +420,7 @@ class Site:
 _VARIANCE = {"std": "var", "reduce_std": "reduce_variance"}
 
 
-def _within(whole: Place, part: Place, content: str) -> str:
+def _within(whole: SourceNode, part: SourceNode, content: str) -> str:
     """The text of an expression with something else for one part of it."""
     start, _ = whole.block.region(whole.node)
     a, b = (whole.source.offset(p) - whole.source.offset(start) for p in part.region)

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wherelint.analysis.callers import place
+from wherelint.analysis.callers import expression_id
 from wherelint.analysis.findings import Analysis, analyse
 from wherelint.analysis.programs import Program, programs
-from wherelint.analysis.search import Catch
+from wherelint.analysis.search import Detection
 from wherelint.finding import Edit, Finding
 from wherelint.fix.opaque import names_of, settling
 from wherelint.fix.proof import Comparison, finite_at, inputs_of, key, record, roots_of, same
@@ -26,7 +26,7 @@ from wherelint.frontend.inherited import heirs
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.node import Node
-from wherelint.graph.work import Patience
+from wherelint.graph.work import WorkBudget
 from wherelint.io.edits import Source, compatible
 
 Function = tuple[str, ...]
@@ -39,16 +39,16 @@ class Attempt(NamedTuple):
     """A rewrite that may fix a finding."""
 
     finding: Finding
-    catch: Catch
+    detection: Detection
     #: The functions that hold the two places, and those that call them.
     names: Sequence[Function]
     callers: Sequence[Function] = ()
     edits: Sequence[Edit] = ()
     #: The findings that have to go with it.
-    wanted: Sequence[Finding] = ()
+    targets: Sequence[Finding] = ()
 
 
-def proven(analysis: Analysis, attempts: Sequence[Attempt], whole: Patience) -> list[Attempt]:
+def proven(analysis: Analysis, attempts: Sequence[Attempt], whole: WorkBudget) -> list[Attempt]:
     """Those of some rewrites, far enough from each other to be made at once, that can be proven so.
 
     What is left may be right as well: a change that reaches further than a selection takes a proof of its own.
@@ -70,7 +70,7 @@ def otherwise(analysis: Analysis, after: Module, attempts: Sequence[Attempt]) ->
     for each in attempts:
         for name in [*each.names, *each.callers]:
             concerned.setdefault(name, []).append(each)
-    places = {place(each.catch.hazard.select) for each in attempts}
+    places = {expression_id(each.detection.hazard.select) for each in attempts}
     told = [
         each
         for name, some in concerned.items()
@@ -81,7 +81,7 @@ def otherwise(analysis: Analysis, after: Module, attempts: Sequence[Attempt]) ->
     return [each for each in attempts if id(each) not in shown]
 
 
-def _failing(analysis: Analysis, attempts: Sequence[Attempt], whole: Patience) -> list[Attempt] | None:
+def _failing(analysis: Analysis, attempts: Sequence[Attempt], whole: WorkBudget) -> list[Attempt] | None:
     """The rewrites that cannot be proven at their selections; None where it is not known which those are."""
     edits = list(dict.fromkeys(edit for each in attempts for edit in each.edits))
     source, project = Source(analysis.module.text), analysis.module.project
@@ -95,17 +95,17 @@ def _failing(analysis: Analysis, attempts: Sequence[Attempt], whole: Patience) -
         return None if len(failing) == len(attempts) else failing
     compared = Comparison(source, edits, analysis.findings)
     names = list(dict.fromkeys(name for each in attempts for name in each.names))
-    wanted = list({id(finding): finding for each in attempts for finding in each.wanted}.values())
-    kinds = set(map(key, wanted))
+    targets = list({id(finding): finding for each in attempts for finding in each.targets}.values())
+    kinds = set(map(key, targets))
 
     def near(root: Node) -> bool:
         origin = root.origin
-        return origin.block.module is not module or compared.at(wanted, *origin.block.region(origin.node))
+        return origin.block.module is not module or compared.at(targets, *origin.block.region(origin.node))
 
     for only in (None, near):  # nothing of high confidence has come, and nothing of what was to go is left
         after = analyse(module, analysis.used, names, frozenset(), low=bool(only), draft=True, only=only, whole=whole)
         found = [f for f in after.findings if only is None or key(f) in kinds]
-        if after.problems or not compared.gone(wanted, found):
+        if after.problems or not compared.gone(targets, found):
             return None
     return []
 
@@ -129,13 +129,13 @@ def _compared(
         if changed is None:
             matching = False
             break
-        around = [each for each in attempts if place(each.catch.hazard.select) in changed]
-        mine = [each for each in around if each.catch.program.name == before.name and not strict]
-        finite = finite_at(before, after, [each.catch for each in mine])
+        around = [each for each in attempts if expression_id(each.detection.hazard.select) in changed]
+        mine = [each for each in around if each.detection.program.name == before.name and not strict]
+        finite = finite_at(before, after, [each.detection for each in mine])
         yield from ((each, False) for each, holds in zip(mine, finite, strict=True) if not holds)
         for each in around:
-            pairs = changed[place(each.catch.hazard.select)]
-            yield each, _holds(analysis, (before, after), pairs, each.catch, strict)
+            pairs = changed[expression_id(each.detection.hazard.select)]
+            yield each, _holds(analysis, (before, after), pairs, each.detection, strict)
     if not matching:
         yield from ((each, False) for each in attempts)
 
@@ -144,22 +144,22 @@ def _holds(
     analysis: Analysis,
     programs: tuple[Program, Program],
     pairs: Sequence[tuple[Node, Node]],
-    catch: Catch,
+    detection: Detection,
     strict: bool,
 ) -> bool:
     """Whether the selections of a rewrite compute the same, and their gradients are those that were meant."""
     before, after = (_only(program, [pair[i] for pair in pairs]) for i, program in enumerate(programs))
     if before is None or after is None:
         return False
-    known, asked = analysis.module.kept.setdefault(record, {}), (catch.key, strict, *before.sinks)
+    known, asked = analysis.module.kept.setdefault(record, {}), (detection.key, strict, *before.outputs)
     if asked not in known:
-        known[asked] = record(before, catch)
-    now = same(known[asked], after, catch.framework)
-    if now is None or now.crossed or now.swallows or now.remains or not now.clean:
+        known[asked] = record(before, detection)
+    now = same(known[asked], after, detection.framework)
+    if now is None or now.crossed or now.doubtful or now.remains or not now.clean:
         return False
-    if catch.hazard.select.selection == "multiply" and now.lost:
+    if detection.hazard.select.selection == "multiply" and now.lost:
         return False  # a product drops nothing where the mask is 1
-    return not strict or differ(Shaped(before.sinks), Shaped(after.sinks), now.crossed) is False
+    return not strict or differ(Shaped(before.outputs), Shaped(after.outputs), now.crossed) is False
 
 
 class Taken:
@@ -184,11 +184,11 @@ class Taken:
         return next((first for first, last in self._blocks if first <= edit.location.row <= last), 0)
 
 
-def concerned(analysis: Analysis, catch: Catch) -> tuple[list[Function], list[Function]]:
+def concerned(analysis: Analysis, detection: Detection) -> tuple[list[Function], list[Function]]:
     """The functions that hold the two places of a hazard; those that call them, and the heirs of any."""
-    module, hazard = analysis.module, catch.hazard
+    module, hazard = analysis.module, detection.hazard
     known = set(gate.roots(module, everything=True))
-    names = [catch.name]
+    names = [detection.name]
     callers: list[Function] = []
     for node in (hazard.op, hazard.select):
         parts = tuple(node.origin.function.split(".")) if node.origin.block.module is module else ()
@@ -214,18 +214,18 @@ def changes(old: Program, new: Program, places: Collection[int]) -> dict[int, li
 
     None where they differ in something else, or a selection that changed has no counterpart.
     """
-    if len(old.sinks) != len(new.sinks) or old.turns != new.turns:
+    if len(old.outputs) != len(new.outputs) or old.opaque_calls != new.opaque_calls:
         return None
     table: dict[Hashable, int] = {}
     numbers = {**_numbered(old, table), **_numbered(new, table)}
     measured = [{numbers[n] for n in program.measured} for program in (old, new)]
     if measured[0] != measured[1] and differ(Shaped((), old.measured), Shaped((), new.measured), ()) is not False:
         return None
-    waiting = [(a, b, False) for a, b in zip(old.sinks, new.sinks, strict=True)]
+    waiting = [(a, b, False) for a, b in zip(old.outputs, new.outputs, strict=True)]
     for a, b, _ in [*waiting]:
-        if len(a.facts) != len(b.facts):
+        if len(a.path_conditions) != len(b.path_conditions):
             return None
-        waiting += [(x, y, False) for x, y in zip(a.facts, b.facts, strict=True)]
+        waiting += [(x, y, False) for x, y in zip(a.path_conditions, b.path_conditions, strict=True)]
     found: dict[int, list[tuple[Node, Node]]] = {}
     seen = set()
     while waiting:
@@ -234,8 +234,8 @@ def changes(old: Program, new: Program, places: Collection[int]) -> dict[int, li
             continue
         seen.add(pair)
         alike = a.op == b.op and len(a.inputs) == len(b.inputs) > 0
-        if alike and a.selection is not None and a.selection == b.selection and place(a) in places:
-            found.setdefault(place(a), []).append((a, b))
+        if alike and a.selection is not None and a.selection == b.selection and expression_id(a) in places:
+            found.setdefault(expression_id(a), []).append((a, b))
             inside = True
         elif not alike or _params(a, numbers) != _params(b, numbers):
             if not inside:
@@ -244,7 +244,11 @@ def changes(old: Program, new: Program, places: Collection[int]) -> dict[int, li
             continue
         waiting += [(x, y, inside) for x, y in zip(a.inputs, b.inputs, strict=True)]
     kept = {numbers[n] for n in new.order}
-    if any(place(n) in places and place(n) not in found and numbers[n] not in kept for n in old.order if n.selection):
+    if any(
+        expression_id(n) in places and expression_id(n) not in found and numbers[n] not in kept
+        for n in old.order
+        if n.selection
+    ):
         return None
     return {at: list(dict.fromkeys(pairs)) for at, pairs in found.items()}
 
@@ -277,8 +281,8 @@ def _frozen(value: Any, numbers: Mapping[Node, int]) -> Hashable:
     return id(value)
 
 
-def _only(program: Program, sinks: Sequence[Node]) -> Program | None:
+def _only(program: Program, outputs: Sequence[Node]) -> Program | None:
     """A program that computes some of its nodes; None where its inputs would have other names."""
-    part = Program(program.name, (), tuple(sinks))
+    part = Program(program.name, (), tuple(outputs))
     names = inputs_of(program)
     return part if all(names.get(n) == name for n, name in names_of(roots_of(part)).items()) else None

@@ -89,9 +89,9 @@ def _value(
             return None
         return (np.repeat(benign(node, 0), probes, axis=0) if known is None else known), True, name
     called = node.params.get("call", ())
-    turn = called[1] if called else None
-    if turn is not None:
-        alike = [c for c in before if len(c.called) > 1 and c.called[1] == turn]
+    number = called[1] if called else None
+    if number is not None:
+        alike = [c for c in before if len(c.called) > 1 and c.called[1] == number]
         if [c.called for c in alike] != [called]:
             return None
     elif called:

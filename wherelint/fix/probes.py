@@ -17,20 +17,23 @@ from wherelint.ops import Array
 #: Probes that move every input, and of how many inputs each is missing, or infinite, in turn.
 _EVERYTHING, _MOST_MISSING = 64, 24
 _MISSING = (np.nan, np.inf, -np.inf)
-#: At how many points where an operation is singular, and where its derivative is alone; of how many operations.
+#: What may change a value that zeros and numbers do not.
+_TELLING = (*_MISSING, -0.0)
+#: At how many points where an operation is singular, and where its derivative is alone, or twice as many where all
+#: elements are the same; of how many operations.
 _MOST_POINTS, _MOST_OPERATIONS = (8, 4), 3
 #: The probes of the rest at each: at the first ones every subset of three inputs is the same number, first at a zero,
-#: then at one of the other sign.
-_OTHERS = np.arange(20)
+#: then at one of the other sign; at the last ones all inputs are what is no number.
+_OTHERS = np.arange(20 + len(_MISSING))
 _SUBSETS, _SIGNED = _OTHERS < 16, _OTHERS // 8 % 2 == 1
 _LEVELS = (0.0, 0.0, 1.0)
 
 
 def far(start: Inputs, pool: Pool) -> Inputs:
-    """Probes that move everything, whether anybody would or not, and probes at which one input is not a number."""
+    """Probes that move everything, whether anybody would or not, and probes at which one is no number, or -0.0."""
     rng = np.random.default_rng(len(start))
     floats = [n for n in start if n.kind == "float"][:_MOST_MISSING]
-    missing = [(n, v, e) for n in floats for v in _MISSING for e in (slice(None), slice(1))]
+    missing = [(n, v, e) for n in floats for v in _TELLING for e in (slice(None), slice(1))]
     missing = [(n, v, e) for n, v, e in missing if np.isnan(v) or "default" not in n.params]
     found: Inputs = {}
     for node, column in start.items():
@@ -62,10 +65,11 @@ def around(operations: Sequence[Node], batch: Inputs, pool: Pool) -> Inputs:
                         if node.kind == "float":
                             drawn[_SIGNED] = np.where(here == 0, -here, here)
                     else:
-                        telling = (*pool.values(node), *((np.inf, -np.inf) if node.kind == "float" else ()))
+                        telling = (*pool.values(node), *(_MISSING if node.kind == "float" else ()))
                         drawn = _drawn(node, here, len(_OTHERS), telling, rng)
                         if node.kind == "float":
                             drawn[_SUBSETS & (_OTHERS >> next(others) & 1 == 1)] = level
+                            drawn[-len(_MISSING) :] = np.array(_MISSING)[:, None]
                     found[node].append(drawn)
     return {n: np.concatenate(parts) for n, parts in found.items()}
 
@@ -90,15 +94,26 @@ def infinite(operation: Node, values: Values) -> Array:
 
 
 def _singular(operation: Node, values: Values) -> list[int]:
-    """Some probes at which an operation does so, and some at which its derivative does where the value is finite."""
+    """Some probes at which an operation does so, and some at which its derivative does where the value is finite.
+
+    Those where all elements are the same come first: at every number that the program speaks of.
+    """
     tape = Tape([*dict.fromkeys(operation.inputs), operation], {operation, *operation.inputs})
     broke = backward(tape, values, operation, "", symbolic=False).broke.get(operation, np.zeros((1, 1), np.bool_))
     made = np.asarray(infinite(operation, values).any(axis=1))
-    operands = np.concatenate(np.broadcast_arrays(*(values[i] for i in operation.inputs), made[:, None])[:-1], axis=1)
+    *parts, _ = np.broadcast_arrays(*(values[i] for i in operation.inputs), made[:, None])
+    operands = np.concatenate(parts, axis=1)
+    even = np.logical_and.reduce([(part == part[:, :1]).all(axis=1) for part in parts])
     found: list[int] = []
     for kind, most in zip((made, broke.any(axis=1) & ~made), _MOST_POINTS, strict=True):
-        points = np.flatnonzero(kind)
-        _, told = np.unique(operands[points], axis=0, return_index=True)  # in order: from one end to the other
-        spread = np.unique(np.linspace(0, max(len(told) - 1, 0), most).astype(int))
-        found += points[told[spread]].tolist() if len(told) else []
+        first = _spread(operands, np.flatnonzero(kind & even), 2 * most)
+        found += first + _spread(operands, np.flatnonzero(kind & ~even), most - len(first))
     return found
+
+
+def _spread(operands: Array, points: Array, most: int) -> list[int]:
+    """So many of some probes, from one end of what the operands are there to the other."""
+    _, told = np.unique(operands[points], axis=0, return_index=True)
+    if len(told) == 0 or most <= 0:
+        return []
+    return [int(points[told[i]]) for i in np.unique(np.linspace(0, len(told) - 1, most).astype(int))]

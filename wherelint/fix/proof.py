@@ -14,23 +14,25 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wherelint.analysis.callers import place
+from wherelint.analysis.callers import expression_id
 from wherelint.analysis.programs import Program
-from wherelint.analysis.search import Catch, arithmetic
+from wherelint.analysis.search import Detection, arithmetic
 from wherelint.finding import Edit, Finding, Location
+from wherelint.fix.dtypes import untyped
 from wherelint.fix.opaque import Call, Name, Settled, benign, names_of, settle
 from wherelint.fix.probes import around, far, infinite
+from wherelint.fix.shapes import covers
 from wherelint.graph.aim import aimed
 from wherelint.graph.differentiate import Tape, backward
 from wherelint.graph.evaluate import evaluate, truth
-from wherelint.graph.node import LANES, Node, reading, topological
-from wherelint.graph.probe import Pool, departures
+from wherelint.graph.node import LANES, Node, differentiated, reading, topological
+from wherelint.graph.probe import Pool, perturbations
 from wherelint.io.edits import Source
 from wherelint.ops import Array
 
 _MOST_MOVED = 8
 #: Of how many values that read the operation gradients are compared, the last ones: what is returned is among them.
-_MOST_SINKS = 6
+_MOST_OUTPUTS = 6
 #: What the rounding of a rewritten expression may change, relative to the value.
 _TOLERANCE = 2e-5
 #: How many times as often operations may fail at the probes after a rewrite.
@@ -98,7 +100,7 @@ class Record:
 
     inputs: dict[Name, Array]
     values: list[Array]
-    #: How many values on the way are not finite at the first probe, the witness.
+    #: How many values that are differentiated are not finite at the first probe, the witness.
     broken: int
     #: For each outlet the gradient of every leaf.
     gradients: list[dict[Name, Array]] = field(default_factory=list)
@@ -108,9 +110,10 @@ class Record:
     clean: bool = True
     #: At how many probes an outlet is finite and IEEE arithmetic loses its gradient.
     lost: int = 0
-    #: The operations that do so at the witness, each with the elements; and those that symbolic zeros leave whole.
+    #: The operations that do so at the witness, each with the elements; and the elements that the hazard loses there,
+    #: or that no cotangent would reach, with symbolic zeros.
     breaks: dict[Node, Array] = field(default_factory=dict)
-    dead: dict[Node, Array] = field(default_factory=dict)
+    dead: list[Array] = field(default_factory=list)
     #: The operations that are to blame for it, after a rewrite.
     remains: list[Node] = field(default_factory=list)
     #: The elements of the witness that the selection drops: what breaks at others is singular in earnest.
@@ -122,8 +125,12 @@ class Record:
     #: The probes at which some input is nan, and those at which some is -0.0.
     missing: Array = field(default_factory=lambda: np.zeros(1, np.bool_))
     signed: Array = field(default_factory=lambda: np.zeros((1, 1), np.bool_))
-    #: Whether a value is a number that was nan before, or another where an input is -0.0.
-    swallows: bool = False
+    #: For each product that XLA may make no select, where it hides what is not finite all the same in the model.
+    hidden: list[Array] = field(default_factory=list)
+    #: How many selections may have a Python number where frameworks want a tensor.
+    untyped: int = 0
+    #: Whether a value is a number that was nan before, or another where an input is -0.0, or may have another dtype.
+    doubtful: bool = False
     #: Whether the operation of the hazard makes what is not finite at some probe, and no selection drops that, although
     #: an outlet that reads it is finite.
     exposed: bool = False
@@ -135,21 +142,21 @@ class Record:
     allowed: list[Array] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
     #: How many impure calls it makes, and what is given to calls whose arguments changed.
-    turns: int = 0
+    opaque_calls: int = 0
     crossed: set[Node] = field(default_factory=set)
 
 
-def record(program: Program, catch: Catch) -> Record:
+def record(program: Program, detection: Detection) -> Record:
     """Probe a program around the witness of a hazard."""
     order = program.order
     names = inputs_of(program)
-    hazard = catch.hazard
-    base, start = ({n: point[name] for n, name in names.items()} for point in _witness(program, catch))
-    select = [n for n in order if n.op == hazard.select.op and place(n) == place(hazard.select)]
+    hazard = detection.hazard
+    base, start = ({n: point[name] for n, name in names.items()} for point in _witness(program, detection))
+    select = [n for n in order if n.op == hazard.select.op and expression_id(n) == expression_id(hazard.select)]
     read = [n for n in (*topological(select), *names) if n in names and not n.fixed]
     moved = list(dict.fromkeys(read))[:_MOST_MOVED]
-    batch = departures(start, moved, Pool(order), thorough=True, joint=2)
-    singular = [n for n in order if n.op == hazard.op.op and place(n) == place(hazard.op)]
+    batch = perturbations(start, moved, Pool(order), thorough=True, joint=2)
+    singular = [n for n in order if n.op == hazard.op.op and expression_id(n) == expression_id(hazard.op)]
     aims = aimed(singular, batch, evaluate(order, batch)) if singular else []
     batch = {n: np.concatenate([v, *(point[n] for point in aims)]) for n, v in batch.items()}
     more = [far(start, Pool(order)), around(singular, batch, Pool(order))]
@@ -161,12 +168,11 @@ def record(program: Program, catch: Catch) -> Record:
     settled = settle(roots_of(program), {names[n]: v for n, v in inputs.items()})
     assert settled is not None
     concerned = reading(order, [*singular, *select])
-    outlets = [i for i, n in enumerate(program.sinks) if n in concerned and n.kind == "float"][-_MOST_SINKS:]
+    outlets = [i for i, n in enumerate(program.outputs) if n in concerned and n.kind == "float"][-_MOST_OUTPUTS:]
     known = {names[n]: v for n, v in inputs.items()}
-    result = _run(program, settled, known, arithmetic(catch.framework), Told(outlets, beyond), singular)
-    dropped = [result.dead[n] for n in singular if n in result.dead]
-    if dropped:
-        result.dropped = np.logical_or.reduce(np.broadcast_arrays(*dropped))
+    result = _run(program, settled, known, arithmetic(detection.framework), Told(outlets, beyond), singular)
+    if result.dead:
+        result.dropped = np.logical_or.reduce(np.broadcast_arrays(*result.dead))
     return result
 
 
@@ -182,19 +188,20 @@ def same(before: Record, program: Program, framework: str) -> Record | None:
     now = _run(program, settled, before.inputs, arithmetic(framework), before.told)
     if len(now.values) != len(before.values) or now.broken > before.broken or now.numeric > before.numeric:
         return None
-    if now.failures > _MORE * before.failures or now.turns != before.turns:
+    if now.failures > _MORE * before.failures or now.opaque_calls != before.opaque_calls:
         return None
+    now.doubtful = now.untyped > before.untyped or not _hides(before.hidden, now.hidden)
     for i, (old, new) in enumerate(zip(before.values, now.values, strict=True)):
         if now.outlets[i] in settled.crossed:  # a call that is not known receives something else, and that is all
             continue
         swallowed = np.isnan(old) & ~np.isnan(new) & before.allowed[i]
-        now.swallows |= bool(swallowed.any()) or not _agree(
+        now.doubtful |= bool(swallowed.any()) or not _agree(
             old, new, ~np.isnan(old) & before.allowed[i] & before.signed
         )
         allowed = before.allowed[i] & ~before.signed
         if not _agree(old, new, ~np.isnan(old) & allowed):
             return None
-        if ((swallowed & ~before.signed).any(axis=1) & before.missing).any():
+        if ((swallowed & ~before.signed & now.counted).any(axis=1) & before.missing).any():
             return None
         allowed = allowed & now.counted
         if not _same_gradient(before.gradients[i], now.gradients[i], allowed):
@@ -206,9 +213,9 @@ def same(before: Record, program: Program, framework: str) -> Record | None:
     return now
 
 
-def finite_at(old: Program, new: Program, catches: Sequence[Catch]) -> list[bool]:
+def finite_at(old: Program, new: Program, detections: Sequence[Detection]) -> list[bool]:
     """For each hazard of a program, whether what leaves the rewritten one is finite at the witness, back and forth."""
-    rows = [_witness(old, catch)[0] for catch in catches]
+    rows = [_witness(old, detection)[0] for detection in detections]
     if not rows:
         return []
     inputs = {name: np.concatenate([np.broadcast_to(row[name], (1, LANES)) for row in rows]) for name in rows[0]}
@@ -217,20 +224,20 @@ def finite_at(old: Program, new: Program, catches: Sequence[Catch]) -> list[bool
     if settled is None:
         return [False] * len(rows)
     finite = np.ones(len(rows), np.bool_)
-    for outlet in [n for n in new.sinks if n.kind == "float"][-_MOST_SINKS:]:
-        found = backward(Tape(topological([outlet])), settled.values, outlet, arithmetic(catches[0].framework),
+    for outlet in [n for n in new.outputs if n.kind == "float"][-_MOST_OUTPUTS:]:
+        found = backward(Tape(topological([outlet])), settled.values, outlet, arithmetic(detections[0].framework),
                          symbolic=False).cotangents  # fmt: skip
         for values in (settled.values[outlet], *(found[n] for n in settled.names if n in found)):
             finite &= np.isfinite(values).all(axis=1)
     return [bool(each) for each in finite]
 
 
-def _witness(program: Program, catch: Catch) -> tuple[dict[Name, Array], dict[Name, Array]]:
+def _witness(program: Program, detection: Detection) -> tuple[dict[Name, Array], dict[Name, Array]]:
     """The inputs of a program at the witness of a hazard, and where its search began; benign where neither says."""
     # A witness is one of the function that was searched: an input of that name elsewhere is another.
-    called = inputs_of(catch.program) if program.name == catch.program.name else {}
-    starts = catch.search.starts
-    shown = {called[n]: v for n, v in catch.hazard.inputs.items() if n in called}
+    called = inputs_of(detection.program) if program.name == detection.program.name else {}
+    starts = detection.search.starts
+    shown = {called[n]: v for n, v in detection.hazard.inputs.items() if n in called}
     begun = {**shown, **{called[n]: v for n, v in (starts[0] if starts else {}).items() if n in called}}
     base = {name: shown.get(name, benign(n, i)) for i, (n, name) in enumerate(inputs_of(program).items())}
     return base, {name: begun.get(name, value) for name, value in base.items()}
@@ -244,7 +251,8 @@ def inputs_of(program: Program) -> dict[Node, Name]:
 
 def roots_of(program: Program) -> list[Node]:
     """What a program computes that the proof speaks of, and what has to hold where it does."""
-    return list(dict.fromkeys([*program.order, *program.sinks, *(fact for n in program.sinks for fact in n.facts)]))
+    conditions = [condition for n in program.outputs for condition in n.path_conditions]
+    return list(dict.fromkeys([*program.order, *program.outputs, *conditions]))
 
 
 def _same_gradient(before: Mapping[Name, Array], now: Mapping[Name, Array], allowed: Array) -> bool:
@@ -261,6 +269,11 @@ def _loses(before: Mapping[Name, Array], now: Mapping[Name, Array], allowed: Arr
         bool((np.isfinite(before[name]) & ~np.isfinite(now[name]) & allowed).any())
         for name in before.keys() & now.keys()
     )
+
+
+def _hides(before: Sequence[Array], now: Sequence[Array]) -> bool:
+    """Whether products hide all that they did: a nan, to a framework that makes no selects of them."""
+    return len(before) == len(now) and not any((old & ~new).any() for old, new in zip(before, now, strict=True))
 
 
 def _agree(old: Array, new: Array, known: Array) -> bool:
@@ -280,15 +293,15 @@ def _run(
 ) -> Record:
     order = program.order
     values, names = settled.values, settled.names
-    outlets = list(program.sinks)
-    broken = sum(not np.isfinite(v[0]).all() for n, v in values.items() if n.kind == "float" and n.op != "const")
+    outlets = list(program.outputs)
+    broken = sum(not np.isfinite(values[n][0]).all() for n in differentiated(order))
     result = Record(inputs, [values[s] for s in outlets], broken, clean=broken == 0)
-    result.calls, result.outlets, result.turns = settled.calls, outlets, program.turns
+    result.calls, result.outlets, result.opaque_calls = settled.calls, outlets, program.opaque_calls
     result.crossed, result.told = settled.crossed, told
     # Where a mask keeps nothing, any element stands for those that there are none of.
     kept = [truth(values[n.inputs[0]]).any(axis=1, keepdims=True) for n in order if n.op == "compress"]
     for outlet in outlets:
-        holds = [truth(values[fact]).all(axis=1, keepdims=True) for fact in outlet.facts]
+        holds = [truth(values[condition]).all(axis=1, keepdims=True) for condition in outlet.path_conditions]
         result.allowed.append(np.logical_and.reduce(np.broadcast_arrays(np.ones((1, 1), np.bool_), *kept, *holds)))
     result.missing = np.logical_or.reduce(
         np.broadcast_arrays(np.zeros(1, np.bool_), *(np.isnan(v).any(axis=1) for v in inputs.values()))
@@ -299,13 +312,19 @@ def _run(
             *(((v == 0) & np.signbit(v)).any(axis=1, keepdims=True) for v in inputs.values() if v.dtype.kind == "f"),
         )
     )
+    result.untyped = untyped(order)
+    for node in order:
+        if node.params.get("select"):
+            factor, mask = (node.inputs[i] for i in (node.params["operand"], 1 - node.params["operand"]))
+            if not covers(mask, node):
+                result.hidden.append(~np.isfinite(values[factor]) & ~truth(values[mask]))
     result.numeric = sum(n.op in ("where", "compress") and is_number(n.inputs[0]) for n in order)
     probes = max((len(v) for v in inputs.values()), default=1)
     result.counted = np.arange(probes)[:, None] < probes - told.beyond
     where = {n: infinite(n, values) for n in singular}
     for i, (outlet, allowed) in enumerate(zip(outlets, result.allowed, strict=True)):
         tape = Tape(topological([outlet]) if i in told.outlets else ())
-        if outlet not in tape.wanted:
+        if outlet not in tape.requires_grad:
             result.gradients.append({})
             result.real.append({})
             continue
@@ -326,7 +345,9 @@ def _run(
         result.failures += sum(int((each.any(axis=1) & finite).sum()) for each in fresh.values())
         if any(each[0] for each in bad):
             result.breaks |= {n: each[0] | result.breaks.get(n, False) for n, each in real.broke.items()}
-            result.dead |= {n: each[0] | result.dead.get(n, False) for n, each in fresh.items()}
+            for node in singular:
+                loses = fresh[node] if node in fresh and fresh[node][0].any() else symbolic.dead.get(node)
+                result.dead += [] if loses is None else [loses[0]]
     return result
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from wherelint.finding import Edit, Finding, Fix, FixKey
-from wherelint.fix import ALONE, REFUTED, ROUNDS, TOO_MANY, patience, propose_all, reach, refused, together
+from wherelint.fix import ALONE, REFUTED, ROUNDS, TOO_MANY, propose_all, reach, refused, together, work_budget
 from wherelint.fix.groups import Taken
 from wherelint.fix.proof import Comparison, key
-from wherelint.graph.work import Patience
+from wherelint.graph.work import WorkBudget
 from wherelint.io.edits import Source
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Allowed:
 
 
 def fixpoint(
-    text: str, seen: View, look: Callable[[str], View], allowed: Allowed
+    text: str, seen: View, analysed: Callable[[str], View], allowed: Allowed
 ) -> tuple[str, View, tuple[Finding, ...]]:
     """The text after every fix that may be applied, what is seen in it, and the findings that were fixed.
 
@@ -50,10 +50,10 @@ def fixpoint(
     """
     fixed: list[Finding] = []
     kept: dict[object, _Kept] = {}
-    whole = patience()
+    whole = work_budget()
     for number in range(_MOST_ROUNDS + 1):
         if number == 1:  # what the first offers `check` offers as well; all the others cost no more than that
-            whole = patience()
+            whole = work_budget()
         chosen: Chosen = []
         taken = Taken(seen.analysis.module) if seen.analysis is not None else None
         asked = [finding for finding in seen.shown if _where(seen, finding) not in kept]
@@ -69,7 +69,7 @@ def fixpoint(
                 chosen.append((finding, fix))
         if not chosen:
             break
-        chosen, now = _agreeing(seen, chosen, look, whole)
+        chosen, now = _agreeing(seen, chosen, analysed, whole)
         if now is None:
             kept.update((_where(seen, finding), _Kept(refused(ALONE), frozenset())) for finding, _ in chosen)
             continue
@@ -94,14 +94,16 @@ def _fixed(seen: View, finding: Finding, fix: Fix, allowed: Allowed) -> Finding:
     return replace(finding, snippet=allowed.snippet(seen.analysis, finding))
 
 
-def _offered(seen: View, findings: Sequence[Finding], whole: Patience) -> list[Fix | None]:
+def _offered(seen: View, findings: Sequence[Finding], whole: WorkBudget) -> list[Fix | None]:
     return [f.fix for f in findings] if seen.analysis is None else propose_all(seen.analysis, findings, whole)
 
 
-def _agreeing(seen: View, chosen: Chosen, look: Callable[[str], View], whole: Patience) -> tuple[Chosen, View | None]:
+def _agreeing(
+    seen: View, chosen: Chosen, analysed: Callable[[str], View], whole: WorkBudget
+) -> tuple[Chosen, View | None]:
     """As many fixes as do together what each of them does alone, and what is seen after them; None where none does."""
     while True:
-        now = look(_edited(seen, chosen))
+        now = analysed(_edited(seen, chosen))
         blamed = _blamed(seen, now, chosen, whole)
         rest = [(finding, fix) for finding, fix in chosen if not any(finding is each for each in blamed)]
         if not rest or not blamed:
@@ -109,7 +111,7 @@ def _agreeing(seen: View, chosen: Chosen, look: Callable[[str], View], whole: Pa
         chosen = rest
 
 
-def _blamed(seen: View, now: View, chosen: Chosen, whole: Patience) -> list[Finding]:
+def _blamed(seen: View, now: View, chosen: Chosen, whole: WorkBudget) -> list[Finding]:
     """The findings whose fixes have to wait, since with them others come, or something else is computed.
 
     Of several that concern one function, the first half does not wait.
@@ -119,7 +121,8 @@ def _blamed(seen: View, now: View, chosen: Chosen, whole: Patience) -> list[Find
     done = [finding for finding, _ in chosen]
     compared = Comparison(Source(seen.analysis.module.text), _edits(chosen), seen.analysis.findings)
     fresh = compared.come((f for f in now.analysis.findings if f.confidence == "high"), done)
-    otherwise = together(seen.analysis, now.analysis.module, done, whole)
+    sure = all(fix.applicability == "safe" for _, fix in chosen)
+    otherwise = together(seen.analysis, now.analysis.module, done, whole, sure=sure)
     if not fresh and not otherwise:
         return []
     reaches = [(finding, reach(seen.analysis, finding)) for finding in done]

@@ -93,6 +93,18 @@ def _differ(old: Shaped, new: Shaped, crossed: frozenset[Node]) -> bool | None:
     return None if unknown else False
 
 
+def covers(mask: Node, product: Node) -> bool:
+    """Whether a mask has as many elements as its product with another value, in every shape that is tried."""
+    tried = _tried(Shaped((mask, product)))
+    return tried is not None and all(found[mask] == found[product] for _, found in tried)
+
+
+def is_single(node: Node) -> bool:
+    """Whether an array has no axis, in every shape of the inputs that is tried."""
+    tried = _tried(Shaped((node,)))
+    return bool(tried) and all(found[node] == Shape() for _, found in tried or ())
+
+
 @lru_cache(maxsize=4)
 def _tried(shaped: Shaped) -> list[tuple[dict[Name, tuple[int, ...]], dict[Node, Shape]]] | None:
     """Shapes for the inputs that go together, and those of all values then; None for too large a program."""

@@ -7,36 +7,36 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from wherelint.fix.syntax import Place, default_of, path_after, root_name
+from wherelint.fix.syntax import SourceNode, default_of, path_after, root_name
+from wherelint.frameworks import FRAMEWORKS
 from wherelint.frontend.module import Module
 from wherelint.frontend.names import canonical, imported
 
-_NAMESPACES = {"jax": "jax.numpy", "torch": "torch", "tensorflow": "tensorflow"}
 #: A namespace whose ``where`` takes operands of one shape only, and whose ``where_v2`` does not.
 _OLD = "tensorflow.compat.v1"
 
 
-def family(module: Module, framework: str, *nearby: Place | None) -> str:
+def family(module: Module, framework: str, *nearby: SourceNode | None) -> str:
     """The namespace that calls nearby are written in: what runs on every backend has to do so after a fix too."""
     written = [_written(module, place) for place in nearby if place is not None]
-    return "keras.ops" if "keras.ops" in written else _NAMESPACES[framework]
+    return "keras.ops" if "keras.ops" in written else FRAMEWORKS[framework].namespace
 
 
-def wheres(module: Module, framework: str, *nearby: Place | None) -> Iterator[str]:
+def wheres(module: Module, framework: str, *nearby: SourceNode | None) -> Iterator[str]:
     """Spellings of ``where``, the author's own first."""
-    wanted = family(module, framework, *nearby)
+    preferred = family(module, framework, *nearby)
     calls = [(place, place.node.func) for place in nearby if place is not None and isinstance(place.node, cst.Call)]
     old = _old(module)
-    bare = [local for local, name in module.imports.items() if name == f"{wanted}.where" and local not in old]
+    bare = [local for local, name in module.imports.items() if name == f"{preferred}.where" and local not in old]
     if any(isinstance(function, cst.Name) and function.value in bare for _, function in calls):
         yield from bare
     for place, function in calls:
-        if isinstance(function, cst.Attribute) and _written(module, place) == wanted:
+        if isinstance(function, cst.Attribute) and _written(module, place) == preferred:
             yield f"{place.block.text(function.value)}.where"
-    for local, name in sorted(module.imports.items(), key=lambda item: (item[0] in old, item[1] != wanted)):
-        if wanted == name or wanted.startswith(f"{name}."):
-            yield f"{local}{wanted[len(name) :]}.where{'_v2' if local in old else ''}"
-        elif wanted == "keras.ops" and name == "tensorflow.keras":
+    for local, name in sorted(module.imports.items(), key=lambda item: (item[0] in old, item[1] != preferred)):
+        if preferred == name or preferred.startswith(f"{name}."):
+            yield f"{local}{preferred[len(name) :]}.where{'_v2' if local in old else ''}"
+        elif preferred == "keras.ops" and name == "tensorflow.keras":
             yield f"{local}.ops.where"
     yield from bare
 
@@ -47,7 +47,7 @@ def _old(module: Module) -> set[str]:
     return {local for local, name in named if name.startswith(_OLD)}
 
 
-def _written(module: Module, place: Place) -> str:
+def _written(module: Module, place: SourceNode) -> str:
     """The dotted name of the namespace whose function a call is of; empty where that is not known."""
     function = place.node.func if isinstance(place.node, cst.Call) else None
     if isinstance(function, cst.Name):
@@ -78,15 +78,15 @@ def negated(mask: str, *, atom: bool = False) -> str:
     return f"~{mask}" if plain else f"~({mask})"
 
 
-def free_name(wanted: str, place: Place) -> str:
+def free_name(preferred: str, place: SourceNode) -> str:
     """A variable name that means nothing in the function around a place, nor in its file."""
     module = place.block.module
     around = next((n for n in place.path() if isinstance(n, cst.FunctionDef)), None)
     text = place.block.text(around) if around is not None else module.text
-    name, number = wanted, 1
+    name, number = preferred, 1
     while name in module.imports or name in module.definitions or re.search(rf"\b{name}\b", text):
         number += 1
-        name = f"{wanted}_{number}"
+        name = f"{preferred}_{number}"
     return name
 
 
@@ -104,4 +104,4 @@ def without_gradient(text: str, framework: str, module: Module, namespace: str) 
 
 def infinity(namespace: str, framework: str) -> str:
     """The number, as a namespace of the framework spells it."""
-    return 'float("inf")' if framework == "tensorflow" or not namespace else f"{namespace}.inf"
+    return FRAMEWORKS[framework].infinity.format(namespace=namespace) if namespace else 'float("inf")'

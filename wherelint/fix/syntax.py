@@ -25,7 +25,7 @@ _MASK_KEYWORDS = frozenset({"condition", "cond", "pred", "predicate", "mask", "w
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
+class SourceNode:
     """An expression of the file."""
 
     block: Block
@@ -79,13 +79,13 @@ class Place:
         return path[::-1]
 
 
-def place_of(node: Node) -> Place | None:
+def source_node(node: Node) -> SourceNode | None:
     """Where a node of the graph was written."""
     origin = node.origin
-    return Place(origin.block, origin.node) if isinstance(origin, Origin) else None
+    return SourceNode(origin.block, origin.node) if isinstance(origin, Origin) else None
 
 
-def operands(place: Place, count: int = 0) -> list[Place]:
+def operands(place: SourceNode, count: int = 0) -> list[SourceNode]:
     """The operand expressions of an operation, in the order of the catalogue; keyword arguments come last.
 
     ``count``: how many the operation has, where that is known; it tells a method from a function of a namespace.
@@ -102,7 +102,7 @@ def operands(place: Place, count: int = 0) -> list[Place]:
         found += [a.value for a in node.args if a.keyword is None and not a.star]
         found += [a.value for a in node.args if a.keyword is not None]
     literal = (cst.SimpleString, cst.FormattedString, cst.Lambda, cst.GeneratorExp, cst.List, cst.Tuple, cst.Dict)
-    return [Place(place.block, n) for n in found if not isinstance(n, literal) and not _is_keyword_constant(n)]
+    return [SourceNode(place.block, n) for n in found if not isinstance(n, literal) and not _is_keyword_constant(n)]
 
 
 def _is_function(call: cst.Call, module: Module, count: int) -> bool:
@@ -123,9 +123,9 @@ def root_name(node: cst.BaseExpression) -> str:
     return node.value if isinstance(node, cst.Name) else ""
 
 
-def condition(select: Node) -> Place | None:
+def condition(select: Node) -> SourceNode | None:
     """The mask that a selection was given, as the author wrote it; None where it has none."""
-    place = place_of(select)
+    place = source_node(select)
     if place is None:
         return None
     node = place.node
@@ -138,7 +138,7 @@ def condition(select: Node) -> Place | None:
         found = _index(node)
     elif isinstance(node, cst.Call):
         found = _mask_argument(node, select)
-    return None if found is None else Place(place.block, found)
+    return None if found is None else SourceNode(place.block, found)
 
 
 def _index(node: cst.Subscript) -> cst.CSTNode | None:
@@ -168,7 +168,7 @@ def _mask_argument(call: cst.Call, select: Node) -> cst.CSTNode | None:
         whole = {"masked_fill": 2, "masked_fill_": 2, "masked_select": 1, "boolean_mask": 1}[last]
         return given[len(given) - whole] if len(given) >= whole else None
     if select.params.get("listed"):  # jnp.select([a, b], ...): one of them, if they stand there
-        own = place_of(select.inputs[0])
+        own = source_node(select.inputs[0])
         listed = given[0].elements if given and isinstance(given[0], cst.List) else []
         return next((e.value for e in listed if own is not None and e.value is own.node), None)
     if select.selection in ("where", "select") or last.startswith("where"):
@@ -176,26 +176,26 @@ def _mask_argument(call: cst.Call, select: Node) -> cst.CSTNode | None:
     return None
 
 
-def calls_within(place: Place) -> Iterator[Place]:
+def calls_within(place: SourceNode) -> Iterator[SourceNode]:
     """The calls inside an expression, the innermost last."""
     todo: list[cst.CSTNode] = [place.node]
     while todo:
         node = todo.pop(0)
         if isinstance(node, cst.Call):
-            yield Place(place.block, node)
+            yield SourceNode(place.block, node)
         if not isinstance(node, cst.Lambda):
             todo += node.children
 
 
-def names_within(place: Place) -> dict[str, list[Place]]:
+def names_within(place: SourceNode) -> dict[str, list[SourceNode]]:
     """The variables that an expression reads, each with its occurrences; not those bound inside it."""
-    found: dict[str, list[Place]] = {}
+    found: dict[str, list[SourceNode]] = {}
     bound: set[str] = set()
     todo: list[cst.CSTNode] = [place.node]
     while todo:
         node = todo.pop(0)
         if isinstance(node, cst.Name):
-            found.setdefault(node.value, []).append(Place(place.block, node))
+            found.setdefault(node.value, []).append(SourceNode(place.block, node))
         elif isinstance(node, cst.Param):
             bound.add(node.name.value)
         elif isinstance(node, cst.CompFor):
@@ -210,7 +210,7 @@ def names_within(place: Place) -> dict[str, list[Place]]:
     return {name: places for name, places in found.items() if name not in bound}
 
 
-def already_named(text: str, place: Place) -> str | None:
+def already_named(text: str, place: SourceNode) -> str | None:
     """The variable that an expression was assigned to in a statement before a place; None where there is none."""
     found = None
     path = place.path()
@@ -223,19 +223,19 @@ def already_named(text: str, place: Place) -> str | None:
             if statement is inner:
                 break
             for part in statement.body if isinstance(statement, cst.SimpleStatementLine) else ():
-                if not isinstance(part, cst.Assign) or Place(place.block, part.value).one_line != text:
+                if not isinstance(part, cst.Assign) or SourceNode(place.block, part.value).one_line != text:
                     continue
                 found = next((t.target.value for t in part.targets if isinstance(t.target, cst.Name)), found)
     return found
 
 
-def part_holding(whole: Place, inner: Place) -> Place | None:
+def part_holding(whole: SourceNode, inner: SourceNode) -> SourceNode | None:
     """The argument of a call, or the operand, that holds another expression."""
     path = inner.path() if whole.block is inner.block else []
     at = next((i for i, node in enumerate(path) if node is whole.node), None)
     below = path[at + 1 :] if at is not None else []
     part = next((n.value if isinstance(n, cst.Arg) else n for n in below), None)
-    return None if part is None else Place(whole.block, part)
+    return None if part is None else SourceNode(whole.block, part)
 
 
 @dataclass(frozen=True)
@@ -251,7 +251,7 @@ class Spot:
         return Edit(f"{self.indent}{name} = {value}{self.newline}", self.location, self.location)
 
 
-def spot_before(place: Place) -> Spot | None:
+def spot_before(place: SourceNode) -> Spot | None:
     """Where a variable can be bound that an expression reads; None where it is not evaluated by its statement alone."""
     lazy = (cst.Lambda, cst.GeneratorExp, cst.ListComp, cst.SetComp, cst.DictComp, cst.IfExp, cst.BooleanOperation)
     path = place.path()
@@ -267,7 +267,7 @@ def spot_before(place: Place) -> Spot | None:
     return Spot(Location(start.row, 1), indent, ending or "\n")
 
 
-def may_move(expression: Place, place: Place, to: Location) -> bool:
+def may_move(expression: SourceNode, place: SourceNode, to: Location) -> bool:
     """Whether an expression reads the same variables at a location of the statement of a place, or before it."""
     scope = next((n for n in expression.path()[::-1] if isinstance(n, cst.FunctionDef)), expression.block.tree)
     if expression.block is not place.block or not any(n is scope for n in place.path()):
@@ -336,7 +336,7 @@ def path_after(node: cst.BaseExpression) -> str:
     return f"{path_after(node.value)}.{node.attr.value}" if isinstance(node, cst.Attribute) else ""
 
 
-def default_of(place: Place, name: str) -> cst.BaseExpression | None:
+def default_of(place: SourceNode, name: str) -> cst.BaseExpression | None:
     """The default of a parameter of the functions around a place."""
     for function in place.path():
         if isinstance(function, cst.FunctionDef):
@@ -347,7 +347,7 @@ def default_of(place: Place, name: str) -> cst.BaseExpression | None:
     return None
 
 
-def may_be_none(place: Place) -> bool:
+def may_be_none(place: SourceNode) -> bool:
     """Whether a mask is a parameter that is None unless it is given."""
     default = default_of(place, place.node.value) if isinstance(place.node, cst.Name) else None
     return isinstance(default, cst.Name) and default.value == "None"

@@ -6,13 +6,14 @@ import ast
 import builtins
 import re
 
+from wherelint.frameworks import FRAMEWORKS
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import Words, methods
 from wherelint.ops import words
-from wherelint.ops.facts import FINITE_TESTS, INDEXING, SELECTING, SELECTS, SINGULAR, TO_BOOL
+from wherelint.ops.traits import FINITE_TESTS, INDEXING, SELECTING, SELECTS, SINGULAR, TO_BOOL
 
 #: One of these strings stands in every file that can hold a finding.
-MARKERS = ("jax", "torch", "tensorflow", "keras", "array_namespace", "flax", ".numpy")
+MARKERS = (*(m for f in FRAMEWORKS.values() for m in (*f.packages, *f.markers)), "array_namespace", ".numpy")
 #: Opt-in rules that ask about every function, not just about those with a selection.
 CUTS = frozenset({"WL401", "WL402"})
 #: What a statement says that selects, is singular, makes booleans, or multiplies.

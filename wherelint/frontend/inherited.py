@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from wherelint.frameworks import framework_of
 from wherelint.frontend import gate
 from wherelint.frontend.module import MOST_HOPS, Module
-from wherelint.frontend.names import framework_of
 from wherelint.frontend.syntax import methods
 
 

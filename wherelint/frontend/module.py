@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wherelint.finding import Location
+from wherelint.frameworks import framework_of
 from wherelint.frontend.budget import Budget
-from wherelint.frontend.names import canonical, framework_of, imported, starred
+from wherelint.frontend.names import canonical, imported, starred
 from wherelint.frontend.sources import content, private_names
 from wherelint.frontend.syntax import Chunk, Syntax, read
 from wherelint.graph.work import Work

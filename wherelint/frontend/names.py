@@ -6,51 +6,12 @@ import ast
 from collections.abc import Mapping
 from functools import lru_cache
 
-#: Spellings of the same thing, longest prefix first when applied.
-_SAME = {
-    "tensorflow.compat.v1": "tensorflow",
-    "tensorflow.compat.v2": "tensorflow",
-    # CuPy differentiates nothing.
-    "cupy": "numpy",
-    "cupyx.scipy": "scipy",
-    "tensorflow.python.keras": "tensorflow.keras",
-    "tensorflow.keras.ops": "keras.ops",
-    "keras.backend": "tensorflow.keras.backend",
-    "tf_keras.backend": "tensorflow.keras.backend",
-    "tensorflow.keras.activations": "tensorflow.nn",
-    "torch.functional": "torch",
-    "torch.autograd.function.Function": "torch.autograd.Function",
-    "jax.experimental.host_callback": "jax",
-    "jax.tree": "jax.tree_util",
-    "jax.interpreters.ad": "jax",
-    "flax.linen.activation": "jax.nn",
-    # The frameworks' own files import each other under these names.
-    "jax._src.numpy": "jax.numpy",
-    **{f"jax._src.numpy.{part}": "jax.numpy" for part in ("lax_numpy", "ufuncs", "reductions", "array_creation")},
-    "jax._src.numpy.linalg": "jax.numpy.linalg",
-    "jax._src.numpy.vectorize.vectorize": "jax.numpy.vectorize",
-    "jax._src.lax": "jax.lax",
-    **{f"jax._src.lax.{part}": "jax.lax" for part in ("lax", "slicing", "control_flow", "convolution", "special")},
-    "jax._src.nn.functions": "jax.nn",
-    "jax._src.scipy": "jax.scipy",
-    "jax._src.random": "jax.random",
-    "jax._src.custom_derivatives": "jax",
-    "jax._src.api": "jax",
-    "tensorflow.python.ops.math_ops": "tensorflow.math",
-    "tensorflow.python.ops.array_ops": "tensorflow",
-    **{f"tensorflow.python.ops.{part}": "tensorflow.nn" for part in ("nn_ops", "nn", "nn_impl")},
-    "tensorflow.python.ops.linalg_ops": "tensorflow.linalg",
-    **{f"tensorflow.python.ops.{part}": "tensorflow" for part in ("clip_ops", "control_flow_ops", "cond")},
-    "tensorflow.python.ops.check_ops": "tensorflow.debugging",
-    "tensorflow.python.ops.custom_gradient": "tensorflow",
-}
+from wherelint.frameworks import FRAMEWORKS
+
+#: Spellings of the same thing, longest prefix first when applied. CuPy differentiates nothing.
+_SAME = {"cupy": "numpy", "cupyx.scipy": "scipy"} | {k: v for f in FRAMEWORKS.values() for k, v in f.aliases.items()}
 #: Names that these packages re-export from a framework.
-_REEXPORTS = {
-    "flax.linen": ("jax.nn", ("relu", "gelu", "silu", "swish", "softplus", "sigmoid", "elu", "celu", "selu", "softmax",
-                              "log_softmax", "log_sigmoid", "leaky_relu", "tanh", "relu6", "standardize")),
-    "flax.nnx": ("jax.nn", ("relu", "gelu", "silu", "swish", "softplus", "sigmoid", "elu", "celu", "selu", "softmax",
-                            "log_softmax", "log_sigmoid", "leaky_relu", "tanh", "relu6")),
-}  # fmt: skip
+_REEXPORTS = {package: names for framework in FRAMEWORKS.values() for package, names in framework.reexports.items()}
 
 
 def _longest_first(table: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -116,14 +77,3 @@ def _from(statement: ast.ImportFrom, package: str) -> str:
     base = parts[: len(parts) - statement.level + 1] if statement.level else []
     prefix = ".".join([*base, *([statement.module] if statement.module else [])])
     return "." + prefix if statement.level and not package else prefix  # never mistaken for an installed package
-
-
-FRAMEWORKS = ("jax", "torch", "tensorflow")
-
-
-def framework_of(name: str) -> str | None:
-    """The framework a canonical name belongs to."""
-    top = name.split(".", 1)[0]
-    if top == "keras":
-        return "tensorflow"
-    return top if top in FRAMEWORKS else None

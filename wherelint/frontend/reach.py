@@ -6,7 +6,8 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from wherelint.frontend.names import canonical, framework_of
+from wherelint.frameworks import framework_of
+from wherelint.frontend.names import canonical
 
 if TYPE_CHECKING:
     from wherelint.frontend.module import Module

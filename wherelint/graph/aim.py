@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from wherelint.graph.evaluate import Values, evaluate
-from wherelint.graph.node import Node, plain, topological
+from wherelint.graph.node import Node, topological, unreshaped
 from wherelint.graph.probe import Inputs
 from wherelint.graph.run import row
 from wherelint.ops import OPERATIONS
-from wherelint.ops.facts import CLIPS
+from wherelint.ops.traits import CLIPS
 
 #: Steps of one zoom, and how many zooms reach float32's resolution.
 _STEPS, _ZOOMS = 128, 4
@@ -40,13 +40,13 @@ def _targets(node: Node) -> Iterator[tuple[Node, float]]:
     """Operands of an operation and values at which it is singular; of a clipped operand, what the clip is given."""
     points = OPERATIONS[node.op].singular
     for i, operand in enumerate(node.inputs):
-        wanted = {point[i] for point in points if i < len(point) and np.isfinite(point[i])}
-        if len(node.inputs) > 1 and len(wanted) > 1:
+        targets = {point[i] for point in points if i < len(point) and np.isfinite(point[i])}
+        if len(node.inputs) > 1 and len(targets) > 1:
             continue  # a numerator, of which no value matters
-        operand = plain(operand)
-        operand = plain(operand.inputs[0]) if operand.selection in CLIPS else operand
+        operand = unreshaped(operand)
+        operand = unreshaped(operand.inputs[0]) if operand.selection in CLIPS else operand
         if operand.kind == "float" and operand.op not in ("leaf", "const"):
-            yield from ((operand, value) for value in sorted(wanted))
+            yield from ((operand, value) for value in sorted(targets))
 
 
 def _close_in(order: list[Node], batch: Inputs, p: int, target: float) -> Inputs:

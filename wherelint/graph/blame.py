@@ -10,7 +10,7 @@ from wherelint.graph.evaluate import truth
 from wherelint.graph.node import Node
 from wherelint.graph.run import Run, at, code
 from wherelint.ops import OPERATIONS
-from wherelint.ops.facts import CLIPS
+from wherelint.ops.traits import CLIPS
 
 
 def reaches_leaf(run: Run, start: Node, p: int) -> Node | None:

@@ -39,12 +39,12 @@ class Backward:
 class Tape:
     """What reverse mode runs through: the nodes of ``wanted``, last first, with the operands that each hands on to."""
 
-    def __init__(self, order: Sequence[Node], wanted: Collection[Node] | None = None) -> None:
-        self.wanted = differentiated(order) if wanted is None else wanted
+    def __init__(self, order: Sequence[Node], requires_grad: Collection[Node] | None = None) -> None:
+        self.requires_grad = differentiated(order) if requires_grad is None else requires_grad
         self.steps: list[tuple[Node, tuple[int, ...]]] = [
-            (node, tuple(i for i in differentiable_inputs(node) if node.inputs[i] in self.wanted))
+            (node, tuple(i for i in differentiable_inputs(node) if node.inputs[i] in self.requires_grad))
             for node in reversed(order)
-            if node in self.wanted
+            if node in self.requires_grad
         ]
 
 

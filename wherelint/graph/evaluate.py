@@ -9,8 +9,8 @@ import numpy as np
 
 from wherelint.graph.node import LANES, Node
 from wherelint.graph.work import Work
-from wherelint.ops import OPERATIONS, Array
-from wherelint.ops.facts import LOGICAL
+from wherelint.ops import OPERATIONS, Array, Operation
+from wherelint.ops.traits import LOGICAL
 
 Values = dict[Node, Array]
 
@@ -69,9 +69,10 @@ def _gather(node: Node, operands: list[Array], dtype: Any) -> Array:
     return whole if whole.shape[1] == 1 else np.asarray(whole[:, node.params["index"]])
 
 
-def _operation(forward: Callable[..., Any]) -> _Forward:
+def _operation(entry: Operation) -> _Forward:
     def run(node: Node, operands: list[Array], dtype: Any) -> Array:
-        return forward(*[o.astype(dtype) if o.dtype is BOOL else o for o in operands])  # type: ignore[no-any-return]
+        forward = entry.computes(node.params.get("kernel", node.framework)) if entry.forwards else entry.forward
+        return forward(*[o.astype(dtype) if o.dtype is BOOL else o for o in operands])
 
     return run
 
@@ -81,10 +82,10 @@ def _logical(forward: Callable[..., Any]) -> _Forward:
 
 
 BOOL = np.dtype(np.bool_)
-_product = _operation(np.multiply)
+_product = _operation(OPERATIONS["multiply"])
 _Forward = Callable[[Node, list[Array], Any], Array]
 _FORWARD: dict[str, _Forward] = {
-    **{op: (_logical if op in LOGICAL else _operation)(entry.forward) for op, entry in OPERATIONS.items()},
+    **{op: _logical(entry.forward) if op in LOGICAL else _operation(entry) for op, entry in OPERATIONS.items()},
     "multiply": _multiply,
     "const": _const,
     "stop": lambda node, operands, dtype: _rounded(operands[0], node),

@@ -6,19 +6,24 @@ only those, to a place the condition was written for, is almost certainly the bu
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from functools import cached_property
 
 import numpy as np
 
+from wherelint.graph.differentiate import Tape, backward
 from wherelint.graph.evaluate import Values, evaluate, truth
-from wherelint.graph.node import Node, leaves, plain, topological, whole
+from wherelint.graph.node import Node, leaves, topological, unreshaped, whole
 from wherelint.graph.probe import Inputs
+from wherelint.graph.relation import Relation
 from wherelint.graph.run import Run, at, row
 from wherelint.ops import OPERATIONS, Array
-from wherelint.ops.facts import CLIPS, FINITE_TESTS, ORDERINGS, QUOTIENTS
+from wherelint.ops.traits import CLIPS, FINITE_TESTS, ORDERINGS, QUOTIENTS
 
-#: Steps of one zoom towards the boundary of a guard, and how many zooms reach float64's resolution.
-_ZOOM, _ZOOMS = 32, 10
+#: Steps from the base to a witness, and how many may lie between a guard's boundary and where the operation fails.
+_STEPS, _NEAR_BOUNDARY = 32, 2
+#: How many zooms towards the boundary reach float64's resolution.
+_ZOOMS = 10
 #: A bound no larger keeps away from zero; one no larger than the second is the range of a probability or a cosine.
 _TINY, _UNIT = 1e-2, 2.0
 #: How many operations away a selection that judges by the value alone still means an operation.
@@ -28,7 +33,8 @@ _NEARBY = 6
 class Guard:
     """The condition of a selection, and what it has to do with a hazard."""
 
-    def __init__(self, root: Node, order: list[Node]) -> None:
+    def __init__(self, root: Node, order: list[Node], framework: str) -> None:
+        self._framework = framework
         self.root = root
         self._order = order
         self._known = set(order)
@@ -40,7 +46,6 @@ class Guard:
             self.condition = [root.inputs[0]]
         self._base: Inputs = {}
         self._selected: Array | None = None
-        self._margins: dict[Node, bool] = {}
         self._reads: dict[Node, frozenset[Node]] = {}
 
     def start_at(self, base: Inputs) -> None:
@@ -66,17 +71,47 @@ class Guard:
         """The inputs that nodes read; an element of an input that is there itself stands for the whole."""
         return list(dict.fromkeys(whole(n, self._known) for n in leaves(*nodes)))
 
-    def means(self, run: Run, culprit: Node, p: int, missing_data: bool, fails: Callable[[Inputs], bool]) -> bool:
-        """Whether a hazard is one that the condition was written for; ``fails`` runs other inputs in float64."""
-        if self._incidental(run, culprit, p) or self._normalises(culprit) or self._remote(culprit):
-            return False
-        if self._limits(run, culprit, p) or self._overwrites() or self._chance(culprit) or self._looks_up(culprit):
-            return False
-        if not missing_data and self._coincidence(run, culprit, p):
-            return False
-        if culprit not in self._margins:
-            self._margins[culprit] = self._margin(run, culprit, p, fails)
-        return not self._margins[culprit]
+    @cached_property
+    def _tested(self) -> frozenset[Node]:
+        """Everything that the condition reads, and itself."""
+        return frozenset[Node]().union(*map(self.below, self.condition))
+
+    def evidence(self, run: Run, culprit: Node, p: int, missing_data: bool, *, onto: bool) -> Iterator[str]:
+        """What speaks for and against that the condition was written for a hazard, by the score's table.
+
+        ``onto``: the selection is a clip below the operation.
+        """
+        yield "onto" if onto else self._relation(run, culprit, p)
+        if self._incidental(run, culprit, p):
+            yield "compares a nan"
+        if self._normalises(culprit):
+            yield "in units of the limit"
+        if self._remote(culprit):
+            yield "far from the operation"
+        if self._limits(run, culprit, p):
+            yield "limits a result"
+        if self._overwrites():
+            yield "by place"
+        if self._chance(culprit):
+            yield "random"
+        if self._looks_up(culprit):
+            yield "looked up"
+        if self._out_of_order(run, culprit, p):
+            yield "neighbours out of order"
+        elif not missing_data and self._coincidence(run, culprit, p):
+            yield "coincidence"
+        if self.condition and (place := self._boundary(run, culprit, p)):
+            yield place
+        if missing_data:
+            yield "missing data"
+
+    def _relation(self, run: Run, culprit: Node, p: int) -> str:
+        """How closely the condition speaks of the operand that is singular."""
+        if not self.condition:
+            return "by the result"
+        if Relation(run, p, self._tested).direct(culprit, self.below):
+            return "direct"
+        return "same variable" if self.tests(culprit) else "incidental"
 
     def tests(self, culprit: Node) -> bool:
         """Whether the condition itself compares what an operation computes with, for what it is."""
@@ -136,10 +171,10 @@ class Guard:
 
         Such a selection reads everything upstream, so that what it reads says nothing; only nearness does.
         """
-        judges = self.condition or [self.root]
-        if culprit not in frozenset[Node]().union(*map(self.below, judges)):
+        deciding = self.condition or [self.root]
+        if culprit not in frozenset[Node]().union(*map(self.below, deciding)):
             return False
-        layer = set(judges)
+        layer = set(deciding)
         seen = set(layer)
         for _ in range(_NEARBY + bool(self.condition)):
             layer = {i for n in layer for i in n.inputs} - seen
@@ -158,7 +193,7 @@ class Guard:
             return False
         if len(self.root.inputs) < 2:
             return True  # relu and its like are there for their own sake
-        bounds = [plain(i) for i in self.root.inputs if culprit not in self.below(i)]
+        bounds = [unreshaped(i) for i in self.root.inputs if culprit not in self.below(i)]
         if not all(b.op == "const" for b in bounds):
             return True
         infinite = not at(np.isfinite(run.values[culprit]), p).all()
@@ -189,11 +224,11 @@ class Guard:
         """
         if culprit.op not in QUOTIENTS or not self.condition:
             return False
-        numerator, divisor = (plain(i) for i in culprit.inputs[:2])
+        numerator, divisor = (unreshaped(i) for i in culprit.inputs[:2])
         if divisor.op != "leaf":
             return False
         for node in self.below(self.condition[0]):
-            if node.op in ORDERINGS and divisor in (sides := [plain(i) for i in node.inputs]):
+            if node.op in ORDERINGS and divisor in (sides := [unreshaped(i) for i in node.inputs]):
                 other = sides[1 - sides.index(divisor)]
                 if self._leaves(other) & self._leaves(numerator):
                     return True
@@ -205,10 +240,8 @@ class Guard:
         ``where(x < a, 1 / (b - a), 0)`` is no guard against ``a == b``; ``where(x != y, 1 / (x - y), 0)`` is.
         """
         condition = self.condition
-        if self._out_of_order(run, culprit, p):
-            return True
         read = self._leaves(culprit)
-        moved = {n for n in read if not np.array_equal(run.inputs[n][row(run.inputs[n], p)], run.base(p)[n])}
+        moved = {n for n in read if run.moved(n, p)}
         # An input that was moved onto the value of another meets it, though only one of them moved.
         meeting = moved | {n for n in read for m in moved if self._meets(run, m, n, p)}
         if len(meeting) < 2:
@@ -226,13 +259,12 @@ class Guard:
 
         Knots, bins and times ascend; that they do is rarely written down.
         """
-        tested = frozenset[Node]().union(*map(self.below, self.condition))
         return any(
             n.op == "subtract"
-            and all(plain(i).op in ("gather", "lane") for i in n.inputs)
+            and all(unreshaped(i).op in ("gather", "lane") for i in n.inputs)
             and self._leaves(n.inputs[0]) & self._leaves(n.inputs[1])
             and not (at(run.values[n], p) > 0).all()
-            for n in self.below(culprit) - tested
+            for n in self.below(culprit) - self._tested
         )
 
     @staticmethod
@@ -242,35 +274,47 @@ class Guard:
         here, there, before = (at(run.inputs[moved], p), at(run.inputs[other], p), run.base(p)[moved][0])
         return bool(((here == there) & (here != before)).any())
 
-    def _margin(self, run: Run, culprit: Node, p: int, fails: Callable[[Inputs], bool]) -> bool:
-        """Whether the witness lies outside the operation's domain while the guard's own boundary lies safely inside.
+    def _boundary(self, run: Run, culprit: Node, p: int) -> str | None:
+        """Where the condition changes on the way from the base to the witness, and where the operation fails.
 
-        ``where(t > 0, rsqrt(t + eps), 0)`` fails only at ``t < -eps``: the author saw the boundary and protected it.
+        ``where(x > 1e-6, 1 / x, 0)`` excludes the singular point and little else; ``where(x < 5, 1 / x, 0)`` is about
+        something else, and ``where(t > 0, rsqrt(t + eps), 0)`` has its boundary on the safe side.
         """
-        if not np.isnan(at(run.values[culprit], p)).any():
-            return False
+        here = {n: v[row(v, p)] for n, v in run.inputs.items()}
+        first, failing = self._along(here, culprit, 0.0, 1.0)
+        if first == 0:
+            return None  # dropped at the base already, or never by what moves
+        fails = int(failing.argmax()) if failing.any() else _STEPS
+        if fails - first > _NEAR_BOUNDARY:
+            return "past the boundary"
         operands = [at(run.values[i], p) for i in culprit.inputs]
         if culprit.op in QUOTIENTS or not all(np.isfinite(o).all() for o in operands):
-            return False
-        here = {n: v[row(v, p)] for n, v in run.inputs.items()}
-        low, high = 0.0, 1.0  # the base is selected, the witness is not; close in on where that changes
+            return "at the boundary"
+        low, high = 0.0, 1.0
         for _ in range(_ZOOMS):  # in float64, where the boundary can be told from the epsilon behind it
-            steps = np.linspace(low, high, _ZOOM + 1)[:, None]
-            path = {n: self._between(n, v, steps) for n, v in here.items()}
-            values = evaluate(self._order, path, np.float64)
-            dropped = np.array([self._drops_anything(values, i) for i in range(_ZOOM + 1)])
-            first = int(dropped.argmax())
-            if not dropped.any() or first == 0:
-                return False
-            low, high = float(steps[first - 1, 0]), float(steps[first, 0])
-        edge = {n: v[first : first + 1] for n, v in path.items()}
-        return not fails(edge)
+            low, high = low + (high - low) * (first - 1) / _STEPS, low + (high - low) * first / _STEPS
+            first, failing = self._along(here, culprit, low, high)
+            if first == 0:
+                return "at the boundary"
+        outside = np.isnan(at(run.values[culprit], p)).any()
+        return "beyond the boundary" if outside and not failing[first] else "at the boundary"
+
+    def _along(self, here: Inputs, culprit: Node, low: float, high: float) -> tuple[int, Array]:
+        """The first of the steps at which something is dropped, and those at which the operation fails."""
+        steps = np.linspace(low, high, _STEPS + 1)[:, None]
+        values = evaluate(self._order, {n: self._between(n, v, steps) for n, v in here.items()}, np.float64)
+        dropped = np.array([self._drops_anything(values, i) for i in range(_STEPS + 1)])
+        tape = Tape([culprit], {culprit, *culprit.inputs})
+        broke = backward(tape, values, culprit, self._framework, symbolic=False).broke
+        failing = ~np.isfinite(values[culprit]) | broke.get(culprit, np.zeros((1, 1), np.bool_))
+        return int(dropped.argmax()), np.broadcast_to(failing.any(axis=1), (_STEPS + 1,))
 
     def _between(self, leaf: Node, end: Array, steps: Array) -> Array:
         """Values of an input on the way from the base to the witness."""
         if end.dtype.kind != "f" or leaf.op != "leaf":
             return np.repeat(end, len(steps), axis=0)
-        return np.asarray(self._base[leaf] + (end.astype(np.float64) - self._base[leaf]) * steps)
+        with np.errstate(all="ignore"):
+            return np.asarray(self._base[leaf] + (end.astype(np.float64) - self._base[leaf]) * steps)
 
     def _drops_anything(self, values: Values, p: int) -> bool:
         """Whether the root drops some element that it selects at the base."""

@@ -55,7 +55,7 @@ class Node:
     selection: str | None = None
     framework: str | None = None
     #: Predicates that hold whenever this node is computed (early returns, asserts, the arms around it).
-    facts: tuple[Node, ...] = ()
+    path_conditions: tuple[Node, ...] = ()
     #: Leaves: whether a NaN in its gradient matters to anybody.
     differentiable: bool = True
     #: Leaves: a constant of the program whose value is not known here; it is benign, and no witness moves it.
@@ -88,9 +88,9 @@ def const(value: object, *, origin: Any = None) -> Node:
 
 def _spanning(flat: Array) -> Array:
     """LANES elements of a long constant: its first, its extremes, a zero if it has one, and others between."""
-    wanted = [0, int(np.argmin(flat)), int(np.argmax(flat)), *np.flatnonzero(flat == 0)[:1].tolist()]
-    wanted += np.linspace(0, flat.size - 1, LANES).astype(int).tolist()
-    return flat[np.resize(sorted(list(dict.fromkeys(wanted))[:LANES]), LANES)]
+    chosen = [0, int(np.argmin(flat)), int(np.argmax(flat)), *np.flatnonzero(flat == 0)[:1].tolist()]
+    chosen += np.linspace(0, flat.size - 1, LANES).astype(int).tolist()
+    return flat[np.resize(sorted(list(dict.fromkeys(chosen))[:LANES]), LANES)]
 
 
 def spread(parts: int, single: Collection[int] = ()) -> tuple[int, ...]:
@@ -105,7 +105,7 @@ def spread(parts: int, single: Collection[int] = ()) -> tuple[int, ...]:
     return tuple(sorted(shown))
 
 
-def plain(node: Node) -> Node:
+def unreshaped(node: Node) -> Node:
     """The array that a chain of reshapes and transposes looks at."""
     while node.op == "identity":
         node = node.inputs[0]
@@ -170,11 +170,11 @@ def differentiable_inputs(node: Node) -> tuple[int, ...]:
 
 def differentiated(order: Iterable[Node]) -> set[Node]:
     """The nodes of ``order`` from which a differentiable leaf can be reached."""
-    wanted: set[Node] = set()
+    chosen: set[Node] = set()
     for node in order:
         if node.op == "leaf":
             if node.differentiable:
-                wanted.add(node)
-        elif any(node.inputs[i] in wanted for i in differentiable_inputs(node)):
-            wanted.add(node)
-    return wanted
+                chosen.add(node)
+        elif any(node.inputs[i] in chosen for i in differentiable_inputs(node)):
+            chosen.add(node)
+    return chosen

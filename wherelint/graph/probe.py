@@ -1,7 +1,7 @@
-"""Which inputs to try: a generic point, and departures from it.
+"""Which inputs to try: a generic point, and perturbations of it.
 
-A *base* is benign: every leaf moderate, every predicate of the control flow satisfied. A *departure* moves some leaves
-of a base to telling values: zero, one, huge, tiny, the constants of the program and their float32 neighbours.
+A *base* is benign: every leaf moderate, every predicate of the control flow satisfied. A *perturbation* moves some
+leaves of a base to telling values: zero, one, huge, tiny, the constants of the program and their float32 neighbours.
 Everything is deterministic: the same program is asked the same questions in every run.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 from wherelint.graph.evaluate import evaluate, truth
 from wherelint.graph.node import LANES, Node, topological
 from wherelint.ops import OPERATIONS, Array
-from wherelint.ops.facts import FINITE_TESTS
+from wherelint.ops.traits import FINITE_TESTS
 
 Inputs = dict[Node, Array]
 
@@ -24,7 +24,7 @@ Inputs = dict[Node, Array]
 _SIMPLE = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 1.5, 100.0, -100.0, 1e-4, -1e-4, 1e4, -1e4, 1e-9, -1e-9)
 _INTEGERS = (0.0, 1.0, 2.0, 3.0, 5.0)
 _MOST_CONSTANTS = 10
-_RANDOM_DEPARTURES = 96
+_RANDOM_PERTURBATIONS = 96
 _EXTREME = 10.0
 _MOST_PAIRED = 4
 #: How many operations away a test for nan still speaks of its data.
@@ -92,7 +92,7 @@ def _data_leaves(test: Node) -> set[Node]:
 
 
 def bases(
-    leaves: Sequence[Node], facts: Sequence[Node], pool: Pool, acceptable: Callable[[Inputs], Array], most: int
+    leaves: Sequence[Node], conditions: Sequence[Node], pool: Pool, acceptable: Callable[[Inputs], Array], most: int
 ) -> list[Inputs]:
     """Up to ``most`` benign points, the ones that ``acceptable`` scores highest (0: never).
 
@@ -102,12 +102,12 @@ def bases(
     positive, count = 12, 16  # positive and moderate first; signs vary only in the last ones, which rank lower
     ranges = [((0.2, 0.9), (1.1, 3.0), (0.2, 3.0))[i % 3] if i < positive else (-2.0, 2.0) for i in range(count)]
     spread = np.array(ranges, np.float32)
-    passed = _passed(facts)
+    passed = _passed(conditions)
     batch: Inputs = {}
     forced: dict[Node, float] = {}
     equal: list[tuple[Node, Node]] = []
-    for fact in facts:
-        _force(fact, forced, equal)
+    for condition in conditions:
+        _force(condition, forced, equal)
     column: Array
     for leaf in leaves:
         if leaf.kind == "bool":
@@ -131,52 +131,56 @@ def bases(
             batch[b] = batch[a].astype(batch[b].dtype)
     score = acceptable(batch) * 2.0
     score[positive:] *= 0.75
-    if facts and not score.any():
-        batch = _wander(batch, facts, pool, rng)
+    if conditions and not score.any():
+        batch = _wander(batch, conditions, pool, rng)
         score = acceptable(batch)
     best = [int(i) for i in np.argsort(-score, kind="stable") if score[i] > 0][:most]
     return [{leaf: column[i : i + 1] for leaf, column in batch.items()} for i in best]
 
 
-def _passed(facts: Sequence[Node]) -> set[Node]:
+def _passed(conditions: Sequence[Node]) -> set[Node]:
     """Parameters that are not what they are by default, since predicates about nothing else say so."""
     found: set[Node] = set()
-    for fact in facts:
-        order = topological([fact])
+    for condition in conditions:
+        order = topological([condition])
         read = {n: np.full((1, 1), n.params["usual"], np.float32) for n in order if "usual" in n.params}
-        if read and all(n in read for n in order if n.op == "leaf") and not truth(evaluate(order, read)[fact]).all():
+        if (
+            read
+            and all(n in read for n in order if n.op == "leaf")
+            and not truth(evaluate(order, read)[condition]).all()
+        ):
             found.update(read)
     return found
 
 
-def _force(fact: Node, forced: dict[Node, float], equal: list[tuple[Node, Node]]) -> None:
+def _force(condition: Node, forced: dict[Node, float], equal: list[tuple[Node, Node]]) -> None:
     """Leaf values that predicates dictate: ``flag``, ``not flag``, ``n == 3``, ``n == m``, conjunctions of these."""
-    todo, seen = [(fact, True)], set[tuple[Node, bool]]()
+    todo, seen = [(condition, True)], set[tuple[Node, bool]]()
     while todo:
-        fact, truth = todo.pop()
-        if (fact, truth) in seen:
+        condition, truth = todo.pop()
+        if (condition, truth) in seen:
             continue
-        seen.add((fact, truth))
-        if fact.op == "leaf" and fact.kind == "bool":
-            forced[fact] = float(truth)
-        elif fact.op == "logical_not":
-            todo.append((fact.inputs[0], not truth))
-        elif fact.op == ("logical_and" if truth else "logical_or"):
-            todo += [(part, truth) for part in reversed(fact.inputs)]
-        elif fact.op == ("equal" if truth else "not_equal"):
-            a, b = fact.inputs
+        seen.add((condition, truth))
+        if condition.op == "leaf" and condition.kind == "bool":
+            forced[condition] = float(truth)
+        elif condition.op == "logical_not":
+            todo.append((condition.inputs[0], not truth))
+        elif condition.op == ("logical_and" if truth else "logical_or"):
+            todo += [(part, truth) for part in reversed(condition.inputs)]
+        elif condition.op == ("equal" if truth else "not_equal"):
+            a, b = condition.inputs
             if a.op == "leaf" and b.op == "const":
                 forced[a] = float(b.params["value"].flat[0])
             elif a.op == b.op == "leaf":
                 equal.append((a, b))
 
 
-def _wander(batch: Inputs, facts: Sequence[Node], pool: Pool, rng: np.random.Generator) -> Inputs:
+def _wander(batch: Inputs, conditions: Sequence[Node], pool: Pool, rng: np.random.Generator) -> Inputs:
     """Random values for the leaves that the predicates read, in the hope of satisfying them."""
     count = 256
     rows = rng.integers(0, len(next(iter(batch.values()))), count) if batch else np.zeros(0, int)
     wide = {leaf: column[rows].copy() for leaf, column in batch.items()}
-    for leaf in (n for n in topological(facts) if n.op == "leaf" and n in wide):
+    for leaf in (n for n in topological(conditions) if n.op == "leaf" and n in wide):
         values = np.array([v for v in pool.values(leaf) if np.isfinite(v)])
         column = wide[leaf]
         moved = rng.random(count) < 0.7
@@ -190,10 +194,10 @@ Moves = list[tuple[Node, slice, Any]]
 _ALL = slice(None)
 
 
-def departures(base: Inputs, movable: Sequence[Node], pool: Pool, *, thorough: bool, joint: int) -> Inputs:
+def perturbations(base: Inputs, movable: Sequence[Node], pool: Pool, *, thorough: bool, joint: int) -> Inputs:
     """A batch of probes that move some of ``movable`` away from ``base``; the base itself is the first probe.
 
-    Random departures move at most ``joint`` leaves at once.
+    Random perturbations move at most ``joint`` leaves at once.
     """
     moves = [*_common_moves(base, movable, pool), *_random_moves(movable, pool, joint)] if thorough else []
     singles = {leaf: np.array(pool.values(leaf)) for leaf in movable}
@@ -248,8 +252,8 @@ def _random_moves(movable: Sequence[Node], pool: Pool, joint: int) -> Iterator[M
         return
     rng = np.random.default_rng(len(movable))
     joint = min(joint, len(movable))
-    drawn = rng.random((_RANDOM_DEPARTURES, len(movable))).argsort(axis=1)[:, :joint].tolist()
-    for chosen, chances in zip(drawn, rng.random((_RANDOM_DEPARTURES, joint, 3)).tolist(), strict=True):
+    drawn = rng.random((_RANDOM_PERTURBATIONS, len(movable))).argsort(axis=1)[:, :joint].tolist()
+    for chosen, chances in zip(drawn, rng.random((_RANDOM_PERTURBATIONS, joint, 3)).tolist(), strict=True):
         together: Moves = []
         extreme = False
         for i, (moved, which, whole) in zip(chosen, chances, strict=True):

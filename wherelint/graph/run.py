@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -13,6 +13,7 @@ from wherelint.graph.evaluate import Values
 from wherelint.graph.node import Node
 from wherelint.graph.probe import Inputs
 from wherelint.ops import OPERATIONS, Array
+from wherelint.score import confidence, worth
 
 
 @dataclass(frozen=True)
@@ -21,17 +22,27 @@ class Hazard:
 
     op: Node
     select: Node
-    confidence: Literal["high", "low"]
+    #: What speaks for it and against it, by the names of the score's table.
+    evidence: frozenset[str]
     inputs: Inputs
     value: Array
     gradient: dict[Node, Array]
     #: The operand is nan or inf data; no operation made it so.
     missing_data: bool = False
 
+    def with_evidence(self, *names: str) -> Hazard:
+        """The same hazard, and more that is known of it."""
+        return replace(self, evidence=self.evidence.union(names))
+
     @property
-    def rank(self) -> tuple[bool, bool]:
-        """Which of two hazards of one operation is worth more: the lesser."""
-        return (self.confidence == "low", self.missing_data)
+    def confidence(self) -> Literal["high", "low"]:
+        """Whether it is shown unless everything is asked for."""
+        return confidence(self.evidence)
+
+    @property
+    def rank(self) -> float:
+        """Which of two hazards of one operation is worth more: the greater."""
+        return worth(self.evidence)
 
 
 @dataclass
@@ -54,6 +65,11 @@ class Run:
     def base(self, p: int) -> Inputs:
         """The point that a probe departs from."""
         return self.bases[int(self.batch[p])]
+
+    def moved(self, leaf: Node, p: int) -> bool:
+        """Whether an input is another at a probe than where the probe departs from."""
+        values = self.inputs[leaf]
+        return not np.array_equal(values[row(values, p)], self.base(p)[leaf])
 
     def poisoned(self, leaf: Node) -> Array:
         """Elements of a leaf whose gradient only the dropped arm breaks. Missing data has no gradient to lose."""
@@ -84,13 +100,13 @@ def joined(batches: Sequence[Inputs]) -> tuple[Inputs, Array]:
     return whole, which
 
 
-def keep(wanted: Array, arrays: dict[Node, Array]) -> dict[Node, Array]:
+def keep(chosen: Array, arrays: dict[Node, Array]) -> dict[Node, Array]:
     """Some probes of a batch; what is the same for every probe stays as it is."""
-    if wanted.all():
+    if chosen.all():
         return arrays
-    if not wanted.any():
+    if not chosen.any():
         return {}
-    return {n: v[wanted] if v.shape[0] == len(wanted) else v for n, v in arrays.items()}
+    return {n: v[chosen] if v.shape[0] == len(chosen) else v for n, v in arrays.items()}
 
 
 def rows(mask: Array) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -13,17 +13,20 @@ from wherelint.graph.blame import culprit_of, reaches_leaf, root_drops
 from wherelint.graph.differentiate import Backward, Tape, backward
 from wherelint.graph.evaluate import Values, evaluate, truth
 from wherelint.graph.guard import Guard
-from wherelint.graph.node import LANES, Node, differentiated, leaves, topological, whole
-from wherelint.graph.probe import Inputs, Pool, bases, departures
+from wherelint.graph.node import LANES, Node, differentiated, leaves, topological, unreshaped, whole
+from wherelint.graph.occurrence import occurrence
+from wherelint.graph.probe import Inputs, Pool, bases, perturbations
 from wherelint.graph.run import Hazard, Run, any_lane, at, code, joined, keep, row, rows
 from wherelint.graph.work import Effort
 from wherelint.ops import OPERATIONS, Array
-from wherelint.ops.facts import CLIPS, ORDERINGS
+from wherelint.ops.traits import CLIPS, ORDERINGS
 
 __all__ = ["Effort", "Hazard", "Search", "singular_operations"]
 
 
 _MOST_MOVABLE = 10
+#: Evidence of a search that moves every input.
+_WIDE = frozenset({"moves what the condition does not read"})
 _BASES = 3
 _TRIES = 6
 _MOST_REFUSALS = 12
@@ -49,17 +52,17 @@ class Search:
         self.effort = effort or Effort()
         self.root = root
         self.framework = framework
-        self.facts = root.facts
-        self.order = topological([root, *root.facts])
-        self.wanted = differentiated(self.order)
-        self._tape = Tape(self.order, self.wanted)
+        self.path_conditions = root.path_conditions
+        self.order = topological([root, *root.path_conditions])
+        self.requires_grad = differentiated(self.order)
+        self._tape = Tape(self.order, self.requires_grad)
         known = set(self.order)
         sources = [n for n in self.order if n.op == "leaf"]
         #: The inputs; an element of another input moves with it.
         self.leaves = [n for n in sources if whole(n, known) is n]
         self._sources = sources
         self.pool = Pool(self.order)
-        self.guard = Guard(root, self.order)
+        self.guard = Guard(root, self.order, framework)
         #: Benign points from which the search departed.
         self.starts: list[Inputs] = []
         #: Predicates were left out that could not be satisfied together: what is found may never occur.
@@ -69,45 +72,44 @@ class Search:
 
     def hazards(self, *, low: bool = True) -> list[Hazard]:
         """Every hazard whose zero the root makes; ``simplest`` makes a witness fit to print."""
-        if self.root not in self.wanted or not any(n.op == "leaf" and n in self.wanted for n in self.order):
+        if self.root not in self.requires_grad or not any(
+            n.op == "leaf" and n in self.requires_grad for n in self.order
+        ):
             return []
         starts = self._begin()
         found: dict[Node, Hazard] = {}
         guard = self.guard.movable()
-        levels: list[tuple[Literal["high", "low"], list[Node]]] = [("high", guard)]
-        levels.append(("low", [n for n in self.leaves if not n.fixed]))
-        for confidence, movable in levels:
-            if confidence == "low" and (not low or set(guard) == set(self.leaves)):
+        levels = [(frozenset[str](), guard), (_WIDE, [n for n in self.leaves if not n.fixed])]
+        for level, movable in levels:
+            if level and (not low or set(guard) == set(self.leaves)):
                 continue
             if self.effort.spent:
                 break
             batches = [
-                departures(
-                    start, movable[:_MOST_MOVABLE], self.pool, thorough=i == 0, joint=2 if confidence == "high" else 99
-                )
+                perturbations(start, movable[:_MOST_MOVABLE], self.pool, thorough=i == 0, joint=99 if level else 2)
                 for i, start in enumerate(starts)
             ]
             if not batches:
                 continue
             held: list[Inputs] = [{**batches[0], **h} for h in self.guard.held_elements()]
             run = self._run(*batches[:1], *held, *batches[1:])
-            self._note(run, confidence, found)
+            self._note(run, level, found)
             if points := self._aimed(batches[0], run.first, found):
-                self._note(self._run(points), confidence, found)
+                self._note(self._run(points), level, found)
         if self._doubtful:
-            return [replace(h, confidence="low") for h in found.values()] if low else []
+            return [h.with_evidence("doubtful") for h in found.values()] if low else []
         return list(found.values())
 
-    def _note(self, run: Run, confidence: Literal["high", "low"], found: dict[Node, Hazard]) -> None:
+    def _note(self, run: Run, level: frozenset[str], found: dict[Node, Hazard]) -> None:
         for batch in range(len(run.bases)):
-            for hazard in self._read(run, batch, confidence, found):
+            for hazard in self._read(run, batch, level, found):
                 known = found.get(hazard.op)
-                if known is None or hazard.rank < known.rank:
+                if known is None or hazard.rank > known.rank:
                     found[hazard.op] = hazard
 
     def _aimed(self, batch: Inputs, values: Values, found: dict[Node, Hazard]) -> Inputs:
         """Probes that bring the operations that no hazard was found of exactly to their singular points."""
-        nodes = [n for n in self.order if n in self.wanted and n not in found and code(n)]
+        nodes = [n for n in self.order if n in self.requires_grad and n not in found and code(n)]
         if not nodes:
             return {}
         self.effort.spend(len(self.order) * (1 + len(nodes)))
@@ -116,19 +118,19 @@ class Search:
 
     def _begin(self) -> list[Inputs]:
         """Benign points from which the search departs."""
-        starts = bases(self.leaves, self.facts, self.pool, self._benign, _BASES)
-        if not starts and self.facts:
+        starts = bases(self.leaves, self.path_conditions, self.pool, self._benign, _BASES)
+        if not starts and self.path_conditions:
             # A predicate that nothing satisfies was not understood (a shape, a library's own check): do without it.
-            alone = [f for f in self.facts if self._satisfied(f)]
-            self.facts = tuple(alone)
-            starts = bases(self.leaves, self.facts, self.pool, self._benign, _BASES)
+            alone = [f for f in self.path_conditions if self._satisfied(f)]
+            self.path_conditions = tuple(alone)
+            starts = bases(self.leaves, self.path_conditions, self.pool, self._benign, _BASES)
             if not starts and alone:
-                self.facts = ()
-                for fact in alone:
-                    if self._satisfied(*self.facts, fact):
-                        self.facts += (fact,)
-                self._doubtful = len(self.facts) < len(alone)
-                starts = bases(self.leaves, self.facts, self.pool, self._benign, _BASES)
+                self.path_conditions = ()
+                for condition in alone:
+                    if self._satisfied(*self.path_conditions, condition):
+                        self.path_conditions += (condition,)
+                self._doubtful = len(self.path_conditions) < len(alone)
+                starts = bases(self.leaves, self.path_conditions, self.pool, self._benign, _BASES)
         starts += self._other_arms(starts[:1])
         if starts:
             self.guard.start_at(starts[0])
@@ -166,19 +168,19 @@ class Search:
             other |= any_lane(truth(now[test]) != truth(then[test]))
         return float(values[other.argmax()]) if other.any() else None
 
-    def _satisfied(self, *facts: Node) -> bool:
+    def _satisfied(self, *path_conditions: Node) -> bool:
         """Whether some input is found at which predicates hold together."""
-        order = topological(facts)
+        order = topological(path_conditions)
         self.effort.spend(len(order))
 
         def hold(inputs: Inputs) -> Array:
             values = evaluate(order, inputs)
             kept = np.ones(1, np.bool_)
-            for fact in facts:
-                kept = kept & rows(truth(values[fact]))
+            for condition in path_conditions:
+                kept = kept & rows(truth(values[condition]))
             return kept.astype(np.float64)
 
-        return bool(bases(self.leaves, facts, self.pool, hold, 1))
+        return bool(bases(self.leaves, path_conditions, self.pool, hold, 1))
 
     def shows(self, hazard: Hazard) -> bool:
         """Whether the hazard's witness is one under this search's framework too."""
@@ -188,11 +190,11 @@ class Search:
         """Whether moving what the guard reads brings one of ``nodes`` to its singular point, the value being finite."""
         starts = self._begin()
         for i, start in enumerate(starts):
-            batch = departures(start, self.guard.movable()[:_MOST_MOVABLE], self.pool, thorough=i == 0, joint=2)
+            batch = perturbations(start, self.guard.movable()[:_MOST_MOVABLE], self.pool, thorough=i == 0, joint=2)
             self.effort.spend(len(self.order))
             values = evaluate(self.order, batch)
-            fit = self._allowed(values) & rows(np.isfinite(values[self.root]))
-            for node in self.wanted.intersection(nodes):
+            fit = self._allowed(values) & self._finite(values)
+            for node in self.requires_grad.intersection(nodes):
                 tape = Tape([node], {node, *node.inputs})
                 broke = backward(tape, values, node, self.framework, symbolic=False).broke
                 singular = any_lane(broke.get(node, np.zeros((1, 1), np.bool_)) | ~np.isfinite(values[node]))
@@ -204,9 +206,11 @@ class Search:
         """Operations that the guard selects exactly at its own boundary, where their true derivative is not finite."""
         condition = self.guard.condition
         starts = self._begin()[:1]
-        if not condition or not starts or self.root not in self.wanted:
+        if not condition or not starts or self.root not in self.requires_grad:
             return []
-        run = self._run(departures(starts[0], self.guard.movable()[:_MOST_MOVABLE], self.pool, thorough=True, joint=2))
+        run = self._run(
+            perturbations(starts[0], self.guard.movable()[:_MOST_MOVABLE], self.pool, thorough=True, joint=2)
+        )
         if not len(run.witness):
             return []
         ties = [n for n in topological(condition) if n.op in ORDERINGS]
@@ -221,16 +225,16 @@ class Search:
                 if met and finite and node not in found:
                     inputs = {n: v[row(v, p)] for n, v in run.inputs.items()}
                     cts = run.symbolic.cotangents
-                    gradient = {n: cts[n][row(cts[n], p)] for n in self.leaves if n in cts and n in self.wanted}
+                    gradient = {n: cts[n][row(cts[n], p)] for n in self.leaves if n in cts and n in self.requires_grad}
                     value = run.values[self.root]
-                    found[node] = Hazard(node, self.root, "high", inputs, value[row(value, p)], gradient)
+                    found[node] = Hazard(node, self.root, frozenset(), inputs, value[row(value, p)], gradient)
         return list(found.values())
 
     def _benign(self, inputs: Inputs) -> Array:
         """2 where a probe satisfies the control flow and is regular, 1 where it only satisfies the control flow."""
         values = evaluate(self.order, inputs)
         allowed = self._allowed(values)
-        regular = rows(np.isfinite(values[self.root]))
+        regular = self._finite(values)
         if not (allowed & regular).any():
             return allowed.astype(np.float64)
         cotangents = self._backward(values, symbolic=False).cotangents
@@ -242,10 +246,20 @@ class Search:
     def _backward(self, values: Values, *, symbolic: bool) -> Backward:
         return backward(self._tape, values, self.root, self.framework, symbolic=symbolic)
 
+    def _finite(self, values: Values) -> Array:
+        """Probes at which the root is finite, or the infinity that the author wrote: ``where(s != 0, x / s, inf)``."""
+        value = values[self.root]
+        sound = np.isfinite(value)
+        if self.root.op == "where":
+            for arm in map(unreshaped, self.root.inputs[1:]):
+                if arm.op == "const":
+                    sound = sound | (value == values[arm]) & np.isinf(value)
+        return rows(sound)
+
     def _allowed(self, values: Values) -> Array:
         allowed = np.ones(self._probes(values), np.bool_)
-        for fact in self.facts:
-            allowed = allowed & rows(truth(values[fact]))
+        for condition in self.path_conditions:
+            allowed = allowed & rows(truth(values[condition]))
         return allowed
 
     def _probes(self, values: Values) -> int:
@@ -257,7 +271,7 @@ class Search:
         inputs, batch = joined(batches)
         self.effort.spend(3 * len(self.order) * len(batches))
         values = evaluate(self.order, inputs, dtype)
-        fit = self._allowed(values) & rows(np.isfinite(values[self.root]))
+        fit = self._allowed(values) & self._finite(values)
         ieee = self._backward(values, symbolic=False)
         broken = np.zeros(len(batch), np.bool_)
         for node in self._sources:
@@ -275,13 +289,7 @@ class Search:
                 run.witness |= any_lane(run.poisoned(node))
         return run
 
-    def _fails(self, inputs: Inputs) -> bool:
-        """Whether inputs are a witness in float64 too."""
-        return bool(self._run(inputs, dtype=np.float64).witness.any())
-
-    def _read(
-        self, run: Run, batch: int, confidence: Literal["high", "low"], found: dict[Node, Hazard]
-    ) -> Iterator[Hazard]:
+    def _read(self, run: Run, batch: int, level: frozenset[str], found: dict[Node, Hazard]) -> Iterator[Hazard]:
         witness = run.witness & (run.batch == batch)
         if not witness.any():
             return
@@ -289,7 +297,7 @@ class Search:
             if self.effort.whole is not None and self.effort.whole.spent:
                 return
             known = found.get(node)
-            if known is not None and not known.missing_data and (known.confidence == "high" or confidence == "low"):
+            if known is not None and not known.missing_data and (known.confidence == "high" or level):
                 continue
             healed = run.symbolic.broke.get(node)
             fresh = broke if healed is None or self._feeds_clip(node) else broke & ~healed
@@ -302,7 +310,7 @@ class Search:
                 asked = node, p in late
                 if self._refused.get(asked, 0) > _MOST_REFUSALS:
                     continue
-                hazard = self._attribute(run, node, p, "low" if p in late else confidence)
+                hazard = self._attribute(run, node, p, level | {"late"} if p in late else level)
                 if hazard is None:
                     self._refused[asked] = self._refused.get(asked, 0) + 1
                 elif hazard.op not in tried:
@@ -312,7 +320,7 @@ class Search:
     def _feeds_clip(self, node: Node) -> bool:
         return node is self.root and OPERATIONS[node.op].code is not None if node.op in OPERATIONS else False
 
-    def _attribute(self, run: Run, node: Node, p: int, confidence: Literal["high", "low"]) -> Hazard | None:
+    def _attribute(self, run: Run, node: Node, p: int, level: frozenset[str]) -> Hazard | None:
         """The hazard of one probe at the node that broke its cotangent, if the root is what made the zero."""
         if isinstance(self.effort.whole, Effort):
             self.effort.whole.spend(len(self.order))
@@ -330,18 +338,21 @@ class Search:
         culprit, data = culprit_of(run, node, p)
         if culprit is None:
             return None
+        onto = select is not self.root
+        evidence = {*level, *self.guard.evidence(run, culprit, p, data, onto=onto)}
+        evidence.update(occurrence(run, culprit, p, self.requires_grad))
+        if {"by the result", "overflows"} <= evidence:
+            evidence.add("result overflows")
         if culprit not in run.ieee.cotangents and not self.guard.tests(culprit):
-            confidence = "low"  # arithmetic on settings, which nobody sets to what breaks it
-        if confidence == "high" and not self.guard.means(run, culprit, p, data, self._fails):
-            confidence = "low"
+            evidence.add("arithmetic on settings")  # nobody sets them to what breaks it
         gradient = {
             n: run.ieee.cotangents[n][row(run.ieee.cotangents[n], p)]
             for n in self._sources
-            if n in run.ieee.cotangents and n in self.wanted
+            if n in run.ieee.cotangents and n in self.requires_grad
         }
         inputs = {n: v[row(v, p)] for n, v in run.inputs.items()}
         value = run.values[self.root]
-        hazard = Hazard(culprit, select, confidence, inputs, value[row(value, p)], gradient, data)
+        hazard = Hazard(culprit, select, frozenset(evidence), inputs, value[row(value, p)], gradient, data)
         return hazard if self.accept(hazard) else None
 
     def simplest(self, hazard: Hazard) -> Hazard:
@@ -361,16 +372,16 @@ class Search:
             batch[node] = np.concatenate(options)
             run = self._run(batch)
             for p in np.flatnonzero(run.witness).tolist():
-                same = next((h for h in self._at_probe(run, p, hazard.confidence) if h.op is hazard.op), None)
+                same = next((h for h in self._at_probe(run, p) if h.op is hazard.op), None)
                 if same is not None and same.select is hazard.select:
-                    hazard = replace(same, confidence=hazard.confidence, missing_data=hazard.missing_data)
+                    hazard = replace(same, evidence=hazard.evidence, missing_data=hazard.missing_data)
                     break
         return hazard
 
-    def _at_probe(self, run: Run, p: int, confidence: Literal["high", "low"]) -> Iterator[Hazard]:
+    def _at_probe(self, run: Run, p: int) -> Iterator[Hazard]:
         for node, broke in run.ieee.broke.items():
             if at(broke, p).any():
-                hazard = self._attribute(run, node, p, confidence)
+                hazard = self._attribute(run, node, p, frozenset())
                 if hazard is not None:
                     yield hazard
 

@@ -26,7 +26,7 @@ class Effort:
 
     left: int = 800_000
     #: What is left for the whole file.
-    whole: Effort | Patience | None = None
+    whole: Effort | WorkBudget | None = None
 
     def spend(self, evaluations: int) -> None:
         """Note what a search estimates that it cost."""
@@ -41,7 +41,7 @@ class Effort:
 
 
 @dataclass
-class Patience:
+class WorkBudget:
     """How much work may be done from now on, whatever it is done for."""
 
     most: int

@@ -10,7 +10,7 @@ from typing import Any
 import libcst as cst
 import numpy as np
 
-from wherelint.graph.node import ROLLED, Node, plain
+from wherelint.graph.node import ROLLED, Node, unreshaped
 from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.values import Value
 
@@ -66,7 +66,7 @@ def binary(low: Lowering, kind: type, a: Value, b: Value, at: cst.CSTNode) -> Va
         bits = low.opaque(low.text(at), (low.identity(x), low.identity(y)), kind="int")
         bits.params["bits"] = True
         return bits
-    if op == "subtract" and x is not y and x.op != "const" and plain(x) is plain(y):
+    if op == "subtract" and x is not y and x.op != "const" and unreshaped(x) is unreshaped(y):
         # `x[:, None] - x[None, :]`, `x - x.T`: the difference of different elements.
         y = low.node("gather", (y,), at, index=ROLLED)
     if op == "multiply":
@@ -98,7 +98,8 @@ def power(low: Lowering, a: Value, b: Value, at: cst.CSTNode, framework: str | N
     if exact is not None:
         integer = b.kind == "int" if isinstance(b, Node) else isinstance(b, int)
         whole = float(exact).is_integer() and integer
-        return low.node("integer_power" if whole else "power_static", (a, b), at, framework=framework)
+        kernel = framework or next(iter(low.frameworks), None)
+        return low.node("integer_power" if whole else "power_static", (a, b), at, framework=framework, kernel=kernel)
     if isinstance(b, Node) and b.kind == "int" and _is_jax(low, framework):  # differentiated as an integer exponent
         return low.node("integer_power", (a, b), at, framework=framework)
     return low.node("power", (a, b), at, framework=framework)

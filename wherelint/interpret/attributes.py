@@ -13,7 +13,7 @@ from wherelint.interpret.annotations import original_name
 from wherelint.interpret.defaults import of_parameter
 from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.resolve import external, fields, member
-from wherelint.interpret.tables import EXPRESSIONS
+from wherelint.interpret.tables import expression
 from wherelint.interpret.values import MISSING, Bound, Class, Dotted, Function, Instance, Method, Shape, Super, Value
 
 #: ``finfo`` of float32, the precision in which the search runs.
@@ -24,6 +24,7 @@ _SAME_ARRAY = frozenset({"T", "mT", "real", "data_", "H", "array"})
 _SIZES = frozenset({"ndim", "nbytes", "itemsize"})
 
 
+@expression(cst.Attribute)
 def attribute(low: Lowering, node: cst.Attribute) -> Value:
     """``value.name``."""
     return read(low, low.expression(node.value), node.attr.value, node)
@@ -125,6 +126,3 @@ def decorator_names(function: Function) -> set[str]:
             expression = expression.func
         names.add(original_name(expression, imports))
     return names
-
-
-EXPRESSIONS[cst.Attribute] = attribute

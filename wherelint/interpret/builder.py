@@ -9,6 +9,7 @@ from typing import Any
 
 import libcst as cst
 
+from wherelint.frameworks import FRAMEWORKS
 from wherelint.frontend.module import Block, Module
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.node import LANES, Kind, Node, const, differentiated, leaf, spread, topological
@@ -27,7 +28,6 @@ from wherelint.interpret.values import (
     nodes_in,
 )
 from wherelint.ops import OPERATIONS
-from wherelint.ops.facts import INTEGER, TO_BOOL, TO_INT
 
 
 @dataclass
@@ -37,10 +37,10 @@ class Frame:
     scope: Scope
     function: str
     block: Block
-    facts_at_entry: int
+    conditions_at_entry: int
     returns: list[tuple[tuple[Node, ...], Value]] = field(default_factory=list)
     #: Predicates that hold after the call: its unconditional asserts and raises.
-    lasting: list[Node] = field(default_factory=list)
+    postconditions: list[Node] = field(default_factory=list)
     #: The class whose body is being run.
     owner: Class | None = None
     #: The class that defines the method being run, and the object it was called on.
@@ -57,6 +57,8 @@ class Frame:
 _OF_THE_SAME_DTYPE = frozenset({"max", "min", "maximum", "minimum", "identity", "lane", "gather", "pick", "cond"})
 
 
+#: Nodes that are no operations of the catalogue, and hand on what they are given.
+_STRUCTURAL = frozenset({"stack", "cond", "pick", "lane", "gather", "compress"})
 _LABEL = 48
 
 
@@ -69,19 +71,19 @@ class Builder:
         #: Whether impure calls are told apart, each an input of its own, and defaults that are numbers are inputs.
         self.strict = strict
         #: How many impure calls were read.
-        self.turn = 0
+        self.opaque_calls = 0
         self.frameworks = list(frameworks)
         self.frames: list[Frame] = []
-        self.facts: list[Node] = []
+        self.path_conditions: list[Node] = []
         #: Nodes that leave the function: returned, stored, handed to a call that could not be followed.
-        self.sinks: list[Node] = []
+        self.outputs: list[Node] = []
         #: Every selection and every coded operation, in the order they were written.
         self.made: list[Node] = []
         #: Values whose shape was read.
         self.measured: list[Node] = []
         self.closures: list[Function] = []
         #: By how many places each index that is not known moves the elements.
-        self.turns: dict[Node, int] = {}
+        self.rotations: dict[Node, int] = {}
         #: Functions inlined so far, each with the range of ``made`` that its body produced.
         self.inlined: list[tuple[Function, int, int]] = []
         self.severed = 0
@@ -141,7 +143,14 @@ class Builder:
             raise GiveUp("it computes more values than the analysis follows")
         operands = tuple(self.tensor(i, at) for i in inputs)
         made = Node(
-            op, operands, params, kind or _kind(op, operands), self.origin(at), selection, framework, tuple(self.facts)
+            op,
+            operands,
+            params,
+            kind or _kind(op, operands),
+            self.origin(at),
+            selection,
+            framework,
+            tuple(self.path_conditions),
         )
         entry = OPERATIONS.get(op)
         if selection is not None or (entry is not None and entry.code is not None):
@@ -165,8 +174,13 @@ class Builder:
             params,
             "bool" if tensor.kind == "bool" else kind,
             self.origin(at),
-            facts=tuple(self.facts),
+            path_conditions=tuple(self.path_conditions),
         )
+
+    def overwritten(self, value: Value, at: cst.CSTNode) -> Value:
+        """A value before some of its elements are written in place: torch refuses to differentiate a kept result."""
+        framework = FRAMEWORKS.get(value.framework or "") if isinstance(value, Node) else None
+        return self.stop(value, at) if framework is not None and value.op in framework.kept else value
 
     def opaque(
         self,
@@ -193,12 +207,16 @@ class Builder:
         self, at: cst.CSTNode, callee: str, args: Iterable[Value], key: object, *, pure: bool, **of: Any
     ) -> Node:
         """The result of a call that is not followed."""
-        turn = None
+        opaque_calls = None
         if self.strict and not pure:
-            self.turn += 1
-            turn = self.turn
-        made = self.opaque(self.text(at), (key, turn), **of)
-        made.params["call"] = (callee, turn, *(a if isinstance(a, (str, int, float)) else type(a) for a in args))
+            self.opaque_calls += 1
+            opaque_calls = self.opaque_calls
+        made = self.opaque(self.text(at), (key, opaque_calls), **of)
+        made.params["call"] = (
+            callee,
+            opaque_calls,
+            *(a if isinstance(a, (str, int, float)) else type(a) for a in args),
+        )
         return made
 
     def _named_by(self, key: object) -> Iterator[Node]:
@@ -320,14 +338,14 @@ class Builder:
         return self.node("stack", parts, at, parts=spread(len(parts), single))
 
     @contextmanager
-    def assuming(self, *facts: Node | bool) -> Iterator[None]:
+    def assuming(self, *path_conditions: Node | bool) -> Iterator[None]:
         """Predicates that hold inside."""
-        before = len(self.facts)
-        self.facts += [f for f in facts if isinstance(f, Node)]
+        before = len(self.path_conditions)
+        self.path_conditions += [f for f in path_conditions if isinstance(f, Node)]
         try:
             yield
         finally:
-            del self.facts[before:]
+            del self.path_conditions[before:]
 
     @contextmanager
     def without_gradient(self) -> Iterator[None]:
@@ -340,7 +358,7 @@ class Builder:
 
     def leaves_function(self, value: Value) -> None:
         """Note that a value escapes, so that its gradient matters."""
-        self.sinks += nodes_in(value)
+        self.outputs += nodes_in(value)
 
     @staticmethod
     def reads_gradient(nodes: Iterable[Node]) -> bool:
@@ -359,11 +377,10 @@ def _single(node: Node) -> bool:
 
 
 def _kind(op: str, operands: tuple[Node, ...]) -> Kind:
-    if op in TO_BOOL:
-        return "bool"
-    if op in TO_INT:
-        return "int"
+    result = "same" if op in _STRUCTURAL else OPERATIONS[op].result if op in OPERATIONS else "float"
+    if result == "bool" or result == "int":
+        return result
     values = operands[1:] if op in ("where", "cond", "compress") else operands
-    if all(o.kind == "bool" for o in values) and op in INTEGER and op not in ("sum", "add", "multiply"):
-        return "bool"
-    return "int" if op in INTEGER and all(o.kind != "float" for o in values) else "float"
+    if result == "float" or any(o.kind == "float" for o in values):
+        return "float"
+    return "bool" if all(o.kind == "bool" for o in values) and op not in ("sum", "add", "multiply") else "int"

@@ -7,6 +7,7 @@ from typing import Any
 
 import libcst as cst
 
+from wherelint.frameworks import FRAMEWORKS
 from wherelint.graph.node import Node
 from wherelint.interpret import attributes
 from wherelint.interpret.builder import Frame
@@ -14,7 +15,7 @@ from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.operations import operation
 from wherelint.interpret.parameters import bind
 from wherelint.interpret.resolve import member
-from wherelint.interpret.tables import CALLS, CONTAINER_METHODS, EXPRESSIONS, FUNCTIONS, METHODS
+from wherelint.interpret.tables import CALLS, CONTAINER_METHODS, FUNCTIONS, METHODS, expression
 from wherelint.interpret.targets import assign
 from wherelint.interpret.values import (
     Args,
@@ -35,6 +36,7 @@ from wherelint.interpret.values import (
 from wherelint.ops.purity import is_pure, is_pure_method
 
 
+@expression(cst.Call)
 def call(low: Lowering, node: cst.Call) -> Value:
     """``function(arguments)``."""
     function = low.expression(node.func)
@@ -140,7 +142,7 @@ def inline(low: Lowering, function: Function, args: Args, kwargs: Kwargs, at: cs
         return low.called(at, function.name, given, key, pure=False, differentiable=differentiable)
     scope = Scope(function.scope.module, function.scope)
     bind(low, function, list(args), dict(kwargs), scope)
-    frame = Frame(scope, function.name, function.block, len(low.facts), method_of=function.owner)
+    frame = Frame(scope, function.name, function.block, len(low.path_conditions), method_of=function.owner)
     frame.receiver = next(iter(scope.names.values()), None)
     frame.call = _way_out(low, function, at)
     low.frames.append(frame)
@@ -155,8 +157,8 @@ def inline(low: Lowering, function: Function, args: Args, kwargs: Kwargs, at: cs
             low.run(list(function.definition.body.body))
         finally:
             low.severed -= severed
-        del low.facts[frame.facts_at_entry :]
-        low.facts += frame.lasting
+        del low.path_conditions[frame.conditions_at_entry :]
+        low.path_conditions += frame.postconditions
     finally:
         low.active.pop()
         low.frames.pop()
@@ -236,8 +238,8 @@ def result_of(low: Lowering, frame: Frame, at: cst.CSTNode) -> Value:
     result = frame.returns[-1][1]
     for path, value in reversed(frame.returns[:-1]):
         condition: Node | bool = True
-        for fact in path:
-            condition = fact if condition is True else low.node("logical_and", (condition, fact), at)
+        for part in path:
+            condition = part if condition is True else low.node("logical_and", (condition, part), at)
         result = low.choose(condition, value, result, at)
     return result
 
@@ -257,7 +259,7 @@ def _method(low: Lowering, method: Method, args: Args, kwargs: Kwargs, at: cst.C
     if isinstance(receiver, (Node, Method)):
         tensor = low.tensor(receiver, at)
         for framework in low.frameworks:
-            prefix = {"torch": "torch.Tensor", "jax": "jax.Array"}.get(framework)
+            prefix = FRAMEWORKS[framework].methods
             made = operation(low, f"{prefix}.{method.name}", [tensor, *args], kwargs, at) if prefix else None
             if made is not None:
                 return made
@@ -279,7 +281,6 @@ def _is_at(method: Method) -> bool:
     )
 
 
-EXPRESSIONS[cst.Call] = call
 _HANDLERS: dict[type, Callable[..., Value]] = {
     Handler: lambda low, function, args, kwargs, at: function.call(low, args, kwargs, at),
     Dotted: _external, Partial: _partial, Bound: _bound, Function: inline, Instance: _instance, Method: _method,

@@ -8,9 +8,10 @@ from collections.abc import Callable
 import libcst as cst
 import numpy as np
 
-from wherelint.graph.node import ROLLED, Node, plain
+from wherelint.graph.node import ROLLED, Node, unreshaped
 from wherelint.interpret.defaults import settled
 from wherelint.interpret.lowering import Lowering
+from wherelint.interpret.tables import expression
 from wherelint.interpret.values import Dotted, Function, Method, Settled, Value
 
 _OPERATIONS: dict[type, str] = {
@@ -25,6 +26,7 @@ _PYTHON: dict[str, Callable[[Value, Value], bool]] = {
 _DESCRIPTIONS = frozenset({"dtype", "device", "layout", "sharding", "shape", "name", "type", "__class__", "__name__"})
 
 
+@expression(cst.Comparison)
 def comparison(low: Lowering, node: cst.Comparison) -> Value:
     """``a < b <= c``."""
     left = low.expression(node.left)
@@ -68,7 +70,7 @@ def compare(low: Lowering, kind: type, a: Value, b: Value, at: cst.CSTNode) -> N
     describes = any(isinstance(v, Method) and v.name in _DESCRIPTIONS for v in (a, b))
     if op is not None and not describes and all(isinstance(v, (Node, Method, *number)) for v in (a, b)):
         x, y = low.tensor(a, at), low.tensor(b, at)
-        if op == "equal" and x is not y and plain(x) is plain(y) and x.op != "const":
+        if op == "equal" and x is not y and unreshaped(x) is unreshaped(y) and x.op != "const":
             y = low.node("gather", (y,), at, index=ROLLED)
         return compared(low, op, x, y, at)
     return low.opaque(low.text(at), (low.identity(a), low.identity(b)), kind="bool")

@@ -30,7 +30,9 @@ def constrain(low: Lowering, made: Instance) -> None:
         if isinstance(value, Node):
             made.attributes[name] = value
             comparisons = _COMPARISONS.get(constraint, ())
-            made.facts += tuple(low.node(op, (value, bound), made.cls.definition) for op, bound in comparisons)
+            made.path_conditions += tuple(
+                low.node(op, (value, bound), made.cls.definition) for op, bound in comparisons
+            )
 
 
 def _declared(cls: Class) -> Iterator[tuple[str, str]]:

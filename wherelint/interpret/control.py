@@ -11,44 +11,49 @@ from wherelint.interpret.comparisons import compare
 from wherelint.interpret.expressions import elements
 from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.resolve import NO_GRAD
-from wherelint.interpret.tables import STATEMENTS
+from wherelint.interpret.tables import statement
 from wherelint.interpret.targets import assign
 from wherelint.interpret.values import Dotted, Method, Value
 
 MAX_UNROLL = 4
 
 
+@statement(cst.Return)
 def _return(low: Lowering, node: cst.Return) -> bool:
     value = low.expression(node.value) if node.value is not None else None
     frame = low.frame
-    frame.returns.append((tuple(low.facts[frame.facts_at_entry :]), value))
+    frame.returns.append((tuple(low.path_conditions[frame.conditions_at_entry :]), value))
     return True
 
 
+@statement(cst.Raise)
 def _raise(low: Lowering, node: cst.Raise) -> bool:
     return True
 
 
+@statement(cst.Break, cst.Continue)
 def _jump(low: Lowering, node: cst.Break | cst.Continue) -> bool:
     low.frame.jumps.append(type(node))
     return True
 
 
+@statement(cst.Assert)
 def _assert(low: Lowering, node: cst.Assert) -> bool:
     test = low.condition(low.expression(node.test), node.test)
     hold(low, test)
     return test is False
 
 
-def hold(low: Lowering, fact: Node | bool) -> None:
+def hold(low: Lowering, condition: Node | bool) -> None:
     """From here on a predicate holds, for the caller too where nothing else conditions it."""
-    if isinstance(fact, Node):
+    if isinstance(condition, Node):
         frame = low.frame
-        if all(f in frame.lasting for f in low.facts[frame.facts_at_entry :]):
-            frame.lasting.append(fact)
-        low.facts.append(fact)
+        if all(f in frame.postconditions for f in low.path_conditions[frame.conditions_at_entry :]):
+            frame.postconditions.append(condition)
+        low.path_conditions.append(condition)
 
 
+@statement(cst.If)
 def _if(low: Lowering, node: cst.If) -> bool:
     # A ladder of `elif`s nests as deep as it is long; beyond some rungs the rest cannot matter to one selection.
     test = low.condition(low.expression(node.test), node.test)
@@ -78,12 +83,12 @@ def _if(low: Lowering, node: cst.If) -> bool:
         if len(low.frame.returns) == returned and len(low.frame.jumps) == jumped:
             hold(low, against)
         elif isinstance(against, Node):
-            low.facts.append(against)
+            low.path_conditions.append(against)
         return False
     if other_ended:
         scope.names = then
         if isinstance(test, Node):
-            low.facts.append(test)
+            low.path_conditions.append(test)
         return False
     scope.names = _merge(low, test, then, scope.names, node)
     return False
@@ -101,6 +106,7 @@ def _merge(
     return merged
 
 
+@statement(cst.For)
 def _for(low: Lowering, node: cst.For) -> bool:
     items = low.expression(node.iter)
     if isinstance(items, (list, tuple)) and len(items) <= MAX_UNROLL:
@@ -123,12 +129,13 @@ def _iteration(low: Lowering, body: cst.BaseSuite) -> bool:
     frame.jumps, frame.passing = [], []
     try:
         ended = low.run(list(body.body))
-        low.facts[:] = [f for f in low.facts if f not in frame.passing]
+        low.path_conditions[:] = [f for f in low.path_conditions if f not in frame.passing]
         return ended and cst.Continue not in frame.jumps
     finally:
         frame.jumps, frame.passing = around
 
 
+@statement(cst.While)
 def _while(low: Lowering, node: cst.While) -> bool:
     if low.condition(low.expression(node.test), node.test) is False:
         return _otherwise(low, node)
@@ -139,7 +146,7 @@ def _while(low: Lowering, node: cst.While) -> bool:
     if not low.block.chunk.once(_breaks, node.body):
         after = low.negation(low.condition(low.expression(node.test), node.test), node.test)
         if isinstance(after, Node):
-            low.facts.append(after)
+            low.path_conditions.append(after)
     return _otherwise(low, node)
 
 
@@ -221,6 +228,7 @@ class _Assigned(cst.CSTVisitor):
             self._targets(target.value, in_place=True)
 
 
+@statement(cst.With)
 def _with(low: Lowering, node: cst.With) -> bool:
     severed = 0
     for item in node.items:
@@ -241,13 +249,19 @@ def _with(low: Lowering, node: cst.With) -> bool:
         low.severed -= severed
 
 
+@statement(cst.Try, cst.TryStar)
 def _try(low: Lowering, node: cst.Try | cst.TryStar) -> bool:
     """The body, or else one of the handlers with what was known before the body, any part of which may have raised."""
     scope, frame = low.frame.scope, low.frame
-    before, known, lasting, first = dict(scope.names), len(low.facts), len(frame.lasting), len(frame.returns)
+    before, known, postconditions, first = (
+        dict(scope.names),
+        len(low.path_conditions),
+        len(frame.postconditions),
+        len(frame.returns),
+    )
     ended = low.run(list(node.body.body)) or (node.orelse is not None and low.run(list(node.orelse.body.body)))
-    names, learnt, returned = scope.names, low.facts[known:], len(frame.returns)
-    del low.facts[known:]
+    names, learnt, returned = scope.names, low.path_conditions[known:], len(frame.returns)
+    del low.path_conditions[known:]
     handled: list[tuple[Node, dict[str, Value]]] = []
     passed: list[Node] = []
     handlers: Sequence[cst.ExceptHandler | cst.ExceptStarHandler] = node.handlers
@@ -264,12 +278,12 @@ def _try(low: Lowering, node: cst.Try | cst.TryStar) -> bool:
     if len(frame.returns) > returned:  # what the body returns it returns where nothing was raised
         frame.returns[first:returned] = [((*passed, *path), value) for path, value in frame.returns[first:returned]]
     if handled or len(frame.returns) > returned:
-        del frame.lasting[lasting:]
+        del frame.postconditions[postconditions:]
     if not handled:
-        low.facts += learnt
+        low.path_conditions += learnt
     elif ended:
-        fact, names = handled.pop(0)
-        low.facts += [] if handled else [fact]
+        condition, names = handled.pop(0)
+        low.path_conditions += [] if handled else [condition]
         ended = False
     scope.names = names
     for raised, caught in handled:
@@ -280,6 +294,7 @@ def _try(low: Lowering, node: cst.Try | cst.TryStar) -> bool:
     return ended
 
 
+@statement(cst.Match)
 def _match(low: Lowering, node: cst.Match) -> bool:
     subject = low.expression(node.subject)
     scope = low.frame.scope
@@ -333,9 +348,3 @@ def _captures(pattern: cst.CSTNode) -> list[str]:
     if isinstance(pattern, (cst.MatchAs, cst.MatchStar)) and pattern.name is not None:
         names.append(pattern.name.value)
     return names
-
-
-STATEMENTS.update({
-    cst.Return: _return, cst.Raise: _raise, cst.Break: _jump, cst.Continue: _jump, cst.Assert: _assert, cst.If: _if,
-    cst.For: _for, cst.While: _while, cst.With: _with, cst.Try: _try, cst.TryStar: _try, cst.Match: _match,
-})  # fmt: skip

@@ -49,7 +49,7 @@ def settled(low: Builder, op: str, a: Any, b: Any, truth: bool, at: cst.CSTNode)
 
 def here(low: Builder, value: Any) -> Any:
     """What a default is where control stands: its number, unless a condition that it contradicts holds."""
-    passed = [fact for fact in low.facts if truth(low, fact) is False]
+    passed = [condition for condition in low.path_conditions if truth(low, condition) is False]
     return value.node if passed and not set(leaves(*passed)).isdisjoint(leaves(value.node)) else value
 
 

@@ -9,11 +9,10 @@ from typing import Any
 import libcst as cst
 
 from wherelint.graph.node import LANES, Node
-from wherelint.interpret import comparisons
 from wherelint.interpret.arithmetic import as_mask, binary, capped
 from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.resolve import lookup_name
-from wherelint.interpret.tables import EXPRESSIONS
+from wherelint.interpret.tables import expression
 from wherelint.interpret.targets import assign
 from wherelint.interpret.values import DEFAULTS, Function, Scope, Value
 
@@ -23,6 +22,7 @@ MAX_UNROLL = 8
 _LITERALS = {"True": True, "False": False, "None": None}
 
 
+@expression(cst.Name)
 def _name(low: Lowering, node: cst.Name) -> Value:
     return _LITERALS[node.value] if node.value in _LITERALS else lookup_name(low, node.value)
 
@@ -30,6 +30,7 @@ def _name(low: Lowering, node: cst.Name) -> Value:
 _literal = lru_cache(4096)(ast.literal_eval)
 
 
+@expression(cst.Integer, cst.Float, cst.Imaginary)
 def _number(low: Lowering, node: cst.BaseNumber) -> Value:
     value = _literal(node.value)  # type: ignore[attr-defined]
     if isinstance(value, complex):
@@ -37,6 +38,7 @@ def _number(low: Lowering, node: cst.BaseNumber) -> Value:
     return capped(value)
 
 
+@expression(cst.SimpleString)
 def _string(low: Lowering, node: cst.SimpleString) -> Value:
     try:
         return _literal(node.value)
@@ -44,6 +46,7 @@ def _string(low: Lowering, node: cst.SimpleString) -> Value:
         return ""
 
 
+@expression(cst.Tuple, cst.List)
 def _sequence(low: Lowering, node: cst.Tuple | cst.List) -> Value:
     items: list[Value] = []
     for element in node.elements:
@@ -56,6 +59,7 @@ def _sequence(low: Lowering, node: cst.Tuple | cst.List) -> Value:
     return tuple(items) if isinstance(node, cst.Tuple) else items
 
 
+@expression(cst.Dict)
 def _dict(low: Lowering, node: cst.Dict) -> Value:
     out: dict[Any, Value] = {}
     for element in node.elements:
@@ -68,6 +72,7 @@ def _dict(low: Lowering, node: cst.Dict) -> Value:
     return out
 
 
+@expression(cst.BinaryOperation)
 def _binary_operation(low: Lowering, node: cst.BinaryOperation) -> Value:
     # A sum of hundreds of terms nests as deep as it is long: walk the left spine instead of recursing down it.
     spine = [node]
@@ -79,6 +84,7 @@ def _binary_operation(low: Lowering, node: cst.BinaryOperation) -> Value:
     return value
 
 
+@expression(cst.UnaryOperation)
 def _unary_operation(low: Lowering, node: cst.UnaryOperation) -> Value:
     value = low.expression(node.expression)
     kind = type(node.operator)
@@ -99,6 +105,7 @@ def _unary_operation(low: Lowering, node: cst.UnaryOperation) -> Value:
     return low.opaque(low.text(node), low.identity(tensor), kind="int") if mask is None else low.negation(mask, node)
 
 
+@expression(cst.BooleanOperation)
 def _boolean_operation(low: Lowering, node: cst.BooleanOperation) -> Value:
     a = low.expression(node.left)
     conjunction = isinstance(node.operator, cst.And)
@@ -115,6 +122,7 @@ def _boolean_operation(low: Lowering, node: cst.BooleanOperation) -> Value:
     return low.node("logical_and" if conjunction else "logical_or", (first, second), node)
 
 
+@expression(cst.IfExp)
 def _if_expression(low: Lowering, node: cst.IfExp) -> Value:
     test = low.condition(low.expression(node.test), node.test)
     if isinstance(test, bool):
@@ -126,15 +134,17 @@ def _if_expression(low: Lowering, node: cst.IfExp) -> Value:
     return low.choose(test, a, b, node)
 
 
+@expression(cst.Lambda)
 def _lambda(low: Lowering, node: cst.Lambda) -> Value:
     function = Function(
         node, low.frame.scope, low.block, f"{low.frame.function}.<lambda>" if low.frame.function else "<lambda>"
     )
-    function.facts = tuple(low.facts)
+    function.path_conditions = tuple(low.path_conditions)
     low.closures.append(function)
     return function
 
 
+@expression(cst.NamedExpr)
 def _walrus(low: Lowering, node: cst.NamedExpr) -> Value:
     value = low.expression(node.value)
     if isinstance(node.target, cst.Name):
@@ -142,6 +152,7 @@ def _walrus(low: Lowering, node: cst.NamedExpr) -> Value:
     return value
 
 
+@expression(cst.GeneratorExp, cst.ListComp, cst.SetComp, cst.DictComp)
 def _comprehension(low: Lowering, node: cst.GeneratorExp | cst.ListComp | cst.SetComp | cst.DictComp) -> Value:
     outer = low.frame.scope
     low.frame.scope = Scope(outer.module, outer)
@@ -191,14 +202,17 @@ def elements(low: Lowering, value: Value, at: cst.CSTNode) -> list[Value]:
     return [low.node("identity", (tensor,), at)]
 
 
+@expression(cst.FormattedString)
 def _formatted(low: Lowering, node: cst.BaseExpression) -> Value:
     return low.opaque(low.text(node), differentiable=False, fixed=True)  # some string
 
 
+@expression(cst.Await)
 def _await(low: Lowering, node: cst.Await) -> Value:
     return low.expression(node.expression)
 
 
+@expression(cst.Yield)
 def _yield(low: Lowering, node: cst.Yield) -> Value:
     value = node.value
     inner = value.item if isinstance(value, cst.From) else value
@@ -207,20 +221,11 @@ def _yield(low: Lowering, node: cst.Yield) -> Value:
     return low.opaque("(yield)")
 
 
+@expression(cst.ConcatenatedString)
 def _concatenated(low: Lowering, node: cst.ConcatenatedString) -> Value:
     return ""
 
 
+@expression(cst.Ellipsis)
 def _ellipsis(low: Lowering, node: cst.Ellipsis) -> Value:
     return ...
-
-
-EXPRESSIONS.update({
-    cst.Name: _name, cst.Integer: _number, cst.Float: _number, cst.Imaginary: _number, cst.SimpleString: _string,
-    cst.ConcatenatedString: _concatenated, cst.FormattedString: _formatted, cst.Tuple: _sequence, cst.List: _sequence,
-    cst.Dict: _dict, cst.BinaryOperation: _binary_operation, cst.UnaryOperation: _unary_operation,
-    cst.Comparison: comparisons.comparison, cst.BooleanOperation: _boolean_operation, cst.IfExp: _if_expression,
-    cst.Lambda: _lambda, cst.NamedExpr: _walrus, cst.GeneratorExp: _comprehension, cst.ListComp: _comprehension,
-    cst.SetComp: _comprehension, cst.DictComp: _comprehension, cst.Await: _await, cst.Yield: _yield,
-    cst.Ellipsis: _ellipsis,
-})  # fmt: skip

@@ -7,13 +7,14 @@ from typing import Any
 
 import libcst as cst
 
-from wherelint.graph.node import LANES, ROLLED, Node, const, plain, topological
+from wherelint.graph.node import LANES, ROLLED, Node, const, topological, unreshaped
 from wherelint.interpret.lowering import Lowering
-from wherelint.interpret.tables import EXPRESSIONS
+from wherelint.interpret.tables import expression
 from wherelint.interpret.values import Dotted, Instance, Method, Shape, Value
 from wherelint.ops import OPERATIONS
 
 
+@expression(cst.Subscript)
 def subscript(low: Lowering, node: cst.Subscript) -> Value:
     """``value[index]``."""
     value = low.expression(node.value)
@@ -101,8 +102,8 @@ def gathered(low: Lowering, tensor: Node, indices: Sequence[Value], at: cst.CSTN
     mask = _mask_of(indices)
     if mask is not None:
         return low.node("compress", (mask, tensor), at, selection="index")
-    turn = low.turns.setdefault(index, 1 + len(low.turns) % (LANES - 1))
-    rolled = tuple((i + turn) % LANES for i in range(LANES))
+    rotation = low.rotations.setdefault(index, 1 + len(low.rotations) % (LANES - 1))
+    rolled = tuple((i + rotation) % LANES for i in range(LANES))
     return low.node("gather", (tensor,), at, index=rolled, searched=_searched(index))
 
 
@@ -135,7 +136,7 @@ def _source(index: Node) -> Node:
 def _searched(index: Node) -> bool:
     """Whether an index was computed from values, as ``searchsorted`` and ``argmax`` do."""
     return any(
-        n.params.get("searched") or (n.op == "leaf" and n.kind == "float" and plain(index) is not n)
+        n.params.get("searched") or (n.op == "leaf" and n.kind == "float" and unreshaped(index) is not n)
         for n in topological([index])
     )
 
@@ -158,7 +159,7 @@ def _sliced(part: Any) -> tuple[int, ...] | None:
 
 def element(low: Lowering, tensor: Node, position: int, at: cst.CSTNode) -> Node:
     """One element: of an array built from parts it is that part, otherwise it is a lane."""
-    tensor = plain(tensor)
+    tensor = unreshaped(tensor)
     if tensor.op == "stack" and -len(tensor.inputs) <= position < len(tensor.inputs):
         return low.node("pick", tensor.inputs, at, selection="index", index=position % len(tensor.inputs))
     if _mixes(tensor):
@@ -218,6 +219,3 @@ def where_written(low: Lowering, slices: Sequence[cst.SubscriptElement]) -> Node
     index = next((p for p in parts if isinstance(p, (int, slice)) and p != slice(None)), 0)
     written = range(LANES)[index] if isinstance(index, slice) else [index % LANES]
     return const([i in written for i in range(LANES)])
-
-
-EXPRESSIONS[cst.Subscript] = subscript

@@ -7,6 +7,7 @@ from typing import Any
 
 import libcst as cst
 
+from wherelint.frameworks.base import Signature
 from wherelint.graph.node import Node
 from wherelint.interpret import defaults
 from wherelint.interpret.builder import Builder
@@ -24,8 +25,7 @@ from wherelint.interpret.values import (
     Shape,
     Value,
 )
-from wherelint.ops.facts import SELECTS
-from wherelint.ops.names import Signature
+from wherelint.ops.traits import SELECTS
 
 
 class Lowering(Builder):

@@ -11,7 +11,7 @@ from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.parameters import root_arguments
 from wherelint.interpret.resolve import fields, member
 from wherelint.interpret.tables import CALLS
-from wherelint.interpret.values import Args, Class, Function, Instance, Kwargs
+from wherelint.interpret.values import Args, Class, Function, Instance, Kwargs, nodes_in
 
 
 def instantiate(low: Lowering, cls: Class, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Instance:
@@ -19,7 +19,7 @@ def instantiate(low: Lowering, cls: Class, args: Args, kwargs: Kwargs, at: cst.C
     made = Instance(cls, low.text(at))
     construct(low, made, args, kwargs, at)
     constrain(low, made)
-    low.facts += made.facts
+    low.path_conditions += made.path_conditions
     return made
 
 
@@ -43,18 +43,25 @@ def construct(low: Lowering, made: Instance, args: Args, kwargs: Kwargs, at: cst
 def _construct_unknown(low: Lowering, made: Instance, constructor: Function, at: cst.CSTNode) -> None:
     """Attributes of an object about which only its class is known."""
     given = root_arguments(low, constructor)
+    for setting in nodes_in(*given.values()):
+        setting.params["setting"] = True
     first = next(iter(given), None)
     if first is not None:
         given[first] = made
-    sinks, kept, closures, facts = len(low.sinks), list(low.made), list(low.closures), len(low.facts)
+    outputs, kept, closures, path_conditions = (
+        len(low.outputs),
+        list(low.made),
+        list(low.closures),
+        len(low.path_conditions),
+    )
     try:
         inline(low, constructor, [], given, at)
     except GiveUp:
         pass  # what it did not come to assign may be anything
     finally:
         # The constructor is a root of its own; here only the attributes it leaves behind matter, and what it checked.
-        made.facts = tuple(low.facts[facts:])
-        del low.sinks[sinks:], low.facts[facts:]
+        made.path_conditions = tuple(low.path_conditions[path_conditions:])
+        del low.outputs[outputs:], low.path_conditions[path_conditions:]
         low.made[:], low.closures[:] = kept, closures
         constructor.called = False
 

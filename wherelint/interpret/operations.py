@@ -5,6 +5,8 @@ from __future__ import annotations
 import libcst as cst
 import numpy as np
 
+from wherelint.frameworks import framework_of
+from wherelint.frameworks.base import Signature
 from wherelint.graph.node import Node
 from wherelint.interpret import indexing
 from wherelint.interpret.arithmetic import as_mask, multiply, power
@@ -13,8 +15,7 @@ from wherelint.interpret.comparisons import compared
 from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.values import Args, Kwargs, Value
 from wherelint.ops import lookup
-from wherelint.ops.facts import ORDERINGS
-from wherelint.ops.names import Signature
+from wherelint.ops.traits import ORDERINGS
 
 
 def argument(args: Args, kwargs: Kwargs, position: int, *names: str) -> Value:
@@ -25,7 +26,7 @@ def argument(args: Args, kwargs: Kwargs, position: int, *names: str) -> Value:
 def framework(name: str) -> str | None:
     """The framework of a canonical name; host NumPy is none."""
     top = name.split(".", 1)[0]
-    return {"numpy": None, "keras": "tensorflow"}.get(top, top)
+    return framework_of(name) or (None if top == "numpy" else top)
 
 
 _NORMS = {1: "norm1", np.inf: "norminf"}
@@ -61,7 +62,7 @@ def adapt(low: Lowering, name: str, signature: Signature, args: Args, kwargs: Kw
         args = _masked_operand(low, op, args, mask, at)
     if op == "norm":
         order = argument(args, kwargs, 1, "ord", "p")
-        if order in _NORMS if isinstance(order, (int, float)) else False:
+        if isinstance(order, (int, float)) and order in _NORMS:
             signature = Signature(_NORMS[order], signature.operands, signature.defaults)
         elif isinstance(order, (int, float)) and order not in (2, -2):
             return None
@@ -74,7 +75,7 @@ def adapt(low: Lowering, name: str, signature: Signature, args: Args, kwargs: Kw
     if mask is not None and op == "mean":  # the mean of the elements that the mask keeps
         kept = as_condition(low, mask, at)
         made = low.node("divide", (low.node("sum", (args[0],), at), low.node("sum", (kept,), at)), at, framework=owner)
-    if mask is not None and op in ("softmax", "log_softmax") and op == "softmax":
+    if mask is not None and op == "softmax":
         made = low.node("where", (mask, made, 0.0), at)
     reduction = kwargs.get("reduction", "mean") if op in _LOSSES and owner == "torch" else None
     if reduction in ("mean", "sum"):

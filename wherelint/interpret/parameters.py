@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import libcst as cst
 
-from wherelint.interpret.annotations import original_name
+from wherelint.graph.node import Node
+from wherelint.interpret.annotations import annotation_kind, last_name, original_name
 from wherelint.interpret.builder import Frame
 from wherelint.interpret.defaults import of_parameter
 from wherelint.interpret.lowering import Lowering
@@ -35,7 +36,7 @@ def default(low: Lowering, function: Function, parameter: cst.Param) -> Value:
     """The default of a parameter, evaluated where the function was defined; an input where there is none."""
     if parameter.default is None:
         return parameter_input(low, function, parameter)
-    low.frames.append(Frame(function.scope, function.name, function.block, len(low.facts)))
+    low.frames.append(Frame(function.scope, function.name, function.block, len(low.path_conditions)))
     try:
         return low.expression(parameter.default)
     finally:
@@ -44,8 +45,6 @@ def default(low: Lowering, function: Function, parameter: cst.Param) -> Value:
 
 def parameter_input(low: Lowering, function: Function, parameter: cst.Param) -> Value:
     """The input that a parameter stands for when nobody gave an argument: an object where its class is known."""
-    from wherelint.interpret.annotations import annotation_kind
-
     cls = _annotated_class(low, function, parameter)
     if cls is not None:
         return Instance(cls, parameter.name.value)
@@ -58,6 +57,8 @@ def parameter_input(low: Lowering, function: Function, parameter: cst.Param) -> 
         kind="float" if static or kind is None else kind,
         differentiable=not static,
     )
+    if parameter.annotation is not None and last_name(parameter.annotation.annotation) == "float":
+        made.params["setting"] = True
     if parameter.annotation is not None and isinstance(parameter.annotation.annotation, cst.Subscript):
         made.params["array"] = True  # jaxtyping's Bool[Array, "..."]
     return made
@@ -96,6 +97,8 @@ def root_arguments(low: Lowering, function: Function) -> Kwargs:
                 value = of_parameter(low, name, ("parameter", low.identity(parameter)), value)
             elif value is None:
                 value = parameter_input(low, function, parameter)
+                if isinstance(value, Node):
+                    value.params["optional"] = True
             elif isinstance(value, str):
                 value = low.opaque(name, ("parameter", low.identity(parameter)), differentiable=False)
         given[name] = parameter_input(low, function, parameter) if value is MISSING else value

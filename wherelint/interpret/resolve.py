@@ -9,8 +9,9 @@ from typing import Any
 
 import libcst as cst
 
+from wherelint.frameworks import framework_of
 from wherelint.frontend.module import Module
-from wherelint.frontend.names import canonical, framework_of
+from wherelint.frontend.names import canonical
 from wherelint.frontend.syntax import GiveUp
 from wherelint.interpret.builder import Frame
 from wherelint.interpret.lowering import Lowering
@@ -128,14 +129,14 @@ def _define(low: Lowering, module: Module, name: str) -> Value:
             ),
             low.opaque(name, differentiable=False),
         )
-    low.frames.append(Frame(scope, "", block, len(low.facts)))
-    facts, low.facts = low.facts, []
+    low.frames.append(Frame(scope, "", block, len(low.path_conditions)))
+    path_conditions, low.path_conditions = low.path_conditions, []
     try:
         with low.without_gradient():  # a module constant is computed once, before anything is differentiated
             low.run(statements)
     finally:
         low.frames.pop()
-        low.facts = facts
+        low.path_conditions = path_conditions
     return scope.names.get(name, low.opaque(name, differentiable=False))
 
 
@@ -164,7 +165,7 @@ NO_GRAD = frozenset({"torch.no_grad", "torch.inference_mode", "torch.autograd.no
 def decorators_of(low: Lowering, node: cst.FunctionDef, scope: Scope, block: Any) -> list[tuple[str, str]]:
     """(canonical name, last attribute) of each decorator; of ``partial(jax.custom_jvp, ...)`` its first argument."""
     out = []
-    low.frames.append(Frame(scope, "", block, len(low.facts)))
+    low.frames.append(Frame(scope, "", block, len(low.path_conditions)))
     try:
         for decorator in node.decorators:
             out.append(_decorator_name(low, decorator.decorator))
@@ -215,7 +216,7 @@ def make_class(low: Lowering, node: cst.ClassDef, scope: Scope, block: Any, pref
     """A class object: methods and class constants, evaluated in order."""
     name = f"{prefix}.{node.name.value}" if prefix else node.name.value
     inner = Scope(scope.module, scope)
-    frame = Frame(scope, name, block, len(low.facts))
+    frame = Frame(scope, name, block, len(low.path_conditions))
     low.frames.append(frame)
     try:
         generic = (a.value for a in node.bases)  # `Base[T]`

@@ -14,21 +14,24 @@ from wherelint.interpret.annotations import annotation_kind
 from wherelint.interpret.arithmetic import binary
 from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.resolve import external, make_class, make_function
-from wherelint.interpret.tables import STATEMENTS
+from wherelint.interpret.tables import statement
 from wherelint.interpret.targets import assign
 from wherelint.interpret.values import Function
 from wherelint.io.encoding import NOWHERE
 
 
+@statement(cst.SimpleStatementLine)
 def _line(low: Lowering, node: cst.SimpleStatementLine) -> bool:
     return low.run(node.body)
 
 
+@statement(cst.Expr)
 def _expression(low: Lowering, node: cst.Expr) -> bool:
     low.expression(node.value)
     return False
 
 
+@statement(cst.Assign)
 def _assign(low: Lowering, node: cst.Assign) -> bool:
     value = low.expression(node.value)
     for target in node.targets:
@@ -36,6 +39,7 @@ def _assign(low: Lowering, node: cst.Assign) -> bool:
     return False
 
 
+@statement(cst.AnnAssign)
 def _annotated(low: Lowering, node: cst.AnnAssign) -> bool:
     if node.value is not None:
         assign(low, node.target, low.expression(node.value))
@@ -52,6 +56,7 @@ def _annotated(low: Lowering, node: cst.AnnAssign) -> bool:
     return False
 
 
+@statement(cst.AugAssign)
 def _augmented(low: Lowering, node: cst.AugAssign) -> bool:
     if isinstance(node.target, cst.Subscript):
         base = low.expression(node.target.value)
@@ -66,16 +71,18 @@ def _augmented(low: Lowering, node: cst.AugAssign) -> bool:
     return False
 
 
+@statement(cst.FunctionDef)
 def _function(low: Lowering, node: cst.FunctionDef) -> bool:
     frame = low.frame
     made = make_function(low, node, frame.scope, frame.block, frame.function, frame.owner)
     frame.scope.names[node.name.value] = made
     if isinstance(made, Function) and frame.owner is None:
-        made.facts = tuple(low.facts)
+        made.path_conditions = tuple(low.path_conditions)
         low.closures.append(made)
     return False
 
 
+@statement(cst.ClassDef)
 def _class(low: Lowering, node: cst.ClassDef) -> bool:
     made = make_class(low, node, low.frame.scope, low.block, low.frame.function)
     low.frame.scope.names[node.name.value] = made
@@ -83,6 +90,7 @@ def _class(low: Lowering, node: cst.ClassDef) -> bool:
     return False
 
 
+@statement(cst.Import, cst.ImportFrom)
 def _import(low: Lowering, node: cst.Import | cst.ImportFrom) -> bool:
     statement = _parsed(low.block.tree.code_for_node(node).strip())
     module = low.frame.scope.module
@@ -96,19 +104,14 @@ def _parsed(text: str) -> ast.Import | ast.ImportFrom:
     return ast.parse(text, NOWHERE).body[0]  # type: ignore[return-value]
 
 
+@statement(cst.Nonlocal, cst.Global)
 def _given_away(low: Lowering, node: cst.Nonlocal | cst.Global) -> bool:
     low.frame.scope.outer |= {item.name.value for item in node.names}
     return False
 
 
+@statement(cst.Del)
 def _delete(low: Lowering, node: cst.Del) -> bool:
     if isinstance(node.target, cst.Name):
         low.frame.scope.names.pop(node.target.value, None)
     return False
-
-
-STATEMENTS.update({
-    cst.SimpleStatementLine: _line, cst.Expr: _expression, cst.Assign: _assign, cst.AnnAssign: _annotated,
-    cst.AugAssign: _augmented, cst.FunctionDef: _function, cst.ClassDef: _class, cst.Import: _import,
-    cst.ImportFrom: _import, cst.Del: _delete, cst.Nonlocal: _given_away, cst.Global: _given_away,
-})  # fmt: skip

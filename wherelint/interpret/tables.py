@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from wherelint.interpret.values import Value
 
@@ -18,7 +18,19 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {}
 METHODS: dict[str, Callable[..., Value]] = {}
 CONTAINER_METHODS: dict[str, Callable[..., Value]] = {}
 
-_Handler = TypeVar("_Handler", bound=Callable[..., Value])
+_Key = TypeVar("_Key")
+_Handler = TypeVar("_Handler", bound=Callable[..., Any])
+_Executor = TypeVar("_Executor", bound=Callable[..., bool])
+
+
+def expression(*nodes: type) -> Callable[[_Handler], _Handler]:
+    """Register a handler for kinds of expressions; it gives their value."""
+    return _register(EXPRESSIONS, nodes)
+
+
+def statement(*nodes: type) -> Callable[[_Executor], _Executor]:
+    """Register a handler for kinds of statements; it says whether control does not go on."""
+    return _register(STATEMENTS, nodes)
 
 
 def handles(*names: str) -> Callable[[_Handler], _Handler]:
@@ -36,9 +48,9 @@ def container(*names: str) -> Callable[[_Handler], _Handler]:
     return _register(CONTAINER_METHODS, names)
 
 
-def _register(table: dict[str, Callable[..., Value]], names: Iterable[str]) -> Callable[[_Handler], _Handler]:
+def _register(table: dict[_Key, Callable[..., Any]], keys: Iterable[_Key]) -> Callable[[_Handler], _Handler]:
     def register(handler: _Handler) -> _Handler:
-        table.update(dict.fromkeys(names, handler))
+        table.update(dict.fromkeys(keys, handler))
         return handler
 
     return register

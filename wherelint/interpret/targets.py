@@ -50,4 +50,5 @@ def _assign_item(low: Lowering, target: cst.Subscript, value: Value) -> None:
     if mask.op == "const" and mask.params["value"].all():
         assign(low, target.value, low.node("identity", (value,), target))
         return
+    base = low.overwritten(base, target)
     assign(low, target.value, low.select(mask, value, base, target, "assignment"))

@@ -92,7 +92,7 @@ class Function:
     #: True for the rule of a ``custom_jvp`` function: it is transposed, with its last parameter as the variable.
     jvp_rule: bool = False
     #: Predicates that held where it was defined.
-    facts: tuple[Node, ...] = ()
+    path_conditions: tuple[Node, ...] = ()
 
 
 @dataclass(eq=False)
@@ -126,7 +126,7 @@ class Instance:
     name: str
     attributes: dict[str, Value] = field(default_factory=dict)
     #: Predicates that the constructor made sure of.
-    facts: tuple[Node, ...] = ()
+    path_conditions: tuple[Node, ...] = ()
     #: The attributes as the constructor left them.
     initial: dict[str, Value] = field(default_factory=dict)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import libcst as cst
 import numpy as np
 
+from wherelint.frameworks.torch import LAYERS
 from wherelint.graph.node import DIAGONAL, LANES, Node, const
 from wherelint.interpret.calls import unknown
 from wherelint.interpret.lowering import Lowering
@@ -12,7 +13,6 @@ from wherelint.interpret.operations import argument, framework, operation
 from wherelint.interpret.tables import handles
 from wherelint.interpret.values import Args, Dotted, Handler, Kwargs, Value
 from wherelint.ops.purity import is_pure
-from wherelint.ops.torch_names import LAYERS
 
 
 @handles("{jax.numpy,numpy,torch,tensorflow,keras.ops}.{array,asarray,tensor,as_tensor,constant,stack,concatenate,cat,"
@@ -127,9 +127,9 @@ def _linspace(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTN
 def _frequencies(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     low.is_size(argument(args, kwargs, 0, "n"))
     half = LANES // 2
-    turns = np.linspace(0, 0.5, LANES) if "rfft" in name else (np.arange(LANES) + half) % LANES / LANES - 0.5
+    cycles = np.linspace(0, 0.5, LANES) if "rfft" in name else (np.arange(LANES) + half) % LANES / LANES - 0.5
     spacing = argument(args, kwargs, 1, "d")
-    return low.node("divide", (const(turns.tolist()), 1.0 if spacing is None else spacing), at)
+    return low.node("divide", (const(cycles.tolist()), 1.0 if spacing is None else spacing), at)
 
 
 @handles("jax.nn.one_hot", "torch.nn.functional.one_hot", "tensorflow.one_hot", "keras.ops.one_hot")

@@ -29,12 +29,21 @@ def _write_variable(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, 
     return low.opaque(low.text(at), differentiable=False)
 
 
+def _written(low: Lowering, receiver: Value, at: cst.CSTNode) -> Value:
+    """What a method reads; one whose name ends in ``_`` writes there, too."""
+    return low.overwritten(receiver, at) if _name(at).endswith("_") else receiver
+
+
+def _name(at: cst.CSTNode) -> str:
+    return at.func.attr.value if isinstance(at, cst.Call) and isinstance(at.func, cst.Attribute) else ""
+
+
 @method("masked_fill", "masked_fill_")
 def _fill_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     mask, value = argument(args, kwargs, 0, "mask"), argument(args, kwargs, 1, "value")
     if mask is None or value is None:
         return NotImplemented
-    return selection(low, mask, value, receiver, at, "masked_fill", "torch")
+    return selection(low, mask, value, _written(low, receiver, at), at, "masked_fill", "torch")
 
 
 @method("where")
@@ -50,14 +59,14 @@ def _where_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at
 
 @method("nan_to_num", "nan_to_num_")
 def _nan_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
-    return nan_to_num(low, receiver, args, kwargs, at, "torch")
+    return nan_to_num(low, _written(low, receiver, at), args, kwargs, at, "torch")
 
 
 @method("astype", "to", "type", "view_as_real", "float", "double", "half", "long", "int", "bool", "type_as")
 def _astype(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     if not isinstance(receiver, (Node, Method)):
         return NotImplemented
-    name = at.func.attr.value if isinstance(at, cst.Call) and isinstance(at.func, cst.Attribute) else ""
+    name = _name(at)
     dtype = name if name in ("long", "int", "bool") else argument(args, kwargs, 0, "dtype")
     return cast(low, receiver, dtype, at)
 
@@ -122,7 +131,7 @@ def _at(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTN
         return NotImplemented
     base, node = receiver.receiver
     tensor = low.tensor(base, at)
-    name = at.func.attr.value if isinstance(at, cst.Call) and isinstance(at.func, cst.Attribute) else "set"
+    name = _name(at) or "set"
     if name == "get":
         return indexing.index(low, tensor, node.slice, at)
     if not args:

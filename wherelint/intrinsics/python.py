@@ -11,6 +11,7 @@ import libcst as cst
 from wherelint.graph.node import Node
 from wherelint.interpret import attributes
 from wherelint.interpret.arithmetic import binary, capped
+from wherelint.interpret.expressions import elements
 from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.operations import argument
 from wherelint.interpret.tables import container, handles
@@ -182,8 +183,6 @@ def _range(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode
 
 @handles("builtins.{zip,enumerate}")
 def _zip(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
-    from wherelint.interpret.expressions import elements
-
     columns = [elements(low, a, at) for a in args[: 1 if name.endswith("enumerate") else None]]
     if name.endswith("enumerate") and columns:
         known = isinstance(args[0], (list, tuple, dict))
@@ -194,10 +193,8 @@ def _zip(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) 
 
 @handles("builtins.getattr")
 def _getattr(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
-    from wherelint.interpret.attributes import read
-
     if len(args) >= 2 and isinstance(args[1], str):
-        return read(low, args[0], args[1], at)
+        return attributes.read(low, args[0], args[1], at)
     return NotImplemented
 
 

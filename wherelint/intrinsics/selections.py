@@ -10,7 +10,7 @@ from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.operations import argument, as_condition, framework, selection
 from wherelint.interpret.tables import handles
 from wherelint.interpret.values import Args, Kwargs, Value
-from wherelint.ops.facts import INDEXING
+from wherelint.ops.traits import INDEXING
 
 
 @handles("jax.lax.select_n")

@@ -15,10 +15,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from wherelint import rules
-from wherelint.finding import Confidence
+from wherelint.finding import Least
+from wherelint.frameworks import FRAMEWORKS
 from wherelint.io.disk import contents
 from wherelint.io.patterns import Patterns
 
@@ -34,7 +35,6 @@ DEFAULT_EXCLUDE = (
 )  # fmt: skip
 #: A configuration is not larger.
 _MOST_BYTES = 10_000_000
-_FRAMEWORK_ROOTS = ("jax", "torch", "tensorflow", "keras")
 
 
 class ConfigError(Exception):
@@ -49,13 +49,16 @@ class Settings:
     select: tuple[str, ...] | None = None
     extend_select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
-    confidence: Confidence = "high"
+    confidence: Least = "high"
     #: Patterns in the syntax of .gitignore, relative to ``root``.
     exclude: tuple[str, ...] = DEFAULT_EXCLUDE
     extend_exclude: tuple[str, ...] = ()
     respect_gitignore: bool = True
     per_file_ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     aliases: Mapping[str, str] = field(default_factory=dict)
+    #: Patterns of the files in which gradients matter, and of those in which none does.
+    differentiated: tuple[str, ...] = ()
+    not_differentiated: tuple[str, ...] = ()
     #: Files that say which calls gradients passed.
     gradient_coverage: tuple[Path, ...] = ()
     root: Path = field(default_factory=Path.cwd)
@@ -66,11 +69,11 @@ class Settings:
         return frozenset(rule.code for rule in rules.RULES if self._selects(rule))
 
     def _selects(self, rule: rules.Rule) -> bool:
-        wanted = [len(p) for p in (*(self.select or ()), *self.extend_select) if rule.code.startswith(p)]
+        selecting = [len(p) for p in (*(self.select or ()), *self.extend_select) if rule.code.startswith(p)]
         if self.select is None and rule.default:
-            wanted.append(0)
-        unwanted = [len(p) for p in self.ignore if rule.code.startswith(p)]
-        return bool(wanted) and max(wanted) > max(unwanted, default=-1)
+            selecting.append(0)
+        ignoring = [len(p) for p in self.ignore if rule.code.startswith(p)]
+        return bool(selecting) and max(selecting) > max(ignoring, default=-1)
 
     def codes_for(self, path: Path) -> frozenset[str]:
         """The codes that are on in one file."""
@@ -81,6 +84,13 @@ class Settings:
             if self._matches(pattern, path)
         )
         return frozenset(code for code in self.codes if not code.startswith(ignored)) if ignored else self.codes
+
+    def said_of(self, path: Path) -> tuple[str, ...]:
+        """What is said of the gradients in one file, by the names of the score's table."""
+        if any(self._matches(pattern, path) for pattern in self.differentiated):
+            return ("said to be differentiated",)
+        nowhere = any(self._matches(pattern, path) for pattern in self.not_differentiated)
+        return ("said not to be differentiated",) if nowhere else ()
 
     def described(self, path: Path) -> Iterator[str]:
         """The settings as TOML, with the codes that are on for a path."""
@@ -108,7 +118,7 @@ class Overrides:
     select: tuple[str, ...] | None = None
     extend_select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
-    confidence: Confidence | None = None
+    confidence: Least | None = None
     exclude: tuple[str, ...] | None = None
     extend_exclude: tuple[str, ...] = ()
     respect_gitignore: bool | None = None
@@ -287,10 +297,13 @@ def _boolean(value: object, where: str) -> bool:
     return value
 
 
-def _confidence(value: object, where: str) -> object:
-    if value not in get_args(Confidence):
-        raise ConfigError(f"{where} must be 'high' or 'low', not {_describe(value)}")
-    return value
+def parse_confidence(value: object, where: str) -> Least:
+    """A confidence or a score. Raises ConfigError for anything else."""
+    if value == "high" or value == "low":
+        return value
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1:
+        return float(value)
+    raise ConfigError(f"{where} must be 'high', 'low' or a score from 0 to 1, not {_describe(value)}")
 
 
 def _per_file_ignores(value: object, where: str) -> dict[str, tuple[str, ...]]:
@@ -302,9 +315,10 @@ def _per_file_ignores(value: object, where: str) -> dict[str, tuple[str, ...]]:
 def _aliases(value: object, where: str) -> dict[str, str]:
     if not isinstance(value, dict) or not all(isinstance(target, str) for target in value.values()):
         raise ConfigError(f"{where} must be a table of module names, not {_describe(value)}")
+    roots = sorted(package for framework in FRAMEWORKS.values() for package in framework.packages)
     for module, target in value.items():
-        if target.split(".")[0] not in _FRAMEWORK_ROOTS:
-            known = ", ".join(_FRAMEWORK_ROOTS)
+        if target.split(".")[0] not in roots:
+            known = ", ".join(roots)
             raise ConfigError(f"{where}: {module!r} must stand for a module of {known}, not {target!r}")
     return dict(value)
 
@@ -314,11 +328,13 @@ _READERS: dict[str, Callable[[object, str], Any]] = {
     "select": _codes,
     "extend-select": _codes,
     "ignore": _codes,
-    "confidence": _confidence,
+    "confidence": parse_confidence,
     "exclude": _strings,
     "extend-exclude": _strings,
     "respect-gitignore": _boolean,
     "per-file-ignores": _per_file_ignores,
     "aliases": _aliases,
+    "differentiated": _strings,
+    "not-differentiated": _strings,
     "gradient-coverage": _strings,
 }

@@ -15,7 +15,7 @@ from wherelint.io.patterns import Patterns
 
 #: What is done about findings: nothing; fixes are offered, or applied (the safe ones only, or all of them); or a
 #: comment silences them.
-Mend = Literal["no", "offer", "safe", "unsafe", "silence"]
+FixMode = Literal["no", "offer", "safe", "unsafe", "silence"]
 _SUFFIXES = (".py", ".ipynb")
 #: A larger .gitignore does not count.
 _MOST_BYTES = 1_000_000
@@ -27,7 +27,7 @@ class Target:
 
     name: str
     settings: Settings
-    mend: Mend = "no"
+    fix_mode: FixMode = "no"
     #: Whether the findings come with the programs that show them.
     snippets: bool = False
     #: Fixes that a run of the framework refuted.
@@ -37,7 +37,7 @@ class Target:
 def discover(
     paths: Iterable[str],
     configuration: Configuration,
-    mend: Mend = "no",
+    fix_mode: FixMode = "no",
     *,
     snippets: bool = False,
     force_exclude: bool = False,
@@ -46,7 +46,7 @@ def discover(
 
     A file that is named is checked whatever its name and the excludes say, unless ``force_exclude``.
     """
-    walk = _Walk(configuration, mend, snippets)
+    walk = _Walk(configuration, fix_mode, snippets)
     for name in paths:
         path = Path(os.path.abspath(name))
         if path.is_dir():
@@ -89,16 +89,16 @@ def rewrite(name: str, before: bytes, after: bytes) -> Problem | None:
 class _Walk:
     """Collects files; ``ignores`` on the way down are (directory, its .gitignore)."""
 
-    def __init__(self, configuration: Configuration, mend: Mend, snippets: bool) -> None:
+    def __init__(self, configuration: Configuration, fix_mode: FixMode, snippets: bool) -> None:
         self.snippets = snippets
         self.configuration = configuration
-        self.mend = mend
+        self.fix_mode = fix_mode
         self.targets: dict[Path, Target] = {}
         self.problems: list[Problem] = []
 
     def add(self, path: Path, name: str | None = None) -> None:
         settings = self.configuration.settings(path.parent)
-        self.targets.setdefault(path, Target(name or display_name(path), settings, self.mend, self.snippets))
+        self.targets.setdefault(path, Target(name or display_name(path), settings, self.fix_mode, self.snippets))
 
     def directory(self, top: Path) -> None:
         """Walk a directory that was named: the patterns that exclude it as a whole do not count below it."""

@@ -80,17 +80,17 @@ def _fits(parts: Sequence[Part], path: Sequence[str]) -> bool:
     part = at = 0
     star = taken = -1
     while at < len(path):
-        wanted = parts[part] if part < len(parts) else ""  # which no part of a path is
-        if wanted is None:
+        expected = parts[part] if part < len(parts) else ""  # which no part of a path is
+        if expected is None:
             star, taken, part = part, at, part + 1
-        elif wanted == path[at] if isinstance(wanted, str) else wanted.match(path[at]):
+        elif expected == path[at] if isinstance(expected, str) else expected.match(path[at]):
             part, at = part + 1, at + 1
         elif star >= 0:
             taken += 1
             part, at = star + 1, taken
         else:
             return False
-    return all(wanted is None for wanted in parts[part:])
+    return all(expected is None for expected in parts[part:])
 
 
 def _part(text: str) -> Part:

@@ -106,7 +106,7 @@ class Transposer(Notes):
         """The elements that receive nothing; None for no such element."""
         return pair.ct == 0 if self.mode == "exact" else pair.dead
 
-    def guard(self, pair: Pair, product: Any) -> Any:
+    def annihilated(self, pair: Pair, product: Any) -> Any:
         """A product with the cotangent, of its shape, that is 0 where the element is dead."""
         return zero_where(self.dead(pair), product)
 
@@ -310,14 +310,14 @@ def _mul(transposer: Transposer, step: Step) -> list[Pair | None]:
     if not factor.active and step.needs(i) and transposer.drops(step):
         zero = jnp.broadcast_to(jnp.asarray(value) == 0, pair.ct.shape)
         dead = zero if dead is None else dead | zero
-    return step.only(i, Pair(transposer.guard(Pair(pair.ct, dead), pair.ct * value), dead))
+    return step.only(i, Pair(transposer.annihilated(Pair(pair.ct, dead), pair.ct * value), dead))
 
 
 @rule("div")
 def _div(transposer: Transposer, step: Step) -> list[Pair | None]:
     (pair,) = step.cts
     assert pair is not None
-    return [Pair(transposer.guard(pair, pair.ct / step.values[1]), pair.dead), None]
+    return [Pair(transposer.annihilated(pair, pair.ct / step.values[1]), pair.dead), None]
 
 
 @rule("select_n")

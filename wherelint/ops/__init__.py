@@ -1,24 +1,37 @@
 """The catalogue: what every operation computes, how its gradient breaks, and what each framework calls it.
 
-The names and the facts are read without NumPy, which comes with ``OPERATIONS`` and ``Array``.
+Nothing here imports NumPy before something is computed: the gate, which dismisses most files, reads the words, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Container
-from typing import TYPE_CHECKING, Any
 
-from wherelint.ops import jax_names, tensorflow_names, torch_names
-from wherelint.ops.names import Signature
-
-if TYPE_CHECKING:
-    from wherelint.ops.catalogue import Array, Operation
-    from wherelint.ops.operations import OPERATIONS
+from wherelint.frameworks import FRAMEWORKS
+from wherelint.frameworks.base import Signature
+from wherelint.ops import (
+    arithmetic,
+    elementwise,
+    linalg,
+    losses,
+    reductions,
+    special,
+)
+from wherelint.ops.catalogue import Array, Operation
 
 __all__ = ["OPERATIONS", "SIGNATURES", "Array", "Operation", "Signature", "lookup", "words"]
 
+#: Every operation by its name.
+OPERATIONS: dict[str, Operation] = {
+    **arithmetic.OPERATIONS,
+    **elementwise.OPERATIONS,
+    **special.OPERATIONS,
+    **reductions.OPERATIONS,
+    **losses.OPERATIONS,
+    **linalg.OPERATIONS,
+}
 #: Every canonical dotted name.
-SIGNATURES: dict[str, Signature] = {**jax_names.NAMES, **torch_names.NAMES, **tensorflow_names.NAMES}
+SIGNATURES: dict[str, Signature] = {k: v for f in FRAMEWORKS.values() for k, v in f.names.items()}
 
 
 def lookup(canonical_name: str) -> Signature | None:
@@ -29,13 +42,5 @@ def lookup(canonical_name: str) -> Signature | None:
 def words(operations: Container[str]) -> frozenset[str]:
     """What any framework calls some operations: the last parts of their names, and the classes of layers."""
     spelled = {name.rpartition(".")[2] for name, signature in SIGNATURES.items() if signature.op in operations}
-    layers = {layer for layer, function in torch_names.LAYERS.items() if function in spelled}
+    layers = {layer for f in FRAMEWORKS.values() for layer, function in f.layers.items() if function in spelled}
     return frozenset(spelled | layers)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(name)
-    from wherelint.ops import catalogue, operations
-
-    return getattr(operations if name == "OPERATIONS" else catalogue, name)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from wherelint.ops.catalogue import Array, Operation
+from wherelint.ops.catalogue import Array, Domain, Operation
 from wherelint.ops.entries import (
+    both,
     drop,
     entry,
     lazy,
@@ -21,9 +20,18 @@ from wherelint.ops.entries import (
     unary,
     zeros,
 )
+from wherelint.ops.numeric import np
 
 #: Denominators at which a quotient has no finite slope; the numerator of 0 comes second, because 0 / 0 is nan.
 DENOMINATOR = ((1.0, 0.0), (0.0, 0.0), (1.0, -0.0))
+
+RADICAND = both("{x} <= 0", "{x} != 0", "1.0", name="radicand")
+DIVISOR = (Domain("{x} != 0", "1.0", ("0.0", 'float("nan")', "{inf}"), 1, "divisor", finite=False),)
+BASE = (
+    Domain("({x} != 0) | ({y} != 0)", "1.0", (), name="base"),
+    Domain("{x} <= 0", "1.0", name="base", exact=False),
+    Domain("{x} != 0", "1.0", name="base"),
+)
 
 
 def _share(wins: Any, ties: Any) -> Any:
@@ -141,10 +149,15 @@ def _selected(ct: Array, out: Array, cond: Array, a: Array, b: Array) -> tuple[N
 
 
 def _power(x: Array, n: Array) -> Array:
-    """NumPy takes the root for one exponent of 0.5, which is nan at -inf."""
-    ends = np.isneginf(x) & (np.abs(n) == 0.5)
-    power = np.power(x, n)
-    return np.where(ends, np.where(n > 0, np.inf, 0).astype(power.dtype), power) if ends.any() else power
+    """NumPy takes the root for one exponent of 0.5: nan of -inf, and -0.0 of -0.0."""
+    ends = (np.abs(n) == 0.5) & ((x == 0) | np.isneginf(x))
+    return np.asarray(np.power(np.where(ends, np.abs(x), x) if ends.any() else x, n))
+
+
+def _torch_power(x: Array, n: Array) -> Array:
+    """torch takes the root for every exponent of 0.5, and divides by it for -0.5."""
+    root = np.sqrt(x)
+    return np.where(np.abs(n) == 0.5, np.where(n > 0, root, 1 / root), np.power(x, n))
 
 
 def _integer_power(x: Array, n: Array) -> Array:
@@ -158,6 +171,10 @@ def _power_slope(z: Array, x: Array, n: Array) -> Any:
 def _unless_zero_power(ct: Array, z: Array, x: Array, n: Array) -> Array:
     """The cotangent of the base where the framework tests for an exponent of 0 (``x ** 0`` does not read x)."""
     return np.where(n == 0, 0, ct * (n * np.power(x, n - 1)))
+
+
+def _unless_zero_torch_power(ct: Array, z: Array, x: Array, n: Array) -> Array:
+    return np.where(n == 0, 0, ct * (n * _torch_power(x, n - 1)))
 
 
 def _jax_log_slope(z: Array, x: Array, n: Array) -> Any:
@@ -181,20 +198,27 @@ def _copysign_slope(z: Array, x: Array, y: Array) -> Any:
 ROOTS = table(
     entry("sqrt", np.sqrt, slopes(lambda y, x: 0.5 / y), (0.0, -1.0), 1.0,
           # The eager kernels of SqrtGrad, RsqrtGrad and ReciprocalGrad test for a zero cotangent; XLA's do not.
-          tensorflow=pullback(lazy(lambda y, x: 0.5 / y)), xla=slopes(lambda y, x: 0.5 / y)),
+          tensorflow=pullback(lazy(lambda y, x: 0.5 / y)), xla=slopes(lambda y, x: 0.5 / y),
+          code="WL101", place="at 0 or below", domains=RADICAND),
     entry("clipped_sqrt", lambda x: np.sqrt(np.maximum(x, 0)),
           pullback(lambda ct, y, x: np.where(x >= 0, ct * (0.5 / y), 0)), (0.0,), 1.0,
           tensorflow=pullback(lambda ct, y, x: np.where((x >= 0) & (ct != 0), ct * (0.5 / y), 0)),
-          xla=pullback(lambda ct, y, x: np.where(x >= 0, ct * (0.5 / y), 0))),
+          xla=pullback(lambda ct, y, x: np.where(x >= 0, ct * (0.5 / y), 0)),
+          code="WL101", place="at 0", spoken="sqrt", domains=RADICAND),
     entry("rsqrt", lambda x: 1 / np.sqrt(x), pullback(lambda ct, y, x: -0.5 * ct * y**3), (0.0, -1.0), 1.0,
           jax=slopes(lambda y, x: -0.5 * y / x), xla=slopes(lambda y, x: -0.5 * y**3),
-          tensorflow=pullback(lambda ct, y, x: np.where(ct == 0, 0, -0.5 * ct * y**3))),
+          tensorflow=pullback(lambda ct, y, x: np.where(ct == 0, 0, -0.5 * ct * y**3)),
+          code="WL101", place="at 0 or below",
+          domains=both("{x} <= 0", "{x} != 0", "1.0", ("0.0", "{inf}"), name="radicand", finite=False)),
     unary("cbrt", np.cbrt, lambda y, x: 1 / (3 * y * y), (0.0,), 1.0,
           # keras.ops.cbrt is sign(x) * abs(x) ** (1 / 3).
-          tensorflow=lambda y, x: np.sign(x) ** 2 / (3 * y * y)),
-    unary("square", np.square, lambda y, x: 2 * x),
+          tensorflow=lambda y, x: np.sign(x) ** 2 / (3 * y * y),
+          code="WL101", place="at 0", domains=(Domain("{x} != 0", "1.0", name="radicand"),)),
+    unary("square", np.square, lambda y, x: 2 * x, result="same"),
     entry("reciprocal", np.reciprocal, slopes(lambda y, x: -y * y), (0.0, -0.0), 1.0,
-          tensorflow=pullback(lazy(lambda y, x: -y * y)), xla=slopes(lambda y, x: -y * y)),
+          tensorflow=pullback(lazy(lambda y, x: -y * y)), xla=slopes(lambda y, x: -y * y),
+          code="WL103", place="at 0",
+          domains=(Domain("{x} != 0", "1.0", ("0.0", "{inf}"), name="divisor", finite=False),)),
 )  # fmt: skip
 
 
@@ -203,107 +227,124 @@ def _over_divisor(ct: Array, z: Array, x: Array, y: Array) -> Array:
     return np.asarray(ct / y)
 
 
+def _zero_if(where: Array, value: Array) -> Array:
+    return np.where(where, value.dtype.type(0), value)
+
+
 ARITHMETIC = table(
-    unary("identity", lambda x: x, one),
+    unary("identity", lambda x: x, one, result="same"),
     entry("stop_gradient", lambda x: x, no_vjp),
-    unary("negative", np.negative, minus_one),
+    unary("negative", np.negative, minus_one, result="same"),
     entry("abs", np.abs, slopes(lambda y, x: np.sign(x)), jax=pullback(lambda ct, y, x: np.where(x >= 0, ct, -ct)),
-          torch=slopes(lambda y, x: np.where(np.isnan(x), 0, np.sign(x)))),
-    entry("zeros_like", np.zeros_like, no_vjp),
-    entry("ones_like", np.ones_like, no_vjp),
-    entry("full_like", lambda x, value: value + np.zeros_like(x), slopes(None, one)),
+          torch=slopes(lambda y, x: np.where(np.isnan(x), 0, np.sign(x))), result="same"),
+    entry("zeros_like", np.zeros_like, no_vjp, result="same"),
+    entry("ones_like", np.ones_like, no_vjp, result="same"),
+    entry("full_like", lambda x, value: value + np.zeros_like(x), slopes(None, one), numbers=(1,)),
     # JAX and TensorFlow hand nothing on (TensorFlow's sign apart), so that what comes before is not reached; torch
     # hands on zeros, and a zero times an infinite slope is nan.
-    entry("sign", np.sign, pullback(zeros), jax=no_vjp),
-    entry("floor", np.floor, no_vjp, torch=pullback(zeros)),
-    entry("ceil", np.ceil, no_vjp, torch=pullback(zeros)),
-    entry("round", np.round, no_vjp, torch=pullback(zeros)),
+    entry("sign", np.sign, pullback(zeros), jax=no_vjp, piecewise=True, result="same",
+          forwards={"torch": lambda x: _zero_if(np.isnan(x), np.sign(x))}),
+    entry("floor", np.floor, no_vjp, torch=pullback(zeros), piecewise=True),
+    entry("ceil", np.ceil, no_vjp, torch=pullback(zeros), piecewise=True),
+    entry("round", np.round, no_vjp, torch=pullback(zeros), piecewise=True),
     entry("round_away", lambda x: np.where(np.isinf(x), x, np.trunc(x + np.copysign(0.5, x))), no_vjp),
-    entry("trunc", np.trunc, no_vjp, torch=pullback(zeros)),
+    entry("trunc", np.trunc, no_vjp, torch=pullback(zeros), piecewise=True),
     unary("frac", lambda x: x - np.trunc(x), one),
     unary("deg2rad", np.deg2rad, lambda y, x: np.pi / 180),
     unary("rad2deg", np.rad2deg, lambda y, x: 180 / np.pi),
-    entry("add", np.add, slopes(one, one)),
-    entry("subtract", np.subtract, slopes(one, minus_one)),
+    entry("add", np.add, slopes(one, one), result="same"),
+    entry("subtract", np.subtract, slopes(one, minus_one), result="same"),
     entry("reverse_subtract", lambda x, y: y - x, slopes(minus_one, one)),
-    entry("multiply", np.multiply, slopes(lambda z, x, y: y, lambda z, x, y: x)),
+    entry("multiply", np.multiply, slopes(lambda z, x, y: y, lambda z, x, y: x), result="same"),
     entry("divide", np.divide, pullback(_over_divisor, times(lambda z, x, y: -z / y)),
           DENOMINATOR, (None, 1.0),
           # Both divide by the square, which underflows and overflows before the quotient does.
           jax=pullback(_over_divisor, lambda ct, z, x, y: -(ct * (1 / (y * y)) * x)),
-          xla=pullback(_over_divisor, times(lambda z, x, y: -x / (y * y)))),
+          xla=pullback(_over_divisor, times(lambda z, x, y: -x / (y * y))),
+          code="WL103", place="with a zero divisor", quotient=True, domains=DIVISOR),
     # torch raises: "derivative for aten::floor_divide is not implemented".
-    entry("floor_divide", np.floor_divide, no_vjp),
+    entry("floor_divide", np.floor_divide, no_vjp, result="same"),
     entry("mod", np.mod, slopes(one, lambda z, x, y: -np.floor(x / y)), DENOMINATOR, (None, 1.0),
-          jax=pullback(times(one), _jax_mod), torch=slopes(one, lambda z, x, y: -np.floor_divide(x, y))),
+          jax=pullback(times(one), _jax_mod), torch=slopes(one, lambda z, x, y: -np.floor_divide(x, y)),
+          code="WL103", place="with a zero divisor", quotient=True, result="same", domains=DIVISOR),
     entry("fmod", np.fmod, slopes(one, lambda z, x, y: -np.trunc(x / y)), DENOMINATOR, (None, 1.0),
           # keras.ops.fmod goes through sign and abs.
           tensorflow=slopes(lambda z, x, y: np.sign(x) ** 2,
-                            lambda z, x, y: -np.floor(np.abs(x) / np.abs(y)) * np.sign(x) * np.sign(y))),
+                            lambda z, x, y: -np.floor(np.abs(x) / np.abs(y)) * np.sign(x) * np.sign(y)),
+          code="WL103", place="with a zero divisor", quotient=True, domains=DIVISOR),
     entry("divide_no_nan", lambda x, y: np.where(y == 0, 0, x / y),
           pullback(lambda ct, z, x, y: np.where(y == 0, 0, ct / y),
                    times(lambda z, x, y: np.where(y == 0, 0, -z / y)))),
     entry("reciprocal_no_nan", _reciprocal_or_zero, slopes(lambda z, x: -z * z)),
     entry("multiply_no_nan", lambda x, y: np.where(y == 0, 0, x * y),
-          pullback(drop(lambda z, x, y: y), lambda ct, z, x, y: np.where(ct == 0, 0, ct * x))),
+          pullback(drop(lambda z, x, y: y), lambda ct, z, x, y: np.where(ct == 0, 0, ct * x)), selects="multiply"),
     entry("hypot", np.hypot, slopes(lambda z, x, y: x / z, lambda z, x, y: y / z),
-          ((0.0, 0.0),), (1.0, None), jax=_jax_hypot, tensorflow=_keras_hypot),
+          ((0.0, 0.0),), (1.0, None), jax=_jax_hypot, tensorflow=_keras_hypot,
+          code="WL105", place="at 0", domains=(Domain("({x} != 0) | ({y} != 0)", "1.0"),)),
     entry("arctan2", np.arctan2,
           slopes(lambda z, y, x: x / (x * x + y * y), lambda z, y, x: -y / (x * x + y * y)),
           ((0.0, 0.0),), (None, 1.0),
           # torch masks the reciprocal of a sum that may have underflowed.
           torch=slopes(lambda z, y, x: x * _reciprocal_or_zero(x * x + y * y),
-                       lambda z, y, x: -y * _reciprocal_or_zero(x * x + y * y))),
+                       lambda z, y, x: -y * _reciprocal_or_zero(x * x + y * y)),
+          code="WL105", place="at (0, 0)", domains=(Domain("({x} != 0) | ({y} != 0)", "1.0", ("0.0",), 1),)),
     entry("copysign", np.copysign, pullback(times(_ratio_or_zero), zeros),
           jax=pullback(times(_copysign_slope), None)),
     entry("heaviside", np.heaviside, pullback(None, drop(lambda z, x, y: x == 0)), torch=no_vjp,
-          jax=pullback(drop(lambda z, x, y: np.isnan(x)), drop(lambda z, x, y: x == 0))),
+          jax=pullback(drop(lambda z, x, y: np.isnan(x)), drop(lambda z, x, y: x == 0)),
+          forwards={"torch": lambda x, y: _zero_if(np.isnan(x), np.heaviside(x, y))}),
     entry("squared_difference", lambda x, y: np.square(x - y),
           slopes(lambda z, x, y: 2 * (x - y), lambda z, x, y: -2 * (x - y))),
     entry("lerp", _lerp,
           slopes(lambda z, a, b, w: 1 - w, lambda z, a, b, w: w, lambda z, a, b, w: b - a)),
     entry("fma", lambda a, b, c: a * b + c, slopes(lambda z, a, b, c: b, lambda z, a, b, c: a, one)),
     entry("addcmul", lambda x, a, b, value: x + value * a * b,
-          slopes(one, lambda z, x, a, b, v: v * b, lambda z, x, a, b, v: v * a, None)),
+          slopes(one, lambda z, x, a, b, v: v * b, lambda z, x, a, b, v: v * a, None), numbers=(3,)),
     entry("addcdiv", lambda x, a, b, value: x + value * a / b,
           slopes(one, lambda z, x, a, b, v: v / b, lambda z, x, a, b, v: -v * (a / b) / b, None),
-          ((1.0, 1.0, 0.0, 1.0), (1.0, 0.0, 0.0, 1.0)), (None, None, 1.0, None)),
+          ((1.0, 1.0, 0.0, 1.0), (1.0, 0.0, 0.0, 1.0)), (None, None, 1.0, None),
+          code="WL103", place="with a zero divisor", numbers=(3,)),
 )  # fmt: skip
 
 _ALL_POWERS = ((0.0, 0.5), (0.0, -1.0), (-1.0, 0.5), (0.0, 0.0), (0.0, 1.0))
 POWERS = table(
     entry("power", _power, slopes(_power_slope, _jax_log_slope), _ALL_POWERS, (1.0, None),
           unselected=lambda x, n: (n == 0, None), torch=pullback(_unless_zero_power, times(_torch_log_slope)),
-          tensorflow=slopes(_power_slope, _tf_log_slope)),
+          tensorflow=slopes(_power_slope, _tf_log_slope), code="WL106", place="at 0 or a negative base", domains=BASE),
     entry("power_static", _power, slopes(_power_slope, None), _ALL_POWERS, (1.0, None),
-          unselected=lambda x, n: (n == 0, None), torch=pullback(_unless_zero_power, None)),
+          unselected=lambda x, n: (n == 0, None), torch=pullback(_unless_zero_torch_power, None),
+          forwards={"torch": _torch_power},
+          code="WL106", place="at 0 or a negative base", spoken="power", numbers=(1,), domains=BASE),
     entry("integer_power", _integer_power, pullback(_unless_zero_power, None), ((0.0, -1.0), (0.0, -2.0)),
-          (1.0, None), unselected=lambda x, n: (n == 0, None), tensorflow=slopes(_power_slope, None)),
+          (1.0, None), unselected=lambda x, n: (n == 0, None), tensorflow=slopes(_power_slope, None),
+          code="WL106", place="at 0 with a negative exponent", spoken="power", result="same", numbers=(1,),
+          domains=(BASE[0], BASE[2])),
 )  # fmt: skip
 
 SELECTIONS = table(
-    entry("where", _where, _selected, unselected=lambda cond, a, b: (None, cond == 0, cond != 0)),
+    entry("where", _where, _selected, unselected=lambda cond, a, b: (None, cond == 0, cond != 0),
+          selects="where", result="same"),
     entry("maximum", np.maximum, _MULTIPLIED_EXTREMUM, unselected=_strictly_less,
-          torch=_torch_extremum(np.less), tensorflow=_first_if(np.greater_equal)),
+          torch=_torch_extremum(np.less), tensorflow=_first_if(np.greater_equal), selects="maximum", result="same"),
     entry("minimum", np.minimum, _MULTIPLIED_EXTREMUM, unselected=_strictly_greater,
-          torch=_torch_extremum(np.greater), tensorflow=_first_if(np.less_equal)),
+          torch=_torch_extremum(np.greater), tensorflow=_first_if(np.less_equal), selects="minimum", result="same"),
     entry("fmax", np.fmax, _first_if(lambda x, y: (x >= y) | np.isnan(y)), unselected=_strictly_less,
-          jax=_first_if(lambda x, y: (x > y) | np.isnan(y))),
+          jax=_first_if(lambda x, y: (x > y) | np.isnan(y)), selects="maximum"),
     entry("fmin", np.fmin, _first_if(lambda x, y: (x <= y) | np.isnan(y)), unselected=_strictly_greater,
-          jax=_first_if(lambda x, y: (x < y) | np.isnan(y))),
+          jax=_first_if(lambda x, y: (x < y) | np.isnan(y)), selects="minimum"),
     entry("clamp_min", np.maximum, pullback(drop(lambda z, x, lo: x >= lo), drop(lambda z, x, lo: x < lo)),
-          unselected=_strictly_less),
+          unselected=_strictly_less, selects="clip"),
     entry("clamp_max", np.minimum, pullback(drop(lambda z, x, hi: x <= hi), drop(lambda z, x, hi: x > hi)),
-          unselected=_strictly_greater),
+          unselected=_strictly_greater, selects="clip"),
     entry("clip", _clip, pullback(drop(lambda z, x, lo, hi: ~((x < lo) | (x > hi))),
                                   drop(lambda z, x, lo, hi: x < lo), drop(lambda z, x, lo, hi: x > hi)),
           unselected=_unclipped, jax=_jax_clip, tensorflow=_tf_clip,
           torch=pullback(drop(lambda z, x, lo, hi: (x >= lo) & (x <= hi)),
                          drop(lambda z, x, lo, hi: (x < lo) & (lo < hi)),
-                         drop(lambda z, x, lo, hi: (x > hi) | (hi < lo)))),
+                         drop(lambda z, x, lo, hi: (x > hi) | (hi < lo))), selects="clip", result="same"),
     entry("clamp", _clip, pullback(drop(lambda z, x, lo, hi: (x > lo) & (x < hi)),
                                    drop(lambda z, x, lo, hi: (x < lo) & (lo < hi)), drop(lambda z, x, lo, hi: x > hi)),
-          unselected=_unclipped),
+          unselected=_unclipped, selects="clip"),
 )  # fmt: skip
 
 
@@ -312,11 +353,11 @@ def _isclose(a: Array, b: Array) -> Array:
 
 
 COMPARISONS = table(
-    *(entry(function.__name__, function, no_vjp) for function in (
+    *(entry(function.__name__, function, no_vjp, result="bool") for function in (
         np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal,
         np.logical_and, np.logical_or, np.logical_xor, np.logical_not,
         np.isnan, np.isinf, np.isfinite, np.signbit, np.isneginf, np.isposinf)),
-    entry("isclose", _isclose, no_vjp),
+    entry("isclose", _isclose, no_vjp, result="bool"),
 )  # fmt: skip
 
 OPERATIONS: dict[str, Operation] = {**ROOTS, **ARITHMETIC, **POWERS, **SELECTIONS, **COMPARISONS}

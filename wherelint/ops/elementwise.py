@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-import numpy as np
+from wherelint.ops.catalogue import Array, Domain, Operation
+from wherelint.ops.entries import both, drop, entry, one, paths, pullback, slopes, table, times, unary
+from wherelint.ops.numeric import np
 
-from wherelint.ops.catalogue import Array, Operation
-from wherelint.ops.entries import drop, entry, one, paths, pullback, slopes, table, times, unary
-
-LN2, LN10 = float(np.log(2)), float(np.log(10))
+LN2, LN10 = math.log(2), math.log(10)
 HUGE = (1000.0, 1e30)
+EXPONENT = (Domain("{x} > 80", "80.0", ("{inf}",), name="exponent", finite=False, exact=False),)
+SIZE = (Domain("abs({x}) > 80", "80.0", ("{inf}",), name="exponent", finite=False, exact=False),)
+ARGUMENT = both("{x} <= 0", "{x} != 0", "1.0", ("-{inf}", "0.0"), name="argument", finite=False)
+INFINITE = ("0.0", "{inf}", "-{inf}")
 
 
 def sigmoid(x: Any) -> Any:
@@ -35,17 +39,25 @@ def _keras_excess(difference: Array) -> Any:
 
 
 EXPONENTIALS = table(
-    unary("exp", np.exp, lambda y, x: y, HUGE, 0.0),
-    unary("exp2", np.exp2, lambda y, x: LN2 * y, HUGE, 0.0),
-    unary("expm1", np.expm1, lambda y, x: y + 1, HUGE, 0.0),
-    unary("sinh", np.sinh, lambda y, x: np.cosh(x), (*HUGE, -1000.0), 0.0),
-    unary("cosh", np.cosh, lambda y, x: np.sinh(x), (*HUGE, -1000.0), 0.0),
+    unary("exp", np.exp, lambda y, x: y, HUGE, 0.0, code="WL107", place="where it overflows", domains=EXPONENT),
+    unary("exp2", np.exp2, lambda y, x: LN2 * y, HUGE, 0.0,
+          code="WL107", place="where it overflows", domains=EXPONENT),
+    unary("expm1", np.expm1, lambda y, x: y + 1, HUGE, 0.0,
+          code="WL107", place="where it overflows", domains=EXPONENT),
+    unary("sinh", np.sinh, lambda y, x: np.cosh(x), (*HUGE, -1000.0), 0.0,
+          code="WL107", place="where it overflows", domains=SIZE),
+    unary("cosh", np.cosh, lambda y, x: np.sinh(x), (*HUGE, -1000.0), 0.0,
+          code="WL107", place="where it overflows", domains=SIZE),
     entry("log", np.log, pullback(lambda ct, y, x: ct / x), (0.0, -1.0), 1.0,
-          tensorflow=slopes(lambda y, x: 1 / x)),
-    unary("log2", np.log2, lambda y, x: 1 / (x * LN2), (0.0, -1.0), 1.0),
-    unary("log10", np.log10, lambda y, x: 1 / (x * LN10), (0.0, -1.0), 1.0),
-    unary("log1p", np.log1p, lambda y, x: 1 / (x + 1), (-1.0, -2.0), 0.0),
-    unary("log1mexp", lambda x: np.log(-np.expm1(-x)), lambda y, x: 1 / np.expm1(x), (0.0,), 1.0),
+          tensorflow=slopes(lambda y, x: 1 / x), code="WL102", place="at 0", domains=ARGUMENT),
+    unary("log2", np.log2, lambda y, x: 1 / (x * LN2), (0.0, -1.0), 1.0, code="WL102", place="at 0", domains=ARGUMENT),
+    unary("log10", np.log10, lambda y, x: 1 / (x * LN10), (0.0, -1.0), 1.0,
+          code="WL102", place="at 0", domains=ARGUMENT),
+    unary("log1p", np.log1p, lambda y, x: 1 / (x + 1), (-1.0, -2.0), 0.0,
+          code="WL102", place="at -1",
+          domains=both("{x} <= -1", "{x} != -1", "0.0", ("-{inf}",), name="argument", finite=False)),
+    unary("log1mexp", lambda x: np.log(-np.expm1(-x)), lambda y, x: 1 / np.expm1(x), (0.0,), 1.0,
+          code="WL102", place="at 0", domains=(Domain("{x} <= 0", "1.0", INFINITE, finite=False),)),
     entry("logaddexp", np.logaddexp, slopes(lambda z, x, y: sigmoid(x - y), lambda z, x, y: sigmoid(y - x)),
           jax=slopes(lambda z, x, y: np.exp(_finite(x) - _finite(z)), lambda z, x, y: np.exp(_finite(y) - _finite(z))),
           tensorflow=pullback(lambda ct, z, x, y: np.where(x >= y, ct, 0) - ct * _keras_excess(x - y),
@@ -75,13 +87,20 @@ TRIGONOMETRY = table(
     unary("cos", np.cos, lambda y, x: -np.sin(x)),
     unary("tan", np.tan, lambda y, x: 1 + y * y),
     entry("tanh", np.tanh, slopes(lambda y, x: 1 - y * y), jax=pullback(_jax_tanh)),
-    unary("arcsin", np.arcsin, lambda y, x: _rsqrt(1 - x * x), (1.0, -1.0, 2.0), 0.0),
-    unary("arccos", np.arccos, lambda y, x: -_rsqrt(1 - x * x), (1.0, -1.0, 2.0), 0.0),
+    unary("arcsin", np.arcsin, lambda y, x: _rsqrt(1 - x * x), (1.0, -1.0, 2.0), 0.0,
+          code="WL104", place="at the edge of its domain",
+          domains=(Domain("abs({x}) >= 1", "0.0", (), name="sine"),)),
+    unary("arccos", np.arccos, lambda y, x: -_rsqrt(1 - x * x), (1.0, -1.0, 2.0), 0.0,
+          code="WL104", place="at the edge of its domain",
+          domains=(Domain("abs({x}) >= 1", "0.0", (), name="cosine"),)),
     unary("arctan", np.arctan, lambda y, x: 1 / (1 + x * x)),
     unary("arcsinh", np.arcsinh, lambda y, x: _rsqrt(x * x + 1)),
     unary("arccosh", np.arccosh, lambda y, x: _rsqrt(x * x - 1), (1.0, 0.0), 2.0,
-          tensorflow=lambda y, x: 1 / np.sinh(y)),
-    unary("arctanh", np.arctanh, lambda y, x: 1 / (1 - x * x), (1.0, -1.0, 2.0), 0.0),
+          tensorflow=lambda y, x: 1 / np.sinh(y),
+          code="WL104", place="at the edge of its domain", domains=(Domain("{x} <= 1", "2.0"),)),
+    unary("arctanh", np.arctanh, lambda y, x: 1 / (1 - x * x), (1.0, -1.0, 2.0), 0.0,
+          code="WL104", place="at the edge of its domain",
+          domains=(Domain("abs({x}) >= 1", "0.0", (), finite=False),)),
     entry("sinc", np.sinc, pullback(lambda ct, y, x: np.where(x == 0, 0, ct * ((np.cos(np.pi * x) - y) / x))),
           jax=pullback(lambda ct, y, x: np.where(x == 0, 0 * ct, _sinc_quotient(ct, y, x))),
           # keras.ops.sinc (keras 3) selects around sin(pi x) / (pi x), which is the very bug that wherelint finds.
@@ -89,7 +108,7 @@ TRIGONOMETRY = table(
 )  # fmt: skip
 
 
-GELU_SCALE = float(np.sqrt(2 / np.pi))
+GELU_SCALE = math.sqrt(2 / math.pi)
 
 
 def _gelu_tanh(x: Array) -> Any:
@@ -141,7 +160,8 @@ ACTIVATIONS = table(
     unary("softplus", softplus, lambda y, x: sigmoid(x)),
     entry("softplus_threshold",
           lambda x, beta, threshold: np.where(x * beta > threshold, x, softplus(x * beta) / beta),
-          slopes(lambda y, x, beta, threshold: np.where(x * beta > threshold, 1, sigmoid(x * beta)), None, None)),
+          slopes(lambda y, x, beta, threshold: np.where(x * beta > threshold, 1, sigmoid(x * beta)), None, None),
+          numbers=(1, 2)),
     entry("softsign", lambda x: x / (1 + np.abs(x)),
           pullback(paths(lambda y, x: 1 / (1 + np.abs(x)), lambda y, x: -np.abs(y) / (1 + np.abs(x)))),
           tensorflow=slopes(lambda y, x: 1 / np.square(1 + np.abs(x)))),
@@ -155,31 +175,33 @@ ACTIVATIONS = table(
     # JAX and XLA select; torch too, and lets a nan pass; TensorFlow's eager kernel multiplies by a mask.
     entry("relu", lambda x: np.maximum(x, 0), pullback(drop(lambda y, x: x > 0)), unselected=lambda x: (x < 0,),
           torch=pullback(drop(lambda y, x: ~(x <= 0))), tensorflow=slopes(lambda y, x: x > 0),
-          xla=pullback(drop(lambda y, x: x > 0))),
+          xla=pullback(drop(lambda y, x: x > 0)), selects="relu"),
     entry("relu6", lambda x: np.clip(x, 0, 6), pullback(drop(lambda y, x: (x > 0) & (x < 6))),
           unselected=lambda x: ((x < 0) | (x > 6),),
           torch=pullback(drop(lambda y, x: ~((x <= 0) | (x >= 6)))), tensorflow=slopes(lambda y, x: (x > 0) & (x < 6)),
-          xla=pullback(drop(lambda y, x: (x > 0) & (x < 6)))),
+          xla=pullback(drop(lambda y, x: (x > 0) & (x < 6))), selects="relu6"),
     entry("hard_tanh", lambda x, lo, hi: np.minimum(np.maximum(x, lo), hi),
           pullback(drop(lambda y, x, lo, hi: ~((x < lo) | (x > hi))), None, None),
           unselected=lambda x, lo, hi: ((x < lo) | (x > hi), None, None),
-          torch=pullback(drop(lambda y, x, lo, hi: ~((x <= lo) | (x >= hi))), None, None)),
+          torch=pullback(drop(lambda y, x, lo, hi: ~((x <= lo) | (x >= hi))), None, None),
+          selects="clip", numbers=(1, 2)),
     entry("hard_sigmoid", _hard_sigmoid, pullback(drop(lambda y, x: _hard_sigmoid_slope(x))),
           unselected=lambda x: ((x < -3) | (x > 3),),
           tensorflow=slopes(lambda y, x: _hard_sigmoid_slope(x)),
-          xla=pullback(drop(lambda y, x: _hard_sigmoid_slope(x)))),
+          xla=pullback(drop(lambda y, x: _hard_sigmoid_slope(x))), selects="clip"),
     entry("hard_silu", lambda x: x * _hard_sigmoid(x), pullback(_hard_silu_product), xla=pullback(_hard_silu_product),
           unselected=lambda x: (x < -3,),
           torch=pullback(lambda ct, y, x: np.where(x <= -3, 0, ct * _hard_silu_slope(x))),
-          tensorflow=pullback(paths(lambda y, x: _hard_sigmoid(x), lambda y, x: x * _hard_sigmoid_slope(x)))),
+          tensorflow=pullback(paths(lambda y, x: _hard_sigmoid(x), lambda y, x: x * _hard_sigmoid_slope(x))),
+          selects="clip"),
     entry("leaky_relu", lambda x, slope: np.where(x >= 0, x, slope * x),
           slopes(lambda y, x, slope: np.where(x > 0, 1, slope), None),
-          jax=slopes(lambda y, x, slope: np.where(x >= 0, 1, slope), None)),
+          jax=slopes(lambda y, x, slope: np.where(x >= 0, 1, slope), None), numbers=(1,)),
     entry("prelu", lambda x, slope: np.where(x > 0, x, slope * x),
           pullback(times(lambda y, x, slope: np.where(x > 0, 1, slope)),
                    lambda ct, y, x, slope: np.where(x > 0, 0, ct * x))),
     entry("elu", lambda x, alpha: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0))), slopes(_elu_slope, None),
-          jax=slopes(lambda y, x, alpha: np.where(x > 0, 1, alpha * np.exp(np.minimum(x, 0))), None)),
+          jax=slopes(lambda y, x, alpha: np.where(x > 0, 1, alpha * np.exp(np.minimum(x, 0))), None), numbers=(1,)),
     entry("celu", lambda x, alpha: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0) / alpha)),
           slopes(lambda y, x, alpha: np.where(x <= 0, np.exp(np.minimum(x, 0) / alpha), 1), None),
           # jax.nn.celu adds a maximum and a minimum, each with its mask.
@@ -188,7 +210,7 @@ ACTIVATIONS = table(
                        None),
           # keras.ops.celu too, but its pair both pass the cotangent at 0 and drop it at nan.
           tensorflow=pullback(lambda ct, y, x, alpha: np.where(x >= 0, ct, 0)
-                              + np.where(x <= 0, ct * np.exp(np.minimum(x, 0) / alpha), 0), None)),
+                              + np.where(x <= 0, ct * np.exp(np.minimum(x, 0) / alpha), 0), None), numbers=(1,)),
     unary("selu", lambda x: SELU_SCALE * np.where(x > 0, x, SELU_ALPHA * np.expm1(np.minimum(x, 0))),
           lambda y, x: SELU_SCALE * np.where(x > 0, 1, SELU_ALPHA * np.exp(np.minimum(x, 0))),
           torch=lambda y, x: SELU_SCALE * np.where(x <= 0, SELU_ALPHA * np.exp(np.minimum(x, 0)), 1),
@@ -197,13 +219,13 @@ ACTIVATIONS = table(
     entry("tanhshrink", lambda x: x - np.tanh(x), pullback(paths(one, lambda y, x: np.square(np.tanh(x)) - 1))),
     entry("softshrink", lambda x, lam: np.where(x > lam, x - lam, np.where(x < -lam, x + lam, 0)),
           pullback(drop(lambda y, x, lam: ~(np.abs(x) <= lam)), None),
-          unselected=lambda x, lam: (np.abs(x) <= lam, None)),
+          unselected=lambda x, lam: (np.abs(x) <= lam, None), selects="clip", numbers=(1,)),
     entry("hardshrink", lambda x, lam: np.where(np.abs(x) <= lam, 0, x),
           pullback(drop(lambda y, x, lam: ~(np.abs(x) <= lam)), None),
-          unselected=lambda x, lam: (np.abs(x) <= lam, None)),
+          unselected=lambda x, lam: (np.abs(x) <= lam, None), selects="clip", numbers=(1,)),
     entry("threshold", lambda x, at, value: np.where(x <= at, value, x),
           pullback(drop(lambda y, x, at, value: ~(x <= at)), None, None),
-          unselected=lambda x, at, value: (x <= at, None, None)),
+          unselected=lambda x, at, value: (x <= at, None, None), selects="threshold", numbers=(1, 2)),
 )  # fmt: skip
 
 OPERATIONS: dict[str, Operation] = {**EXPONENTIALS, **TRIGONOMETRY, **ACTIVATIONS}

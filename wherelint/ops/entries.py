@@ -7,14 +7,15 @@ of multiplying), and ``lazy`` lets a zero cotangent annihilate (kernels that tes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
+from wherelint.frameworks import FRAMEWORKS
+from wherelint.ops.catalogue import Array, Domain, Operation, Vjp
+from wherelint.ops.numeric import np
 
-from wherelint.ops.catalogue import Array, Operation, Vjp
-from wherelint.ops.facts import SINGULAR
-
+#: The arithmetics whose VJPs may differ.
+MODES = (*FRAMEWORKS, *(framework.compiled for framework in FRAMEWORKS.values() if framework.compiled))
 Slope = Callable[..., Any]
 #: ``pull(ct, out, *operands)`` gives the cotangent of one operand; None: the operand is not differentiated.
 Pull = Callable[..., Array]
@@ -114,16 +115,16 @@ def entry(
     vjp: Vjp,
     singular: tuple[float | tuple[float, ...], ...] = (),
     safe: tuple[float | None, ...] | float | None = None,
-    *,
-    unselected: Callable[..., tuple[Array | None, ...]] | None = None,
-    mixes: bool = False,
-    **variants: Vjp,
+    **others: Any,
 ) -> Operation:
-    """An Operation; singular points and the safe value of a single operand may be written without a tuple."""
+    """An Operation; singular points and the safe value of a single operand may be written without a tuple.
+
+    ``others`` are VJPs that differ, by framework, and fields of the operation.
+    """
     points = tuple(point if isinstance(point, tuple) else (point,) for point in singular)
     regular = safe if isinstance(safe, tuple) else () if safe is None else (safe,)
-    code = SINGULAR[name].code if name in SINGULAR else None
-    return Operation(name, forward, vjp, dict(variants), code, points, regular, unselected, mixes)
+    variants = {key: others.pop(key) for key in MODES if key in others}
+    return Operation(name, forward, vjp, variants, singular=points, safe=regular, **others)
 
 
 def unary(
@@ -132,11 +133,16 @@ def unary(
     slope: Slope,
     singular: tuple[float | tuple[float, ...], ...] = (),
     safe: float | None = None,
-    **variants: Slope | Vjp,
+    **others: Any,
 ) -> Operation:
     """An operation of one operand from the slope that every framework multiplies by."""
-    named: Mapping[str, Any] = {key: slopes(variant) for key, variant in variants.items()}
+    named = {key: slopes(other) if key in MODES else other for key, other in others.items()}
     return entry(name, forward, slopes(slope), singular, safe, **named)
+
+
+def both(singular: str, boundary: str, *rest: Any, **named: Any) -> tuple[Domain, Domain]:
+    """Guards where the operation has no value either, and at the edge of its domain alone."""
+    return Domain(singular, *rest, **named), Domain(boundary, *rest, **named)
 
 
 def table(*entries: Operation) -> dict[str, Operation]:

@@ -6,22 +6,26 @@ logdet that of a logarithm. It knows nothing of eigenvalues that meet, so there 
 
 from __future__ import annotations
 
-import numpy as np
-
 from wherelint.ops.arithmetic import DENOMINATOR
 from wherelint.ops.catalogue import Operation
 from wherelint.ops.entries import entry, pullback, slopes, table, unary
+from wherelint.ops.numeric import np
 
 OPERATIONS: dict[str, Operation] = table(
     # The factorisation fails at 0 already: nan in JAX and TensorFlow, an exception in torch.
     unary("cholesky", lambda x: np.sqrt(np.where(x > 0, x, np.nan)),
-          lambda y, x: np.where(np.isinf(x), np.nan, 0.5 / y), (0.0, -1.0), 1.0),
-    entry("inv", lambda x: 1 / x, pullback(lambda ct, y, x: -y * ct * y), (0.0,), 1.0),
+          lambda y, x: np.where(np.isinf(x), np.nan, 0.5 / y), (0.0, -1.0), 1.0,
+          code="WL110", place="at a singular matrix"),
+    entry("inv", lambda x: 1 / x, pullback(lambda ct, y, x: -y * ct * y), (0.0,), 1.0,
+          code="WL110", place="at a singular matrix"),
     entry("solve", lambda a, b: b / a, slopes(lambda z, a, b: -z / a, lambda z, a, b: 1 / a),
-          tuple((a, b) for b, a in DENOMINATOR), (1.0, None)),
+          tuple((a, b) for b, a in DENOMINATOR), (1.0, None),
+          code="WL110", place="at a singular matrix", quotient=True),
     unary("det", lambda x: 1.0 * x, lambda y, x: np.ones_like(x)),
-    unary("slogdet", lambda x: np.log(np.abs(x)), lambda y, x: 1 / x, (0.0,), 1.0),
+    unary("slogdet", lambda x: np.log(np.abs(x)), lambda y, x: 1 / x, (0.0,), 1.0,
+          code="WL110", place="at a singular matrix"),
     entry("logdet", np.log, pullback(lambda ct, y, x: np.where(x < 0, 0, ct / x)), (0.0,), 1.0,
           # tf.linalg.logdet goes through a Cholesky factor.
-          tensorflow=slopes(lambda y, x: np.where((x > 0) & np.isfinite(x), 1 / x, np.nan))),
+          tensorflow=slopes(lambda y, x: np.where((x > 0) & np.isfinite(x), 1 / x, np.nan)),
+          code="WL110", place="at a singular matrix"),
 )  # fmt: skip

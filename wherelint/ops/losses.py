@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from wherelint.ops.catalogue import Array, Operation
 from wherelint.ops.elementwise import sigmoid, softplus
 from wherelint.ops.entries import entry, paths, pullback, slopes, table, times
-from wherelint.ops.special import xlogy
+from wherelint.ops.numeric import np, special
 
 
 def _sign(d: Array) -> Any:
@@ -54,20 +52,20 @@ OPERATIONS: dict[str, Operation] = table(
     entry("absolute_error", lambda x, y: np.abs(x - y),
           slopes(lambda z, x, y: _sign(x - y), lambda z, x, y: _sign(y - x))),
     entry("huber", _huber, slopes(lambda z, x, y, d: _huber_slope(x, y, d),
-                                  lambda z, x, y, d: -_huber_slope(x, y, d), None)),
+                                  lambda z, x, y, d: -_huber_slope(x, y, d), None), numbers=(2,)),
     entry("smooth_l1", _smooth_l1, slopes(lambda z, x, y, b: _smooth_l1_slope(x, y, b),
-                                          lambda z, x, y, b: -_smooth_l1_slope(x, y, b), None)),
+                                          lambda z, x, y, b: -_smooth_l1_slope(x, y, b), None), numbers=(2,)),
     entry("binary_cross_entropy", _cross_entropy,
           slopes(lambda z, p, t: (p - t) / np.maximum((1 - p) * p, 1e-12), lambda z, p, t: np.log1p(-p) - np.log(p))),
     entry("sigmoid_cross_entropy", lambda x, t: (1 - t) * x + softplus(-x),
           slopes(lambda z, x, t: sigmoid(x) - t, lambda z, x, t: -x)),
     entry("cross_entropy_with_logits", lambda t, x: softplus(x) - x * t,
           pullback(times(lambda z, t, x: -x), _cross_entropy_logits)),
-    entry("kl_divergence", lambda x, t: xlogy(t, t) - t * x,
+    entry("kl_divergence", lambda x, t: special.xlogy(t, t) - t * x,
           pullback(times(lambda z, x, t: -t),
-                   lambda ct, z, x, t: np.where(t == 0, 0, xlogy(ct, t)) + ct * t / t - ct * x),
-          ((1.0, 0.0), (1.0, -1.0)), (None, 1.0)),
+                   lambda ct, z, x, t: np.where(t == 0, 0, special.xlogy(ct, t)) + ct * t / t - ct * x),
+          ((1.0, 0.0), (1.0, -1.0)), (None, 1.0), code="WL109", place="with a zero argument"),
     entry("poisson_nll", lambda x, t: np.exp(x) - t * x,
           pullback(paths(lambda z, x, t: np.exp(x), lambda z, x, t: -t), times(lambda z, x, t: -x)),
-          ((1000.0, 1.0),), (0.0, None)),
+          ((1000.0, 1.0),), (0.0, None), code="WL107", place="where it overflows"),
 )  # fmt: skip

@@ -7,17 +7,13 @@ from __future__ import annotations
 
 import re
 
+from wherelint.frameworks import FRAMEWORKS
 from wherelint.ops import SIGNATURES
 
 #: Where functions of arrays live; whatever else a framework has (files, devices, callbacks) may have effects.
-_ARRAYS = """
-jax.numpy jax.lax jax.nn jax.scipy jax.random jax.image jax.ops jax.tree_util jax.vmap
-numpy math
-torch torch.special torch.linalg torch.fft torch.signal torch.nn.functional
-tensorflow tensorflow.math tensorflow.linalg tensorflow.nn tensorflow.signal tensorflow.image tensorflow.random
-tensorflow.debugging keras.ops keras.backend
-builtins
-""".split()
+_BELOW = tuple(module for framework in FRAMEWORKS.values() for module in framework.arrays_below.split())
+_ARRAYS = {"numpy", "math", "builtins", *_BELOW, *(m for f in FRAMEWORKS.values() for m in f.arrays.split())}
+_RANDOM = ("numpy.random", "random", *(module for framework in FRAMEWORKS.values() for module in framework.random))
 #: Names, or parts of them between underscores, of what draws random numbers from a state that nobody passes.
 _DRAWS = frozenset(
     """rand randn randint randperm random bernoulli binomial multinomial normal uniform poisson exponential geometric
@@ -29,15 +25,15 @@ _EFFECTS = frozenset(
     py_function numpy_function set_printoptions""".split()
 )
 #: What draws by a key, or is named like something that draws.
-_KEYED = re.compile(r"jax\.|tensorflow\.random\.(stateless_|experimental\.stateless_|fold_in|split)|"
-                    r"tensorflow\.image\.stateless_|(math|keras\.ops)\.gamma\w*$")  # fmt: skip
+_KEYED = re.compile("|".join([r"math\.gamma\w*$", *(f.keyed for f in FRAMEWORKS.values() if f.keyed)]))
 #: Methods of arrays that no table of operations has.
 _METHODS = frozenset(
     """abs absolute all any argsort broadcast_to ceil clip dim element_size equal expand_dims eq float floor ge
     get_shape greater gt half int is_contiguous item le long lt masked_fill ne new_full new_ones new_tensor new_zeros
     ndimension nelement norm numel numpy set_shape size sqrt square tolist unbind unsqueeze view_as where""".split()
 )
-_TABLED = frozenset(name.rpartition(".")[2] for name in SIGNATURES if name.startswith(("torch.Tensor.", "jax.Array.")))
+_METHODS_OF = tuple(f"{framework.methods}." for framework in FRAMEWORKS.values() if framework.methods)
+_TABLED = frozenset(name.rpartition(".")[2] for name in SIGNATURES if name.startswith(_METHODS_OF))
 
 
 def draws(name: str) -> bool:
@@ -45,14 +41,14 @@ def draws(name: str) -> bool:
     if name in SIGNATURES or _KEYED.match(name):
         return False
     owner, _, last = name.rpartition(".")
-    in_random = owner.startswith(("numpy.random", "tensorflow.random", "keras.random", "random"))
+    in_random = owner.startswith(_RANDOM)
     return in_random or not _DRAWS.isdisjoint(re.split("_+", last.lower()))
 
 
 def is_pure(name: str) -> bool:
     """Whether a function, by its dotted name, may be called twice, or elsewhere."""
     owner, _, last = name.rpartition(".")
-    known = owner in _ARRAYS or any(owner.startswith(f"{o}.") for o in ("jax.numpy", "jax.scipy", "jax.nn"))
+    known = owner in _ARRAYS or any(owner.startswith(f"{module}.") for module in _BELOW)
     written = last.endswith("_") or last in _EFFECTS
     return not written and (name in SIGNATURES or (known and not draws(name)))
 

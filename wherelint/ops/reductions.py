@@ -6,10 +6,9 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from wherelint.ops.catalogue import Array, Operation
+from wherelint.ops.catalogue import Array, Domain, Operation
 from wherelint.ops.entries import drop, entry, no_vjp, pullback, slopes, table, times
+from wherelint.ops.numeric import np
 
 
 def total(x: Any) -> Any:
@@ -215,16 +214,16 @@ def _safe_unit(out: Array, x: Array) -> Array:
 
 
 REDUCTIONS = table(
-    entry("sum", total, slopes(lambda y, x: np.ones_like(x)), mixes=True),
+    entry("sum", total, slopes(lambda y, x: np.ones_like(x)), mixes=True, result="same"),
     entry("mean", lambda x: np.mean(x, axis=-1, keepdims=True), slopes(lambda y, x: np.ones_like(x) / x.shape[-1]),
           mixes=True),
     entry("prod", lambda x: np.prod(x, axis=-1, keepdims=True), slopes(lambda y, x: _others(x)), mixes=True,
-          torch=pullback(_torch_prod)),
+          torch=pullback(_torch_prod), result="same"),
     # XLA turns JAX's product with the mask into a select; TensorFlow divides and multiplies.
     entry("max", lambda x: np.max(x, axis=-1, keepdims=True), pullback(drop(_share_of_ties)), mixes=True,
-          torch=pullback(drop(_torch_share_of_ties)), tensorflow=slopes(_tf_share_of_ties)),
+          torch=pullback(drop(_torch_share_of_ties)), tensorflow=slopes(_tf_share_of_ties), result="same"),
     entry("min", lambda x: np.min(x, axis=-1, keepdims=True), pullback(drop(_share_of_ties)), mixes=True,
-          torch=pullback(drop(_torch_share_of_ties)), tensorflow=slopes(_tf_share_of_ties)),
+          torch=pullback(drop(_torch_share_of_ties)), tensorflow=slopes(_tf_share_of_ties), result="same"),
     # torch.amax multiplies by its mask, torch.max fills with zeros.
     entry("amax", lambda x: np.max(x, axis=-1, keepdims=True), slopes(_tf_share_of_ties), mixes=True),
     entry("amin", lambda x: np.min(x, axis=-1, keepdims=True), slopes(_tf_share_of_ties), mixes=True),
@@ -242,13 +241,15 @@ REDUCTIONS = table(
           pullback(drop(lambda y, x: np.where(np.isnan(y), 0, _middle(x)))), mixes=True,
           tensorflow=pullback(_keras_median)),
     entry("median_lower", _lower_median, pullback(drop(_torch_share_of_ties)), mixes=True),
-    entry("any", lambda x: np.any(x, axis=-1, keepdims=True), no_vjp, mixes=True),
-    entry("all", lambda x: np.all(x, axis=-1, keepdims=True), no_vjp, mixes=True),
-    entry("count_nonzero", lambda x: np.count_nonzero(x, axis=-1, keepdims=True), no_vjp, mixes=True),
-    entry("argmax", lambda x: np.argmax(x, axis=-1, keepdims=True), no_vjp, mixes=True),
-    entry("argmin", lambda x: np.argmin(x, axis=-1, keepdims=True), no_vjp, mixes=True),
-    entry("allclose", lambda a, b: np.all(np.isclose(a, b), axis=-1, keepdims=True), no_vjp, mixes=True),
-    entry("logsumexp", _logsumexp, slopes(lambda y, x: np.exp(x - y)), (-float("inf"),), 0.0, mixes=True),
+    entry("any", lambda x: np.any(x, axis=-1, keepdims=True), no_vjp, mixes=True, result="bool"),
+    entry("all", lambda x: np.all(x, axis=-1, keepdims=True), no_vjp, mixes=True, result="bool"),
+    entry("count_nonzero", lambda x: np.count_nonzero(x, axis=-1, keepdims=True), no_vjp, mixes=True, result="int"),
+    entry("argmax", lambda x: np.argmax(x, axis=-1, keepdims=True), no_vjp, mixes=True, result="int"),
+    entry("argmin", lambda x: np.argmin(x, axis=-1, keepdims=True), no_vjp, mixes=True, result="int"),
+    entry("allclose", lambda a, b: np.all(np.isclose(a, b), axis=-1, keepdims=True), no_vjp, mixes=True,
+          result="bool"),
+    entry("logsumexp", _logsumexp, slopes(lambda y, x: np.exp(x - y)), (-float("inf"),), 0.0, mixes=True,
+          code="WL102", place="where every element is -inf"),
 )  # fmt: skip
 
 NORMS = table(
@@ -260,13 +261,17 @@ NORMS = table(
           pullback(lambda ct, y, x: _pull_variance(_pull_root(ct, y), x, 0)), (0.0, 1.0), mixes=True,
           torch=pullback(lambda ct, y, x: _torch_deviation(ct, y, x, 0)),
           tensorflow=pullback(lambda ct, y, x: _pull_variance(_pull_lazy_root(ct, y), x, 0)),
-          xla=pullback(lambda ct, y, x: _pull_variance(_pull_root(ct, y), x, 0))),
+          xla=pullback(lambda ct, y, x: _pull_variance(_pull_root(ct, y), x, 0)),
+          code="WL108", place="at a constant array"),
     entry("std_unbiased", lambda x: np.sqrt(_variance(x, 1)),
           pullback(lambda ct, y, x: _pull_variance(_pull_root(ct, y), x, 1)), (0.0, 1.0), mixes=True,
-          torch=pullback(lambda ct, y, x: _torch_deviation(ct, y, x, 1))),
+          torch=pullback(lambda ct, y, x: _torch_deviation(ct, y, x, 1)),
+          code="WL108", place="at a constant array", spoken="std"),
     entry("norm", norm, slopes(lambda y, x: 0.5 / y * (2 * x)), (0.0,), 1.0, mixes=True,
           torch=slopes(_safe_unit), tensorflow=pullback(lambda ct, y, x: _pull_lazy_root(ct, y) * (2 * x)),
-          xla=slopes(lambda y, x: 0.5 / y * (2 * x))),
+          xla=slopes(lambda y, x: 0.5 / y * (2 * x)),
+          code="WL108", place="at the zero vector",
+          domains=(Domain("{x} != 0", "1.0", name="vector", reduces=True),)),
     entry("norm1", lambda x: total(np.abs(x)), slopes(lambda y, x: np.sign(x)), mixes=True,
           jax=slopes(lambda y, x: np.where(x >= 0, 1, -1)),
           torch=slopes(lambda y, x: np.where(np.isnan(x), 0, np.sign(x)))),
@@ -279,17 +284,20 @@ NORMS = table(
           torch=slopes(lambda y, a, b: _safe_unit(y, a - b), lambda y, a, b: -_safe_unit(y, a - b)),
           tensorflow=pullback(lambda ct, y, a, b: _pull_lazy_root(ct, y) * (2 * (a - b)),
                               lambda ct, y, a, b: -_pull_lazy_root(ct, y) * (2 * (a - b))),
-          xla=slopes(lambda y, a, b: 0.5 / y * (2 * (a - b)), lambda y, a, b: -0.5 / y * (2 * (a - b)))),
+          xla=slopes(lambda y, a, b: 0.5 / y * (2 * (a - b)), lambda y, a, b: -0.5 / y * (2 * (a - b))),
+          code="WL108", place="at the zero vector"),
     # torch.cdist, of which the backward pass tests for a distance of 0.
     entry("cdist", lambda a, b: norm(a - b),
           pullback(lambda ct, y, a, b: np.where(y == 0, 0, ct * ((a - b) / y)),
                    lambda ct, y, a, b: np.where(y == 0, 0, -ct * ((a - b) / y))), mixes=True),
     entry("pairwise_distance", lambda a, b, eps: norm(a - b + eps),
           slopes(lambda y, a, b, eps: _safe_unit(y, a - b + eps), lambda y, a, b, eps: -_safe_unit(y, a - b + eps),
-                 None), mixes=True),
-    entry("euclidean_norm", norm, pullback(lambda ct, y, x: x / (y / ct)), (0.0,), 1.0, mixes=True),
-    entry("l2_normalize", _l2_normalize, pullback(_l2_normalize_pull, None), mixes=True),
-    entry("normalize", _normalize, pullback(_normalize_pull, None), mixes=True),
+                 None), mixes=True, numbers=(2,)),
+    entry("euclidean_norm", norm, pullback(lambda ct, y, x: x / (y / ct)), (0.0,), 1.0, mixes=True,
+          code="WL108", place="at the zero vector", spoken="norm",
+          domains=(Domain("{x} != 0", "1.0", name="vector", reduces=True),)),
+    entry("l2_normalize", _l2_normalize, pullback(_l2_normalize_pull, None), mixes=True, numbers=(1,)),
+    entry("normalize", _normalize, pullback(_normalize_pull, None), mixes=True, numbers=(1,)),
 )  # fmt: skip
 
 
@@ -321,15 +329,16 @@ PRODUCTS = table(
           mixes=True),
     entry("cosine_similarity", _cosine,
           pullback(lambda ct, y, a, b, eps: _cosine_pull(ct, a, b, eps),
-                   lambda ct, y, a, b, eps: _cosine_pull(ct, b, a, eps), None), mixes=True),
+                   lambda ct, y, a, b, eps: _cosine_pull(ct, b, a, eps), None), mixes=True, numbers=(2,)),
 )  # fmt: skip
 
 RUNNING = table(
     entry("softmax", _softmax, pullback(lambda ct, y, x: y * (ct - total(ct * y))),
-          (-float("inf"),), 0.0, mixes=True),
+          (-float("inf"),), 0.0, mixes=True, code="WL109", place="where every element is -inf"),
     entry("log_softmax", _log_softmax, pullback(lambda ct, y, x: ct - np.exp(y) * total(ct)),
-          (-float("inf"),), 0.0, mixes=True),
-    entry("cumsum", lambda x: np.cumsum(x, axis=-1), pullback(lambda ct, y, x: _reverse_cumsum(ct)), mixes=True),
+          (-float("inf"),), 0.0, mixes=True, code="WL109", place="where every element is -inf"),
+    entry("cumsum", lambda x: np.cumsum(x, axis=-1), pullback(lambda ct, y, x: _reverse_cumsum(ct)), mixes=True,
+          result="same"),
     entry("cumprod", lambda x: np.cumprod(x, axis=-1), pullback(_cumprod_pull), mixes=True,
           torch=pullback(_torch_cumprod),
           # TensorFlow divides by the lane, and calls the quotient 0 where the lane is 0 (2.21): finite, and wrong.

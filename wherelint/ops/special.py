@@ -1,42 +1,28 @@
-"""Special functions. SciPy is imported when one of them is evaluated, and not before."""
+"""Special functions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 from typing import Any
 
-import numpy as np
-
-from wherelint.ops.catalogue import Array, Operation
+from wherelint.ops.catalogue import Array, Domain, Operation
+from wherelint.ops.elementwise import INFINITE
 from wherelint.ops.entries import entry, paths, pullback, slopes, table, unary
+from wherelint.ops.numeric import np, special
 
-
-def scipy_special(name: str) -> Callable[..., Any]:
-    """The function of that name in scipy.special, looked up when it is called."""
-
-    def call(*operands: Any) -> Any:
-        import scipy.special
-
-        return getattr(scipy.special, name)(*operands)
-
-    return call
-
-
-gammaln, digamma, polygamma = scipy_special("gammaln"), scipy_special("digamma"), scipy_special("polygamma")
-erf, erfc, erfinv, ndtr = (scipy_special(name) for name in ("erf", "erfc", "erfinv", "ndtr"))
-xlogy, xlog1py = scipy_special("xlogy"), scipy_special("xlog1py")
-i0e, i1e = scipy_special("i0e"), scipy_special("i1e")
 TINY = 1e-7
-ROOT_PI, ROOT_2PI = float(np.sqrt(np.pi)), float(np.sqrt(2 * np.pi))
+ROOT_PI, ROOT_2PI = math.sqrt(math.pi), math.sqrt(2 * math.pi)
+POLES = (Domain("{x} <= 0", "1.0", INFINITE, finite=False, exact=False),)
+PROBABILITY = (Domain("({x} <= 0) | ({x} >= 1)", "0.5", (), name="probability", finite=False),)
 
 
 def _trigamma(x: Array) -> Array:
-    return np.asarray(polygamma(1, x)).astype(x.dtype)
+    return np.asarray(special.polygamma(1, x)).astype(x.dtype)
 
 
 def _digamma_nan_at_zero(y: Array, x: Array) -> Any:
     """JAX and TensorFlow give digamma(0) = nan, torch and SciPy -inf."""
-    return np.where(x == 0, np.nan, digamma(x))
+    return np.where(x == 0, np.nan, special.digamma(x))
 
 
 def _torch_trigamma(y: Array, x: Array) -> Any:
@@ -51,22 +37,21 @@ def _density(x: Array) -> Any:
 
 def _gammainc_slope(z: Array, a: Array, x: Array) -> Any:
     """d/dx of the regularised lower incomplete gamma function: x**(a-1) exp(-x) / gamma(a)."""
-    return np.exp(-x + (a - 1) * np.log(x) - gammaln(a))
+    return np.exp(-x + (a - 1) * np.log(x) - special.gammaln(a))
 
 
 def _gammainc_shape_slope(z: Array, a: Array, x: Array) -> Array:
     """d/da by central differences: finite inside the domain, nan outside; the frameworks use a series."""
     step = np.asarray(1e-3 * np.maximum(np.abs(a), 1)).astype(a.dtype)
-    gammainc = scipy_special("gammainc")
-    return np.asarray((gammainc(a + step, x) - gammainc(a - step, x)) / (2 * step))
+    return np.asarray((special.gammainc(a + step, x) - special.gammainc(a - step, x)) / (2 * step))
 
 
 def _i0e_slope(x: Array) -> Any:
-    return i1e(x) - np.sign(x) * i0e(x)
+    return special.i1e(x) - np.sign(x) * special.i0e(x)
 
 
 def _i1e_slope(y: Array, x: Array) -> Any:
-    return np.where(np.abs(x) > TINY, i0e(x) - y * (np.sign(x) + 1 / x), 0.5)
+    return np.where(np.abs(x) > TINY, special.i0e(x) - y * (np.sign(x) + 1 / x), 0.5)
 
 
 def _outward(x: Array) -> Any:
@@ -76,80 +61,94 @@ def _outward(x: Array) -> Any:
 
 def _betaln_pull(ct: Array, a: Array, b: Array) -> Array:
     """jax.scipy.special.betaln takes minimum and maximum first, each of which multiplies by its mask."""
-    together = ct * digamma(a + b)
-    to_minimum, to_maximum = (ct * digamma(each) - together for each in (np.minimum(a, b), np.maximum(a, b)))
+    together = ct * special.digamma(a + b)
+    to_minimum, to_maximum = (ct * special.digamma(each) - together for each in (np.minimum(a, b), np.maximum(a, b)))
     least, most = (np.where(a == b, 0.5, mask).astype(ct.dtype) for mask in (a < b, a > b))
     return np.asarray(to_minimum * least + to_maximum * most)
 
 
 def _gelu_slope(y: Array, x: Array) -> Any:
-    return ndtr(x) + x * _density(x)
+    return special.ndtr(x) + x * _density(x)
 
 
 OPERATIONS: dict[str, Operation] = table(
-    unary("erf", erf, lambda y, x: 2 / ROOT_PI * np.exp(-x * x)),
-    unary("erfc", erfc, lambda y, x: -2 / ROOT_PI * np.exp(-x * x)),
-    unary("erfinv", erfinv, lambda y, x: ROOT_PI / 2 * np.exp(y * y), (1.0, -1.0, 2.0), 0.0),
-    unary("ndtr", ndtr, lambda y, x: _density(x)),
-    entry("ndtri", scipy_special("ndtri"), slopes(lambda y, x: ROOT_2PI * np.exp(0.5 * y * y)),
+    unary("erf", special.erf, lambda y, x: 2 / ROOT_PI * np.exp(-x * x)),
+    unary("erfc", special.erfc, lambda y, x: -2 / ROOT_PI * np.exp(-x * x)),
+    unary("erfinv", special.erfinv, lambda y, x: ROOT_PI / 2 * np.exp(y * y), (1.0, -1.0, 2.0), 0.0,
+          code="WL109", place="at the edge of its domain",
+          domains=(Domain("abs({x}) >= 1", "0.0", (), finite=False),)),
+    unary("ndtr", special.ndtr, lambda y, x: _density(x)),
+    entry("ndtri", special.ndtri, slopes(lambda y, x: ROOT_2PI * np.exp(0.5 * y * y)),
           (0.0, 1.0, 2.0), 0.5,
           # jax.scipy.special.ndtri selects around a rational function, whose terms have both signs.
-          jax=pullback(lambda ct, y, x: np.where(np.isinf(y), 0, ct * (ROOT_2PI * np.exp(0.5 * y * y)) + 0 * ct))),
-    unary("log_ndtr", scipy_special("log_ndtr"), lambda y, x: np.exp(-0.5 * x * x - y) / ROOT_2PI),
-    entry("gelu", lambda x: x * ndtr(x), slopes(_gelu_slope),
-          tensorflow=pullback(paths(lambda y, x: ndtr(x), lambda y, x: x * _density(x)))),
-    unary("lgamma", lambda x: np.where(np.isinf(x), np.inf, gammaln(x)), _digamma_nan_at_zero,
-          (0.0, -1.0), 1.0, torch=lambda y, x: digamma(x)),
-    unary("gamma", scipy_special("gamma"), lambda y, x: y * _digamma_nan_at_zero(y, x), (0.0, -1.0), 1.0),
-    unary("digamma", digamma, lambda y, x: _trigamma(x), (0.0, -1.0), 1.0,
-          jax=lambda y, x: np.where(np.isposinf(x), np.nan, _trigamma(x)), torch=_torch_trigamma),
-    entry("polygamma", lambda n, x: np.asarray(polygamma(n, x)).astype(x.dtype),
-          slopes(None, lambda z, n, x: np.asarray(polygamma(n + 1, x)).astype(x.dtype)),
-          ((1.0, 0.0),), (None, 1.0)),
-    entry("betaln", scipy_special("betaln"),
+          jax=pullback(lambda ct, y, x: np.where(np.isinf(y), 0, ct * (ROOT_2PI * np.exp(0.5 * y * y)) + 0 * ct)),
+          code="WL109", place="at the edge of its domain", domains=PROBABILITY),
+    unary("log_ndtr", special.log_ndtr, lambda y, x: np.exp(-0.5 * x * x - y) / ROOT_2PI),
+    entry("gelu", lambda x: x * special.ndtr(x), slopes(_gelu_slope),
+          tensorflow=pullback(paths(lambda y, x: special.ndtr(x), lambda y, x: x * _density(x)))),
+    unary("lgamma", lambda x: np.where(np.isinf(x), np.inf, special.gammaln(x)), _digamma_nan_at_zero,
+          (0.0, -1.0), 1.0, torch=lambda y, x: special.digamma(x), code="WL109", place="at a pole", domains=POLES),
+    unary("gamma", special.gamma, lambda y, x: y * _digamma_nan_at_zero(y, x), (0.0, -1.0), 1.0,
+          code="WL109", place="at a pole", domains=POLES),
+    unary("digamma", special.digamma, lambda y, x: _trigamma(x), (0.0, -1.0), 1.0,
+          jax=lambda y, x: np.where(np.isposinf(x), np.nan, _trigamma(x)), torch=_torch_trigamma,
+          code="WL109", place="at a pole", domains=POLES),
+    entry("polygamma", lambda n, x: np.asarray(special.polygamma(n, x)).astype(x.dtype),
+          slopes(None, lambda z, n, x: np.asarray(special.polygamma(n + 1, x)).astype(x.dtype)),
+          ((1.0, 0.0),), (None, 1.0), code="WL109", place="at a pole", numbers=(0,)),
+    entry("betaln", special.betaln,
           pullback(lambda ct, z, a, b: _betaln_pull(ct, a, b), lambda ct, z, a, b: _betaln_pull(ct, b, a)),
-          ((0.0, 1.0), (1.0, 0.0)), (1.0, 1.0)),
-    entry("gammainc", scipy_special("gammainc"), slopes(_gammainc_shape_slope, _gammainc_slope),
-          ((0.5, 0.0), (1.0, -1.0)), (1.0, 1.0), torch=slopes(None, _gammainc_slope)),
-    entry("gammaincc", scipy_special("gammaincc"),
+          ((0.0, 1.0), (1.0, 0.0)), (1.0, 1.0), code="WL109", place="at a pole"),
+    entry("gammainc", special.gammainc, slopes(_gammainc_shape_slope, _gammainc_slope),
+          ((0.5, 0.0), (1.0, -1.0)), (1.0, 1.0), torch=slopes(None, _gammainc_slope), code="WL109", place="at a pole"),
+    entry("gammaincc", special.gammaincc,
           slopes(lambda z, a, x: -_gammainc_shape_slope(z, a, x), lambda z, a, x: -_gammainc_slope(z, a, x)),
           ((0.5, 0.0), (1.0, -1.0)), (1.0, 1.0),
-          torch=slopes(None, lambda z, a, x: -_gammainc_slope(z, a, x))),
+          torch=slopes(None, lambda z, a, x: -_gammainc_slope(z, a, x)), code="WL109", place="at a pole"),
     unary("logit", lambda x: np.log(x / (1 - x)), lambda y, x: 1 / (x * (1 - x)), (0.0, 1.0, -1.0), 0.5,
-          torch=lambda y, x: np.where((x < 0) | (x > 1), np.nan, 1 / (x * (1 - x)))),
-    unary("entr", scipy_special("entr"), lambda y, x: -np.log(x) - 1,
-          (0.0, -1.0), 1.0),
-    entry("xlogy", xlogy, slopes(lambda z, x, y: np.log(y), lambda z, x, y: x / y),
+          torch=lambda y, x: np.where((x < 0) | (x > 1), np.nan, 1 / (x * (1 - x))),
+          code="WL109", place="at the edge of its domain", domains=PROBABILITY),
+    unary("entr", special.entr, lambda y, x: -np.log(x) - 1,
+          (0.0, -1.0), 1.0, code="WL109", place="at 0", domains=(Domain("{x} <= 0", "1.0", INFINITE, finite=False),)),
+    entry("xlogy", special.xlogy, slopes(lambda z, x, y: np.log(y), lambda z, x, y: x / y),
           ((0.0, 0.0), (1.0, 0.0), (1.0, -1.0)), (None, 1.0),
-          torch=pullback(lambda ct, z, x, y: np.where((x == 0) & (y <= 0), 0, xlogy(ct, y)),
+          torch=pullback(lambda ct, z, x, y: np.where((x == 0) & (y <= 0), 0, special.xlogy(ct, y)),
                          lambda ct, z, x, y: ct * x / y),
           tensorflow=slopes(lambda z, x, y: np.where(x == 0, 0, np.log(y)),
-                            lambda z, x, y: np.where(x == 0, 0, x / y))),
-    entry("xlog1py", xlog1py, slopes(lambda z, x, y: np.log1p(y), lambda z, x, y: x / (1 + y)),
+                            lambda z, x, y: np.where(x == 0, 0, x / y)),
+          code="WL109", place="with a zero argument", domains=(Domain("{x} <= 0", "1.0", ("0.0", "-{inf}"), 1),),
+          forwards={"tensorflow": lambda x, y: np.where(x == 0, x * 0, special.xlogy(x, y))}),
+    entry("xlog1py", special.xlog1py, slopes(lambda z, x, y: np.log1p(y), lambda z, x, y: x / (1 + y)),
           ((0.0, -1.0), (1.0, -1.0), (1.0, -2.0)), (None, 0.0),
-          torch=pullback(lambda ct, z, x, y: np.where((x == 0) & (y <= -1), 0, xlog1py(ct, y)),
+          torch=pullback(lambda ct, z, x, y: np.where((x == 0) & (y <= -1), 0, special.xlog1py(ct, y)),
                          lambda ct, z, x, y: ct * x / (1 + y)),
           tensorflow=slopes(lambda z, x, y: np.where(x == 0, 0, np.log1p(y)),
-                            lambda z, x, y: np.where(x == 0, 0, x / (1 + y)))),
+                            lambda z, x, y: np.where(x == 0, 0, x / (1 + y))), code="WL109", place="at -1",
+          forwards={"tensorflow": lambda x, y: np.where(x == 0, x * 0, special.xlog1py(x, y))}),
     entry("xdivy", lambda x, y: np.where(x == 0, 0, x / y),
           slopes(lambda z, x, y: np.where(x == 0, 0, 1 / y), lambda z, x, y: np.where(x == 0, 0, -z / y)),
-          ((1.0, 0.0),), (None, 1.0)),
+          ((1.0, 0.0),), (None, 1.0),
+          code="WL103", place="with a zero divisor", quotient=True,
+          domains=(Domain("{x} != 0", "1.0", ("0.0", "{inf}"), 1, "divisor"),)),
     # jax.scipy.special.rel_entr is a double where: regular outside its domain.
-    entry("rel_entr", scipy_special("rel_entr"),
+    entry("rel_entr", special.rel_entr,
           pullback(lambda ct, z, p, q: np.where((p > 0) & (q > 0), ct * (np.log(p) + 1) - ct * np.log(q), 0),
                    lambda ct, z, p, q: np.where((p > 0) & (q > 0), ct * (-p / q), 0))),
-    entry("i0", scipy_special("i0"), slopes(lambda y, x: scipy_special("i1")(x)), (1000.0,), 0.0,
+    entry("i0", special.i0, slopes(lambda y, x: special.i1(x)), (1000.0,), 0.0,
           # jax.scipy.special.i0 is exp(abs(x)) * i0e(x): inf - inf where it overflows. So is i1.
-          jax=pullback(paths(lambda y, x: _outward(x) * i0e(x), lambda y, x: np.exp(np.abs(x)) * _i0e_slope(x)))),
-    unary("i0e", i0e, lambda y, x: _i0e_slope(x)),
-    entry("i1", scipy_special("i1"),
-          slopes(lambda y, x: np.where(np.abs(x) <= TINY, 0.5, scipy_special("i0")(x) - y / x)),
+          jax=pullback(paths(lambda y, x: _outward(x) * special.i0e(x),
+                             lambda y, x: np.exp(np.abs(x)) * _i0e_slope(x))),
+          code="WL107", place="where it overflows"),
+    unary("i0e", special.i0e, lambda y, x: _i0e_slope(x)),
+    entry("i1", special.i1,
+          slopes(lambda y, x: np.where(np.abs(x) <= TINY, 0.5, special.i0(x) - y / x)),
           (1000.0,), 0.0,
-          jax=pullback(paths(lambda y, x: _outward(x) * i1e(x),
-                             lambda y, x: np.exp(np.abs(x)) * _i1e_slope(i1e(x), x))),
-          torch=slopes(lambda y, x: np.where(np.abs(x) > TINY, scipy_special("i0")(x) - y / x, 0.5)),
+          jax=pullback(paths(lambda y, x: _outward(x) * special.i1e(x),
+                             lambda y, x: np.exp(np.abs(x)) * _i1e_slope(special.i1e(x), x))),
+          torch=slopes(lambda y, x: np.where(np.abs(x) > TINY, special.i0(x) - y / x, 0.5)),
           # The slope of tf.math.bessel_i1 at 0 is 1 (tensorflow 2.21); it should be 1/2.
-          tensorflow=slopes(lambda y, x: np.where(x == 0, 1, scipy_special("i0")(x) - y / x))),
-    unary("i1e", i1e, _i1e_slope,
-          tensorflow=lambda y, x: np.where(np.abs(x) <= TINY, 0.5, i0e(x) - y * (np.sign(x) + 1 / x))),
+          tensorflow=slopes(lambda y, x: np.where(x == 0, 1, special.i0(x) - y / x)),
+          code="WL107", place="where it overflows"),
+    unary("i1e", special.i1e, _i1e_slope,
+          tensorflow=lambda y, x: np.where(np.abs(x) <= TINY, 0.5, special.i0e(x) - y * (np.sign(x) + 1 / x))),
 )  # fmt: skip

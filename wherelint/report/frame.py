@@ -85,8 +85,8 @@ def _crop(cells: list[str], marked: list[str], room: int) -> tuple[list[str], li
     """Cut a long row down to the part around its marks, the operation's before the selection's."""
     if sum(map(_width, cells)) <= room:
         return cells, marked
-    wanted = [i for i, mark in enumerate(marked) if mark == "^"] or [i for i, mark in enumerate(marked) if mark]
-    first, last = (wanted[0], wanted[-1]) if wanted else (0, 0)
+    shown = [i for i, mark in enumerate(marked) if mark == "^"] or [i for i, mark in enumerate(marked) if mark]
+    first, last = (shown[0], shown[-1]) if shown else (0, 0)
     start = stop = first
     used = 2  # the ellipses
     while stop < len(cells) and stop <= last and used + _width(cells[stop]) <= room:

@@ -97,6 +97,12 @@ def concise(finding: Finding) -> Line:
     return [(_place(finding), "path"), (": ", ""), (finding.code, "code_name"), (f" {finding.message}{marks}", "")]
 
 
+def evidence_line(finding: Finding) -> str:
+    """What speaks for a finding and against it, and what its score is, on one line."""
+    what = ", ".join(finding.evidence) or "nothing against it"
+    return printable(f"{_place(finding)}: {finding.code} scores {finding.score:.2f}: {what}")
+
+
 def fixed_line(finding: Finding) -> Line:
     """``fixed path:row:column: CODE name``, as it stood before."""
     return [("fixed ", "dim"), (_place(finding), "path"), (f": {finding.code} {finding.name}", "")]

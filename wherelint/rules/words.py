@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from wherelint.ops.facts import SELECTIONS, SINGULAR
-
-#: Operations that have another name in the catalogue than in a program.
-_SPOKEN = {
-    "clipped_sqrt": "sqrt",
-    "power_static": "power",
-    "integer_power": "power",
-    "std_unbiased": "std",
-    "euclidean_norm": "norm",
-}
+from wherelint.ops import OPERATIONS
+from wherelint.ops.traits import SELECTIONS
 
 
 def spoken(op: str) -> str:
     """The operation's name in a sentence."""
-    return _SPOKEN.get(op, op)
+    return (op in OPERATIONS and OPERATIONS[op].spoken) or op
 
 
 def place(op: str) -> str:
     """Where the operation is singular."""
-    return SINGULAR[op].place if op in SINGULAR else "at a singular point"
+    return (op in OPERATIONS and OPERATIONS[op].place) or "at a singular point"
 
 
 def selection_phrase(kind: str) -> str:

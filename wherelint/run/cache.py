@@ -74,8 +74,8 @@ class Cache:
         if content is None:
             return None
         codes = _codes(target, path)
-        for mend in self._mends(target):
-            key = self._key(target, path, codes, mend)
+        for fix_mode in self._fix_modes(target):
+            key = self._key(target, path, codes, fix_mode)
             line = self._lines.get(key)
             if line is None:
                 continue
@@ -92,12 +92,12 @@ class Cache:
         """Remember a report, which has to be the one that checking the file gives."""
         path = os.path.join(self._here, target.name)
         silent = not report.findings and not report.problems
-        if not silent and (target.snippets or target.mend not in ("no", "offer")):
+        if not silent and (target.snippets or target.fix_mode not in ("no", "offer")):
             return
         root, _ = self._files.package(os.path.dirname(path))
         if self._files.digest(path) != trace.content or (trace.asked and trace.root != root):
             return  # it changed meanwhile, or is no plain file
-        key = self._key(target, path, _codes(target, path), "" if silent else target.mend)
+        key = self._key(target, path, _codes(target, path), "" if silent else target.fix_mode)
         asked = [self._files.below(root), plain(trace.asked)] if trace.asked else []
         said = [report.hidden, plain(report.findings), plain(report.problems), report.skipped]
         self._add(key, [key, path, trace.content, dict(trace.reads), asked, *said])
@@ -129,18 +129,19 @@ class Cache:
         lines = content.split(b"\n")
         return {line[_KEY].decode("latin-1"): line for line in lines if line.startswith(b'["')}
 
-    def _mends(self, target: Target) -> tuple[str, ...]:
+    def _fix_modes(self, target: Target) -> tuple[str, ...]:
         """Under what the report may be known: what says nothing says nothing whatever is done about findings."""
-        return ("", target.mend) if target.mend in ("no", "offer") and not target.snippets else ("",)
+        return ("", target.fix_mode) if target.fix_mode in ("no", "offer") and not target.snippets else ("",)
 
-    def _key(self, target: Target, path: str, codes: frozenset[str], mend: str) -> str:
+    def _key(self, target: Target, path: str, codes: frozenset[str], fix_mode: str) -> str:
         settings = target.settings
         known = (id(settings), codes)
         if known not in self._settings:
             about = [sorted(codes), sorted(settings.aliases.items()), settings.confidence]
+            about += [settings.differentiated, settings.not_differentiated, str(settings.root)]
             self._settings[known] = json.dumps([self._about, about])
         package = self._files.package(os.path.dirname(path))
-        about_file = "\0".join((self._settings[known], mend, target.name, path, *package))
+        about_file = "\0".join((self._settings[known], fix_mode, target.name, path, *package))
         return digest(about_file.encode("utf-8", "surrogatepass"))
 
     def _report(

@@ -20,7 +20,7 @@ from wherelint.frontend.budget import Budget
 from wherelint.frontend.options import DetectOptions
 from wherelint.io.config import Settings
 from wherelint.io.encoding import NOWHERE, UndecodableError, decode, encode
-from wherelint.io.files import Mend
+from wherelint.io.files import FixMode
 from wherelint.suppress.view import View, view
 
 if TYPE_CHECKING:
@@ -34,13 +34,13 @@ def check_source(
     content: bytes,
     filename: str,
     settings: Settings,
-    mend: Mend = "no",
+    fix_mode: FixMode = "no",
     *,
     snippets: bool = False,
     refuted: Collection[FixKey] = (),
     around: list[Project] | None = None,
 ) -> FileReport:
-    """Check, and perhaps mend, the bytes of one file. Nothing of it is imported or executed, and nothing is raised.
+    """Check, and perhaps fix, the bytes of one file. Nothing of it is imported or executed, and nothing is raised.
 
     ``snippets``: each finding comes with the program that shows it. ``refuted``: fixes that are not applied. ``around``
     gets the projects that were looked at.
@@ -48,13 +48,13 @@ def check_source(
     text = ""
     try:
         text, encoding = decode(content)
-        report, after = _check_text(text, filename, settings, mend, snippets, refuted, around)
+        report, after = _check_text(text, filename, settings, fix_mode, snippets, refuted, around)
         if not report.fixed:
             return report
-        mended = encode(after, encoding, content)
-        if mended is None:
+        repaired = encode(after, encoding, content)
+        if repaired is None:
             return failed(filename, f"cannot be rewritten in its encoding ({encoding})")
-        return replace(report, before=content, after=mended)
+        return replace(report, before=content, after=repaired)
     except UndecodableError as error:
         return failed(filename, str(error), error.location)
     except (RecursionError, MemoryError):
@@ -68,7 +68,7 @@ def _check_text(
     text: str,
     filename: str,
     settings: Settings,
-    mend: Mend,
+    fix_mode: FixMode,
     snippets: bool,
     refuted: Collection[FixKey],
     around: list[Project] | None,
@@ -86,35 +86,37 @@ def _check_text(
     if len(text) > Budget.characters:
         why = f"gave up on the file: it has more than {Budget.characters:,} characters"
         return FileReport(filename, problems=(Problem(filename, why, error=False),)), text
+    said = settings.said_of(Path(os.path.abspath(filename)))
     options = DetectOptions(settings.aliases, frozenset(code for code in codes if rules.get(code).opt_in))
 
-    def look(text: str) -> View:
+    def analysed(text: str) -> View:
         with warnings.catch_warnings():
             # Python warns about invalid escapes while it parses; that is another tool's business.
             warnings.simplefilter("ignore")
             made = wherelint.analysis.analyse(text, filename, options, around)
         if isinstance(made, str):
             return View(skipped=made)
+        made = made.with_evidence(*said) if said else made
         return view(
             _in_cells(made, notebook.cells(text)) if notebook else made, text, filename, codes, settings.confidence
         )
 
-    seen = look(text)
+    seen = analysed(text)
     snippet = _snippet() if snippets and seen.shown else None
     fixed: tuple[Finding, ...] = ()
-    if seen.shown and mend in ("safe", "unsafe"):
+    if seen.shown and fix_mode in ("safe", "unsafe"):
         from wherelint.fix.rounds import Allowed, fixpoint
 
-        allowed = Allowed(unsafe=mend == "unsafe", refuted=refuted, snippet=snippet)
-        text, seen, fixed = fixpoint(text, seen, look, allowed)
-    if seen.shown and mend == "silence":
+        allowed = Allowed(unsafe=fix_mode == "unsafe", refuted=refuted, snippet=snippet)
+        text, seen, fixed = fixpoint(text, seen, analysed, allowed)
+    if seen.shown and fix_mode == "silence":
         text, fixed = _silenced(text, seen.shown)
-        seen = look(text)
+        seen = analysed(text)
     shown = seen.shown
-    if shown and mend == "offer" and seen.analysis is not None:
-        from wherelint.fix import patience, propose_all
+    if shown and fix_mode == "offer" and seen.analysis is not None:
+        from wherelint.fix import propose_all, work_budget
 
-        offered = propose_all(seen.analysis, shown, patience())
+        offered = propose_all(seen.analysis, shown, work_budget())
         shown = tuple(replace(finding, fix=fix) for finding, fix in zip(shown, offered, strict=True))
     if shown and snippet is not None and seen.analysis is not None:
         shown = tuple(replace(finding, snippet=snippet(seen.analysis, finding)) for finding in shown)
@@ -166,7 +168,7 @@ def _silenced(text: str, findings: Iterable[Finding]) -> tuple[str, tuple[Findin
 
 
 def _in_cells(analysis: Analysis, cells: tuple[int, ...]) -> Analysis:
-    found = [(replace(finding, cells=cells), catch) for finding, catch in analysis.found]
+    found = [(replace(finding, cells=cells), detection) for finding, detection in analysis.found]
     return replace(analysis, found=found, problems=[replace(problem, cells=cells) for problem in analysis.problems])
 
 
@@ -189,4 +191,5 @@ def _internal_error(error: Exception, filename: str) -> FileReport:
 
 
 def failed(filename: str, message: str, location: Location | None = None) -> FileReport:
+    """The report on a file that could not be checked."""
     return FileReport(filename, problems=(Problem(filename, message, location),))

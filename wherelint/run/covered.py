@@ -27,7 +27,7 @@ class Evidence:
         self.changed: list[str] = []
         self.differentiated = 0
 
-    def judge(self, result: Result) -> Result:
+    def weigh(self, result: Result) -> Result:
         """The result in which what runs without gradients is of low confidence. Raises ConfigError."""
         return replace(result, reports=tuple(map(self._report, result.reports)))
 
@@ -42,7 +42,7 @@ class Evidence:
         if known.digests.get(name) != digest_of(report.filename):  # rows may have moved
             return report
         findings = tuple(self._finding(finding, known, name) for finding in report.findings)
-        shown = tuple(f for f in findings if f.confidence == "high" or settings.confidence == "low")
+        shown = tuple(f for f in findings if f.reaches(settings.confidence))
         return replace(report, findings=shown, hidden=report.hidden + len(findings) - len(shown))
 
     def _finding(self, finding: Finding, known: Coverage, name: str) -> Finding:
@@ -54,7 +54,7 @@ class Evidence:
         place = spelled(begin, finding.cells)
         why = "it ran, and never with gradients"
         self.changed.append(f"{finding.filename}:{place}: {finding.code} is of low confidence: {why}")
-        return replace(finding, confidence="low")
+        return finding.with_evidence("ran without gradients")
 
 
 def read(paths: tuple[Path, ...]) -> Coverage:

@@ -38,9 +38,9 @@ def check_file(target: Target) -> tuple[FileReport, Trace | None]:
     except OSError as error:
         return failed(target.name, f"cannot read the file: {error.strerror}"), None
     around: list[Project] = []
-    settings, mend = target.settings, target.mend
+    settings, fix_mode = target.settings, target.fix_mode
     report = check_source(
-        content, target.name, settings, mend, snippets=target.snippets, refuted=target.refuted, around=around
+        content, target.name, settings, fix_mode, snippets=target.snippets, refuted=target.refuted, around=around
     )
     return report, None if report.fixed or _unsure(report) else _trace(content, around)
 

@@ -14,7 +14,7 @@ from pygls.capabilities import get_capability
 
 from wherelint import rules
 from wherelint.finding import Edit, Finding
-from wherelint.report.json import URL
+from wherelint.report.formats.json import URL
 from wherelint.report.text import witness_sentence
 from wherelint.server.buffer import Buffer
 from wherelint.server.snapshot import Snapshot
@@ -81,10 +81,10 @@ def code_actions(snapshot: Snapshot, params: types.CodeActionParams, editor: Edi
     """What can be done about the findings that are asked about, and all at once."""
     actions: list[types.CodeAction] = []
     only = params.context.only
-    if _wanted(types.CodeActionKind.QuickFix.value, only):
+    if _asked_for(types.CodeActionKind.QuickFix.value, only):
         for index, diagnostic in _asked(snapshot, params):
             actions += _quick_fixes(snapshot, index, diagnostic, editor)
-    if only is not None and _wanted(FIX_ALL, only):
+    if only is not None and _asked_for(FIX_ALL, only):
         if edit := editor.edit(snapshot, snapshot.fix_all):
             actions.append(_fix_all(edit=edit))
     elif only is None and editor.resolves and snapshot.report.findings:
@@ -160,6 +160,6 @@ def _overlap(a: types.Range, b: types.Range) -> bool:
     return a.start <= b.end and b.start <= a.end
 
 
-def _wanted(kind: str, only: Iterable[str] | None) -> bool:
+def _asked_for(kind: str, only: Iterable[str] | None) -> bool:
     """Whether a kind is one of those asked for, or lies below one."""
     return only is None or any(not asked or f"{kind}.".startswith(asked + ".") for asked in only)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from wherelint import rules
-from wherelint.finding import Edit, Finding, Fix, Framework, Location, Selection
+from wherelint.finding import Edit, Finding, Fix, Location, Selection
 from wherelint.io.edits import Source
 from wherelint.suppress.noqa import Comment, Suppressions
 
@@ -18,7 +18,7 @@ def unused(
     suppressions: Suppressions,
     findings: Iterable[Finding],
     codes: Collection[str],
-    framework: Framework,
+    framework: str,
 ) -> Iterator[Finding]:
     """A finding for each comment with codes of ours that silence none of ``findings``, all that there are.
 

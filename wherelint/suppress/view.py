@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from wherelint.finding import Confidence, Finding, Framework
+from wherelint.finding import Finding, Least
 
 if TYPE_CHECKING:
     from wherelint.analysis.findings import Analysis
@@ -24,7 +24,7 @@ class View:
     skipped: str = ""
 
 
-def view(analysis: Analysis, text: str, filename: str, codes: Collection[str], confidence: Confidence) -> View:
+def view(analysis: Analysis, text: str, filename: str, codes: Collection[str], least: Least) -> View:
     """What is seen of the findings of a text."""
     from wherelint.suppress.noqa import find_suppressions
 
@@ -35,7 +35,7 @@ def view(analysis: Analysis, text: str, filename: str, codes: Collection[str], c
         if "WL001" in codes and suppressions.comments and analysis.used and not analysis.problems:
             from wherelint.suppress.unused import unused
 
-            idle = list(unused(text, filename, suppressions, findings, codes, cast(Framework, analysis.used[0])))
+            idle = list(unused(text, filename, suppressions, findings, codes, analysis.used[0]))
         findings = [*(finding for finding in findings if not suppressions.cover(finding)), *idle]
-    shown = [finding for finding in findings if finding.confidence == "high" or confidence == "low"]
+    shown = [finding for finding in findings if finding.reaches(least)]
     return View(analysis, tuple(sorted(shown, key=Finding.sort_key)), len(findings) - len(shown))

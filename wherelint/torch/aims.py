@@ -71,13 +71,13 @@ class Aims(TorchFunctionMode):
         if not operation or not operation.code or (name == "pow" and _is_tame(args[1:])):
             return
         for targets in _targets(operation):
-            wanted = {i: t for i, t in targets.items() if i < len(args) and _moves(args[i])}
-            if wanted:
+            aimed = {i: t for i, t in targets.items() if i < len(args) and _moves(args[i])}
+            if aimed:
                 with torch._C.DisableTorchFunction():
-                    self._aim(operation, {args[i]: target for i, target in wanted.items()})
+                    self._aim(operation, {args[i]: target for i, target in aimed.items()})
 
-    def _aim(self, operation: Operation, wanted: Mapping[Tensor, float]) -> None:
-        operands, targets = tuple(wanted), tuple(wanted.values())
+    def _aim(self, operation: Operation, aimed: Mapping[Tensor, float]) -> None:
+        operands, targets = tuple(aimed), tuple(aimed.values())
         if operation.mixes:
             self.found.append(Aim(operation.name, operands, targets))
             return

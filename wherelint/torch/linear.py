@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.autograd.graph import Node
 from torch.utils._pytree import tree_flatten
 
-from wherelint.torch.masked import EVERY, Break, Call, Dead, Ghost, Masked, Run, plain
+from wherelint.torch.masked import EVERY, Break, Call, Dead, Ghost, Masked, Run, unmasked
 
 _Rule = Callable[[Call], Any]
 
@@ -50,7 +50,7 @@ def apply(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], run: Run, no
     cotangents = [each.value for each in tree_flatten((args, kwargs))[0] if isinstance(each, Masked)]
     finite = [torch.isfinite(each) for each in cotangents] if run.breaks is not None else []
     known = rule(call) if run.eager or call.in_place else None  # before its operands are written
-    args_, kwargs_ = plain((args, kwargs))
+    args_, kwargs_ = unmasked((args, kwargs))
     value = func(*args_, **kwargs_)
     if rule is _buffer:
         return Masked(value, Ghost(value, _blank(call, value), run, blank=True))

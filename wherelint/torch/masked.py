@@ -138,11 +138,11 @@ class Masked(Tensor):
         found = [each for each in tree_flatten((args, kwargs))[0] if isinstance(each, Masked)]
         run, node = found[0].ghost.run, compat.current_node()
         if run.over or node is None:
-            return func(*plain(args), **plain(kwargs))
+            return func(*unmasked(args), **unmasked(kwargs))
         return cls.apply(func, args, kwargs, run, node)
 
 
-def plain(tree: Any) -> Any:
+def unmasked(tree: Any) -> Any:
     """The same with the values in place of masked cotangents."""
     return tree_map(lambda each: each.value if isinstance(each, Masked) else each, tree)
 

@@ -1,4 +1,4 @@
-"""The machine-readable reports: a list of findings and problems, or one of them a line, strict JSON.
+"""The machine-readable report: a list of findings and problems, strict JSON.
 
 A problem has the keys of a finding, and none for its ``code``: a file that could not be checked, or what was given up.
 """
@@ -15,17 +15,17 @@ from wherelint.io.notebook import in_cell
 
 #: The table of rules in the README; ``wherelint explain`` has the rest.
 URL = "https://github.com/wherelint/wherelint#rules"
+CELLS = True
 
 
 def render(findings: Iterable[Finding], problems: Iterable[Problem] = (), *_: object) -> str:
     """The findings and problems as a JSON array, one key a line; an empty run is ``[]``."""
-    return json.dumps([*map(as_dict, findings), *map(_of_problem, problems)], indent=2, allow_nan=False)
+    return json.dumps(entries(findings, problems), indent=2, allow_nan=False)
 
 
-def lines(findings: Iterable[Finding], problems: Iterable[Problem] = (), *_: object) -> str:
-    """The findings and problems as JSON objects, one a line; an empty run is empty."""
-    entries = [*map(as_dict, findings), *map(_of_problem, problems)]
-    return "\n".join(json.dumps(entry, allow_nan=False) for entry in entries)
+def entries(findings: Iterable[Finding], problems: Iterable[Problem]) -> list[dict[str, Any]]:
+    """The findings and problems in JSON's types."""
+    return [*map(as_dict, findings), *map(_of_problem, problems)]
 
 
 def as_dict(finding: Finding) -> dict[str, Any]:
@@ -46,6 +46,8 @@ def as_dict(finding: Finding) -> dict[str, Any]:
         "modes": list(finding.modes),
         "op": finding.op,
         "confidence": finding.confidence,
+        "score": round(finding.score, 2),
+        "evidence": list(finding.evidence),
         "witness": _witness(finding.witness) if finding.witness else None,
         "noqa_row": in_cell(Location(finding.noqa_row, 1), cells)[1].row,
         "url": URL,
@@ -74,6 +76,8 @@ def _of_problem(problem: Problem) -> dict[str, Any]:
         "modes": [],
         "op": None,
         "confidence": None,
+        "score": None,
+        "evidence": [],
         "witness": None,
         "noqa_row": None,
         "url": None,

@@ -1,10 +1,12 @@
-"""The reports for other programs, by the name that ``--output-format`` gives them.
+"""The reports for other programs: one file a format, named as ``--output-format`` names it (``-`` is written ``_``).
 
-Each is the whole text without its last newline, and empty where a report of nothing is. It is imported when it is used.
+``render`` gives the whole text without its last newline, empty where a report of nothing is. A file is imported when it
+is used. One with ``CELLS = True`` knows the cells of notebooks; the others are given rows of files.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
@@ -19,21 +21,19 @@ if TYPE_CHECKING:
 
 
 def _render(
-    module: str,
-    function: str,
-    findings: Sequence[Finding],
-    problems: Sequence[Problem],
-    rules: Sequence[Rule],
-    version: str,
+    module: str, findings: Sequence[Finding], problems: Sequence[Problem], rules: Sequence[Rule], version: str
 ) -> str:
-    render: Render = getattr(import_module(f"wherelint.report.{module}"), function)
+    found = import_module(f"{__name__}.{module}")
+    render: Render = found.render
+    if not getattr(found, "CELLS", False):
+        findings, problems = _of_the_file(findings, problems)
     return render(findings, problems, rules, version)
 
 
 def _of_the_file(
-    module: str, findings: Sequence[Finding], problems: Sequence[Problem], rules: Sequence[Rule], version: str
-) -> str:
-    """A format that knows rows of files only: in a notebook's JSON a cell has none, so that the message names it."""
+    findings: Sequence[Finding], problems: Sequence[Problem]
+) -> tuple[Sequence[Finding], Sequence[Problem]]:
+    """For rows of files: in a notebook's JSON a cell has none, so that the message names it."""
     from dataclasses import replace
 
     from wherelint.finding import Location
@@ -53,14 +53,8 @@ def _of_the_file(
         else p
         for p in problems
     ]
-    return _render(module, "render", findings, problems, rules, version)
+    return findings, problems
 
 
-FORMATS: dict[str, Render] = {
-    "json": partial(_render, "json", "render"),
-    "json-lines": partial(_render, "json", "lines"),
-    "sarif": partial(_of_the_file, "sarif"),
-    "github": partial(_of_the_file, "github"),
-    "gitlab": partial(_of_the_file, "gitlab"),
-    "junit": partial(_of_the_file, "junit"),
-}
+_FILES = sorted(name[:-3] for name in os.listdir(os.path.dirname(__file__)) if name.endswith(".py") and name[0] != "_")
+FORMATS: dict[str, Render] = {name.replace("_", "-"): partial(_render, name) for name in _FILES}

@@ -13,16 +13,14 @@ from urllib.parse import quote
 
 from wherelint.finding import Finding, Fix, Location, Problem
 from wherelint.report.common import fingerprints, level, posix
-from wherelint.report.json import URL, as_dict
+from wherelint.report.formats.json import URL, as_dict
 from wherelint.report.text import witness_sentence
 from wherelint.rules.rule import Rule
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _ROOT = "%SRCROOT%"
 
-#: Out of a hundred: about as many findings of a confidence are bugs.
-_RANKS = {"high": 75.0, "low": 20.0}
-_PROPERTIES = ("confidence", "framework", "modes", "op", "witness", "confirmation")
+_PROPERTIES = ("confidence", "evidence", "framework", "modes", "op", "witness", "confirmation")
 
 
 def render(findings: Sequence[Finding], problems: Sequence[Problem], rules: Sequence[Rule], version: str) -> str:
@@ -59,7 +57,7 @@ def _rule(rule: Rule) -> dict[str, Any]:
         "name": rule.name,
         "shortDescription": _message(rule.summary),
         "fullDescription": _message(" ".join(rule.sections()["What it does"].split())),
-        "help": {**_message(_plain(doc)), **_message(doc, "markdown")},
+        "help": {**_message(_without_markup(doc)), **_message(doc, "markdown")},
         "helpUri": URL,
         "defaultConfiguration": {"enabled": rule.default, "level": "error"},
         "properties": {"tags": ["correctness", "gradient", "numerics"]},
@@ -79,7 +77,7 @@ def _result(finding: Finding, indices: dict[str, int], fingerprint: str) -> dict
         # -1, which is the default, stands for a rule that is not listed.
         "ruleIndex": indices.get(finding.code, -1),
         "level": level(finding),
-        "rank": _RANKS[finding.confidence],
+        "rank": round(100 * finding.score),
         "message": _message(". ".join(sentences)),
         "locations": [place],
         "relatedLocations": [{"id": number, **place} for number, place in enumerate(_related(finding), 1)],
@@ -143,5 +141,5 @@ def _message(text: str, kind: str = "text") -> dict[str, str]:
     return {kind: text.replace("{", "{{").replace("}", "}}")}
 
 
-def _plain(markdown: str) -> str:
+def _without_markup(markdown: str) -> str:
     return re.sub(r"^(## |```.*\n)", "", markdown, flags=re.MULTILINE)

@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from wherelint.ops.names import Signature, names
+from collections.abc import Sequence
+from typing import Any
+
+from wherelint.frameworks.base import (
+    JOIN,
+    NTH,
+    Framework,
+    Function,
+    Mode,
+    Result,
+    Signature,
+    missing,
+    named,
+    names,
+)
 
 #: Functions that are also methods, where the receiver takes the place of the first operand. A trailing underscore
 #: marks the ones that have an in-place form too.
@@ -48,10 +62,10 @@ def _expand(text: str, *, method: bool) -> str:
         words = []
         for word in right.split():
             name, _, op = word.partition("=")
-            plain = name.rstrip("_")
-            words.append(f"{plain}={op or plain}")
-            if name != plain and method:
-                words.append(f"{name}={op or plain}")
+            base = name.rstrip("_")
+            words.append(f"{base}={op or base}")
+            if name != base and method:
+                words.append(f"{name}={op or base}")
         if method:
             left = left.replace("input", "self", 1)
         lines.append(f"{left}: {' '.join(words)}")
@@ -145,3 +159,129 @@ LAYERS = {
 }  # fmt: skip
 
 NAMES: dict[str, Signature] = {**FUNCTIONS, **METHODS, **FUNCTIONAL, **SPECIAL, **LINALG}
+
+
+#: How the operations that are not simply called are written, see ``confirm.spelling``.
+_TEMPLATES = """
+sum mean prod nansum nanmean: torch.{op}(a, dim=-1, keepdim=True)
+amax amin any all argmax argmin logsumexp: torch.{op}(a, dim=-1, keepdim=True)
+argmax argmin: torch.{op}(a, dim=-1, keepdim=True).float()
+max min: torch.{op}(a, dim=-1, keepdim=True).values
+median_lower: torch.median(a, dim=-1, keepdim=True).values
+count_nonzero: torch.count_nonzero(a, dim=-1).unsqueeze(-1).float()
+allclose: torch.all(torch.isclose(a, b), dim=-1, keepdim=True)
+var_unbiased: torch.var(a, dim=-1, keepdim=True)
+std_unbiased: torch.std(a, dim=-1, keepdim=True)
+var std: torch.{op}(a, dim=-1, correction=0, keepdim=True)
+norm: torch.linalg.vector_norm(a, dim=-1, keepdim=True)
+norm1: torch.linalg.vector_norm(a, ord=1, dim=-1, keepdim=True)
+norminf: torch.linalg.vector_norm(a, ord=float("inf"), dim=-1, keepdim=True)
+distance: torch.linalg.vector_norm(a - b, dim=-1, keepdim=True)
+cdist: torch.cdist(a[..., None, :], b[..., None, :])[..., 0]
+pairwise_distance: F.pairwise_distance(a, b, eps=c, keepdim=True)
+cosine_similarity: F.cosine_similarity(a, b, dim=-1, eps=c).unsqueeze(-1)
+normalize: F.normalize(a, dim=-1, eps=b)
+dot: torch.sum(a * b, dim=-1, keepdim=True)
+linear: torch.sum(a * b, dim=-1, keepdim=True) + c
+cumsum cumprod logcumsumexp softmax log_softmax: torch.{op}(a, dim=-1)
+clip: torch.clamp(a, b, c)
+clip_min: torch.clamp(a, min=b)
+clip_max: torch.clamp(a, max=b)
+mod: torch.remainder(a, b)
+floor_divide: torch.floor_divide(a, b)
+softplus: F.softplus(a)
+softplus_threshold: F.softplus(a, beta=b, threshold=c)
+addcmul addcdiv: torch.{op}(a, b, c, value=d)
+polygamma: torch.polygamma(int(a), b)
+squared_error: F.mse_loss(a, b, reduction="none")
+absolute_error: F.l1_loss(a, b, reduction="none")
+huber: F.huber_loss(a, b, delta=c, reduction="none")
+smooth_l1: F.smooth_l1_loss(a, b, beta=c, reduction="none")
+binary_cross_entropy: F.binary_cross_entropy(*torch.broadcast_tensors(a, b), reduction="none")
+sigmoid_cross_entropy: F.binary_cross_entropy_with_logits(*torch.broadcast_tensors(a, b), reduction="none")
+kl_divergence: F.kl_div(a, b, reduction="none")
+poisson_nll: F.poisson_nll_loss(a, b, reduction="none")
+cholesky inv: torch.linalg.{op}(a[..., None, None])[..., 0, 0]
+det logdet: torch.{op}(a[..., None, None])
+slogdet: torch.linalg.slogdet(a[..., None, None])[1]
+solve: torch.linalg.solve(a[..., None, None], b[..., None, None])[..., 0, 0]
+stop: a.detach()
+gather: a[..., b]
+array: torch.tensor(a)
+float: a.float()
+"""
+
+_KEPT = frozenset(
+    """amax amin cholesky copysign cumprod exp exp2 expm1 hypot i0e i1 i1e inv log_ndtr log_softmax logcumsumexp
+    logsumexp ndtri pairwise_distance prod reciprocal relu rsqrt sigmoid softmax solve sqrt std_unbiased tan
+    tanh""".split()
+)
+
+_KEEP = '''
+def keep(mask, x):
+    """x[mask] in a fixed shape: an element that is dropped repeats the first one that is kept."""
+    mask, x = torch.broadcast_tensors(mask, x)
+    first = torch.argmax(mask.int(), dim=-1, keepdim=True)
+    own = torch.arange(x.shape[-1], device=x.device)
+    return torch.gather(x, -1, torch.where(mask, own, first))
+'''
+
+#: What a script ends with.
+_REPORT = """
+def report(label, f, inputs, names):
+    value = f(*inputs)
+    print(f"{label}: value {value.tolist()}")
+    gradient = torch.autograd.grad(value.sum(), inputs[: len(names)], allow_unused=True)
+    for name, slope in zip(names, gradient):
+        print(f"  eager: gradient with respect to {name}: {0.0 if slope is None else slope.tolist()}")
+"""
+
+
+def _backend(device: str) -> tuple[str, str, dict[str, Mode]]:
+    import torch
+
+    there = torch.accelerator.current_accelerator() if hasattr(torch, "accelerator") else None
+    there = there or (torch.device("cuda") if torch.cuda.is_available() else None)
+    if device == "tpu" or (device == "gpu" and there is None):
+        raise missing(device, f"torch {torch.__version__}", "install a build of torch for it (https://pytorch.org)")
+    chosen = torch.device("cpu") if device == "cpu" or there is None else there
+    torch.set_default_device(chosen)
+    kind = torch.cuda.get_device_name() if chosen.type == "cuda" else ""
+
+    def run(routine: Function, parameters: Sequence[Any], watched: Sequence[int]) -> Result:
+        tensors = [torch.tensor(p, requires_grad=i in watched) for i, p in enumerate(parameters)]
+        value = routine(*tensors)
+        chosen = [tensors[i] for i in watched]
+        flows = value.requires_grad and chosen
+        found = torch.autograd.grad(value.sum(), chosen, allow_unused=True) if flows else [None] * len(chosen)
+        gradients = [torch.zeros_like(w) if g is None else g for g, w in zip(found, chosen, strict=True)]
+        return Result(value.numpy(force=True), [g.numpy(force=True) for g in gradients])
+
+    return torch.__version__, named("gpu" if kind else chosen.type, kind), {"eager": run}
+
+
+FRAMEWORK = Framework(
+    "torch",
+    packages=("torch",),
+    aliases={"torch.functional": "torch", "torch.autograd.function.Function": "torch.autograd.Function"},
+    names=NAMES,
+    methods="torch.Tensor",
+    layers=LAYERS,
+    namespace="torch",
+    any_of=("any", "keepdim"),
+    arrays="torch torch.special torch.linalg torch.fft torch.signal torch.nn.functional",
+    distributions=("torch",),
+    imports={"import torch": "", "import torch.nn.functional as F": "F."},
+    templates=_TEMPLATES,
+    takes_numbers=False,
+    kept=_KEPT,
+    helpers={
+        "join": JOIN.format(zeros="torch.zeros_like", concat="torch.cat", axis="dim"),
+        "nth": NTH.format(zeros="torch.zeros_like", stack="torch.stack"),
+        "keep": _KEEP,
+    },
+    report=_REPORT,
+    literal="torch.tensor({})",
+    parameter="torch.tensor({}, requires_grad=True)",
+    backend=_backend,
+)

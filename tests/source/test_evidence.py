@@ -1,0 +1,200 @@
+"""What speaks for a finding and against it: the names, and the programs that they are about."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from wherelint import score
+from wherelint.analysis import DetectOptions, analyse
+from wherelint.analysis.findings import Analysis
+from wherelint.io.config import Settings
+from wherelint.run.check import check_source
+
+_HEADER = "import jax.numpy as jnp\nimport torch\n\n"
+
+#: What the condition has to do with the operand that is singular.
+RELATIONS = {
+    "direct": """
+        def root(x): return jnp.where(x > 0, jnp.sqrt(x), 0.0)
+        def scaled(x): return jnp.where(2 * x > 0, jnp.log(x / 3), 0.0)
+        def size(x): return jnp.where(jnp.abs(x) > 1e-6, 1 / x, 0.0)
+        def squared(x): return jnp.where(x * x > 0, 1 / x, 0.0)
+        def norm(x): return jnp.where(jnp.sum(x * x) > 0, 1 / jnp.sqrt(jnp.sum(x**2)), 0.0)
+        def norm_of_the_root(x): return jnp.where(jnp.linalg.norm(x) > 0, 1 / jnp.sum(x**2), 0.0)
+        def both(x, y): return jnp.where((x == 0) & (y == 0), 0.0, jnp.sqrt(x**2 + y**2))
+        def difference(x, y): return jnp.where(x > y, jnp.sqrt(x - y), 0.0)
+        def turned(x, y): return jnp.where(jnp.abs(y - x) > 0, 1 / (x - y), 0.0)
+        def neighbours(x, i):
+            dx = x[i + 1] - x[i]
+            return jnp.where(dx == 0, 0.0, 1 / dx)
+        def function_of_it(x): return jnp.where(x == 0, 1.0, jnp.sin(x) / jnp.sin(x / 2))
+        def factor(x, y): return jnp.where(x > 0, 1 / (x * y), 0.0)
+        def infinite(x): return jnp.where(jnp.isfinite(1 / x), 1 / x, 0.0)
+        def count(x, n: int): return jnp.where(n > 0, x / n, 0.0)
+    """,
+    "same variable": """
+        def angle(x, y): return jnp.where(y > 0, jnp.sqrt(y * y - y * x), 0.0)
+        def far(r, cutoff): return jnp.where(r < cutoff, jnp.exp(1 / (r * r - cutoff * r)), 0.0)
+    """,
+    "incidental": """
+        def other(x, mask): return jnp.where(mask > 0, 1 / x, 0.0)
+    """,
+    "by the result": """
+        def floor(x): return jnp.maximum(jnp.log(x), -10.0)
+    """,
+    "onto": """
+        def clipped(x): return jnp.arccos(jnp.clip(x, -1.0, 1.0))
+    """,
+}
+#: Where the condition changes, and where the operation fails.
+BOUNDARIES = {
+    "at the boundary": """
+        def root(x): return jnp.where(x > 0, jnp.sqrt(x), 0.0)
+        def small(x): return jnp.where(x > 1e-6, 1 / x, 0.0)
+    """,
+    "past the boundary": """
+        def half(x): return jnp.where(x > 0.5, 1 / x, 0.0)
+        def overflow(x): return jnp.where(x < 10, jnp.exp(x), x)
+    """,
+    "beyond the boundary": """
+        def shifted(x): return jnp.where(x > 0, jnp.sqrt(x + 1e-3), 0.0)
+    """,
+}
+
+
+def analysed(text: str, filename: str = "f.py") -> Analysis:
+    made = analyse(_HEADER + textwrap.dedent(text), filename, DetectOptions())
+    assert isinstance(made, Analysis)
+    return made
+
+
+@pytest.mark.parametrize("name", [*RELATIONS, *BOUNDARIES])
+def test_what_the_condition_has_to_do_with_the_operation(name: str) -> None:
+    table = RELATIONS if name in RELATIONS else BOUNDARIES
+    best = {}
+    for finding in analysed(table[name]).findings:
+        if finding.function not in best or finding.score > best[finding.function].score:
+            best[finding.function] = finding
+    assert len(best) == table[name].count("def ")
+    for function, finding in best.items():
+        assert [each for each in finding.evidence if each in table] == [name], function
+
+
+def test_a_wider_table_says_what_the_author_meant() -> None:
+    """The same operation: guarded by what it divides by, and by something else."""
+    direct, other = analysed("""
+        def f(x): return jnp.where(x != 0, 1 / x, 0.0)
+        def g(x, mask): return jnp.where(mask > 0, 1 / x, 0.0)
+    """).findings
+    assert direct.score > 0.5 > other.score
+    assert (direct.confidence, other.confidence) == ("high", "low")
+
+
+@pytest.mark.parametrize(
+    ("filename", "name"),
+    [
+        ("tests/model.py", "in a test"),
+        ("pkg/test_model.py", "in a test"),
+        ("pkg/model_test.py", "in a test"),
+        ("pkg/metrics/iou.py", "in a metric"),
+        ("pkg/evaluation.py", "in a metric"),
+        ("pkg/envs/reward.py", "in an environment"),
+        ("pkg/data/boxes.py", "in a data pipeline"),
+        ("pkg/optimizers/sgd.py", "in an optimizer"),
+        ("pkg/metric_learning/model.py", None),
+        ("pkg/attest.py", None),
+    ],
+)
+def test_folders_and_files_that_the_field_reserves(
+    filename: str, name: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / filename
+    path.parent.mkdir(parents=True)
+    path.write_text(_HEADER + "def f(x): return jnp.where(x > 0, jnp.sqrt(x), 0.0)\n")
+    (finding,) = analysed(path.read_text()[len(_HEADER) :], filename).findings
+    assert [each for each in finding.evidence if each.startswith("in a")] == ([name] if name else [])
+    assert finding.confidence == ("low" if name else "high")
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("def f(target): return torch.where(target > 0, target.log(), 0.0)", "poisons data"),
+        ("def f(gt_boxes): return torch.where(gt_boxes > 0, gt_boxes.log(), 0.0)", "poisons data"),
+        ("def f(numTargets): return torch.where(numTargets > 0, 1 / numTargets, 0.0)", "poisons data"),
+        ("def f(x, target): return torch.where(x > 0, x.log() * target, 0.0)", None),
+        ("def f(targetless): return torch.where(targetless > 0, targetless.log(), 0.0)", None),
+        ("def f(x, eps): return torch.where(eps > 0, 1 / eps, 0.0) * x.sum()", "poisons settings"),
+        ("def f(x, grad_output): return grad_output * torch.where(x > 0, 1 / x, 0.0)", "in a backward pass"),
+        ("class LossMetric:\n  def f(self, x): return torch.where(x > 0, 1 / x, 0.0)", "in a metric"),
+        ("class Net:\n  def validation_step(self, x): return torch.where(x > 0, 1 / x, 0.0)", "in a metric"),
+        ("class Net:\n  def training_step(self, x): return torch.where(x > 0, 1 / x, 0.0)", None),
+        ("def f(x, y=None): return torch.where(y > 0, x / y, 0.0)", "moves an optional input"),
+        ("def f(x, n: int): return torch.where(n > 0, x / n, 0.0)", "moves an integer"),
+        ("def f(x): return torch.clamp(torch.exp(x), max=5.0)", "result overflows"),
+        ("def f(x, m):\n  y = torch.where(m, x, x)\n  return torch.where(x > 0, 1 / x, 0.0)", None),
+    ],
+)
+def test_what_else_is_said(text: str, name: str | None) -> None:
+    findings = analysed(text).findings
+    assert findings
+    plain = set(RELATIONS) | set(BOUNDARIES) | {"overflows", "the operand reads no gradient"}
+    assert set(findings[0].evidence) - plain == ({name} if name else set())
+
+
+def test_every_name_has_a_weight() -> None:
+    """What is said and weighs nothing says where the selection stands to the operation, no more."""
+    tables = "".join([*RELATIONS.values(), *BOUNDARIES.values()])
+    said = {name for finding in analysed(tables).findings for name in finding.evidence}
+    assert said - score.WEIGHTS.keys() <= {"by the result", "onto"}
+
+
+def test_the_score_adds_up() -> None:
+    assert score.worth([]) > 0.5
+    assert score.worth(["direct"]) > score.worth([]) > score.worth(["incidental"])
+    assert score.worth(["direct", "in a test"]) < 0.5
+    assert score.worth(["no such thing"]) == score.worth([])
+    assert score.confidence(["direct"]) == "high"
+    assert score.confidence(["direct", "in a test"]) == "low"
+
+
+COMMENT = "# wherelint: not-differentiated"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (f"def f(x):  {COMMENT}\n    return torch.where(x > 0, 1 / x, 0.0)", True),
+        (f"@decorated  {COMMENT}\ndef f(x):\n    return torch.where(x > 0, 1 / x, 0.0)", True),
+        (f"def f(\n    x,  {COMMENT}\n):\n    return torch.where(x > 0, 1 / x, 0.0)", True),
+        (f"class A:  {COMMENT}\n    def f(self, x):\n        return torch.where(x > 0, 1 / x, 0.0)", True),
+        (f"{COMMENT}\ndef f(x):\n    return torch.where(x > 0, 1 / x, 0.0)", True),
+        (f"def f(x):\n    return torch.where(x > 0, 1 / x, 0.0)  {COMMENT}", False),
+        (f"def g(x):  {COMMENT}\n    return x\ndef f(x):\n    return torch.where(x > 0, 1 / x, 0.0)", False),
+    ],
+)
+def test_a_comment_says_where_nothing_is_differentiated(text: str, said: bool) -> None:
+    (finding,) = analysed(text).findings
+    assert ("said not to be differentiated" in finding.evidence) == said
+    assert finding.confidence == ("low" if said else "high")
+
+
+def test_what_is_configured_goes_before_everything() -> None:
+    settings = Settings(confidence="low", not_differentiated=("a.py",), differentiated=("test_b.py",))
+    text = (_HEADER + "def f(x): return jnp.where(x > 0, jnp.sqrt(x), 0.0)\n").encode()
+    said = {
+        name: check_source(text, name, settings).findings[0].confidence for name in ("a.py", "test_b.py", "test_c.py")
+    }
+    assert said == {"a.py": "low", "test_b.py": "high", "test_c.py": "low"}
+
+
+def test_the_least_to_show_is_a_confidence_or_a_score() -> None:
+    text = _HEADER + "def f(x): return jnp.where(x > 0, 1 / x, 0.0)\ndef g(x, m): return jnp.where(m > 0, 1 / x, 0.0)\n"
+    for least, shown in {"high": ["f"], "low": ["f", "g"], 0.0: ["f", "g"], 0.5: ["f"], 0.95: []}.items():
+        report = check_source(text.encode(), "a.py", Settings(confidence=least))  # type: ignore[arg-type]
+        assert [finding.function for finding in report.findings] == shown
+        assert report.hidden == 2 - len(shown)

@@ -1,0 +1,42 @@
+"""Where an operation is singular, in the terms of a call of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import libcst as cst
+
+from wherelint.fix.syntax import SourceNode
+from wherelint.frameworks import FRAMEWORKS
+from wherelint.ops.catalogue import Domain
+
+#: By namespace, its ``any`` and the name of that one's "keep the axis" flag.
+_ANY = {framework.namespace: framework.any_of for framework in FRAMEWORKS.values()}
+_AXES = frozenset({"axis", "dim", "keepdims", "keepdim"})
+
+
+class Tests(NamedTuple):
+    """A condition in the shape of the operand, and in the shape of the result."""
+
+    inner: str
+    outer: str
+
+
+def tests_of(domain: Domain, family: str, place: SourceNode, terms: Mapping[str, str]) -> Tests | None:
+    """The condition in the author's terms; None where it cannot be written for this call."""
+    holds = domain.condition.format(**terms)
+    if not domain.reduces:
+        return Tests(holds, holds)
+    if not isinstance(place.node, cst.Call) or not terms["namespace"]:
+        return None
+    named = {a.keyword.value: place.block.text(a.value) for a in place.node.args if a.keyword is not None}
+    if len([a for a in place.node.args if a.keyword is None]) > 1 or not set(named) <= _AXES:
+        return None
+    function, keep = _ANY.get(family, ("any", "keepdims"))
+    axis = [f"{k}={v}" for k, v in named.items() if k in ("axis", "dim")]
+    kept = [f"{k}={v}" for k, v in named.items() if k not in ("axis", "dim")]
+    call = f"{terms['namespace']}.{function}"
+    inner = ", ".join([holds, *axis, *([f"{keep}=True"] if axis else [])])
+    outer = ", ".join([holds, *axis, *kept])
+    return Tests(f"{call}({inner})", f"{call}({outer})")

@@ -1,0 +1,143 @@
+"""What a framework is: how it names and writes the operations, and how a child process runs them.
+
+The name tables:
+A line is ``operands: names``. An operand is its accepted keywords joined by ``|``, with ``=default`` where the call
+may omit it and ``-`` for a positional argument that is no operand; a name is ``name`` or ``name=operation``. The
+receiver of a method is its first operand, written ``self``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+
+class DeviceError(Exception):
+    """The device that was asked for is not there; the message says what to do."""
+
+
+class Result(NamedTuple):
+    """The value of a routine and the gradient of its sum for each differentiated parameter, at every probe."""
+
+    value: npt.NDArray[Any]
+    gradients: list[npt.NDArray[Any]]
+
+
+Function = Callable[..., Any]
+#: ``mode(routine, parameters, watched)`` runs a routine; ``watched`` are the differentiated parameters.
+Mode = Callable[[Function, Sequence[Any], Sequence[int]], Result]
+
+
+def missing(device: str, framework: str, remedy: str) -> DeviceError:
+    """That there is no such device, and what to do."""
+    return DeviceError(f"{framework} sees no {device.upper()}: {remedy}, or use --device auto")
+
+
+def named(platform: str, kind: str) -> str:
+    """What a report calls a device."""
+    return platform if platform == "cpu" or not kind else f"{platform} ({kind})"
+
+
+@dataclass(frozen=True)
+class Signature:
+    """How a framework spells an operation: ``operands`` are the accepted keyword names, in positional order."""
+
+    op: str
+    operands: tuple[tuple[str, ...], ...]
+    #: Values of the trailing operands when the call omits them.
+    defaults: tuple[float, ...] = ()
+
+
+def names(prefix: str, text: str) -> dict[str, Signature]:
+    """The signatures of one namespace."""
+    found: dict[str, Signature] = {}
+    for line in text.splitlines():
+        left, colon, right = line.partition(":")
+        if not colon:
+            continue
+        operands: list[tuple[str, ...]] = []
+        defaults: list[float] = []
+        for operand in left.split():
+            keywords, equals, default = operand.partition("=")
+            operands.append(() if keywords == "-" else tuple(keywords.split("|")))
+            if equals:
+                defaults.append(float(default))
+        for word in right.split():
+            name, _, op = word.partition("=")
+            dotted = f"{prefix}.{name}"
+            if dotted in found:
+                raise ValueError(f"{dotted} is listed twice")
+            found[dotted] = Signature(op or name, tuple(operands), tuple(defaults))
+    return found
+
+
+#: Helpers that templates call, in the words of a framework.
+JOIN = '''
+def join(*parts):
+    """The parts side by side along the last axis."""
+    zeros = sum({zeros}(part) for part in parts)
+    return {concat}([part + zeros for part in parts], {axis}=-1)
+'''
+NTH = '''
+def nth(index, *parts):
+    """One of several parts, out of the array that they make."""
+    zeros = sum({zeros}(part) for part in parts)
+    return {stack}([part + zeros for part in parts])[index]
+'''
+
+
+@dataclass(frozen=True)
+class Framework:
+    """All that is particular to a framework but its derivatives, which the catalogue has, and its transformations."""
+
+    name: str
+    #: Its top-level packages: a name below one of them is its own.
+    packages: tuple[str, ...]
+    #: What it calls the operations of the catalogue.
+    names: Mapping[str, Signature]
+    #: Where ``where`` and its like are, for a fix.
+    namespace: str
+    #: The class whose methods ``names`` has, too; none where a tensor's methods are other functions.
+    methods: str | None = None
+    #: Classes whose objects call a function.
+    layers: Mapping[str, str] = field(default_factory=dict)
+    #: Strings, beside ``packages``, of which one stands in every file that uses it.
+    markers: tuple[str, ...] = ()
+    #: Other spellings of modules and names, and names that other packages re-export from a module.
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    reexports: Mapping[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
+    #: Modules of functions of arrays, alone or with all below them; what else there is (files, devices, callbacks) may
+    #: have effects.
+    arrays: str = ""
+    arrays_below: str = ""
+    #: Modules in which everything draws random numbers, and what draws by a key though it is named like that.
+    random: tuple[str, ...] = ()
+    keyed: str = ""
+    #: ``any`` and its flag that keeps the axis; the number infinity.
+    any_of: tuple[str, str] = ("any", "keepdims")
+    infinity: str = "{namespace}.inf"
+    #: The derivatives that fail wherever the others do, if it has several.
+    compiled: str | None = None
+
+    #: For ``--confirm`` and scripts. Packages of the index whose versions count.
+    distributions: tuple[str, ...] = ()
+    #: The imports of a script, each with what has to stand in it for the import to be needed.
+    imports: Mapping[str, str] = field(default_factory=dict)
+    #: How operations are written that are not simply called, and the helpers that need definitions.
+    templates: str = ""
+    helpers: Mapping[str, str] = field(default_factory=dict)
+    #: Whether functions take numbers for tensors, and operators integers beside floats and booleans.
+    takes_numbers: bool = True
+    #: Operations whose results are kept for the backward pass, which raises where something was written into one.
+    kept: frozenset[str] = frozenset()
+    mixes_types: bool = True
+    #: The function ``report`` of a script, an array, and one with respect to which it differentiates.
+    report: str = ""
+    literal: str = "{}"
+    parameter: str = ""
+    #: ``backend(device)`` is the framework's version, the device, and the ways of running it. Raises DeviceError.
+    backend: Callable[[str], tuple[str, str, dict[str, Mode]]] | None = None

@@ -1,0 +1,41 @@
+"""NumPy and SciPy, imported when something is computed: the catalogue is read for its words before that."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__all__ = ["np", "special"]
+
+
+class _Function:
+    """A function of a module that was not there yet when it was named."""
+
+    def __init__(self, module: str, name: str) -> None:
+        self._module = module
+        self.__name__ = name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return getattr(import_module(self._module), self.__name__)(*args, **kwargs)
+
+
+class _Module:
+    """What a module has; before it is imported, functions alone."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        if self._name not in sys.modules:
+            return _Function(self._name, name)
+        found = getattr(import_module(self._name), name)
+        setattr(self, name, found)
+        return found
+
+
+if TYPE_CHECKING:
+    import numpy as np
+else:
+    np = _Module("numpy")
+special: Any = _Module("scipy.special")

@@ -1,0 +1,56 @@
+"""Operations by what they have in common, and the kinds of selections."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from wherelint.ops import OPERATIONS
+
+
+class Selection(NamedTuple):
+    """A kind of selection: the rule of its own, unless the operation's counts, and how it makes the zero."""
+
+    code: str | None
+    phrase: str
+
+
+#: Operations that are singular somewhere, those where an operand, the divisor, is 0, and those whose gradient is 0
+#: almost everywhere.
+SINGULAR = frozenset(name for name, operation in OPERATIONS.items() if operation.code is not None)
+QUOTIENTS = frozenset(name for name, operation in OPERATIONS.items() if operation.quotient)
+PIECEWISE = frozenset(name for name, operation in OPERATIONS.items() if operation.piecewise)
+
+#: Every kind of selection by its name, see ``Node.selection``.
+SELECTIONS: dict[str, Selection] = {
+    "where": Selection(None, "where the `where` does not select it"),
+    "select": Selection(None, "where the `select` does not select it"),
+    "masked_fill": Selection(None, "where `masked_fill` overwrites it"),
+    "index": Selection("WL201", "where the index does not pick it"),
+    "multiply": Selection("WL202", "where the mask multiplies it by 0"),
+    "nan_to_num": Selection("WL203", "where `nan_to_num` replaces it"),
+    **{kind: Selection("WL204", f"where the `{kind}` drops it") for kind in ("maximum", "minimum", "clip")},
+    **{kind: Selection("WL204", f"where the `{kind}` does not select it") for kind in ("relu", "relu6", "threshold")},
+    "reduction": Selection("WL205", "where the mask of the reduction leaves it out"),
+    "assignment": Selection("WL206", "where the assignment overwrites it"),
+}
+#: The operations of the catalogue that select, each with the kind that it is.
+SELECTS = {name: operation.selects for name, operation in OPERATIONS.items() if operation.selects is not None}
+#: Selections by the value itself, whose zero may lie behind the singular operation: clips onto a singular point.
+CLIPS = frozenset(kind for kind, selection in SELECTIONS.items() if selection.code == "WL204")
+#: Selections that are no operation of the catalogue, by the last part of their names.
+SELECTING = frozenset(
+    "select select_n where_ masked_fill masked_fill_ nan_to_num nan_to_num_ masked_select boolean_mask at "
+    "piecewise nansum nanmean nanmax nanmin".split()
+)
+#: Functions that pick elements.
+INDEXING = (
+    "take", "gather", "index_select", "take_along_axis", "take_along_dim", "roll", "flip", "fliplr", "flipud",
+    "gather_nd", "dynamic_slice", "dynamic_index_in_dim", "rev",
+)  # fmt: skip
+
+#: Tests of a value that say outright that it may not be finite.
+FINITE_TESTS = frozenset({"isnan", "isfinite", "isinf", "isneginf", "isposinf"})
+ORDERINGS = frozenset({"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"})
+LOGICAL = frozenset({"logical_and", "logical_or", "logical_xor", "logical_not", "any", "all"})
+#: Operations whose results are booleans.
+TO_BOOL = frozenset(name for name, operation in OPERATIONS.items() if operation.result == "bool")

@@ -1,0 +1,16 @@
+"""The machine-readable report with one finding or problem a line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from wherelint.finding import Finding, Problem
+from wherelint.report.formats.json import entries
+
+CELLS = True
+
+
+def render(findings: Iterable[Finding], problems: Iterable[Problem], *_: object) -> str:
+    """The findings and problems as JSON objects, one a line; an empty run is empty."""
+    return "\n".join(json.dumps(entry, allow_nan=False) for entry in entries(findings, problems))
