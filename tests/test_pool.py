@@ -6,6 +6,7 @@ import concurrent.futures
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from itertools import pairwise
@@ -102,6 +103,39 @@ def test_an_interruption_does_not_wait_for_the_workers(monkeypatch: pytest.Monke
     with pytest.raises(KeyboardInterrupt):
         pool.run(crashing.sleep, [1, 2, 3], 2, crashed)
     assert time.monotonic() - start < 20
+
+
+def test_an_interruption_while_a_thread_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The executor does not know such a thread yet, so that nobody joins it, and it ends while the workers do."""
+    start, ask, end = threading.Thread.start, pool._Worker.ask, pool._Worker.end
+    started: list[threading.Thread] = []
+    ending = threading.Event()
+
+    def start_and_interrupt(thread: threading.Thread) -> None:
+        start(thread)
+        started.append(thread)
+        if len(started) == 4:
+            time.sleep(0.5)  # they are under way
+            raise KeyboardInterrupt
+
+    def ask_until_others_end(worker: pool._Worker, request: object) -> object:
+        try:
+            return ask(worker, request)
+        finally:
+            if threading.current_thread() is started[-1]:
+                assert ending.wait(20)
+
+    def end_with_others(worker: pool._Worker) -> None:
+        end(worker)
+        if threading.current_thread() is threading.main_thread():
+            ending.set()
+            started[-1].join()
+
+    monkeypatch.setattr(threading.Thread, "start", start_and_interrupt)
+    monkeypatch.setattr(pool._Worker, "ask", ask_until_others_end)
+    monkeypatch.setattr(pool._Worker, "end", end_with_others)
+    with pytest.raises(KeyboardInterrupt):
+        pool.run(crashing.sleep, list(range(8)), 4, crashed)
 
 
 def test_what_a_worker_prints_is_no_reply(capfd: pytest.CaptureFixture[str]) -> None:

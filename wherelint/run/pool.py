@@ -144,7 +144,9 @@ class _Work(Generic[Item, Output]):
 
     def end(self) -> None:
         """Let the workers end, which have nothing to do."""
-        for worker in self._workers.values():
+        with self._lock:  # Ctrl-C while a thread starts leaves one that nobody joins, and whose worker dies meanwhile
+            workers = list(self._workers.values())
+        for worker in workers:
             worker.end()
 
     def _alone(self, index: int) -> Output:
