@@ -13,10 +13,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.graph import Node
-from torch.utils._pytree import tree_flatten
 
-from wherelint.torch.masked import EVERY, Break, Call, Dead, Ghost, Masked, Run, unmasked
+from wherelint.torch.masked import EVERY, Break, Call, Dead, Ghost, Masked
 
 _Rule = Callable[[Call], Any]
 
@@ -24,6 +22,7 @@ _VIEWS = """alias as_strided detach diagonal expand permute select slice split s
     unbind unfold unsqueeze view _reshape_alias _unsafe_view view_as_real view_as_complex"""
 _MOVES = """cat clone flip gather index index_select masked_select repeat reshape roll stack take rot90 movedim
     contiguous lift_fresh _to_copy"""
+_SAME = "neg conj _conj"
 _SUMS = "sum mean cumsum nansum avg_pool2d_backward"
 _ADDS = "add sub rsub"
 #: What they do not pass on is dropped by them. Of `_BY_VALUE` the plain operands say which elements pass.
@@ -34,7 +33,7 @@ _SELECTIONS = """where masked_fill select_backward slice_backward diagonal_backw
 _BY_VALUE = """threshold_backward hardtanh_backward max_pool2d_with_indices_backward native_dropout_backward
     embedding_dense_backward nll_loss_backward nll_loss2d_backward hardshrink_backward softshrink_backward
     max_pool3d_with_indices_backward"""
-_ELEMENTWISE = """mul div neg conj _conj sgn ldexp tanh_backward sigmoid_backward gelu_backward silu_backward
+_ELEMENTWISE = """mul div sgn ldexp tanh_backward sigmoid_backward gelu_backward silu_backward
     elu_backward softplus_backward leaky_relu_backward mish_backward logit_backward log_sigmoid_backward
     hardsigmoid_backward hardswish_backward mse_loss_backward smooth_l1_loss_backward huber_loss_backward
     binary_cross_entropy_backward _prelu_kernel_backward polar sinc rrelu_with_noise_backward"""
@@ -43,29 +42,26 @@ _ROWS = "_softmax_backward_data _log_softmax_backward_data"
 _BUFFERS = "new_zeros new_empty_strided new_empty zeros_like empty_like"
 
 
-def apply(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], run: Run, node: Node) -> Any:
-    """The result of one operation of the backward pass, with the masks that follow."""
-    call = Call(func, args, kwargs, run, node)
-    rule = _RULES.get(call.name.rstrip("_"), _unknown)
-    cotangents = [each.value for each in tree_flatten((args, kwargs))[0] if isinstance(each, Masked)]
-    finite = [torch.isfinite(each) for each in cotangents] if run.breaks is not None else []
+def apply(call: Call, target: Any) -> Any:
+    """The result of one operation of the backward pass, with the masks that follow; it may write to the target."""
+    run, rule = call.run, _RULES.get(call.name.rstrip("_"), _unknown)
+    finite = [] if run.breaks is None else [torch.isfinite(each) for each in call.cotangents]
     known = rule(call) if run.eager or call.in_place else None  # before its operands are written
-    args_, kwargs_ = unmasked((args, kwargs))
-    value = func(*args_, **kwargs_)
+    value = call.func(*call.plain_args, **call.plain_kwargs)
     if rule is _buffer:
         return Masked(value, Ghost(value, _blank(call, value), run, blank=True))
+    if _is_clean(call, rule) and not call.in_place:
+        return _wrap(call, value, rule, {})
     if rule is _contract:
-        if (
-            not _is_clean(call, rule)
-            and not all(map(_is_finite, call.residuals))
-            and len(cotangents) == 1
-            and not call.in_place
-        ):
-            value = _without_dead_terms(call, cotangents[0])
-    elif rule in _PRODUCTS and not _is_clean(call, rule) and (run.breaks is not None or not _is_finite(value)):
-        known = rule(call) if known is None else known
-        known = _repair(call, rule, value, known, finite)
-    return _write(args[0], call, known or {}) if call.in_place else _wrap(call, value, rule, known)
+        harmless = _is_finite(value) if run.breaks is None else all(map(_is_finite, call.residuals))
+        if not harmless and len(call.cotangents) == 1 and not call.in_place:
+            value = _without_dead_terms(call, call.cotangents[0])
+    elif rule in _PRODUCTS and (run.breaks is not None or not _is_harmless(call, value)):
+        known = _repair(call, rule, value, rule(call) if known is None else known, finite)
+    call.settle()
+    if rule in (_contract, _rows, _unknown) or (rule is _elementwise and _undifferentiated(call) is None):
+        call.forget()
+    return _write(target, call, known or {}) if call.in_place else _wrap(call, value, rule, known)
 
 
 def _is_clean(call: Call, rule: _Rule) -> bool:
@@ -75,6 +71,15 @@ def _is_clean(call: Call, rule: _Rule) -> bool:
     if rule is _add:
         return any(each.clean for each in call.operands)
     return all(each.clean for each in call.operands) and (rule is not _elementwise or _undifferentiated(call) is None)
+
+
+def _is_harmless(call: Call, value: Any) -> bool:
+    """Whether nothing dead has become nan; a factor that is broadcast is read more quickly than its product."""
+    if call.name in ("mul", "div") and len(call.residuals) == len(call.operands) == 1:
+        (factor,) = call.residuals
+        if 4 * factor.numel() <= value.numel() and _is_finite(factor if call.name == "mul" else 1 / factor):
+            return True
+    return _is_finite(value)
 
 
 def _is_finite(value: Any) -> bool:
@@ -95,7 +100,7 @@ def _wrap(call: Call, value: Any, masks: _Rule, known: dict[Any, Any] | None, nu
     if not (value.is_floating_point() or value.is_complex()):
         return value
     if known is None:
-        return Masked(value, Ghost.later(value, call, masks, number, clean=_is_clean(call, masks)))
+        return Masked(value, Ghost.later(value, call, masks, number))
     dead = {key: each for key, mask in known.items() if (each := mask if number is None else mask[number]) is not None}
     return Masked(value, Ghost(value, dead, call.run, base=call.operands[0] if masks is _view else None))
 
@@ -141,6 +146,10 @@ def _view(call: Call) -> Any:
         return call.over(lambda t: dead)
 
     return {key: view(dead) for key, dead in operand.dead.items()}
+
+
+def _same(call: Call) -> Any:
+    return dict(call.operands[0].dead)
 
 
 def _move(call: Call) -> Any:
@@ -316,8 +325,17 @@ def _repair(call: Call, rule: _Rule, value: Any, masks: dict[Any, Any], finite: 
         whole = whole.all(call.args[2], keepdim=True) if rule is _rows else whole
         note(call, ~torch.isfinite(value) & whole, masks)
     if EVERY in masks:
-        value.masked_fill_(masks[EVERY], 0)
+        _clear(value, masks[EVERY])
     return masks
+
+
+def _clear(value: Tensor, dead: Tensor) -> None:
+    """Set what is dead to 0; whole rows where the mask is the same along them, which is much quicker."""
+    if dead.dim() > 1 and not any(dead.stride()[1:]):
+        rows = dead[(slice(None), *[0] * (dead.dim() - 1))]
+        value.index_fill_(0, rows.nonzero()[:, 0], 0)
+    else:
+        value.masked_fill_(dead, 0)
 
 
 def _without_dead_terms(call: Call, cotangent: Tensor) -> Any:
@@ -364,8 +382,9 @@ def note(call: Call, broken: Tensor, masks: dict[Any, Tensor]) -> None:
 _RULES: dict[str, _Rule] = {
     name: rule
     for names, rule in {
-        _VIEWS: _view, _MOVES: _move, _SUMS: _sum, _ADDS: _add, _SELECTIONS: _select, _BY_VALUE: _select_by_value,
-        _ELEMENTWISE: _elementwise, _CONTRACTIONS: _contract, _ROWS: _rows, _BUFFERS: _buffer,
+        _VIEWS: _view, _SAME: _same, _MOVES: _move, _SUMS: _sum, _ADDS: _add, _SELECTIONS: _select,
+        _BY_VALUE: _select_by_value, _ELEMENTWISE: _elementwise, _CONTRACTIONS: _contract, _ROWS: _rows,
+        _BUFFERS: _buffer,
     }.items()
     for name in names.split()
 }  # fmt: skip

@@ -8,13 +8,14 @@ where something is not finite: until then a `Ghost` keeps the operation that the
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor
 from torch.autograd.graph import Node
-from torch.utils._pytree import tree_flatten, tree_map
 
 from wherelint.torch import compat
 
@@ -59,6 +60,8 @@ class Run:
 class Ghost:
     """What is left of a cotangent without its value: its shape, and its masks or how they are made."""
 
+    __slots__ = ("_dead", "_later", "base", "blank", "clean", "device", "dtype", "run", "shape", "version")
+
     def __init__(
         self, value: Tensor, dead: Dead | None, run: Run, *, base: Ghost | None = None, blank: bool = False
     ) -> None:
@@ -71,12 +74,9 @@ class Ghost:
         self._later: tuple[Call, Callable[[Call], Any], int | None] | None = None
 
     @classmethod
-    def later(
-        cls, value: Tensor, call: Call, masks: Callable[[Call], Any], number: int | None, *, clean: bool
-    ) -> Ghost:
+    def later(cls, value: Tensor, call: Call, masks: Callable[[Call], Any], number: int | None) -> Ghost:
         """The ghost of a result (of that number, if there are several) whose masks are worked out on demand."""
         made = cls(value, None, call.run, base=call.operands[0] if masks.__name__ == "_view" else None)
-        made.clean = clean
         made._later = call, masks, number
         return made
 
@@ -134,41 +134,57 @@ class Masked(Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None) -> Any:
-        kwargs = dict(kwargs or {})
-        found = [each for each in tree_flatten((args, kwargs))[0] if isinstance(each, Masked)]
-        run, node = found[0].ghost.run, compat.current_node()
-        if run.over or node is None:
-            return func(*unmasked(args), **unmasked(kwargs))
-        return cls.apply(func, args, kwargs, run, node)
-
-
-def unmasked(tree: Any) -> Any:
-    """The same with the values in place of masked cotangents."""
-    return tree_map(lambda each: each.value if isinstance(each, Masked) else each, tree)
-
-
-def _ghostly(tree: Any) -> Any:
-    def each(leaf: Any) -> Any:
-        if not isinstance(leaf, Masked):
-            return leaf
-        ghost = leaf.ghost  # what is written to a buffer later is none of this operation's business
-        return Ghost(leaf.value, {}, ghost.run, blank=True) if ghost.blank else ghost
-
-    return tree_map(each, tree)
+        call = Call(func, args, kwargs or {})
+        run = call.run
+        if run.over or call.node is None:
+            return func(*call.plain_args, **call.plain_kwargs)
+        return cls.apply(call, args[0] if call.in_place else None)
 
 
 class Call:
-    """One operation of a backward pass on cotangents, of which it has the ghosts."""
+    """One operation of a backward pass on cotangents: their values for now, and their ghosts for later."""
 
-    def __init__(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], run: Run, node: Node) -> None:
-        self.func, self.run, self.node = func, run, node
-        self.name = str(func.name()).partition("::")[2].partition(".")[0]
-        self.in_place = self.name.endswith("_") and not self.name.endswith("__")
-        self.args, self.kwargs = _ghostly(args), _ghostly(kwargs)
-        leaves = tree_flatten((self.args, self.kwargs))[0]
-        self.operands: list[Ghost] = [each for each in leaves if isinstance(each, Ghost)]
-        self.residuals: list[Tensor] = [each for each in leaves if isinstance(each, Tensor)]
+    def __init__(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        self.func = func
+        self.node: Any = compat.current_node()  # None outside of a backward pass
+        self.name, self.in_place = _named(func)
+        self.cotangents: list[Tensor] = []
+        self.operands: list[Ghost] = []
+        self.residuals: list[Tensor] = []
+        self.args, self.plain_args = self._read(args)
+        self.kwargs, self.plain_kwargs = self._read(kwargs)
+        self.run = self.operands[0].run
         self._versions = self._seen()
+
+    def _read(self, tree: Any) -> tuple[Any, Any]:
+        """The tree with ghosts in place of masked cotangents, and with their values."""
+        if isinstance(tree, Masked):
+            ghost = tree.ghost
+            if ghost.blank:  # what is written to a buffer later is none of this operation's business
+                ghost = Ghost(tree.value, {}, ghost.run, blank=True)
+            self.operands.append(ghost)
+            self.cotangents.append(tree.value)
+            return ghost, tree.value
+        if isinstance(tree, Tensor):
+            self.residuals.append(tree)
+        elif isinstance(tree, list | tuple):
+            pairs = [self._read(each) for each in tree]
+            return [ghostly for ghostly, _ in pairs], [plain for _, plain in pairs]
+        elif isinstance(tree, Mapping):
+            read = {key: self._read(each) for key, each in tree.items()}
+            return {key: pair[0] for key, pair in read.items()}, {key: pair[1] for key, pair in read.items()}
+        return tree, tree
+
+    def forget(self) -> None:
+        """Let go of the values of other operands, of which the masks need no more than the shapes."""
+        if self.residuals:
+            self.args, self.kwargs = (_mapped(tree, lambda leaf: leaf, _hollow) for tree in (self.args, self.kwargs))
+            self.residuals = [_hollow(each) for each in self.residuals]
+            self._versions = self._seen()
+
+    def settle(self) -> None:
+        """Let go of the values of the cotangents."""
+        self.cotangents, self.plain_args, self.plain_kwargs = [], [], {}
 
     def _seen(self) -> list[int]:
         return [t.version for t in self.operands] + [t._version for t in self.residuals if not t.is_inference()]
@@ -185,14 +201,36 @@ class Call:
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         """What the operation makes of other operands."""
-
-        def each(leaf: Any) -> Any:
-            if isinstance(leaf, Ghost):
-                return cotangent(leaf)
-            return residual(leaf) if isinstance(leaf, Tensor) else leaf
-
-        return self.func(*tree_map(each, self.args), **tree_map(each, self.kwargs if kwargs is None else kwargs))
+        return self.func(
+            *_mapped(self.args, cotangent, residual),
+            **_mapped(self.kwargs if kwargs is None else kwargs, cotangent, residual),
+        )
 
     def killers(self) -> list[Node | None]:
         """Everything that has killed an element of an operand."""
         return list(dict.fromkeys(key for operand in self.operands for key in operand.dead))
+
+
+@functools.cache
+def _named(func: Any) -> tuple[str, bool]:
+    """The name of an operation, and whether it writes its first operand."""
+    name = str(func.name()).partition("::")[2].partition(".")[0]
+    return name, name.endswith("_") and not name.endswith("__")
+
+
+def _mapped(tree: Any, ghost: Callable[[Ghost], Any], tensor: Callable[[Tensor], Any]) -> Any:
+    """Other operands: a pytree of torch would take most of the time."""
+    if isinstance(tree, Ghost):
+        return ghost(tree)
+    if isinstance(tree, Tensor):
+        return tensor(tree)
+    if isinstance(tree, list):
+        return [_mapped(each, ghost, tensor) for each in tree]
+    if isinstance(tree, dict):
+        return {key: _mapped(each, ghost, tensor) for key, each in tree.items()}
+    return tree
+
+
+def _hollow(value: Tensor) -> Tensor:
+    """A tensor of that shape which holds no memory."""
+    return torch.empty((), dtype=value.dtype, device=value.device).expand(value.shape)
