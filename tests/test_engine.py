@@ -33,21 +33,15 @@ class TestFilters:
     def test_a_finding_and_the_text_for_its_frame(self) -> None:
         report = check_source(UNSAFE.encode(), "a.py", Settings())
         assert [finding.code for finding in report.findings] == ["WL101"]
-        assert (report.text, report.hidden, report.problems) == (UNSAFE, 0, ())
+        assert (report.text, report.problems) == (UNSAFE, ())
 
     def test_nothing_found(self) -> None:
         assert check_source(SAFE.encode(), "a.py", Settings()) == FileReport("a.py")
         assert check_source(b"", "a.py", Settings()) == FileReport("a.py")
 
-    def test_low_confidence_is_counted_and_shown_on_request(self) -> None:
-        report = check_source(LOW.encode(), "a.py", Settings())
-        assert (report.findings, report.hidden, report.text) == ((), 1, "")
+    def test_low_confidence_is_shown_on_request(self) -> None:
+        assert check_source(LOW.encode(), "a.py", Settings()) == FileReport("a.py")
         assert len(check_source(LOW.encode(), "a.py", Settings(confidence="low")).findings) == 1
-
-    def test_ignored_and_silenced_findings_are_not_counted_as_hidden(self) -> None:
-        assert check_source(LOW.encode(), "a.py", Settings(ignore=("WL101",))) == FileReport("a.py")
-        silenced = LOW.replace("0.0)", "0.0)  # noqa")
-        assert check_source(silenced.encode(), "a.py", Settings()) == FileReport("a.py")
 
     def test_noqa(self) -> None:
         assert not check_source(UNSAFE.replace("0.0)", "0.0)  # noqa: WL101").encode(), "a.py", Settings()).findings
@@ -173,8 +167,8 @@ def test_many_files(project: Path) -> None:
     done: list[int] = []
     result = check_targets(targets, 1, done.append)
     assert done == [1, 2, 3, 4]
-    assert [report.filename for report in result.reports] == ["a.py", "c.py", "d.py"]
-    assert (result.files, result.failed, result.hidden, len(result.findings), len(result.problems)) == (3, 1, 1, 1, 1)
+    assert [report.filename for report in result.reports] == ["a.py", "d.py"]
+    assert (result.files, result.failed, len(result.findings), len(result.problems)) == (3, 1, 1, 1)
 
 
 @pytest.mark.parametrize(

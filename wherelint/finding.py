@@ -201,8 +201,6 @@ class FileReport:
     filename: str
     findings: tuple[Finding, ...] = ()
     problems: tuple[Problem, ...] = field(default=())
-    #: How many findings were left out because their confidence is low.
-    hidden: int = 0
     #: The decoded text, kept where there is a finding to show in a code frame; after the fixes, if there are any. Of a
     #: notebook, the program that its cells make.
     text: str = ""
@@ -212,3 +210,5 @@ class FileReport:
     after: bytes = b""
     #: Why the file was not searched; empty if it was.
     skipped: str = field(default="", compare=False)
+    #: How many findings were left out because they ran without gradients.
+    hidden: int = 0

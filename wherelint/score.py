@@ -68,6 +68,11 @@ def worth(evidence: Iterable[str]) -> float:
     return 1 / (1 + math.exp(-_START - sum(WEIGHTS.get(name, 0.0) for name in evidence)))
 
 
+def least(shown: float | str) -> float:
+    """The score that is asked for with a confidence or a score: the least to show."""
+    return {"high": 0.5, "low": 0.0}[shown] if isinstance(shown, str) else shown
+
+
 def confidence(evidence: Iterable[str]) -> Literal["high", "low"]:
     """Whether a finding is shown unless everything is asked for."""
     return "high" if worth(evidence) >= 0.5 else "low"

@@ -197,4 +197,3 @@ def test_the_least_to_show_is_a_confidence_or_a_score() -> None:
     for least, shown in {"high": ["f"], "low": ["f", "g"], 0.0: ["f", "g"], 0.5: ["f"], 0.95: []}.items():
         report = check_source(text.encode(), "a.py", Settings(confidence=least))  # type: ignore[arg-type]
         assert [finding.function for finding in report.findings] == shown
-        assert report.hidden == 2 - len(shown)

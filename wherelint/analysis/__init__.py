@@ -67,5 +67,9 @@ def analyse(
     if not names or not used:
         return "no selection" if used else "no framework"
     from wherelint.analysis import findings
+    from wherelint.graph.outlook import Outlook
 
-    return findings.analyse(module, used, names, options.opt_in)
+    outlook = Outlook(
+        options.least, frozenset(options.said), frozenset({"said to be differentiated"} - {*options.said})
+    )
+    return findings.analyse(module, used, names, options.opt_in, outlook=outlook)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +20,8 @@ from wherelint.frontend import gate
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.evaluate import evaluate
-from wherelint.graph.node import Node, leaves, topological
+from wherelint.graph.node import Node, leaves, rounded_away, topological
+from wherelint.graph.outlook import Outlook
 from wherelint.graph.search import Hazard, Search
 from wherelint.graph.work import WorkBudget
 from wherelint.interpret.values import Origin
@@ -38,6 +39,17 @@ class Analysis:
     used: Sequence[str]
     found: Sequence[tuple[Finding, Detection | None]]
     problems: Sequence[Problem]
+    #: What can search for what was left out, where something was.
+    searches: FileSearch | None = None
+
+    def completed(self, names: Collection[tuple[str, ...]]) -> Analysis:
+        """The same analysis, with all findings of some functions, whatever they score; new ones as they were found."""
+        if self.searches is None:
+            return self
+        known = {made.key for _, made in self.found if made is not None}
+        rest = [pair for pair in _one_per_bug(self.searches.complete(names)) if pair[0].key not in known]
+        found, problems = _made(rest, self.module.filename, lambda made: made)
+        return replace(self, found=[*self.found, *found], problems=[*self.problems, *problems])
 
     def with_evidence(self, *names: str) -> Analysis:
         """The same analysis, with more that is known of all its findings."""
@@ -59,32 +71,25 @@ def analyse(
     draft: bool = False,
     only: Callable[[Node], bool] | None = None,
     whole: WorkBudget | None = None,
+    outlook: Outlook | None = None,
 ) -> Analysis:
     """Search some functions of a file that uses some frameworks; functions that are too much are given up.
 
     Not ``low``: only for what is of high confidence. ``draft``: with witnesses as they were found, not simple ones.
     ``only``: which selections are searched, and which operations that a clip feeds. ``whole``: what may be spent on it.
+    ``outlook``: what is asked for; the rest is left out, as far as that saves work.
     """
     filename = module.filename
     found: dict[Any, tuple[Finding, Detection | None]] = {}
     problems: list[Problem] = []
-
-    def give_up(what: str, error: Exception) -> None:
-        if isinstance(error, GiveUp):
-            why = str(error)
-        elif isinstance(error, RecursionError):
-            why = "it is nested too deeply"
-        else:  # a defect of ours; the other functions are checked all the same
-            why = describe(error)
-        defect = not isinstance(error, (GiveUp, RecursionError))
-        problems.append(Problem(filename, f"gave up on {what}: {why}", error=defect))
-
-    searches = FileSearch(module, used, low=low, only=only, whole=whole)
+    outlook = outlook or Outlook()
+    searches = FileSearch(module, used, low=low, only=only, whole=whole, outlook=outlook)
     for number, name in enumerate(names := list(names)):
         if searches.spent:
             left = len(names) - number
             where = f"`{'.'.join(name)}`" + (f" and {left - 1} more functions" if left > 1 else "")
-            give_up(where, GiveUp("the file has more of them than the analysis follows, or longer ones"))
+            error = GiveUp("the file has more of them than the analysis follows, or longer ones")
+            problems.append(_given_up(filename, where, error))
             break
         try:
             lowered = programs(module, name, used)
@@ -92,16 +97,49 @@ def analyse(
                 found.setdefault((finding.code, finding.location), (finding, None))
             searches.search(name, lowered)
         except Exception as error:
-            give_up(f"`{'.'.join(name)}`", error)
-    for detection, related in _one_per_bug(searches.detections()):
-        try:
-            shown = detection if draft else replace(detection, hazard=detection.search.simplest(detection.hazard))
-            found[detection.key] = (_finding(shown, related, filename), shown)
-        except Exception as error:
-            give_up(f"a finding in `{detection.hazard.select.origin.function}`", error)
+            problems.append(_given_up(filename, f"`{'.'.join(name)}`", error))
+    bugs = [
+        (detection, related)
+        for detection, related in _one_per_bug(searches.detections())
+        if outlook.may_reach(detection.hazard.evidence)
+    ]
+    made, failed = _made(bugs, filename, lambda made: made if draft else _simplest(made))
+    problems += failed
     if not draft:
         problems += (Problem(filename, said, error=False) for said in module.budget.given_up)
-    return Analysis(module, used, list(found.values()), problems)
+    return Analysis(module, used, [*found.values(), *made], problems, searches if outlook.least > 0 else None)
+
+
+def _made(
+    bugs: Iterable[tuple[Detection, list[Node]]], filename: str, shown: Callable[[Detection], Detection]
+) -> tuple[list[tuple[Finding, Detection | None]], list[Problem]]:
+    """The findings of some detections, and what went wrong."""
+    found: list[tuple[Finding, Detection | None]] = []
+    problems: list[Problem] = []
+    for detection, related in bugs:
+        try:
+            made = shown(detection)
+            found.append((_finding(made, related, filename), made))
+        except Exception as error:
+            what = f"a finding in `{detection.hazard.select.origin.function}`"
+            problems.append(_given_up(filename, what, error))
+    return found, problems
+
+
+def _simplest(detection: Detection) -> Detection:
+    return replace(detection, hazard=detection.search.simplest(detection.hazard))
+
+
+def _given_up(filename: str, what: str, error: Exception) -> Problem:
+    """What is said of a function or a finding that could not be followed."""
+    if isinstance(error, GiveUp):
+        why = str(error)
+    elif isinstance(error, RecursionError):
+        why = "it is nested too deeply"
+    else:  # a defect of ours; the other functions are checked all the same
+        why = describe(error)
+    defect = not isinstance(error, (GiveUp, RecursionError))
+    return Problem(filename, f"gave up on {what}: {why}", error=defect)
 
 
 def _opt_in(program: Program, used: Sequence[str], filename: str, codes: frozenset[str]) -> Iterable[Finding]:
@@ -178,13 +216,7 @@ def _code(hazard: Hazard) -> str:
 def _epsilon_lost(hazard: Hazard) -> bool:
     """Whether float32 rounded a guarding constant away: it is 0 or 1 only there, and float64 is regular."""
     order = topological([hazard.op])
-    lost = False
-    for node in order:
-        if node.op == "const":
-            exact = node.params["value"].astype(np.float64)
-            rounded = exact.astype(np.float32).astype(np.float64)
-            lost = lost or bool(((rounded != exact) & np.isin(rounded, (0.0, 1.0, -1.0))).any())
-    if not lost:
+    if not any(map(rounded_away, order)):
         return False
     double = {n: v.astype(np.float64) if v.dtype.kind == "f" else v for n, v in hazard.inputs.items()}
     search = Search(hazard.op, "jax")

@@ -54,16 +54,21 @@ _COTANGENTS = ("grad_output", "grad_input", "grad_out", "cotangent")
 
 def flow(hazard: Hazard, program: Iterable[Node]) -> Iterator[str]:
     """What speaks against a gradient through a hazard of a program."""
-    origin = hazard.select.origin
-    if isinstance(origin, Origin):
-        yield from dict.fromkeys(_places(origin))
-        if _SAID.search(origin.block.module.text) and _said_of(origin):
-            yield "said not to be differentiated"
+    yield from standing(hazard.select, program)
     poisoned = [n for n, g in hazard.gradient.items() if n.differentiable and not np.isfinite(g).all()]
     said = [_words(str(n.params["name"])) for n in poisoned]
     for words, name in ((_DATA, "poisons data"), (_SETTINGS, "poisons settings")):
         if said and all(words & each for each in said):
             yield name
+
+
+def standing(select: Node, program: Iterable[Node]) -> Iterator[str]:
+    """What speaks against a gradient through a selection of a program, whatever the hazard."""
+    origin = select.origin
+    if isinstance(origin, Origin):
+        yield from dict.fromkeys(_places(origin))
+        if _SAID.search(origin.block.module.text) and _said_of(origin):
+            yield "said not to be differentiated"
     if any(str(n.params["name"]).startswith(_COTANGENTS) for n in program if n.op == "leaf"):
         yield "in a backward pass"
 

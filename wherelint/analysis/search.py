@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from wherelint.analysis.callers import Callers, expression_id, spot
-from wherelint.analysis.flow import flow
+from wherelint.analysis.flow import flow, standing
 from wherelint.analysis.programs import Program, flowing_back
 from wherelint.frameworks import FRAMEWORKS
 from wherelint.frontend.budget import Budget
@@ -18,6 +19,7 @@ from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.differentiate import Tape, backward
 from wherelint.graph.evaluate import Values, evaluate
 from wherelint.graph.node import Node, reading, topological
+from wherelint.graph.outlook import Outlook
 from wherelint.graph.search import Hazard, Search, singular_operations
 from wherelint.graph.work import Effort, WorkBudget
 from wherelint.interpret.values import Origin
@@ -44,6 +46,25 @@ class Detection:
         return spot(self.hazard.op), spot(self.hazard.select)
 
 
+class _Curtailed(NamedTuple):
+    """A search that left operations out, since they could not score what is asked for."""
+
+    turn: int
+    name: tuple[str, ...]
+    program: Program
+    root: Node
+    framework: str
+    accept: _InProgram
+    operations: frozenset[Node]
+
+    def around(self, detection: Detection) -> frozenset[Node]:
+        """The operation of a detection, if this search is one of a selection further out, or of a clip below it."""
+        same = frozenset(n for n in self.operations if spot(n) == spot(detection.hazard.op))
+        select = detection.hazard.select
+        further = same and (select.selection in CLIPS or spot(select) in map(spot, topological([self.root])))
+        return same if further else frozenset()
+
+
 def arithmetic(framework: str) -> str:
     """The derivatives to search with: TensorFlow's compiled ones, which fail wherever the eager ones do."""
     return (framework in FRAMEWORKS and FRAMEWORKS[framework].compiled) or framework
@@ -60,12 +81,20 @@ class FileSearch:
         low: bool = True,
         only: Callable[[Node], bool] | None = None,
         whole: WorkBudget | None = None,
+        outlook: Outlook | None = None,
     ) -> None:
         self._module = module
         self._used = used
         self._low = low
         self._only = only
+        self._outlook = outlook or Outlook()
         self._detections: dict[object, Detection] = {}
+        #: At which turn each was first detected, and the searches that left something out.
+        self._turns: dict[object, int] = {}
+        self._turn = 0
+        self._curtailed: list[_Curtailed] = []
+        #: Of what was found, what it is with all evidence.
+        self._judged: dict[object, tuple[Detection, Detection | None]] = {}
         #: Pairs of a selection and an operation that some function was searched for already.
         self._asked: set[object] = set()
         self._callers = Callers(module, used)
@@ -93,26 +122,96 @@ class FileSearch:
                 raise GiveUp("it has more selections over longer computations than the search follows")
             framework = nearest_framework(root) or self._used[0]
             accept = programs.setdefault(framework, _InProgram(program, arithmetic(framework), effort, self._budget))
-            search = Search(root, arithmetic(framework), effort, accept)
-            for hazard in search.hazards(low=self._low):
-                detection = Detection(hazard, framework, search, name, program)
-                known = self._detections.get(detection.key)
-                if known is None or (known.hazard.confidence == "low" and hazard.confidence == "high"):
-                    self._detections[detection.key] = detection
+            outlook = self._outlook.with_known(self._standing(root, program))
+            search = Search(root, arithmetic(framework), effort, accept, outlook)
+            self._turn += 1
+            self._note(search.hazards(low=self._low), framework, search, name, program, self._turn)
+            if search.left_out:
+                ops = frozenset(search.left_out)
+                self._curtailed.append(_Curtailed(self._turn, name, program, root, framework, accept, ops))
         if effort.spent and not self._effort.spent:
             raise GiveUp("it has selections over longer computations than the search follows")
         if self._effort.spent:
             raise GiveUp("the file has more selections over longer computations than the search follows")
 
+    def _standing(self, root: Node, program: Program) -> frozenset[str]:
+        """What is known of every hazard of a search; the selection of an operation that clips feed may be any."""
+        if self._outlook.least <= 0:
+            return frozenset()
+        selects = [root] if root.selection is not None else [n for n in topological([root]) if n.selection in CLIPS]
+        return frozenset.intersection(*(frozenset(standing(select, program.order)) for select in selects))
+
+    def _note(
+        self,
+        hazards: Sequence[Hazard],
+        framework: str,
+        search: Search,
+        name: tuple[str, ...],
+        program: Program,
+        turn: int,
+    ) -> None:
+        for hazard in hazards:
+            detection = Detection(hazard, framework, search, name, program)
+            known = self._detections.get(detection.key)
+            if known is None or (known.hazard.confidence == "low" and hazard.confidence == "high"):
+                self._detections[detection.key] = detection
+                self._turns.setdefault(detection.key, turn)
+
+    def complete(self, names: Collection[tuple[str, ...]]) -> list[Detection]:
+        """What is found with all that was left out of some functions."""
+        self._resume(lambda each: each.operations if each.name in names else frozenset())
+        ops = {spot(c.hazard.op) for c in self._found if self._asked_for(c)}
+        return self._real(c for c in self._found if c.name in names or spot(c.hazard.op) in ops)
+
+    def _resume(self, operations: Callable[[_Curtailed], frozenset[Node]]) -> None:
+        """Search for some of the operations that were left out."""
+        rest = []
+        for each in self._curtailed:
+            chosen = operations(each)
+            if chosen:
+                effort = Effort(self._budget.evaluations, self._effort)
+                outlook = Outlook(operations=chosen)
+                search = Search(each.root, arithmetic(each.framework), effort, each.accept, outlook)
+                self._note(search.hazards(), each.framework, search, each.name, each.program, each.turn)
+            if chosen != each.operations:
+                rest.append(each._replace(operations=each.operations - chosen))
+        self._curtailed = rest
+
     def detections(self) -> list[Detection]:
-        """What was found, without what only happens where nothing is differentiated."""
-        mine = [c for c in self._detections.values() if self._meet_here(c.hazard.op, c.hazard.select)]
-        kept = [
-            c for c in mine if not self._callers.sever(c.hazard.select.origin.function, expression_id(c.hazard.select))
-        ]
-        return [
-            self._in_context(replace(c, hazard=c.hazard.with_evidence(*flow(c.hazard, c.program.order)))) for c in kept
-        ]
+        """What was found, without what only happens where nothing is differentiated.
+
+        Selections further out over an operation of a finding are found, whatever they score.
+        """
+        shown = [c for c in self._real(filter(self._asked_for, self._found)) if self._asked_for(c)]
+        self._resume(lambda each: frozenset[Node]().union(*map(each.around, shown)))
+        ops = {spot(c.hazard.op) for c in shown}
+        return self._real(c for c in self._found if self._outlook.least <= 0 or spot(c.hazard.op) in ops)
+
+    @property
+    def _found(self) -> list[Detection]:
+        return sorted(self._detections.values(), key=lambda c: self._turns[c.key])
+
+    def _asked_for(self, detection: Detection) -> bool:
+        return self._outlook.may_reach(detection.hazard.evidence)
+
+    def _real(self, detections: Iterable[Detection]) -> list[Detection]:
+        """Some of what was found, with all evidence, without what only happens where nothing is differentiated."""
+        found = []
+        for each in detections:
+            known = self._judged.get(each.key)
+            if known is None or known[0] is not each:
+                known = self._judged[each.key] = each, self._judge(each)
+            if known[1] is not None:
+                found.append(known[1])
+        return found
+
+    def _judge(self, detection: Detection) -> Detection | None:
+        hazard = detection.hazard
+        select = hazard.select
+        if not self._meet_here(hazard.op, select) or self._callers.sever(select.origin.function, expression_id(select)):
+            return None
+        hazard = hazard.with_evidence(*flow(hazard, detection.program.order))
+        return self._in_context(replace(detection, hazard=hazard))
 
     def _in_context(self, detection: Detection) -> Detection:
         """A hazard of a private helper is one that the arguments of some caller allow; else confidence is low."""

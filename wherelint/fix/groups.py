@@ -201,6 +201,12 @@ def concerned(analysis: Analysis, detection: Detection) -> tuple[list[Function],
     return list(dict.fromkeys(names)), [name for name in dict.fromkeys(callers) if name not in names]
 
 
+def neighbourhood(analysis: Analysis, shown: Collection[Finding]) -> set[Function]:
+    """The functions whose findings matter to the fixes of some."""
+    made = [detection for finding, detection in analysis.found if detection is not None and finding in shown]
+    return {name for detection in made for names in concerned(analysis, detection) for name in names}
+
+
 def lowered(module: Module, name: Function, used: Sequence[str], strict: bool) -> list[Program]:
     """The programs of a function, lowered once for all the findings of a text."""
     known: dict[tuple[Function, bool], list[Program]] = module.kept.setdefault(lowered, {})

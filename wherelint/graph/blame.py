@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,6 +12,15 @@ from wherelint.graph.node import Node
 from wherelint.graph.run import Run, at, code
 from wherelint.ops import OPERATIONS
 from wherelint.ops.traits import CLIPS
+
+
+class Blamed(NamedTuple):
+    """The operation to name for what a probe shows, and the selection that makes its zero."""
+
+    culprit: Node
+    select: Node
+    #: Whether it is nan or inf data that it computes with.
+    data: bool
 
 
 def reaches_leaf(run: Run, start: Node, p: int) -> Node | None:

@@ -25,12 +25,17 @@ def evaluate(
     values: Values = dict(known) if known else {}
     with np.errstate(all="ignore"):
         for node in order:
-            if node in inputs:  # a leaf, or a constant array of which every element is tried at every place
+            op = node.op
+            plain = _PLAIN.get(op)
+            if plain is not None:
+                operands = [values[i] for i in node.inputs]
+                values[node] = plain(*[o.astype(dtype) if o.dtype is BOOL else o for o in operands])
+            elif node in inputs:  # a leaf, or a constant array of which every element is tried at every place
                 values[node] = inputs[node]
-            elif node.op == "leaf":
+            elif op == "leaf":
                 values[node] = _element(node, inputs)
             else:
-                values[node] = _FORWARD[node.op](node, [values[i] for i in node.inputs], dtype)
+                values[node] = _FORWARD[op](node, [values[i] for i in node.inputs], dtype)
     Work.count(len(values) - len(known or ()), max((len(v) for v in inputs.values()), default=0))
     return values
 
@@ -97,6 +102,13 @@ _FORWARD: dict[str, _Forward] = {
     "pick": lambda node, operands, dtype: operands[node.params["index"]],
     "gather": _gather,
     "compress": lambda node, operands, dtype: compress(truth(operands[0]), operands[1]),
+}
+
+#: What computes the same under every framework.
+_PLAIN: dict[str, Callable[..., Array]] = {
+    op: entry.forward
+    for op, entry in OPERATIONS.items()
+    if op not in LOGICAL and op != "multiply" and not entry.forwards
 }
 
 

@@ -47,6 +47,9 @@ class Guard:
         self._base: Inputs = {}
         self._selected: Array | None = None
         self._reads: dict[Node, frozenset[Node]] = {}
+        self._settled: dict[Node, frozenset[str]] = {}
+        #: What an operation and the condition read, and the sources among that.
+        self._decides: dict[Node, tuple[list[Node], list[Node]]] = {}
 
     def start_at(self, base: Inputs) -> None:
         """Fix the benign point against which dropping is judged."""
@@ -82,28 +85,30 @@ class Guard:
         ``onto``: the selection is a clip below the operation.
         """
         yield "onto" if onto else self._relation(run, culprit, p)
+        yield from self.settled(culprit)
         if self._incidental(run, culprit, p):
             yield "compares a nan"
-        if self._normalises(culprit):
-            yield "in units of the limit"
-        if self._remote(culprit):
-            yield "far from the operation"
         if self._limits(run, culprit, p):
             yield "limits a result"
-        if self._overwrites():
-            yield "by place"
-        if self._chance(culprit):
-            yield "random"
-        if self._looks_up(culprit):
-            yield "looked up"
         if self._out_of_order(run, culprit, p):
             yield "neighbours out of order"
         elif not missing_data and self._coincidence(run, culprit, p):
             yield "coincidence"
-        if self.condition and (place := self._boundary(run, culprit, p)):
-            yield place
         if missing_data:
             yield "missing data"
+
+    def settled(self, culprit: Node) -> frozenset[str]:
+        """What speaks against every hazard of an operation, whatever the witness."""
+        if culprit not in self._settled:
+            asked = {
+                "in units of the limit": self._normalises(culprit),
+                "far from the operation": self._remote(culprit),
+                "by place": self._overwrites(),
+                "random": self._chance(culprit),
+                "looked up": self._looks_up(culprit),
+            }
+            self._settled[culprit] = frozenset(name for name, holds in asked.items() if holds)
+        return self._settled[culprit]
 
     def _relation(self, run: Run, culprit: Node, p: int) -> str:
         """How closely the condition speaks of the operand that is singular."""
@@ -274,12 +279,14 @@ class Guard:
         here, there, before = (at(run.inputs[moved], p), at(run.inputs[other], p), run.base(p)[moved][0])
         return bool(((here == there) & (here != before)).any())
 
-    def _boundary(self, run: Run, culprit: Node, p: int) -> str | None:
+    def boundary(self, run: Run, culprit: Node, p: int) -> str | None:
         """Where the condition changes on the way from the base to the witness, and where the operation fails.
 
         ``where(x > 1e-6, 1 / x, 0)`` excludes the singular point and little else; ``where(x < 5, 1 / x, 0)`` is about
         something else, and ``where(t > 0, rsqrt(t + eps), 0)`` has its boundary on the safe side.
         """
+        if not self.condition:
+            return None
         here = {n: v[row(v, p)] for n, v in run.inputs.items()}
         first, failing = self._along(here, culprit, 0.0, 1.0)
         if first == 0:
@@ -301,13 +308,17 @@ class Guard:
 
     def _along(self, here: Inputs, culprit: Node, low: float, high: float) -> tuple[int, Array]:
         """The first of the steps at which something is dropped, and those at which the operation fails."""
+        if culprit not in self._decides:
+            order = topological([culprit, *self.condition])
+            sources = [each for n in order if n.op in ("leaf", "const") for each in (n, whole(n, self._known))]
+            self._decides[culprit] = order, list(dict.fromkeys(sources))
+        order, sources = self._decides[culprit]
         steps = np.linspace(low, high, _STEPS + 1)[:, None]
-        values = evaluate(self._order, {n: self._between(n, v, steps) for n, v in here.items()}, np.float64)
-        dropped = np.array([self._drops_anything(values, i) for i in range(_STEPS + 1)])
+        values = evaluate(order, {n: self._between(n, here[n], steps) for n in sources if n in here}, np.float64)
         tape = Tape([culprit], {culprit, *culprit.inputs})
         broke = backward(tape, values, culprit, self._framework, symbolic=False).broke
         failing = ~np.isfinite(values[culprit]) | broke.get(culprit, np.zeros((1, 1), np.bool_))
-        return int(dropped.argmax()), np.broadcast_to(failing.any(axis=1), (_STEPS + 1,))
+        return int(self._dropped(values).argmax()), np.broadcast_to(failing.any(axis=1), (_STEPS + 1,))
 
     def _between(self, leaf: Node, end: Array, steps: Array) -> Array:
         """Values of an input on the way from the base to the witness."""
@@ -316,11 +327,11 @@ class Guard:
         with np.errstate(all="ignore"):
             return np.asarray(self._base[leaf] + (end.astype(np.float64) - self._base[leaf]) * steps)
 
-    def _drops_anything(self, values: Values, p: int) -> bool:
-        """Whether the root drops some element that it selects at the base."""
+    def _dropped(self, values: Values) -> Array:
+        """The steps at which the root drops some element that it selects at the base."""
         if self._selected is None:
-            return False
-        return bool((truth(at(values[self.condition[0]], p)) != self._selected).any())
+            return np.zeros(1, np.bool_)
+        return np.asarray((truth(values[self.condition[0]]) != self._selected).any(axis=1))
 
 
 def _spread_out(node: Node) -> bool:

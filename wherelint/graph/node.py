@@ -135,6 +135,15 @@ def topological(roots: Iterable[Node]) -> list[Node]:
     return order
 
 
+def rounded_away(node: Node) -> bool:
+    """Whether float32 makes an exact 0 or 1 of a constant that is none."""
+    if node.op != "const":
+        return False
+    exact = node.params["value"].astype(np.float64)
+    rounded = exact.astype(np.float32).astype(np.float64)
+    return bool(((rounded != exact) & np.isin(rounded, (0.0, 1.0, -1.0))).any())
+
+
 def reading(order: Iterable[Node], nodes: Iterable[Node]) -> set[Node]:
     """Some nodes, and those of ``order`` that read one of them, directly or not."""
     found = set(nodes)

@@ -33,6 +33,11 @@ def occurrence(run: Run, culprit: Node, p: int, requires_grad: Collection[Node])
     far = all(np.isfinite(o).all() and (o != 0).all() for o in operands) and np.isinf(result).any()
     if far or code(culprit) == "WL107" or any((np.abs(o) > _HUGE).any() for o in operands):
         yield "overflows"
+    yield from read_gradient(culprit, requires_grad)
+
+
+def read_gradient(culprit: Node, requires_grad: Collection[Node]) -> Iterator[str]:
+    """What an operation reads that is not differentiated, whatever the witness."""
     if culprit not in requires_grad:
         yield "the operation reads no gradient"
     elif not any(i in requires_grad for i in (culprit.inputs[1:2] if culprit.op == "divide" else culprit.inputs)):

@@ -37,14 +37,15 @@ class Pool:
 
     def __init__(self, order: Iterable[Node]) -> None:
         constants: dict[float, None] = {}
-        self._missing: set[Node] = set()
+        #: Inputs that may be nan or infinite data.
+        self.missing: set[Node] = set()
         for node in order:
             if node.op == "const" and node.kind != "bool":
                 for value in node.params["value"].reshape(-1)[:LANES].tolist():
                     if 1e-12 < abs(value) < 1e6:
                         constants[float(value)] = None
             elif node.op in FINITE_TESTS:
-                self._missing.update(_data_leaves(node))
+                self.missing.update(_data_leaves(node))
         values = dict.fromkeys(_SIMPLE)
         for c in list(constants)[:_MOST_CONSTANTS]:
             near = np.float32(c)
@@ -72,7 +73,7 @@ class Pool:
             least, most = leaf.params.get("least", -np.inf), leaf.params.get("most", np.inf)
             passed = (leaf.params["usual"] + 1.0, leaf.params["usual"] - 1.0) if "usual" in leaf.params else ()
             return tuple(v for v in dict.fromkeys((*self._integers, *passed)) if least <= v <= most) or (least,)
-        return (*self._floats, float("nan"), float("inf"), float("-inf")) if leaf in self._missing else self._floats
+        return (*self._floats, float("nan"), float("inf"), float("-inf")) if leaf in self.missing else self._floats
 
 
 def _data_leaves(test: Node) -> set[Node]:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from wherelint.graph.aim import aimed
-from wherelint.graph.blame import culprit_of, reaches_leaf, root_drops
+from wherelint.graph.blame import Blamed, culprit_of, reaches_leaf, root_drops
 from wherelint.graph.differentiate import Backward, Tape, backward
 from wherelint.graph.evaluate import Values, evaluate, truth
 from wherelint.graph.guard import Guard
 from wherelint.graph.node import LANES, Node, differentiated, leaves, topological, unreshaped, whole
 from wherelint.graph.occurrence import occurrence
+from wherelint.graph.outlook import Outlook, Prospects
 from wherelint.graph.probe import Inputs, Pool, bases, perturbations
 from wherelint.graph.run import Hazard, Run, any_lane, at, code, joined, keep, row, rows
 from wherelint.graph.work import Effort
@@ -27,6 +28,8 @@ __all__ = ["Effort", "Hazard", "Search", "singular_operations"]
 _MOST_MOVABLE = 10
 #: Evidence of a search that moves every input.
 _WIDE = frozenset({"moves what the condition does not read"})
+#: Evidence of a search without some predicates.
+_DOUBTFUL = frozenset({"doubtful"})
 _BASES = 3
 _TRIES = 6
 _MOST_REFUSALS = 12
@@ -46,6 +49,7 @@ class Search:
         framework: str,
         effort: Effort | None = None,
         accept: Callable[[Hazard], bool] = lambda hazard: True,
+        outlook: Outlook | None = None,
     ) -> None:
         #: What else a witness must satisfy, such as that the whole program is finite there.
         self.accept = accept
@@ -63,6 +67,11 @@ class Search:
         self._sources = sources
         self.pool = Pool(self.order)
         self.guard = Guard(root, self.order, framework)
+        self._outlook = outlook or Outlook()
+        missing = bool(self.pool.missing)
+        self._prospects = Prospects(self._outlook, self.guard, self.order, self.requires_grad, missing)
+        #: Singular operations that were not searched for, since they cannot score what is asked for.
+        self.left_out: set[Node] = set()
         #: Benign points from which the search departed.
         self.starts: list[Inputs] = []
         #: Predicates were left out that could not be satisfied together: what is found may never occur.
@@ -76,15 +85,21 @@ class Search:
             n.op == "leaf" and n in self.requires_grad for n in self.order
         ):
             return []
-        starts = self._begin()
         found: dict[Node, Hazard] = {}
         guard = self.guard.movable()
-        levels = [(frozenset[str](), guard), (_WIDE, [n for n in self.leaves if not n.fixed])]
+        levels = [(frozenset[str](), guard)]
+        if low and set(guard) != set(self.leaves):
+            levels.append((_WIDE, [n for n in self.leaves if not n.fixed]))
+        for level, _ in levels:
+            self.left_out.update(n for n in self.order if code(n) and self._prospects.closed(n, level))
+        starts = self._begin() if any(self._prospects.any(level, found) for level, _ in levels) else []
+        if self._doubtful and not any(self._prospects.any(level | _DOUBTFUL, found) for level, _ in levels):
+            return []
         for level, movable in levels:
-            if level and (not low or set(guard) == set(self.leaves)):
-                continue
-            if self.effort.spent:
+            if self.effort.spent or not starts:
                 break
+            if not self._prospects.any(level, found):
+                continue
             batches = [
                 perturbations(start, movable[:_MOST_MOVABLE], self.pool, thorough=i == 0, joint=99 if level else 2)
                 for i, start in enumerate(starts)
@@ -94,10 +109,11 @@ class Search:
             held: list[Inputs] = [{**batches[0], **h} for h in self.guard.held_elements()]
             run = self._run(*batches[:1], *held, *batches[1:])
             self._note(run, level, found)
-            if points := self._aimed(batches[0], run.first, found):
+            if points := self._aimed(batches[0], run.first, found, level):
                 self._note(self._run(points), level, found)
+        self.left_out.difference_update(found)
         if self._doubtful:
-            return [h.with_evidence("doubtful") for h in found.values()] if low else []
+            return [h.with_evidence(*_DOUBTFUL) for h in found.values()] if low else []
         return list(found.values())
 
     def _note(self, run: Run, level: frozenset[str], found: dict[Node, Hazard]) -> None:
@@ -107,9 +123,13 @@ class Search:
                 if known is None or hazard.rank > known.rank:
                     found[hazard.op] = hazard
 
-    def _aimed(self, batch: Inputs, values: Values, found: dict[Node, Hazard]) -> Inputs:
+    def _aimed(self, batch: Inputs, values: Values, found: dict[Node, Hazard], level: frozenset[str]) -> Inputs:
         """Probes that bring the operations that no hazard was found of exactly to their singular points."""
-        nodes = [n for n in self.order if n in self.requires_grad and n not in found and code(n)]
+        nodes = [
+            n
+            for n in self.order
+            if n in self.requires_grad and n not in found and code(n) and not self._prospects.closed(n, level)
+        ]
         if not nodes:
             return {}
         self.effort.spend(len(self.order) * (1 + len(nodes)))
@@ -310,18 +330,27 @@ class Search:
                 asked = node, p in late
                 if self._refused.get(asked, 0) > _MOST_REFUSALS:
                     continue
-                hazard = self._attribute(run, node, p, level | {"late"} if p in late else level)
-                if hazard is None:
+                blamed = self._blame(run, node, p)
+                evidence = level | {"late"} if p in late else level
+                if blamed is not None and self._passed_over(blamed, evidence, tried):
+                    continue
+                hazard = blamed and self._hazard(run, blamed, p)
+                if blamed is None or hazard is None:
                     self._refused[asked] = self._refused.get(asked, 0) + 1
-                elif hazard.op not in tried:
+                else:
                     tried.add(hazard.op)
-                    yield hazard
+                    yield hazard.with_evidence(*self._evidence(run, blamed, p, evidence))
+
+    def _passed_over(self, blamed: Blamed, evidence: frozenset[str], tried: Collection[Node]) -> bool:
+        """Whether a probe has nothing more to say of an operation."""
+        closed = self._prospects.closed(blamed.culprit, evidence, missing_data=blamed.data)
+        return closed or blamed.culprit in tried
 
     def _feeds_clip(self, node: Node) -> bool:
         return node is self.root and OPERATIONS[node.op].code is not None if node.op in OPERATIONS else False
 
-    def _attribute(self, run: Run, node: Node, p: int, level: frozenset[str]) -> Hazard | None:
-        """The hazard of one probe at the node that broke its cotangent, if the root is what made the zero."""
+    def _blame(self, run: Run, node: Node, p: int) -> Blamed | None:
+        """What made one probe's cotangent break at a node, if the root is what made the zero."""
         if isinstance(self.effort.whole, Effort):
             self.effort.whole.spend(len(self.order))
         clip = reaches_leaf(run, node, p)
@@ -336,15 +365,10 @@ class Search:
             if select.selection is None or not root_drops(run, select, node, p, self.guard.below):
                 return None
         culprit, data = culprit_of(run, node, p)
-        if culprit is None:
-            return None
-        onto = select is not self.root
-        evidence = {*level, *self.guard.evidence(run, culprit, p, data, onto=onto)}
-        evidence.update(occurrence(run, culprit, p, self.requires_grad))
-        if {"by the result", "overflows"} <= evidence:
-            evidence.add("result overflows")
-        if culprit not in run.ieee.cotangents and not self.guard.tests(culprit):
-            evidence.add("arithmetic on settings")  # nobody sets them to what breaks it
+        return None if culprit is None else Blamed(culprit, select, data)
+
+    def _hazard(self, run: Run, blamed: Blamed, p: int) -> Hazard | None:
+        """The hazard of one probe, yet to be weighed; None where something else must hold that does not."""
         gradient = {
             n: run.ieee.cotangents[n][row(run.ieee.cotangents[n], p)]
             for n in self._sources
@@ -352,8 +376,21 @@ class Search:
         }
         inputs = {n: v[row(v, p)] for n, v in run.inputs.items()}
         value = run.values[self.root]
-        hazard = Hazard(culprit, select, frozenset(evidence), inputs, value[row(value, p)], gradient, data)
+        hazard = Hazard(blamed.culprit, blamed.select, frozenset(), inputs, value[row(value, p)], gradient, blamed.data)
         return hazard if self.accept(hazard) else None
+
+    def _evidence(self, run: Run, blamed: Blamed, p: int, level: frozenset[str]) -> Iterator[str]:
+        """What speaks for and against a hazard; where it stands lies far from what is asked for, not all of it."""
+        culprit, select, data = blamed
+        evidence = {*level, *self.guard.evidence(run, culprit, p, data, onto=select is not self.root)}
+        evidence.update(occurrence(run, culprit, p, self.requires_grad))
+        if {"by the result", "overflows"} <= evidence:
+            evidence.add("result overflows")
+        if culprit not in run.ieee.cotangents and not self.guard.tests(culprit):
+            evidence.add("arithmetic on settings")  # nobody sets them to what breaks it
+        yield from evidence
+        if self._prospects.decided_by_boundary(evidence) and (place := self.guard.boundary(run, culprit, p)):
+            yield place
 
     def simplest(self, hazard: Hazard) -> Hazard:
         """Replace the numbers of a witness by simpler ones as long as it shows the same hazard."""
@@ -372,18 +409,19 @@ class Search:
             batch[node] = np.concatenate(options)
             run = self._run(batch)
             for p in np.flatnonzero(run.witness).tolist():
-                same = next((h for h in self._at_probe(run, p) if h.op is hazard.op), None)
+                same = self._again(run, p, hazard.op)
                 if same is not None and same.select is hazard.select:
                     hazard = replace(same, evidence=hazard.evidence, missing_data=hazard.missing_data)
                     break
         return hazard
 
-    def _at_probe(self, run: Run, p: int) -> Iterator[Hazard]:
+    def _again(self, run: Run, p: int, culprit: Node) -> Hazard | None:
+        """The hazard of one probe and operation."""
         for node, broke in run.ieee.broke.items():
-            if at(broke, p).any():
-                hazard = self._attribute(run, node, p, frozenset())
-                if hazard is not None:
-                    yield hazard
+            blamed = self._blame(run, node, p) if at(broke, p).any() else None
+            if blamed is not None and blamed.culprit is culprit and (hazard := self._hazard(run, blamed, p)):
+                return hazard
+        return None
 
 
 def singular_operations(order: Sequence[Node]) -> list[Node]:

@@ -15,9 +15,12 @@ class _Function:
     def __init__(self, module: str, name: str) -> None:
         self._module = module
         self.__name__ = name
+        self._found: Any = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return getattr(import_module(self._module), self.__name__)(*args, **kwargs)
+        if self._found is None:
+            self._found = getattr(import_module(self._module), self.__name__)
+        return self._found(*args, **kwargs)
 
 
 class _Module:

@@ -99,7 +99,7 @@ class Cache:
             return  # it changed meanwhile, or is no plain file
         key = self._key(target, path, _codes(target, path), "" if silent else target.fix_mode)
         asked = [self._files.below(root), plain(trace.asked)] if trace.asked else []
-        said = [report.hidden, plain(report.findings), plain(report.problems), report.skipped]
+        said = [plain(report.findings), plain(report.problems), report.skipped]
         self._add(key, [key, path, trace.content, dict(trace.reads), asked, *said])
 
     def save(self) -> None:
@@ -149,13 +149,13 @@ class Cache:
     ) -> FileReport | None:
         """The report of an entry that is still valid. Raises one of _MALFORMED for what is no entry."""
         entry = json.loads(line)
-        written, file, checked, reads, asked, hidden, findings, problems, skipped = entry
+        written, file, checked, reads, asked, findings, problems, skipped = entry
         if [written, file, checked] != [key, path, self._files.digest(path)] or not self._files.are(reads):
             return None
         now = self._asked(path, asked)
         if now is None:
             return None
-        report = replace(_decoded(target.name, hidden, findings, problems), skipped=_SKIPPED[skipped])
+        report = replace(_decoded(target.name, findings, problems), skipped=_SKIPPED[skipped])
         if report.findings:
             report = replace(report, text=_text(content, target.name))
             if not _fits(report, codes):
@@ -252,13 +252,11 @@ def _speak(root: str, asked: dict[str, list[str]]) -> bool:
     return all(known.get(name, []) == files for name, files in asked.items())
 
 
-def _decoded(name: str, hidden: Any, findings: Any, problems: Any) -> FileReport:
+def _decoded(name: str, findings: Any, problems: Any) -> FileReport:
     """A report without the text. Raises ValueError for what is none."""
-    if type(hidden) is not int or hidden < 0:
-        raise ValueError("this is no number of findings")
     if not findings and not problems:
-        return FileReport(name, hidden=hidden)
-    report = FileReport(name, decoder(tuple[Finding, ...])(findings), decoder(tuple[Problem, ...])(problems), hidden)
+        return FileReport(name)
+    report = FileReport(name, decoder(tuple[Finding, ...])(findings), decoder(tuple[Problem, ...])(problems))
     if {name} != {each.filename for each in report.findings} | {each.filename for each in report.problems}:
         raise ValueError("this is about another file")
     return report

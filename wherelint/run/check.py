@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import wherelint.analysis
-from wherelint import rules
+from wherelint import rules, score
 from wherelint.defects import DEFECT, describe
 from wherelint.finding import FileReport, Finding, FixKey, Location, Problem
 from wherelint.frontend.budget import Budget
@@ -87,7 +87,9 @@ def _check_text(
         why = f"gave up on the file: it has more than {Budget.characters:,} characters"
         return FileReport(filename, problems=(Problem(filename, why, error=False),)), text
     said = settings.said_of(Path(os.path.abspath(filename)))
-    options = DetectOptions(settings.aliases, frozenset(code for code in codes if rules.get(code).opt_in))
+    opt_in = frozenset(code for code in codes if rules.get(code).opt_in)
+    every = "WL001" in codes and "noqa" in text and "WL" in text  # a comment silences findings of any confidence
+    options = DetectOptions(settings.aliases, opt_in, 0.0 if every else score.least(settings.confidence), said)
 
     def analysed(text: str) -> View:
         with warnings.catch_warnings():
@@ -97,9 +99,13 @@ def _check_text(
         if isinstance(made, str):
             return View(skipped=made)
         made = made.with_evidence(*said) if said else made
-        return view(
-            _in_cells(made, notebook.cells(text)) if notebook else made, text, filename, codes, settings.confidence
-        )
+        made = _in_cells(made, notebook.cells(text)) if notebook else made
+        seen = view(made, text, filename, codes, settings.confidence)
+        if not seen.shown or fix_mode not in ("offer", "safe", "unsafe"):
+            return seen
+        from wherelint.fix.groups import neighbourhood
+
+        return replace(seen, analysis=made.completed(neighbourhood(made, seen.shown)))
 
     seen = analysed(text)
     snippet = _snippet() if snippets and seen.shown else None
@@ -125,9 +131,7 @@ def _check_text(
         why = "gave up on the file: its imports lead to too many others, or too large ones"
         problems = (Problem(filename, why, error=False),)
     problems = (*problems, *_given_up(shown))
-    report = FileReport(
-        filename, shown, problems, seen.hidden, text if shown or fixed else "", fixed, skipped=seen.skipped
-    )
+    report = FileReport(filename, shown, problems, text if shown or fixed else "", fixed, skipped=seen.skipped)
     if notebook is None:
         return report, text
     return notebook.report(report), notebook.rewritten(text) if fixed else text

@@ -60,7 +60,7 @@ def check_targets(
         reports = [report for report, _ in _check(targets, jobs, progress)]
     else:
         reports = _check_or_find(targets, jobs, progress, cache)
-    said = tuple(r for r in reports if r.findings or r.problems or r.hidden or r.fixed)
+    said = tuple(r for r in reports if r.findings or r.problems or r.fixed)
     skipped = Counter(report.skipped for report in reports if report.skipped)
     names = tuple(target.name for target in targets)
     return Result(said, len(targets), time.perf_counter() - start, names, skipped=skipped)

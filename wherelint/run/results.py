@@ -51,7 +51,7 @@ class Result:
 
     @property
     def hidden(self) -> int:
-        """How many findings of low confidence were left out."""
+        """How many findings were left out because they ran without gradients."""
         return sum(report.hidden for report in self.reports)
 
 

@@ -19,7 +19,6 @@ class View:
     analysis: Analysis | None = None
     #: The findings that are neither switched off nor suppressed nor of too low a confidence, in order.
     shown: tuple[Finding, ...] = ()
-    hidden: int = 0
     #: Why the text was not searched; empty if it was.
     skipped: str = ""
 
@@ -37,5 +36,5 @@ def view(analysis: Analysis, text: str, filename: str, codes: Collection[str], l
 
             idle = list(unused(text, filename, suppressions, findings, codes, analysis.used[0]))
         findings = [*(finding for finding in findings if not suppressions.cover(finding)), *idle]
-    shown = [finding for finding in findings if finding.reaches(least)]
-    return View(analysis, tuple(sorted(shown, key=Finding.sort_key)), len(findings) - len(shown))
+    shown = (finding for finding in findings if finding.reaches(least))
+    return View(analysis, tuple(sorted(shown, key=Finding.sort_key)))

@@ -1,0 +1,113 @@
+"""What can still become of a score: what cannot reach the one that is asked for need not be searched for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from wherelint.graph.guard import Guard
+from wherelint.graph.node import Node, rounded_away
+from wherelint.graph.occurrence import read_gradient
+from wherelint.graph.run import Hazard, code
+from wherelint.score import WEIGHTS, worth
+
+_FOR = frozenset(name for name, weight in WEIGHTS.items() if weight > 0)
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """The least score that is asked for, and what is known of a finding before it is searched for."""
+
+    least: float = 0.0
+    #: Evidence of every finding at a place, by the names of the score's table.
+    known: frozenset[str] = frozenset()
+    #: Evidence for a finding that is known to be absent.
+    absent: frozenset[str] = frozenset()
+    #: If given, only hazards of these operations are asked for, whatever they score.
+    operations: frozenset[Node] | None = None
+
+    def with_known(self, names: Iterable[str]) -> Outlook:
+        """The same, and more that is known."""
+        return replace(self, known=self.known.union(names))
+
+    def most(self, evidence: Iterable[str], absent: Collection[str] = ()) -> float:
+        """The greatest score of a finding with some evidence, if other evidence for it is absent."""
+        return worth({*self.known, *evidence, *_FOR.difference(self.absent, absent)})
+
+    def may_reach(self, evidence: Iterable[str]) -> bool:
+        """Whether a hazard that was found may score what is asked for: an epsilon may turn out to be lost."""
+        return self.reaches(self.most(evidence, _FOR - {"an epsilon is lost"}))
+
+    def reaches(self, score: float) -> bool:
+        """Whether a score is one that is asked for."""
+        return score >= self.least - _ROUNDING
+
+
+class Prospects:
+    """Which operations below a selection can still be findings that score what is asked for."""
+
+    def __init__(
+        self, outlook: Outlook, guard: Guard, order: Sequence[Node], requires_grad: Collection[Node], missing: bool
+    ) -> None:
+        self._outlook = outlook
+        self._guard = guard
+        self._order = order
+        self._requires_grad = requires_grad
+        self._known: dict[tuple[Node, frozenset[str]], float] = {}
+        self._absent: dict[Node, frozenset[str]] = {}
+        #: Whether an input may be nan or infinite of itself; then any operation may be named.
+        self._missing = missing or _infinite(order)
+        self._rounds = outlook.least > 0 and any(map(rounded_away, order))
+
+    def closed(self, culprit: Node, evidence: frozenset[str], *, missing_data: bool = False) -> bool:
+        """Whether no hazard of an operation can be one that is asked for; ``evidence`` is what is known of it."""
+        if self._outlook.operations is not None:
+            return culprit not in self._outlook.operations
+        if self._outlook.least <= 0:
+            return False
+        if missing_data:
+            return not self._outlook.reaches(self._outlook.most(evidence))
+        return not self._outlook.reaches(self._most(culprit, evidence))
+
+    def _most(self, culprit: Node, evidence: frozenset[str]) -> float:
+        if (culprit, evidence) not in self._known:
+            sure = {*evidence, *self._guard.settled(culprit), *read_gradient(culprit, self._requires_grad)}
+            self._known[culprit, evidence] = self._outlook.most(sure, self.absent(culprit))
+        return self._known[culprit, evidence]
+
+    def decided_by_boundary(self, evidence: Collection[str]) -> bool:
+        """Whether a hazard of which all is known but its boundary may score what is asked for."""
+        if self._outlook.operations is not None:
+            return False
+        open_ = ("at the boundary", "an epsilon is lost") if self._rounds else ("at the boundary",)
+        return self._outlook.reaches(self._outlook.most(evidence, _FOR.difference(open_)))
+
+    def any(self, evidence: frozenset[str], found: Mapping[Node, Hazard]) -> bool:
+        """Whether some hazard that is worth more than those found can score what is asked for."""
+        if self._outlook.operations is not None:
+            return not self._outlook.operations <= found.keys()
+        if self._outlook.least <= 0 or (self._missing and self._outlook.reaches(self._outlook.most(evidence))):
+            return True
+        open_ = (n for n in self._order if code(n) and not self.closed(n, evidence))
+        return any(n not in found or found[n].rank < self._most(n, evidence) for n in open_)
+
+    def absent(self, culprit: Node) -> frozenset[str]:
+        """Evidence for a hazard of an operation that there cannot be."""
+        if culprit not in self._absent:
+            condition = self._guard.condition
+            reads = {n for c in condition for n in self._guard.below(c) if n.op == "leaf"}
+            absent = set() if self._missing else {"missing data"}
+            absent.update(() if self._rounds else ("an epsilon is lost",), () if condition else ("at the boundary",))
+            absent.update(("direct",) if reads.isdisjoint(self._guard.below(culprit)) else ())
+            self._absent[culprit] = frozenset(absent)
+        return self._absent[culprit]
+
+
+def _infinite(order: Sequence[Node]) -> bool:
+    """Whether an input may be infinite without a test that asks for it: by default, or to equal a constant."""
+    compared = [i for n in order if n.op in ("equal", "not_equal") for i in n.inputs if i.op == "const"]
+    given = [n.params["usual"] for n in order if "usual" in n.params] + [n.params["value"] for n in compared]
+    return not all(np.isfinite(value).all() for value in given)
