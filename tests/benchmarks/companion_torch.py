@@ -2,8 +2,8 @@
 
     python tests/benchmarks/companion_torch.py
 
-Medians of several rounds in which both run in turn, of the ratio, too; `least` is the ratio of the quickest rounds, which
-a busy machine changes less. On the CPU seconds of all threads, on a GPU seconds that pass.
+Medians of several rounds in which both run in turn, of the ratio, too; `least` is the ratio of the quickest rounds,
+which a busy machine changes less. On the CPU seconds of the processor, on a GPU seconds that pass.
 """
 
 from __future__ import annotations

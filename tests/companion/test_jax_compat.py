@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -12,6 +14,7 @@ import pytest
 jax = pytest.importorskip("jax")
 from jax import numpy as jnp  # noqa: E402
 
+from wherelint.companion import coverage_jax  # noqa: E402
 from wherelint.jax import LOWEST, _compat  # noqa: E402
 
 #: Every name of JAX that is not documented, and who needs it.
@@ -52,9 +55,18 @@ def test_equations_have_what_is_read() -> None:
 
 
 def test_private_names_are_used_in_one_place() -> None:
-    package = Path(_compat.__file__).parent
-    users = {path.name for path in package.glob("*.py") if "jax._src" in path.read_text("utf-8")}
-    assert users == {"_compat.py"}
+    package = Path(_compat.__file__).parents[1]
+    imports = re.compile(r"(from|import) jax\._src")
+    users = {path.name for path in package.rglob("*.py") if imports.search(path.read_text("utf-8"))}
+    assert users == {"_compat.py", "coverage_jax.py"}  # the plugin imports that one without the rest
+
+
+def test_jax_transposes_in_a_function_that_can_be_replaced() -> None:
+    private = import_module("jax._src.interpreters.ad")
+    found = [name for name in coverage_jax._TRANSPOSE if hasattr(private, name)]
+    assert found, f"jax {jax.__version__} has none of {coverage_jax._TRANSPOSE}: gradient coverage sees nothing"
+    given = list(inspect.signature(getattr(private, found[0])).parameters)[:1]
+    assert given == ["jaxpr"], f"jax {jax.__version__} hands something else to {found[0]}"
 
 
 def test_an_old_version_is_refused_by_name(tmp_path: Path) -> None:

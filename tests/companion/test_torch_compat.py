@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,8 @@ from real_gradients import require
 require("torch")
 
 import torch  # noqa: E402
+from torch.overrides import TorchFunctionMode  # noqa: E402
+from torch.torch_version import TorchVersion  # noqa: E402
 
 from wherelint.torch import compat  # noqa: E402
 
@@ -87,3 +91,43 @@ def test_every_backward_pass_begins_in_one_function() -> None:
         torch.autograd.backward(x.sum(), inputs=[x])
     x.sum().backward()
     assert seen == [(1, 0), (2, 1), (1, 1)], VERSION
+
+
+class Seen(TorchFunctionMode):
+    """A mode that notes the calls that it is asked about."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[Any] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.calls.append(func)
+        return func(*args, **(kwargs or {}))
+
+
+def test_a_block_asks_no_modes() -> None:
+    x = torch.ones(2)
+    with Seen() as seen, compat.without_modes():
+        x.sum()
+    assert seen.calls == [], VERSION
+
+
+def test_backward_as_a_function_asks_the_modes() -> None:
+    original = torch.autograd.backward
+    x = torch.ones(2, requires_grad=True)
+    loss = x.sum()
+    with Seen() as seen, compat.backward_asks_modes():
+        torch.autograd.backward([loss])
+    assert original in seen.calls, VERSION
+    assert torch.autograd.backward is original
+
+
+def test_private_names_are_used_in_one_place() -> None:
+    package = Path(compat.__file__).parent
+    users = {path.name for path in package.glob("*.py") if re.search(r"torch\._C|_functorch", path.read_text("utf-8"))}
+    assert users == {"compat.py"}
+
+
+def test_the_lowest_version_is_that_of_the_extra() -> None:
+    assert torch.__version__ >= TorchVersion("2.4")
+    assert '"torch>=2.4"' in (Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8")

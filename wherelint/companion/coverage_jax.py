@@ -13,7 +13,7 @@ from jax.interpreters import ad
 
 from wherelint.companion.coverage import Marks
 
-#: The function that transposes a jaxpr; ``tests/companion/test_coverage_jax.py`` says which version broke it.
+#: The function that transposes a jaxpr; ``tests/companion/test_jax_compat.py`` says which version broke it.
 _TRANSPOSE = ("backward_pass3", "backward_pass")
 
 

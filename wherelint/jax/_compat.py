@@ -1,4 +1,4 @@
-"""What is used of JAX that is not public; ``tests/companion/test_compat.py`` names what a version broke."""
+"""What is used of JAX that is not public; ``tests/companion/test_jax_compat.py`` names what a version broke."""
 
 from __future__ import annotations
 

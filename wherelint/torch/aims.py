@@ -13,6 +13,7 @@ from torch.overrides import TorchFunctionMode
 
 from wherelint.companion.points import Array
 from wherelint.ops import OPERATIONS, Operation, lookup
+from wherelint.torch import compat
 
 #: What operators are, by the names of their methods.
 _OPERATORS = {"__truediv__": "div", "__rtruediv__": "reciprocal", "__rdiv__": "reciprocal", "__pow__": "pow"}
@@ -73,7 +74,7 @@ class Aims(TorchFunctionMode):
         for targets in _targets(operation):
             aimed = {i: t for i, t in targets.items() if i < len(args) and _moves(args[i])}
             if aimed:
-                with torch._C.DisableTorchFunction():
+                with compat.without_modes():
                     self._aim(operation, {args[i]: target for i, target in aimed.items()})
 
     def _aim(self, operation: Operation, aimed: Mapping[Tensor, float]) -> None:

@@ -6,6 +6,7 @@ hooks, modes, subclasses and the graph's ``next_functions``.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -13,9 +14,13 @@ from typing import Any
 import torch
 from torch.autograd import graph
 from torch.autograd.graph import Node
+from torch.overrides import handle_torch_function, has_torch_function
+from torch.utils._pytree import tree_leaves
 
 #: A subclass that leaves ``__torch_function__`` alone.
 no_torch_function = torch._C._disabled_torch_function_impl
+#: Within such a block no mode is asked.
+without_modes = torch._C.DisableTorchFunction
 
 
 def current_node() -> Node | None:
@@ -40,7 +45,7 @@ def around_backward(enter: Callable[[Sequence[Any], Sequence[Any]], AbstractCont
     original = graph._engine_run_backward
 
     def backward(roots: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
-        with torch._C.DisableTorchFunction():
+        with without_modes():
             context = enter(roots, args[3] if len(args) > 3 else kwargs.get("inputs", ()))
         with context:
             return original(roots, *args, **kwargs)
@@ -50,6 +55,28 @@ def around_backward(enter: Callable[[Sequence[Any], Sequence[Any]], AbstractCont
         yield
     finally:
         graph._engine_run_backward = torch.autograd._engine_run_backward = original
+
+
+@contextmanager
+def backward_asks_modes() -> Iterator[None]:
+    """Let ``torch.autograd.backward`` ask the modes that are active; older versions of torch do not."""
+    original = torch.autograd.backward
+    if "has_torch_function" in original.__code__.co_names:
+        yield
+        return
+
+    @functools.wraps(original)
+    def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+        roots = tuple(each for each in tree_leaves(tensors) if isinstance(each, torch.Tensor))
+        if has_torch_function(roots):
+            return handle_torch_function(original, roots, tensors, *args, **kwargs)
+        return original(tensors, *args, **kwargs)
+
+    torch.autograd.backward = backward
+    try:
+        yield
+    finally:
+        torch.autograd.backward = original
 
 
 def saved(node: Node, name: str) -> Any:

@@ -57,7 +57,7 @@ class Numbers(Labels):
 
     def made(self, result: Any, args: Sequence[Any]) -> list[Node]:
         new = super().made(result, args)
-        with torch._C.DisableTorchFunction(), torch.no_grad():
+        with compat.without_modes(), torch.no_grad():
             operands = [each for each in tensors(args) if differentiable(each) and each is not result] if new else []
             bad = [~torch.isfinite(each) for each in operands]
             spreads = bool(new) and not finite(each for each in tensors(result) if differentiable(each))

@@ -38,8 +38,14 @@ class mask_gradients(TorchFunctionMode):  # noqa: N801
     def __enter__(self) -> mask_gradients:
         if torch.compiler.is_compiling():
             raise NotImplementedError("mask_gradients cannot be compiled: call backward() outside of torch.compile")
+        self._patch = compat.backward_asks_modes()
+        self._patch.__enter__()
         super().__enter__()
         return self
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        self._patch.__exit__(*error)
 
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None

@@ -15,6 +15,7 @@ from torch.overrides import TorchFunctionMode
 
 from wherelint.companion import Place
 from wherelint.companion.frames import Frame, is_library, place
+from wherelint.torch import compat
 
 _KEY = "wherelint"
 _OWN = tuple(os.path.dirname(os.path.abspath(each)) + os.sep for each in (torch.__file__, __file__))
@@ -68,7 +69,7 @@ class Labels(TorchFunctionMode):
 
     def made(self, result: Any, args: Sequence[Any]) -> list[Node]:
         """Label what a call has added to the graph: behind its result, or behind the operand that it wrote."""
-        with torch._C.DisableTorchFunction():
+        with compat.without_modes():
             todo = [each.grad_fn for each in tensors([result, *args[:1]])]
         here: tuple[Frame, ...] | None = None
         new: list[Node] = []
