@@ -14,6 +14,7 @@ from typing import Any
 
 import answers
 import pytest
+import versions
 
 from wherelint import rules
 from wherelint.analysis.findings import Analysis
@@ -64,6 +65,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the parameters whose turn it is not, where the whole suite runs."""
+    versions.skip_by_version(items)
     if config.option.all or config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
         return
     met: Counter[str] = Counter()

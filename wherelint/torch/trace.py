@@ -42,12 +42,12 @@ class Labels(TorchFunctionMode):
     def __enter__(self) -> Labels:
         super().__enter__()
         self._apply = torch.autograd.Function.__dict__["apply"]
-        original = torch.autograd.Function.apply.__func__
+        original = self._apply
 
         def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:  # it does not ask the modes
             self.inside += 1
             try:
-                result = original(cls, *args, **kwargs)
+                result = original.__get__(None, cls)(*args, **kwargs)
             finally:
                 self.inside -= 1
             self.made(result, args)
