@@ -16,10 +16,12 @@ from wherelint.frameworks import FRAMEWORKS
 from wherelint.frontend.budget import Budget
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
-from wherelint.graph.differentiate import Tape, backward
+from wherelint.graph.differentiate import Backward, Tape, backward
 from wherelint.graph.evaluate import Values, evaluate
 from wherelint.graph.node import Node, reading, topological
 from wherelint.graph.outlook import Outlook
+from wherelint.graph.probe import Inputs
+from wherelint.graph.run import Run, at, keep
 from wherelint.graph.search import Hazard, Search, singular_operations
 from wherelint.graph.work import Effort, WorkBudget
 from wherelint.interpret.values import Origin
@@ -305,43 +307,66 @@ class _InProgram:
         self._paths: dict[tuple[Node, Node], Tape] = {}
         self._reached: dict[tuple[Node, Node], bool] = {}
         self._still: dict[tuple[Node, frozenset[Node]], tuple[list[Node], Values]] = {}
+        #: All witnesses of a run are judged at once: their inputs, which is which, and what they give.
+        self._run: Run | None = None
+        self._inputs: Inputs = {}
+        self._place: dict[int, int] = {}
+        self._computed: dict[Node, Values] = {}
+        self._passes: dict[tuple[Node, Node, Node | None], Backward] = {}
 
-    def __call__(self, hazard: Hazard) -> bool:
+    def __call__(self, hazard: Hazard, run: Run, p: int) -> bool:
         outlets = self._outlets_of(hazard.select)
         if not outlets:
             return True
-        values = self._values(hazard)
-        below_a_clip = hazard.select in set(topological([hazard.op]))
+        if run is not self._run:
+            self._run, self._inputs = run, keep(run.witness, run.inputs)
+            self._place = {each: i for i, each in enumerate(np.flatnonzero(run.witness).tolist())}
+            self._computed.clear()
+            self._passes.clear()
+        p = self._place[p]
+        values = self._values(hazard.select)
+        below_a_clip = hazard.select in topological([hazard.op])
         for output, order, tape in outlets:
-            self._effort.spend(2 * len(order))
-            if not np.isfinite(values[output]).all():
+            if not np.isfinite(at(values[output], p)).all():
                 continue
-            path = self._path(output, order, tape, hazard.op)
-            found = backward(path, values, output, self._arithmetic, symbolic=True)
-            if hazard.op not in found.broke and self._reaches(output, order, tape, values, hazard.select):
+            broke = self._pass(hazard, output, self._path(output, order, tape, hazard.op), hazard.op).broke
+            whole = hazard.op not in broke or not at(broke[hazard.op], p).any()
+            if whole and self._reaches(output, order, tape, values, hazard.select):
                 return True
             # Below a clip the operation is singular in earnest; it is the clip that has to hold the gradient back.
             if below_a_clip:
-                cts = backward(tape, values, output, self._arithmetic, symbolic=True).cotangents
-                if any(n in cts and _heals(cts[n], gradient) for n, gradient in hazard.gradient.items()):
+                cts = self._pass(hazard, output, tape, None).cotangents
+                if any(n in cts and _heals(at(cts[n], p), gradient) for n, gradient in hazard.gradient.items()):
                     return True
         return False
 
-    def _values(self, hazard: Hazard) -> Values:
-        """What the program computes at a witness; inputs that the selection does not read are benign."""
-        key = hazard.select, frozenset(hazard.inputs)
-        if key not in self._still:
-            order = topological(output for output, _, _ in self._outlets_of(hazard.select))
-            moved = reading(order, hazard.inputs)
-            benign = {
-                n: np.full((1, 1), True if n.kind == "bool" else np.float32(0.75))
-                for n in order
-                if n.op == "leaf" and n not in moved
-            }
-            still = evaluate((n for n in order if n not in moved), benign)
-            self._still[key] = [n for n in order if n in moved], still
-        order, still = self._still[key]
-        return evaluate(order, hazard.inputs, known=still)
+    def _values(self, select: Node) -> Values:
+        """What the program computes at the witnesses; inputs that a selection does not read are benign."""
+        if select not in self._computed:
+            key = select, frozenset(self._inputs)
+            if key not in self._still:
+                order = topological(output for output, _, _ in self._outlets_of(select))
+                moved = reading(order, self._inputs)
+                benign = {
+                    n: np.full((1, 1), True if n.kind == "bool" else np.float32(0.75))
+                    for n in order
+                    if n.op == "leaf" and n not in moved
+                }
+                still = evaluate((n for n in order if n not in moved), benign)
+                self._still[key] = [n for n in order if n in moved], still
+            order, still = self._still[key]
+            self._effort.spend(len(order))
+            self._computed[select] = evaluate(order, self._inputs, known=still)
+        return self._computed[select]
+
+    def _pass(self, hazard: Hazard, output: Node, tape: Tape, to: Node | None) -> Backward:
+        """A reverse pass from an outlet to an operation, or to all inputs."""
+        key = hazard.select, output, to
+        if key not in self._passes:
+            self._effort.spend(len(tape.steps))
+            values = self._computed[hazard.select]
+            self._passes[key] = backward(tape, values, output, self._arithmetic, symbolic=True)
+        return self._passes[key]
 
     def _path(self, output: Node, order: list[Node], tape: Tape, op: Node) -> Tape:
         """The part of a reverse pass from an outlet that leads to an operation and its operands."""

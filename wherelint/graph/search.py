@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -48,7 +48,7 @@ class Search:
         root: Node,
         framework: str,
         effort: Effort | None = None,
-        accept: Callable[[Hazard], bool] = lambda hazard: True,
+        accept: Callable[[Hazard, Run, int], bool] = lambda hazard, run, p: True,
         outlook: Outlook | None = None,
     ) -> None:
         #: What else a witness must satisfy, such as that the whole program is finite there.
@@ -330,9 +330,12 @@ class Search:
                 asked = node, p in late
                 if self._refused.get(asked, 0) > _MOST_REFUSALS:
                     continue
-                blamed = self._blame(run, node, p)
                 evidence = level | {"late"} if p in late else level
-                if blamed is not None and self._passed_over(blamed, evidence, tried):
+                blamed = self._blame(run, node, p)
+                if blamed is not None and (
+                    blamed.culprit in tried
+                    or self._prospects.closed(blamed.culprit, evidence, missing_data=blamed.data)
+                ):
                     continue
                 hazard = blamed and self._hazard(run, blamed, p)
                 if blamed is None or hazard is None:
@@ -340,11 +343,6 @@ class Search:
                 else:
                     tried.add(hazard.op)
                     yield hazard.with_evidence(*self._evidence(run, blamed, p, evidence))
-
-    def _passed_over(self, blamed: Blamed, evidence: frozenset[str], tried: Collection[Node]) -> bool:
-        """Whether a probe has nothing more to say of an operation."""
-        closed = self._prospects.closed(blamed.culprit, evidence, missing_data=blamed.data)
-        return closed or blamed.culprit in tried
 
     def _feeds_clip(self, node: Node) -> bool:
         return node is self.root and OPERATIONS[node.op].code is not None if node.op in OPERATIONS else False
@@ -377,7 +375,7 @@ class Search:
         inputs = {n: v[row(v, p)] for n, v in run.inputs.items()}
         value = run.values[self.root]
         hazard = Hazard(blamed.culprit, blamed.select, frozenset(), inputs, value[row(value, p)], gradient, blamed.data)
-        return hazard if self.accept(hazard) else None
+        return hazard if self.accept(hazard, run, p) else None
 
     def _evidence(self, run: Run, blamed: Blamed, p: int, level: frozenset[str]) -> Iterator[str]:
         """What speaks for and against a hazard; where it stands lies far from what is asked for, not all of it."""
