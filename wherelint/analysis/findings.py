@@ -12,7 +12,7 @@ import numpy as np
 from wherelint import rules
 from wherelint.analysis import severed
 from wherelint.analysis.callers import spot
-from wherelint.analysis.programs import Program, programs
+from wherelint.analysis.programs import Program, lowered, programs
 from wherelint.analysis.search import Detection, FileSearch, arithmetic, nearest_framework
 from wherelint.defects import describe
 from wherelint.finding import Elsewhere, Finding, Number, Problem, Selection, Witness
@@ -92,10 +92,10 @@ def analyse(
             problems.append(_given_up(filename, where, error))
             break
         try:
-            lowered = programs(module, name, used)
-            for finding in (f for program in lowered for f in _opt_in(program, used, filename, opt_in)):
+            made = (lowered if draft else programs)(module, name, used)
+            for finding in (f for program in made for f in _opt_in(program, used, filename, opt_in)):
                 found.setdefault((finding.code, finding.location), (finding, None))
-            searches.search(name, lowered)
+            searches.search(name, made)
         except Exception as error:
             problems.append(_given_up(filename, f"`{'.'.join(name)}`", error))
     bugs = [
@@ -103,11 +103,11 @@ def analyse(
         for detection, related in _one_per_bug(searches.detections())
         if outlook.may_reach(detection.hazard.evidence)
     ]
-    made, failed = _made(bugs, filename, lambda made: made if draft else _simplest(made))
+    found_now, failed = _made(bugs, filename, lambda made: made if draft else _simplest(made))
     problems += failed
     if not draft:
         problems += (Problem(filename, said, error=False) for said in module.budget.given_up)
-    return Analysis(module, used, [*found.values(), *made], problems, searches if outlook.least > 0 else None)
+    return Analysis(module, used, [*found.values(), *found_now], problems, searches if outlook.least > 0 else None)
 
 
 def _made(

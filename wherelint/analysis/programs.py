@@ -93,6 +93,14 @@ def programs(module: Module, name: tuple[str, ...], used: Sequence[str], *, stri
     return found
 
 
+def lowered(module: Module, name: tuple[str, ...], used: Sequence[str], strict: bool = False) -> list[Program]:
+    """The same, lowered once for all who ask about a text."""
+    known: dict[object, list[Program]] = module.kept.setdefault(lowered, {})
+    if (name, strict) not in known:
+        known[name, strict] = programs(module, name, used, strict=strict)
+    return known[name, strict]
+
+
 def _lower(low: Lowering, function: Function, owner: Class | None) -> Program:
     low.opaque_calls = 0
     low.outputs.clear()

@@ -10,12 +10,12 @@ from typing import Literal, NamedTuple
 
 from wherelint.analysis.callers import expression_id
 from wherelint.analysis.findings import Analysis, analyse
-from wherelint.analysis.programs import Program
+from wherelint.analysis.programs import Program, lowered
 from wherelint.analysis.search import Detection
 from wherelint.defects import describe
 from wherelint.finding import Finding, Fix
 from wherelint.fix.candidates import Candidate, Site
-from wherelint.fix.groups import Attempt, Taken, concerned, lowered, otherwise, proven
+from wherelint.fix.groups import Attempt, Taken, concerned, otherwise, proven
 from wherelint.fix.opaque import names_of
 from wherelint.fix.proof import Comparison, Record, key, record, same
 from wherelint.fix.shapes import Shaped, differ

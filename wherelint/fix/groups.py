@@ -15,7 +15,7 @@ import numpy as np
 
 from wherelint.analysis.callers import expression_id
 from wherelint.analysis.findings import Analysis, analyse
-from wherelint.analysis.programs import Program, programs
+from wherelint.analysis.programs import Program, lowered
 from wherelint.analysis.search import Detection
 from wherelint.finding import Edit, Finding
 from wherelint.fix.opaque import names_of, settling
@@ -205,14 +205,6 @@ def neighbourhood(analysis: Analysis, shown: Collection[Finding]) -> set[Functio
     """The functions whose findings matter to the fixes of some."""
     made = [detection for finding, detection in analysis.found if detection is not None and finding in shown]
     return {name for detection in made for names in concerned(analysis, detection) for name in names}
-
-
-def lowered(module: Module, name: Function, used: Sequence[str], strict: bool) -> list[Program]:
-    """The programs of a function, lowered once for all the findings of a text."""
-    known: dict[tuple[Function, bool], list[Program]] = module.kept.setdefault(lowered, {})
-    if (name, strict) not in known:
-        known[name, strict] = programs(module, name, used, strict=strict)
-    return known[name, strict]
 
 
 def changes(old: Program, new: Program, places: Collection[int]) -> dict[int, list[tuple[Node, Node]]] | None:
