@@ -10,6 +10,7 @@ import numpy as np
 from wherelint.graph.node import LANES, Node
 from wherelint.graph.work import Work
 from wherelint.ops import OPERATIONS, Array, Operation
+from wherelint.ops.numeric import direct
 from wherelint.ops.traits import LOGICAL
 
 Values = dict[Node, Array]
@@ -106,7 +107,7 @@ _FORWARD: dict[str, _Forward] = {
 
 #: What computes the same under every framework.
 _PLAIN: dict[str, Callable[..., Array]] = {
-    op: entry.forward
+    op: direct(entry.forward)
     for op, entry in OPERATIONS.items()
     if op not in LOGICAL and op != "multiply" and not entry.forwards
 }

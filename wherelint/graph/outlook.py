@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -60,7 +61,10 @@ class Prospects:
         self._absent: dict[Node, frozenset[str]] = {}
         #: Whether an input may be nan or infinite of itself; then any operation may be named.
         self._missing = missing or _infinite(order)
-        self._rounds = outlook.least > 0 and any(map(rounded_away, order))
+
+    @cached_property
+    def _rounds(self) -> bool:
+        return any(map(rounded_away, self._order))
 
     def closed(self, culprit: Node, evidence: frozenset[str], *, missing_data: bool = False) -> bool:
         """Whether no hazard of an operation can be one that is asked for; ``evidence`` is what is known of it."""

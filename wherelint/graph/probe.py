@@ -8,6 +8,7 @@ Everything is deterministic: the same program is asked the same questions in eve
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import combinations, product
 from typing import Any
 
@@ -251,10 +252,7 @@ def _common_moves(base: Inputs, movable: Sequence[Node], pool: Pool) -> Iterator
 def _random_moves(movable: Sequence[Node], pool: Pool, joint: int) -> Iterator[Moves]:
     if len(movable) < 2:
         return
-    rng = np.random.default_rng(len(movable))
-    joint = min(joint, len(movable))
-    drawn = rng.random((_RANDOM_PERTURBATIONS, len(movable))).argsort(axis=1)[:, :joint].tolist()
-    for chosen, chances in zip(drawn, rng.random((_RANDOM_PERTURBATIONS, joint, 3)).tolist(), strict=True):
+    for chosen, chances in _drawn(len(movable), min(joint, len(movable))):
         together: Moves = []
         extreme = False
         for i, (moved, which, whole) in zip(chosen, chances, strict=True):
@@ -266,6 +264,14 @@ def _random_moves(movable: Sequence[Node], pool: Pool, joint: int) -> Iterator[M
             extreme = extreme or abs(value) > _EXTREME
             together.append((leaf, _ALL if whole < 0.7 else _first(leaf), value))
         yield together
+
+
+@lru_cache(maxsize=64)
+def _drawn(number: int, joint: int) -> list[tuple[list[int], list[list[float]]]]:
+    """For each random perturbation which of so many inputs it moves, and three random numbers for each of these."""
+    rng = np.random.default_rng(number)
+    drawn = rng.random((_RANDOM_PERTURBATIONS, number)).argsort(axis=1)[:, :joint].tolist()
+    return list(zip(drawn, rng.random((_RANDOM_PERTURBATIONS, joint, 3)).tolist(), strict=True))
 
 
 def _first(leaf: Node) -> slice:

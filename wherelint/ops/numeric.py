@@ -6,7 +6,7 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["np", "special"]
+__all__ = ["direct", "np", "special"]
 
 
 class _Function:
@@ -18,9 +18,24 @@ class _Function:
         self._found: Any = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.found(*args, **kwargs)
+
+    @property
+    def imported(self) -> bool:
+        """Whether its module is there."""
+        return self._module in sys.modules
+
+    @property
+    def found(self) -> Any:
+        """The function itself; its module is imported for it."""
         if self._found is None:
             self._found = getattr(import_module(self._module), self.__name__)
-        return self._found(*args, **kwargs)
+        return self._found
+
+
+def direct(function: Any) -> Any:
+    """A function without the way through this module, if its own module has been imported."""
+    return function.found if isinstance(function, _Function) and function.imported else function
 
 
 class _Module:
