@@ -39,6 +39,8 @@ WEIGHTS: dict[str, float] = {
     "moves below zero": -0.15,  # 6, 6, 13
     "moves an integer": -0.6,  # 0, 1, 5
     "moves an optional input": -0.8,  # 2, 3, 6
+    "moves a setting": -0.6,
+    "cancels an epsilon": -2.0,
     "leaves a default": -1.0,  # 0, 0, 2
     "late": -2.0,  # 0, 0, 2
     "doubtful": -2.0,
@@ -54,6 +56,12 @@ WEIGHTS: dict[str, float] = {
     "in an environment": -2.0,  # 0, 2, 7
     "in a data pipeline": -1.5,  # 0, 5, 7
     "in an optimizer": -1.5,  # 1, 7, 5
+    "in a sampler": -1.0,
+    "in a picture": -2.0,
+    "in post-processing": -2.0,
+    "at the start of a run": -0.6,
+    "makes data": -1.0,
+    "used without gradients": -2.0,
     "in a backward pass": -2.0,  # 0, 1, 2
     # What the user says, which goes before everything.
     "said to be differentiated": 9.0,

@@ -27,7 +27,7 @@ def forget() -> None:
     """Have the files around the next ones searched afresh: they may have changed."""
     sources = sys.modules.get("wherelint.frontend.sources")
     if sources is not None:
-        sources.private_names.cache_clear()
+        sources.texts.cache_clear()
 
 
 def analyse(

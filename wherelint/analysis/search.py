@@ -12,6 +12,7 @@ import numpy as np
 from wherelint.analysis.callers import Callers, expression_id, spot
 from wherelint.analysis.flow import flow, standing
 from wherelint.analysis.programs import Program, flowing_back
+from wherelint.analysis.usage import Usage
 from wherelint.frameworks import FRAMEWORKS
 from wherelint.frontend.budget import Budget
 from wherelint.frontend.module import Module
@@ -100,6 +101,7 @@ class FileSearch:
         #: Pairs of a selection and an operation that some function was searched for already.
         self._asked: set[object] = set()
         self._callers = Callers(module, used)
+        self._usage = Usage(module)
         self._budget = module.budget
         self._effort = Effort(self._budget.file_evaluations, whole)
 
@@ -122,7 +124,8 @@ class FileSearch:
                 continue
             if effort.spent:
                 raise GiveUp("it has more selections over longer computations than the search follows")
-            framework = nearest_framework(root) or self._used[0]
+            nearest = nearest_framework(root)  # of a helper for arrays of any framework, not that of this file's
+            framework = nearest if nearest and nearest in self._used else self._used[0]
             accept = programs.setdefault(framework, _InProgram(program, arithmetic(framework), effort, self._budget))
             outlook = self._outlook.with_known(self._standing(root, program))
             search = Search(root, arithmetic(framework), effort, accept, outlook)
@@ -213,6 +216,8 @@ class FileSearch:
         if not self._meet_here(hazard.op, select) or self._callers.sever(select.origin.function, expression_id(select)):
             return None
         hazard = hazard.with_evidence(*flow(hazard, detection.program.order))
+        if self._usage.shielded(detection.name):
+            hazard = hazard.with_evidence("used without gradients")
         return self._in_context(replace(detection, hazard=hazard))
 
     def _in_context(self, detection: Detection) -> Detection:

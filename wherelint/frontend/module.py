@@ -15,7 +15,7 @@ from wherelint.finding import Location
 from wherelint.frameworks import framework_of
 from wherelint.frontend.budget import Budget
 from wherelint.frontend.names import canonical, imported, starred
-from wherelint.frontend.sources import content, private_names
+from wherelint.frontend.sources import content, texts
 from wherelint.frontend.syntax import Chunk, Syntax, read
 from wherelint.graph.work import Work
 from wherelint.io.disk import is_project_root, leads_out, project_root
@@ -227,7 +227,7 @@ class Project:
         self._modules: dict[str, Module | None] = {}
         #: The files that were looked at, each with its digest; "" where there is none that can be read.
         self.reads: dict[str, str] = {}
-        #: The private names whose files were asked for, and the directory that was searched for them.
+        #: The names whose files were asked for, and the directory that was searched for them.
         self.asked: set[tuple[str, str]] = set()
         dotted = ".".join([*names, *([] if path.stem == "__init__" else [path.stem])])
         if not module.filename.endswith(".ipynb"):  # nothing imports a notebook: a module beside it may have its name
@@ -272,15 +272,21 @@ class Project:
         return made
 
     def mentioning(self, name: str) -> list[Module]:
-        """The other files of the package that speak of a private name; none where they are too many to follow."""
+        """The other files of the package that speak of a name; none where they are too many to follow."""
+        found = self.speaking(name, self.budget.mentions)
+        if found is None:
+            self.budget.give_up(f"the callers of `{name}` in other files", "too many files speak of it")
+        return found or []
+
+    def speaking(self, name: str, most: int) -> list[Module] | None:
+        """The other files of the package that speak of a name; None where they are more than so many."""
         if not self.package:
             return []
         root = self._top / self._first
         self.asked.add((str(root), name))
-        mentions = private_names(str(root)).get(name, [])
-        if len(mentions) > self.budget.mentions:
-            self.budget.give_up(f"the callers of `{name}` in other files", f"{len(mentions)} files speak of it")
-            return []
+        mentions = texts(str(root)).speaking(name)
+        if len(mentions) > most:
+            return None
         dotted = [".".join(Path(p).relative_to(self._top).with_suffix("").parts) for p in mentions]
         loaded = [self._load(d.removesuffix(".__init__")) for d in dotted]
         return [m for m in loaded if m is not None and m is not self._checked]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
@@ -12,23 +13,33 @@ from wherelint.io.disk import contents, leads_out
 
 #: What is larger is no source that anybody wrote.
 _LARGEST = 50_000_000
-_PRIVATE = re.compile(rb"\b_[A-Za-z]\w*")
+
+
+class Texts:
+    """The files below a directory, and which of them speak of a name."""
+
+    def __init__(self, root: str) -> None:
+        self._contents: dict[str, bytes] = {}
+        self._speaking: dict[str, list[str]] = {}
+        for path in sorted(Path(root).rglob("*.py")):
+            with suppress(OSError):
+                if not (path.is_symlink() and leads_out(path, os.path.realpath(root))):
+                    self._contents[str(path)] = contents(path, _LARGEST)
+
+    def speaking(self, name: str) -> list[str]:
+        """The files in which a name stands."""
+        if name not in self._speaking:
+            word = name.encode()
+            whole = re.compile(rb"(?<!\w)" + re.escape(word) + rb"(?!\w)")
+            found = [path for path, text in self._contents.items() if word in text and whole.search(text)]
+            self._speaking[name] = found
+        return self._speaking[name]
 
 
 @lru_cache(maxsize=4)
-def private_names(root: str) -> dict[str, list[str]]:
-    """For every private name in the files below a directory, the files that speak of it."""
-    names: dict[str, list[str]] = {}
-    for path in sorted(Path(root).rglob("*.py")):
-        try:
-            if path.is_symlink() and leads_out(path, os.path.realpath(root)):
-                continue
-            text = contents(path, _LARGEST)
-        except OSError:
-            continue
-        for name in set(_PRIVATE.findall(text)):
-            names.setdefault(name.decode(), []).append(str(path))
-    return names
+def texts(root: str) -> Texts:
+    """The files below a directory, read once."""
+    return Texts(root)
 
 
 @lru_cache(maxsize=1024)

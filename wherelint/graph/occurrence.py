@@ -11,6 +11,12 @@ from wherelint.graph.run import Run, at, code
 
 #: Numbers beyond are nobody's data.
 _HUGE = 1e6
+#: What is no larger is added to keep away from zero.
+_EPSILON = 1e-3
+#: What objects that hold settings are called.
+_CONFIGURATIONS = frozenset(
+    "args cfg conf config configs configuration flags hparams hps opt options opts settings".split()
+)
 
 
 def occurrence(run: Run, culprit: Node, p: int, requires_grad: Collection[Node]) -> Iterator[str]:
@@ -24,6 +30,10 @@ def occurrence(run: Run, culprit: Node, p: int, requires_grad: Collection[Node])
         yield "leaves a default"
     if any("optional" in n.params for n in moved):
         yield "moves an optional input"
+    if any(_is_setting(n) for n in moved):
+        yield "moves a setting"
+    if any(_cancels_epsilon(run, n, p) for n in topological(culprit.inputs)):
+        yield "cancels an epsilon"
     if any(n.kind == "int" for n in moved):
         yield "moves an integer"
     if any((at(run.inputs[n], p) < 0).any() for n in moved if n.kind == "float"):
@@ -42,3 +52,19 @@ def read_gradient(culprit: Node, requires_grad: Collection[Node]) -> Iterator[st
         yield "the operation reads no gradient"
     elif not any(i in requires_grad for i in (culprit.inputs[1:2] if culprit.op == "divide" else culprit.inputs)):
         yield "the operand reads no gradient"
+
+
+def _is_setting(leaf: Node) -> bool:
+    """Whether an input is a number that somebody chose for the whole run."""
+    parents = str(leaf.params["name"]).lower().split(".")[:-1]
+    return bool(leaf.params.get("setting")) or not _CONFIGURATIONS.isdisjoint(part.strip("_") for part in parents)
+
+
+def _cancels_epsilon(run: Run, node: Node, p: int) -> bool:
+    """Whether a node adds an epsilon to what is just its opposite: such a sum is written for what is not negative."""
+    if node.op not in ("add", "subtract"):
+        return False
+    parts = [at(run.values[i], p) for i in node.inputs]
+    tiny = any(i.op == "const" and (np.abs(part) > 0).all() and (np.abs(part) <= _EPSILON).all()
+               for i, part in zip(node.inputs, parts, strict=True))  # fmt: skip
+    return tiny and bool((at(run.values[node], p) == 0).any())

@@ -14,6 +14,14 @@ def last_name(node: cst.CSTNode) -> str:
     return last.value if isinstance(last, cst.Name) else ""
 
 
+def dotted(node: cst.CSTNode | None) -> str:
+    """A name with the modules and classes it stands in; empty for anything else."""
+    if isinstance(node, cst.Attribute):
+        parent = dotted(node.value)
+        return parent and f"{parent}.{node.attr.value}"
+    return node.value if isinstance(node, cst.Name) else ""
+
+
 def original_name(node: cst.CSTNode, imports: Mapping[str, str]) -> str:
     """The same, seen through a renaming import."""
     name = last_name(node)
@@ -47,6 +55,16 @@ def annotation_kind(annotation: cst.BaseExpression) -> Any:
             return _agreed([s.slice.value for s in annotation.slice if isinstance(s.slice, cst.Index)])
         return _ELEMENTS.get(head, "static" if _KINDS.get(head) == "static" else None)
     return None
+
+
+def is_number(annotation: cst.BaseExpression) -> bool:
+    """Whether an annotation promises one of Python's floating-point numbers, or none."""
+    if isinstance(annotation, cst.BinaryOperation):  # float | None
+        return is_number(annotation.left) and getattr(annotation.right, "value", "float") in ("None", "int", "float")
+    if isinstance(annotation, cst.Subscript) and last_name(annotation.value) == "Optional":
+        element = annotation.slice[0].slice
+        return isinstance(element, cst.Index) and is_number(element.value)
+    return last_name(annotation) == "float"
 
 
 def _agreed(parts: list[cst.BaseExpression]) -> Any:

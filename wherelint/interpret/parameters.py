@@ -5,12 +5,12 @@ from __future__ import annotations
 import libcst as cst
 
 from wherelint.graph.node import Node
-from wherelint.interpret.annotations import annotation_kind, last_name, original_name
+from wherelint.interpret.annotations import annotation_kind, dotted, is_number, original_name
 from wherelint.interpret.builder import Frame
 from wherelint.interpret.defaults import of_parameter
 from wherelint.interpret.lowering import Lowering
-from wherelint.interpret.resolve import global_value
-from wherelint.interpret.values import MISSING, Class, Function, Instance, Kwargs, Scope, Value
+from wherelint.interpret.resolve import external, global_value, member
+from wherelint.interpret.values import MISSING, Class, Dotted, Function, Instance, Kwargs, Scope, Value
 
 
 def bind(low: Lowering, function: Function, args: list[Value], kwargs: Kwargs, scope: Scope) -> None:
@@ -57,7 +57,7 @@ def parameter_input(low: Lowering, function: Function, parameter: cst.Param) -> 
         kind="float" if static or kind is None else kind,
         differentiable=not static,
     )
-    if parameter.annotation is not None and last_name(parameter.annotation.annotation) == "float":
+    if parameter.annotation is not None and is_number(parameter.annotation.annotation):
         made.params["setting"] = True
     if parameter.annotation is not None and isinstance(parameter.annotation.annotation, cst.Subscript):
         made.params["array"] = True  # jaxtyping's Bool[Array, "..."]
@@ -73,12 +73,15 @@ def _annotated_class(low: Lowering, function: Function, parameter: cst.Param) ->
     elif isinstance(annotation, cst.Subscript) and original_name(annotation.value, imports) == "Optional":
         element = annotation.slice[0].slice
         annotation = element.value if isinstance(element, cst.Index) else None
-    name = annotation.evaluated_value if isinstance(annotation, cst.SimpleString) else None
-    name = annotation.value if isinstance(annotation, cst.Name) else name
-    if not isinstance(name, str) or not name.isidentifier():
-        return None
-    found = function.scope.find(name)
-    found = global_value(low, function.scope.module, name) if found is MISSING else found
+    written = annotation.evaluated_value if isinstance(annotation, cst.SimpleString) else dotted(annotation)
+    first, *rest = written.split(".") if isinstance(written, str) else ("",)
+    found = function.scope.find(first) if first.isidentifier() else None
+    found = global_value(low, function.scope.module, first) if found is MISSING else found
+    for name in rest:
+        if isinstance(found, Dotted):
+            found = external(low, function.scope.module, f"{found.name}.{name}")
+        else:
+            found = member(found, name) if isinstance(found, Class) else None
     return found if isinstance(found, Class) else None
 
 

@@ -10,7 +10,7 @@ import libcst as cst
 from wherelint.frontend.names import imported
 from wherelint.graph.node import Node
 from wherelint.interpret import indexing
-from wherelint.interpret.annotations import annotation_kind
+from wherelint.interpret.annotations import annotation_kind, is_number
 from wherelint.interpret.arithmetic import binary
 from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.resolve import external, make_class, make_function
@@ -52,6 +52,7 @@ def _annotated(low: Lowering, node: cst.AnnAssign) -> bool:
             f"self.{name}", (low.identity(low.frame.owner), name), kind="float" if kind in (None, "static") else kind
         )
         made.differentiable = kind is None
+        made.params["setting"] = is_number(node.annotation.annotation)
         low.frame.scope.names[name] = made
     return False
 

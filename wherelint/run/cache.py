@@ -47,7 +47,7 @@ class Trace:
     content: str
     #: The other files that were looked at, each with its digest; "" where there was none that could be read.
     reads: Mapping[str, str]
-    #: The top directory of the package, and for every private name that was asked for the files below it that speak of
+    #: The top directory of the package, and for every name that was asked for the files below it that speak of
     #: it.
     root: str = ""
     asked: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -165,7 +165,7 @@ class Cache:
         return report
 
     def _asked(self, path: str, asked: list[Any]) -> list[Any] | None:
-        """What an entry says of private names as it is now, None where other files speak of one than did.
+        """What an entry says of names as it is now, None where other files speak of one than did.
 
         First what tells all files below the package from others: while that is the same, none of them is searched.
         """
@@ -246,10 +246,9 @@ def _is_module(path: str) -> bool:
 
 def _speak(root: str, asked: dict[str, list[str]]) -> bool:
     """Whether the files that speak of some private names are those that they were."""
-    from wherelint.frontend.sources import private_names
+    from wherelint.frontend.sources import texts
 
-    known = private_names(root)
-    return all(known.get(name, []) == files for name, files in asked.items())
+    return all(texts(root).speaking(name) == files for name, files in asked.items())
 
 
 def _decoded(name: str, findings: Any, problems: Any) -> FileReport:

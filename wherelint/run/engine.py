@@ -124,11 +124,10 @@ def _trace(content: bytes, around: Sequence[Project]) -> Trace:
     asked = {asked for project in around for asked in project.asked}
     if not asked:
         return Trace(digest(content), reads)
-    from wherelint.frontend.sources import private_names
+    from wherelint.frontend.sources import texts
 
     ((root, _), *_) = asked
-    known = private_names(root)
-    return Trace(digest(content), reads, root, {name: known.get(name, []) for _, name in sorted(asked)})
+    return Trace(digest(content), reads, root, {name: texts(root).speaking(name) for _, name in sorted(asked)})
 
 
 def _crashed(target: Target) -> tuple[FileReport, None]:

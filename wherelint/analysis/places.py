@@ -1,0 +1,78 @@
+"""What the folders, files, classes and functions of the field are called where nobody differentiates."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import PurePath
+
+from wherelint.frontend.module import Module
+
+WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+#: What tests, metrics and the like are called, as folders and files.
+_PLACES = {
+    "in a test": "test tests testing conftest",
+    "in a metric": "metric metrics eval evaluation evaluate evaluator evaluators val validation",
+    "in an environment": "env envs environment environments",
+    "in a data pipeline": "data dataset datasets preprocessing augmentation augmentations",
+    "in an optimizer": "optim optimizer optimizers driver drivers",
+    "in a sampler": "sampler samplers sampling mcmc",
+    "in a picture": "plot plots plotting plotter vis viz visualize visualise visualizer visualization visualisation",
+    "in post-processing": "postprocess postprocessing postprocessor inference",
+}
+_PLACE_OF = {word: place for place, words in _PLACES.items() for word in words.split()}
+#: The last word of the classes that do such work.
+_CLASS_OF = {
+    "Metric": "in a metric",
+    "Evaluator": "in a metric",
+    "Validator": "in a metric",
+    "Env": "in an environment",
+    "Environment": "in an environment",
+    "Dataset": "in a data pipeline",
+    "Optimizer": "in an optimizer",
+    "Sampler": "in a sampler",
+    "Visualizer": "in a picture",
+    "Plotter": "in a picture",
+}
+#: The first words of the functions that do.
+_FUNCTION_OF = {
+    **dict.fromkeys(("visualize", "visualise", "plot"), "in a picture"),
+    **dict.fromkeys(("postprocess", "preprocess"), "in post-processing"),
+    **dict.fromkeys(("evaluate", "validate"), "in a metric"),
+    **dict.fromkeys(("init", "initial", "initialize", "initialise", "reset", "precompute"), "at the start of a run"),
+}
+#: What is given and not learned, by the words that the field keeps for it.
+DATA = frozenset(
+    """target targets label labels gt truth truths index indices idx ids count counts num number reward rewards
+    advantage advantages adv returns mask masks valid""".split()
+)
+#: Methods that a trainer calls without gradients.
+_STEPS = frozenset({"validation_step", "test_step", "predict_step"})
+
+
+def of(module: Module, functions: Iterable[str]) -> Iterator[str]:
+    """What the place of a piece of code says against a gradient, by the score's table.
+
+    ``functions``: the names of the classes and functions around it.
+    """
+    path = PurePath(os.path.relpath(module.filename))
+    folders = () if ".." in path.parts else path.parts[:-1]
+    stem = path.stem.lower()
+    words = stem.split("_")
+    if words[0] in ("test", "conftest"):  # test_model.py; env_mat.py is the matrix of an environment
+        yield "in a test"
+    for part in (*module.package.split("."), *folders, stem, stem.replace("_", ""), words[-1]):
+        if part in _PLACE_OF:
+            yield _PLACE_OF[part]
+    for name in functions:
+        words = WORD.findall(name)
+        if name[:1].isupper() and words and words[-1] in _CLASS_OF:
+            yield _CLASS_OF[words[-1]]
+        if name in _STEPS:
+            yield "in a metric"
+        if name[:1].islower() and words:
+            if words[0] in _FUNCTION_OF:
+                yield _FUNCTION_OF[words[0]]
+            if words[-1] in DATA:  # norm_targets makes targets; in masked_softmax and target_loss it is another matter
+                yield "makes data"

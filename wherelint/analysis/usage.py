@@ -1,0 +1,145 @@
+"""Who uses a function of the project: whether every place that calls it keeps gradients away.
+
+A function that is called under ``no_grad``, by metrics and by what computes constants is not differentiated, whatever
+it computes. Names are compared by their last part: a use too many is one more that would have to keep gradients away.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from wherelint.analysis import places
+from wherelint.frontend.module import Module
+from wherelint.frontend.syntax import methods
+
+#: Callers of callers that are followed, and files that may speak of a name.
+_DEPTH, _MOST_FILES = 5, 12
+#: What is called around a result, or on it, so that no gradient comes back; the same as contexts and decorators.
+_STOPS = frozenset("stop_gradient detach item numpy tolist asarray float int bool print argmax argmin argsort".split())
+_NO_GRADIENT = frozenset({"no_grad", "inference_mode"})
+#: Methods of these names stand in every other class.
+_COMMON = frozenset("__call__ __init__ forward call setup update step get apply run loss reset".split())
+
+Path = tuple[ast.AST, ...]
+
+
+class Use(NamedTuple):
+    """A place that speaks of a function: the file, and what the name stands in, outermost first."""
+
+    module: Module
+    path: Path
+
+
+class Usage:
+    """Whether the functions of a file are used where nobody differentiates."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._known: dict[tuple[str, tuple[str, ...]], bool] = {}
+
+    def shielded(self, name: tuple[str, ...]) -> bool:
+        """Whether a function or method of the file is used, and every use of it keeps gradients away."""
+        return self._shielded(self._module, name, _DEPTH)
+
+    def _shielded(self, module: Module, name: tuple[str, ...], depth: int) -> bool:
+        key = module.filename, name
+        if key not in self._known:
+            self._known[key] = False  # until it is known: one that only calls itself is not used
+            uses = self._uses(module, name) if depth else None
+            self._known[key] = bool(uses) and all(self._keeps_away(use, depth) for use in uses or ())
+        return self._known[key]
+
+    def _uses(self, module: Module, name: tuple[str, ...]) -> Sequence[Use] | None:
+        """Where a function is spoken of, other than in itself and in tests; None where that is not known."""
+        last = name[-1]
+        project = self._module.project
+        if (len(name) > 1 and last in _COMMON) or project is None:
+            return None
+        modules = project.speaking(last, _MOST_FILES)
+        if modules is None:
+            return None
+        uses = []
+        defined = 0
+        for each in dict.fromkeys([*modules, self._module]):
+            defined += sum(_defines(statement, last, len(name) > 1) for statement, _ in each.blocks)
+            uses += [Use(each, path) for path in _paths(each, last) if not _is_own(each, path, module, name)]
+        uses = [use for use in uses if "in a test" not in places.of(use.module, _functions(use.path))]
+        return None if len(name) > 1 and defined > 1 else uses
+
+    def _keeps_away(self, use: Use, depth: int) -> bool:
+        functions = _functions(use.path)
+        if any(place != "in a test" for place in places.of(use.module, functions)):
+            return True
+        if any(_cuts(node, inner) for node, inner in zip(use.path, use.path[1:], strict=False)):
+            return True
+        called = len(use.path) > 1 and isinstance(use.path[-2], ast.Call) and use.path[-2].func is use.path[-1]
+        if not functions:
+            return called  # a constant of the file
+        return self._shielded(use.module, _qualified(use.path), depth - 1)
+
+
+def _is_own(module: Module, path: Path, home: Module, name: tuple[str, ...]) -> bool:
+    return module is home and _qualified(path) == name
+
+
+def _defines(statement: ast.stmt, name: str, method: bool) -> int:
+    """How often a top-level statement defines a function, or a method, of a name."""
+    if method:
+        return isinstance(statement, ast.ClassDef) and sum(item.name == name for item in methods(statement))
+    return isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)) and statement.name == name
+
+
+def _paths(module: Module, name: str) -> Iterator[Path]:
+    """Every expression of a file that is a name or ends in it, with all that it stands in, outermost first."""
+    for statement, _ in module.blocks:
+        if not isinstance(statement, (ast.Import, ast.ImportFrom)):
+            yield from _below((statement,), name)
+
+
+def _below(path: Path, name: str) -> Iterator[Path]:
+    node = path[-1]
+    if (isinstance(node, ast.Name) and node.id == name) or (isinstance(node, ast.Attribute) and node.attr == name):
+        yield path
+    for child in ast.iter_child_nodes(node):
+        yield from _below((*path, child), name)
+
+
+def _functions(path: Path) -> list[str]:
+    """The names of the classes and functions that a place stands in."""
+    named = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    return [node.name for node in path if isinstance(node, named)]
+
+
+def _qualified(path: Path) -> tuple[str, ...]:
+    """The function of the top level, or the method, that a place stands in."""
+    names = _functions(path)
+    return tuple(names[: 2 if isinstance(path[0], ast.ClassDef) else 1])
+
+
+def _cuts(node: ast.AST, inner: ast.AST) -> bool:
+    """Whether no gradient comes back from a part of a node."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return any(_named(each) in _NO_GRADIENT for each in node.decorator_list)
+    if isinstance(node, (ast.With, ast.AsyncWith)):
+        return any(_named(item.context_expr) in _NO_GRADIENT for item in node.items)
+    if isinstance(node, ast.Call):
+        return _named(node) in _STOPS
+    if isinstance(node, ast.If):
+        return _trains(node.test) is not None and (inner in node.body) is not _trains(node.test)
+    return isinstance(node, (ast.Compare, ast.Assert))
+
+
+def _trains(test: ast.expr) -> bool | None:
+    """What a test says of training; None where it is about something else."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        said = _trains(test.operand)
+        return None if said is None else not said
+    return True if _named(test) in ("training", "is_training") else None
+
+
+def _named(node: ast.AST) -> str:
+    """The last part of what is named, or called."""
+    node = node.func if isinstance(node, ast.Call) else node
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
