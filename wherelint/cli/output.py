@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 CLEAN, FINDINGS, FAILED, INTERRUPTED = 0, 1, 2, 130
 STYLES = ["full", "concise", *FORMATS]
+#: Warnings that are printed without -v.
+_MOST_WARNINGS = 8
 
 
 def write_report(result: Result, options: dict[str, Any], stream: TextIO) -> int:
@@ -113,13 +115,18 @@ def more_reports(options: dict[str, Any]) -> list[tuple[str, Path]]:
 
 
 def tell_problems(result: Result, options: dict[str, Any]) -> int:
-    """Say what could not be checked or written; the exit status for that."""
+    """Say what could not be checked or written; the exit status for that. Of many warnings, only ``-v`` shows all."""
     from wherelint.report import text
 
-    for problem in result.problems:
-        if problem.error or not options["quiet"]:
-            click.echo(text.problem_line(problem), err=True)
-    return FAILED if any(problem.error for problem in result.problems) else CLEAN
+    errors = [problem for problem in result.problems if problem.error]
+    warnings = [] if options["quiet"] else [problem for problem in result.problems if not problem.error]
+    shown = warnings if options["verbose"] else warnings[:_MOST_WARNINGS]
+    for problem in (*shown, *errors):
+        click.echo(text.problem_line(problem), err=True)
+    if left := warnings[len(shown) :]:
+        where = text.count(len({problem.filename for problem in left}), "file")
+        click.echo(f"warning: {len(left)} more in {where} (-v shows them)", err=True)
+    return FAILED if errors else CLEAN
 
 
 class Progress:
