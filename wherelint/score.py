@@ -16,7 +16,7 @@ _START = 0.5
 WEIGHTS: dict[str, float] = {
     # Did the author guard it? What the condition has to do with the operand that is singular.
     "direct": 0.6,  # 86 right, 43 arguable, 55 wrong
-    "same variable": 0.0,  # 14, 18, 29
+    "same variable": -0.15,  # 14, 18, 29
     "incidental": -0.3,  # 8, 7, 26
     "missing data": 2.0,  # 4, 0, 0
     "at the boundary": 0.2,  # 80, 46, 60
@@ -34,8 +34,8 @@ WEIGHTS: dict[str, float] = {
     "coincidence": -1.0,  # 2, 6, 9
     "neighbours out of order": -0.6,  # 1, 5, 3
     "looked up": -0.6,  # 1, 5, 7
-    "result overflows": -0.6,  # 0, 2, 8
-    "overflows": 0.2,  # 13, 7, 3
+    "saves an overflow": -1.0,
+    "overflows": -0.2,  # 13, 7, 3
     "moves below zero": -0.15,  # 6, 6, 13
     "moves an integer": -0.6,  # 0, 1, 5
     "moves an optional input": -0.8,  # 2, 3, 6

@@ -135,7 +135,7 @@ def test_folders_and_files_that_the_field_reserves(
         ("class Net:\n  def training_step(self, x): return torch.where(x > 0, 1 / x, 0.0)", None),
         ("def f(x, y=None): return torch.where(y > 0, x / y, 0.0)", "moves an optional input"),
         ("def f(x, n: int): return torch.where(n > 0, x / n, 0.0)", "moves an integer"),
-        ("def f(x): return torch.clamp(torch.exp(x), max=5.0)", "result overflows"),
+        ("def f(x): return torch.clamp(torch.exp(x), max=5.0)", "saves an overflow"),
         ("def f(x, m):\n  y = torch.where(m, x, x)\n  return torch.where(x > 0, 1 / x, 0.0)", None),
     ],
 )

@@ -17,7 +17,7 @@ _PLACES = {
     "in an environment": "env envs environment environments",
     "in a data pipeline": "data dataset datasets preprocessing augmentation augmentations",
     "in an optimizer": "optim optimizer optimizers driver drivers",
-    "in a sampler": "sampler samplers sampling mcmc",
+    "in a sampler": "sampler samplers sampling mcmc random",
     "in a picture": "plot plots plotting plotter vis viz visualize visualise visualizer visualization visualisation",
     "in post-processing": "postprocess postprocessing postprocessor inference",
 }

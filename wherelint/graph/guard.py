@@ -16,7 +16,7 @@ from wherelint.graph.evaluate import Values, evaluate, truth
 from wherelint.graph.node import Node, leaves, topological, unreshaped, whole
 from wherelint.graph.probe import Inputs
 from wherelint.graph.relation import Relation
-from wherelint.graph.run import Run, at, row
+from wherelint.graph.run import Run, at, code, row
 from wherelint.ops import OPERATIONS, Array
 from wherelint.ops.traits import CLIPS, FINITE_TESTS, ORDERINGS, QUOTIENTS
 
@@ -90,6 +90,8 @@ class Guard:
             yield "compares a nan"
         if self._limits(run, culprit, p):
             yield "limits a result"
+        if not self.condition and not onto and code(culprit) == "WL107" and self._saves(run, culprit, p):
+            yield "saves an overflow"
         if self._out_of_order(run, culprit, p):
             yield "neighbours out of order"
         elif not missing_data and self._coincidence(run, culprit, p):
@@ -198,13 +200,28 @@ class Guard:
             return False
         if len(self.root.inputs) < 2:
             return True  # relu and its like are there for their own sake
-        bounds = [unreshaped(i) for i in self.root.inputs if culprit not in self.below(i)]
-        if not all(b.op == "const" for b in bounds):
+        sizes = self._bounds(culprit)
+        if sizes is None:
             return True
         infinite = not at(np.isfinite(run.values[culprit]), p).all()
-        sizes = [float(np.abs(b.params["value"]).max()) for b in bounds]
         ordinary = [_TINY < s <= (_UNIT if infinite else np.inf) or (s == 0 and len(sizes) > 1) for s in sizes]
         return all(ordinary)
+
+    def _bounds(self, culprit: Node) -> list[float] | None:
+        """The sizes of what an extremum compares with, None where they are no constants."""
+        bounds = [unreshaped(i) for i in self.root.inputs if culprit not in self.below(i)]
+        if not all(b.op == "const" for b in bounds):
+            return None
+        return [float(np.abs(b.params["value"]).max()) for b in bounds]
+
+    def _saves(self, run: Run, culprit: Node, p: int) -> bool:
+        """Whether a selection by the result is there for an overflow, which hardly occurs.
+
+        ``clip(exp(x), max=1e6)``, ``maximum(f(exp(x)), 0)``; that ``minimum(exp(x), 1)`` drops something is ordinary.
+        """
+        infinite = np.isinf(at(run.values[culprit], p)).any()
+        sizes = self._bounds(culprit) if self.root.selection in CLIPS and self.root is not culprit else None
+        return bool(infinite) and not any(_TINY < size <= _UNIT for size in sizes or ())
 
     def _overwrites(self) -> bool:
         """Whether an assignment is to elements by their place, which says nothing of their values."""

@@ -382,8 +382,6 @@ class Search:
         culprit, select, data = blamed
         evidence = {*level, *self.guard.evidence(run, culprit, p, data, onto=select is not self.root)}
         evidence.update(occurrence(run, culprit, p, self.requires_grad))
-        if {"by the result", "overflows"} <= evidence:
-            evidence.add("result overflows")
         if culprit not in run.ieee.cotangents and not self.guard.tests(culprit):
             evidence.add("arithmetic on settings")  # nobody sets them to what breaks it
         yield from evidence
