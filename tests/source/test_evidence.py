@@ -197,3 +197,13 @@ def test_the_least_to_show_is_a_confidence_or_a_score() -> None:
     for least, shown in {"high": ["f"], "low": ["f", "g"], 0.0: ["f", "g"], 0.5: ["f"], 0.95: []}.items():
         report = check_source(text.encode(), "a.py", Settings(confidence=least))  # type: ignore[arg-type]
         assert [finding.function for finding in report.findings] == shown
+
+
+def test_one_half_of_an_array_may_be_zero() -> None:
+    """The root of a ratio of two slices: all elements 0 make the ratio nan, one element leaves the sum above 0."""
+    findings = analysed("""
+        def f(x):
+            ratio = jnp.sum((x[..., 2:] / x[..., :2]) ** 2, axis=-1)
+            return jnp.where(ratio > 0, jnp.sqrt(ratio), 0.0)
+    """).findings
+    assert ("WL101", "high") in [(finding.code, finding.confidence) for finding in findings]

@@ -194,6 +194,7 @@ def _wander(batch: Inputs, conditions: Sequence[Node], pool: Pool, rng: np.rando
 #: One probe: which elements of which leaves are moved away from the base, and to what.
 Moves = list[tuple[Node, slice, Any]]
 _ALL = slice(None)
+_HALF = np.arange(LANES) >= LANES // 2
 
 
 def perturbations(base: Inputs, movable: Sequence[Node], pool: Pool, *, thorough: bool, joint: int) -> Inputs:
@@ -228,11 +229,14 @@ def perturbations(base: Inputs, movable: Sequence[Node], pool: Pool, *, thorough
 
 
 def _common_moves(base: Inputs, movable: Sequence[Node], pool: Pool) -> Iterator[Moves]:
-    """Constant arrays, unit vectors, all leaves at once, pairs of leaves, equal and opposite arrays."""
+    """Constant arrays, unit vectors, arrays that are half 0, all leaves at once, pairs of leaves, equal and opposite arrays."""
     floats = [leaf for leaf in movable if leaf.kind == "float"]
     flat: Moves = [(leaf, _ALL, base[leaf][0, 0]) for leaf in floats]
     yield from ([move] for move in flat)
     yield from ([(leaf, _ALL, np.eye(1, LANES, k)[0])] for leaf in floats for k in (0, LANES - 1))  # a unit quaternion
+    for leaf in floats:  # one slice of an array may be 0 where another is not
+        for half in (_HALF, ~_HALF):
+            yield [(leaf, _ALL, np.where(half, 0.0, base[leaf][0]))]
     if len(movable) < 2:
         return
     yield flat
