@@ -37,6 +37,8 @@ WEIGHTS: dict[str, float] = {
     "saves an overflow": -1.0,
     "overflows": -0.2,  # 13, 7, 3
     "moves below zero": -0.15,  # 6, 6, 13
+    "a size below zero": -1.5,
+    "extreme data": -1.0,
     "moves an integer": -0.6,  # 0, 1, 5
     "moves an optional input": -0.8,  # 2, 3, 6
     "moves a setting": -0.6,
@@ -58,7 +60,7 @@ WEIGHTS: dict[str, float] = {
     "in an optimizer": -1.5,  # 1, 7, 5
     "in a sampler": -1.0,
     "in a picture": -2.0,
-    "in post-processing": -2.0,
+    "in an inference step": -2.0,
     "at the start of a run": -0.6,
     "makes data": -1.0,
     "used without gradients": -2.0,

@@ -104,6 +104,9 @@ def test_a_wider_table_says_what_the_author_meant() -> None:
         ("pkg/envs/reward.py", "in an environment"),
         ("pkg/data/boxes.py", "in a data pipeline"),
         ("pkg/optimizers/sgd.py", "in an optimizer"),
+        ("pkg/post_processing.py", "in an inference step"),
+        ("pkg/vis.py", "in a picture"),
+        ("pkg/env_matrix.py", None),
         ("pkg/metric_learning/model.py", None),
         ("pkg/attest.py", None),
     ],
@@ -133,6 +136,16 @@ def test_folders_and_files_that_the_field_reserves(
         ("class LossMetric:\n  def f(self, x): return torch.where(x > 0, 1 / x, 0.0)", "in a metric"),
         ("class Net:\n  def validation_step(self, x): return torch.where(x > 0, 1 / x, 0.0)", "in a metric"),
         ("class Net:\n  def training_step(self, x): return torch.where(x > 0, 1 / x, 0.0)", None),
+        ("def f(dist): return torch.where(dist > 0, torch.log(dist + 1), 0.0)", "a size below zero"),
+        ("def f(x, target): return torch.where(target < 20, x * torch.exp(target), 0.0)", "extreme data"),
+        ("def f(x, cfg): return torch.where(cfg.width > 0, x / cfg.width, 0.0)", "moves a setting"),
+        ("def f(x, width: float): return torch.where(width > 0, x / width, 0.0)", "moves a setting"),
+        ("def f(x): return torch.where(x > 0, 1 / (x + 1e-6), 0.0)", "cancels an epsilon"),
+        ("def norm_targets(x): return torch.where(x > 0, 1 / x, 0.0)", "makes data"),
+        ("def masked_softmax(x): return torch.where(x > 0, 1 / x, 0.0)", None),
+        ("def visualize(x): return torch.where(x > 0, 1 / x, 0.0)", "in a picture"),
+        ("def init_state(x): return torch.where(x > 0, 1 / x, 0.0)", "at the start of a run"),
+        ("class WalkSampler:\n  def f(self, x): return torch.where(x > 0, 1 / x, 0.0)", "in a sampler"),
         ("def f(x, y=None): return torch.where(y > 0, x / y, 0.0)", "moves an optional input"),
         ("def f(x, n: int): return torch.where(n > 0, x / n, 0.0)", "moves an integer"),
         ("def f(x): return torch.clamp(torch.exp(x), max=5.0)", "saves an overflow"),
@@ -142,7 +155,7 @@ def test_folders_and_files_that_the_field_reserves(
 def test_what_else_is_said(text: str, name: str | None) -> None:
     findings = analysed(text).findings
     assert findings
-    plain = set(RELATIONS) | set(BOUNDARIES) | {"overflows", "the operand reads no gradient"}
+    plain = set(RELATIONS) | set(BOUNDARIES) | {"overflows", "moves below zero", "the operand reads no gradient"}
     assert set(findings[0].evidence) - plain == ({name} if name else set())
 
 

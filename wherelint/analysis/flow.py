@@ -13,25 +13,39 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from wherelint.analysis import places
-from wherelint.graph.node import Node
+from wherelint.graph.node import Node, leaves
 from wherelint.graph.run import Hazard
 from wherelint.interpret.values import Origin
 
 #: At the beginning of a line, it is about the file.
 _SAID = re.compile(r"#\s*wherelint:\s*not-differentiated\b")
 _SETTINGS = frozenset("eps epsilon tol rtol atol rcond".split())
+#: What is not negative, by the words that the field keeps for it.
+_SIZES = frozenset(
+    """concentration density densities depth dist dists distance distances length lengths lengthscale lengthscales mass
+    masses norm norms pressure prob probs probability probabilities radius radii scale scales sigma sigmas std stddev
+    temperature var variance variances volume""".split()
+)
+#: Data beyond is not what such data are.
+_EXTREME = 10.0
 #: Parameters of a backward pass that somebody wrote.
 _COTANGENTS = ("grad_output", "grad_input", "grad_out", "cotangent")
 
 
 def flow(hazard: Hazard, program: Iterable[Node]) -> Iterator[str]:
-    """What speaks against a gradient through a hazard of a program."""
+    """What speaks against a gradient through a hazard of a program, and against its inputs by their names."""
     yield from standing(hazard.select, program)
     poisoned = [n for n, g in hazard.gradient.items() if n.differentiable and not np.isfinite(g).all()]
     said = [_words(str(n.params["name"])) for n in poisoned]
     for words, name in ((places.DATA, "poisons data"), (_SETTINGS, "poisons settings")):
         if said and all(words & each for each in said):
             yield name
+    for leaf in (n for n in leaves(hazard.op) if n in hazard.inputs):
+        words, values = _words(str(leaf.params["name"])), hazard.inputs[leaf]
+        if words & _SIZES and (values < 0).any():
+            yield "a size below zero"
+        if words & places.DATA and leaf.kind == "float" and (np.abs(values) > _EXTREME).any():
+            yield "extreme data"
 
 
 def standing(select: Node, program: Iterable[Node]) -> Iterator[str]:

@@ -19,7 +19,7 @@ _PLACES = {
     "in an optimizer": "optim optimizer optimizers driver drivers",
     "in a sampler": "sampler samplers sampling mcmc random",
     "in a picture": "plot plots plotting plotter vis viz visualize visualise visualizer visualization visualisation",
-    "in post-processing": "postprocess postprocessing postprocessor inference",
+    "in an inference step": "postprocess postprocessing postprocessor inference",
 }
 _PLACE_OF = {word: place for place, words in _PLACES.items() for word in words.split()}
 #: The last word of the classes that do such work.
@@ -38,13 +38,13 @@ _CLASS_OF = {
 #: The first words of the functions that do.
 _FUNCTION_OF = {
     **dict.fromkeys(("visualize", "visualise", "plot"), "in a picture"),
-    **dict.fromkeys(("postprocess", "preprocess"), "in post-processing"),
+    **dict.fromkeys(("postprocess", "preprocess"), "in an inference step"),
     **dict.fromkeys(("evaluate", "validate"), "in a metric"),
     **dict.fromkeys(("init", "initial", "initialize", "initialise", "reset", "precompute"), "at the start of a run"),
 }
 #: What is given and not learned, by the words that the field keeps for it.
 DATA = frozenset(
-    """target targets label labels gt truth truths index indices idx ids count counts num number reward rewards
+    """batch target targets label labels gt truth truths index indices idx ids count counts num number reward rewards
     advantage advantages adv returns mask masks valid""".split()
 )
 #: Methods that a trainer calls without gradients.
