@@ -229,7 +229,7 @@ def perturbations(base: Inputs, movable: Sequence[Node], pool: Pool, *, thorough
 
 
 def _common_moves(base: Inputs, movable: Sequence[Node], pool: Pool) -> Iterator[Moves]:
-    """Constant arrays, unit vectors, halves that are 0, all leaves at once, pairs of them, equal and opposite arrays."""
+    """Constant arrays, unit vectors, halves that are 0, all leaves at once, pairs of them, equal or opposite ones."""
     floats = [leaf for leaf in movable if leaf.kind == "float"]
     flat: Moves = [(leaf, _ALL, base[leaf][0, 0]) for leaf in floats]
     yield from ([move] for move in flat)
