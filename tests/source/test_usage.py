@@ -49,6 +49,7 @@ USES = {
         {"use": _USES + "def half(x): return root(x) / 2\n",
          "rank": "import torch\nfrom pkg.use import half\n\n@torch.no_grad()\ndef rank(x): return half(x)\n"}, True,
     ),
+    "a gradient that is printed": ({"use": _USES + "print(torch.func.grad(root)(torch.ones(())))\n"}, False),
     "itself": ({"use": _USES + "def half(x): return root(x) + half(x / 2)\n"}, False),
 }  # fmt: skip
 

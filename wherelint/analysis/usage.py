@@ -7,6 +7,7 @@ it computes. Names are compared by their last part: a use too many is one more t
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -19,6 +20,8 @@ _DEPTH, _MOST_FILES = 5, 12
 #: What is called around a result, or on it, so that no gradient comes back; the same as contexts and decorators.
 _STOPS = frozenset("stop_gradient detach item numpy tolist asarray float int bool print argmax argmin argsort".split())
 _NO_GRADIENT = frozenset({"no_grad", "inference_mode"})
+#: What differentiates a function that is handed to it.
+_DIFFERENTIATES = re.compile(r"grad|vjp|jvp|jac|hess|lineari")
 #: Methods of these names stand in every other class.
 _COMMON = frozenset("__call__ __init__ forward call setup update step get apply run loss reset".split())
 
@@ -70,6 +73,8 @@ class Usage:
 
     def _keeps_away(self, use: Use, depth: int) -> bool:
         functions = _functions(use.path)
+        if any(isinstance(node, ast.Call) and _DIFFERENTIATES.search(_named(node)) for node in use.path):
+            return False
         if any(place != "in a test" for place in places.of(use.module, functions)):
             return True
         if any(_cuts(node, inner) for node, inner in zip(use.path, use.path[1:], strict=False)):
