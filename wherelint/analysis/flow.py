@@ -19,6 +19,7 @@ from wherelint.interpret.values import Origin
 
 #: At the beginning of a line, it is about the file.
 _SAID = re.compile(r"#\s*wherelint:\s*not-differentiated\b")
+_KEYED = re.compile(r"([\w.]+?)(?:\.get\(|\[)([^()\[\]]*)[)\]].*", re.DOTALL)
 _SETTINGS = frozenset("eps epsilon tol rtol atol rcond".split())
 #: What is not negative, by the words that the field keeps for it.
 _SIZES = frozenset(
@@ -76,6 +77,11 @@ def _said_of(origin: Origin) -> bool:
 
 
 def _words(name: str) -> frozenset[str]:
-    """The words of an input's name: of ``self.target_boxes`` the attribute's, of a call the function's."""
-    last = re.split(r"[(\[]", name)[0].rpartition(".")[2]
-    return frozenset(word.lower() for word in places.WORD.findall(last.replace("_", " ")))
+    """The words of an input's name: of ``self.target_boxes`` the attribute's, of a call the function's.
+
+    Of ``batch["target"]`` and ``batch.get(keys.target)`` those of the container and of the key.
+    """
+    keyed = _KEYED.fullmatch(name)
+    container, key = keyed.groups() if keyed else (re.split(r"[(\[]", name)[0], "")
+    lasts = (container.rpartition(".")[2], key.rpartition(".")[2])
+    return frozenset(word.lower() for last in lasts for word in places.WORD.findall(last.replace("_", " ")))

@@ -71,7 +71,7 @@ def of(module: Module, functions: Iterable[str]) -> Iterator[str]:
             yield _CLASS_OF[words[-1]]
         if name in _STEPS:
             yield "in a metric"
-        if name[:1].islower() and words:
+        if words and words[0].islower():
             if words[0] in _FUNCTION_OF:
                 yield _FUNCTION_OF[words[0]]
             if words[-1] in DATA:  # norm_targets makes targets; in masked_softmax and target_loss it is another matter
