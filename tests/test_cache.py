@@ -338,7 +338,7 @@ class TestOtherFiles:
         write(project, {"pack/__init__.py": "", "pack/a.py": PRIVATE, "pack/sub/b.py": SAFE})
         check("pack/a.py")
         (entry,) = entries()
-        assert list(entry[4][1]) == ["_safe_root"]
+        assert list(entry[4][1]) == ["_safe_root", "f"]
         assert entry[4][1]["_safe_root"] == [str(project / "pack" / "a.py")]
         checked()
         before = PACK.read_bytes()

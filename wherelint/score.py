@@ -16,7 +16,7 @@ _START = 0.5
 WEIGHTS: dict[str, float] = {
     # Did the author guard it? What the condition has to do with the operand that is singular.
     "direct": 0.6,  # 86 right, 43 arguable, 55 wrong
-    "same variable": -0.15,  # 14, 18, 29
+    "same variable": 0.0,  # 14, 18, 29
     "incidental": -0.3,  # 8, 7, 26
     "missing data": 2.0,  # 4, 0, 0
     "at the boundary": 0.2,  # 80, 46, 60
@@ -42,7 +42,7 @@ WEIGHTS: dict[str, float] = {
     "moves an integer": -0.6,  # 0, 1, 5
     "moves an optional input": -0.8,  # 2, 3, 6
     "moves a setting": -0.6,
-    "cancels an epsilon": -2.0,
+    "cancels an epsilon": -1.0,
     "leaves a default": -1.0,  # 0, 0, 2
     "late": -2.0,  # 0, 0, 2
     "doubtful": -2.0,
@@ -58,9 +58,10 @@ WEIGHTS: dict[str, float] = {
     "in an environment": -2.0,  # 0, 2, 7
     "in a data pipeline": -1.5,  # 0, 5, 7
     "in an optimizer": -1.5,  # 1, 7, 5
-    "in a sampler": -1.0,
+    "in a sampler": -1.5,
     "in a picture": -2.0,
-    "in an inference step": -2.0,
+    "in a postprocessing step": -2.0,
+    "in a demonstration": -1.0,
     "at the start of a run": -0.6,
     "makes data": -1.0,
     "used without gradients": -2.0,

@@ -104,7 +104,7 @@ def test_a_wider_table_says_what_the_author_meant() -> None:
         ("pkg/envs/reward.py", "in an environment"),
         ("pkg/data/boxes.py", "in a data pipeline"),
         ("pkg/optimizers/sgd.py", "in an optimizer"),
-        ("pkg/post_processing.py", "in an inference step"),
+        ("pkg/post_processing.py", "in a postprocessing step"),
         ("pkg/vis.py", "in a picture"),
         ("pkg/env_matrix.py", None),
         ("pkg/metric_learning/model.py", None),
@@ -152,7 +152,7 @@ def test_folders_and_files_that_the_field_reserves(
         ("class WalkSampler:\n  def f(self, x): return torch.where(x > 0, 1 / x, 0.0)", "in a sampler"),
         ("def f(x, y=None): return torch.where(y > 0, x / y, 0.0)", "moves an optional input"),
         ("def f(x, n: int): return torch.where(n > 0, x / n, 0.0)", "moves an integer"),
-        ("def f(x): return torch.clamp(torch.exp(x), max=5.0)", "saves an overflow"),
+        ("def f(x): return torch.clamp(torch.exp(x), max=1e6)", "saves an overflow"),
         ("def f(x, m):\n  y = torch.where(m, x, x)\n  return torch.where(x > 0, 1 / x, 0.0)", None),
     ],
 )

@@ -95,3 +95,12 @@ def test_a_use_in_the_file_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.chdir(tmp_path)
     text = _ROOT + "\n@torch.no_grad()\ndef rank(x): return root(x)\n"
     assert all("used without gradients" in finding.evidence for finding in analysed(tmp_path, text, {}).findings)
+
+
+def test_who_uses_a_script_is_not_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = _ROOT + "\n@torch.no_grad()\ndef rank(x): return root(x)\n"
+    write(tmp_path, {"script.py": text})
+    made = analyse(text, "script.py", DetectOptions())
+    assert isinstance(made, Analysis)
+    assert not any("used without gradients" in finding.evidence for finding in made.findings)

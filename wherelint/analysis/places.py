@@ -19,7 +19,8 @@ _PLACES = {
     "in an optimizer": "optim optimizer optimizers driver drivers",
     "in a sampler": "sampler samplers sampling mcmc random",
     "in a picture": "plot plots plotting plotter vis viz visualize visualise visualizer visualization visualisation",
-    "in an inference step": "postprocess postprocessing postprocessor inference",
+    "in a postprocessing step": "postprocess postprocessing postprocessor",
+    "in a demonstration": "demo demos tutorial tutorials",
 }
 _PLACE_OF = {word: place for place, words in _PLACES.items() for word in words.split()}
 #: The last word of the classes that do such work.
@@ -38,7 +39,7 @@ _CLASS_OF = {
 #: The first words of the functions that do.
 _FUNCTION_OF = {
     **dict.fromkeys(("visualize", "visualise", "plot"), "in a picture"),
-    **dict.fromkeys(("postprocess", "preprocess"), "in an inference step"),
+    **dict.fromkeys(("postprocess", "preprocess", "inference"), "in a postprocessing step"),
     **dict.fromkeys(("evaluate", "validate"), "in a metric"),
     **dict.fromkeys(("init", "initial", "initialize", "initialise", "reset", "precompute"), "at the start of a run"),
 }
@@ -49,6 +50,9 @@ DATA = frozenset(
 )
 #: Methods that a trainer calls without gradients.
 _STEPS = frozenset({"validation_step", "test_step", "predict_step"})
+
+#: Some of it, as what a function makes.
+_MADE = DATA - set("batch count counts mask masks num number valid".split())
 
 
 def of(module: Module, functions: Iterable[str]) -> Iterator[str]:
@@ -74,5 +78,5 @@ def of(module: Module, functions: Iterable[str]) -> Iterator[str]:
         if words and words[0].islower():
             if words[0] in _FUNCTION_OF:
                 yield _FUNCTION_OF[words[0]]
-            if words[-1] in DATA:  # norm_targets makes targets; in masked_softmax and target_loss it is another matter
+            if words[-1] in _MADE:  # norm_targets makes targets; in target_loss it is another matter
                 yield "makes data"

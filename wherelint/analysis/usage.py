@@ -98,17 +98,13 @@ def _defines(statement: ast.stmt, name: str, method: bool) -> int:
 
 def _paths(module: Module, name: str) -> Iterator[Path]:
     """Every expression of a file that is a name or ends in it, with all that it stands in, outermost first."""
-    for statement, _ in module.blocks:
-        if not isinstance(statement, (ast.Import, ast.ImportFrom)):
-            yield from _below((statement,), name)
-
-
-def _below(path: Path, name: str) -> Iterator[Path]:
-    node = path[-1]
-    if (isinstance(node, ast.Name) and node.id == name) or (isinstance(node, ast.Attribute) and node.attr == name):
-        yield path
-    for child in ast.iter_child_nodes(node):
-        yield from _below((*path, child), name)
+    todo: list[Path] = [(s,) for s, _ in module.blocks if not isinstance(s, (ast.Import, ast.ImportFrom))]
+    while todo:
+        path = todo.pop()
+        node = path[-1]
+        if (isinstance(node, ast.Name) and node.id == name) or (isinstance(node, ast.Attribute) and node.attr == name):
+            yield path
+        todo += [(*path, child) for child in ast.iter_child_nodes(node)]
 
 
 def _functions(path: Path) -> list[str]:

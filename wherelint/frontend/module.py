@@ -274,14 +274,14 @@ class Project:
     def mentioning(self, name: str) -> list[Module]:
         """The other files of the package that speak of a name; none where they are too many to follow."""
         found = self.speaking(name, self.budget.mentions)
-        if found is None:
+        if found is None and self.package:
             self.budget.give_up(f"the callers of `{name}` in other files", "too many files speak of it")
         return found or []
 
     def speaking(self, name: str, most: int) -> list[Module] | None:
-        """The other files of the package that speak of a name; None where they are more than so many."""
+        """The other files of the package that speak of a name; None where they are more than so many, or not known."""
         if not self.package:
-            return []
+            return None
         root = self._top / self._first
         self.asked.add((str(root), name))
         mentions = texts(str(root)).speaking(name)

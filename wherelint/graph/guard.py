@@ -26,6 +26,8 @@ _STEPS, _NEAR_BOUNDARY = 32, 2
 _ZOOMS = 10
 #: A bound no larger keeps away from zero; one no larger than the second is the range of a probability or a cosine.
 _TINY, _UNIT = 1e-2, 2.0
+#: What ordinary values exceed.
+_ORDINARY = 10.0
 #: How many operations away a selection that judges by the value alone still means an operation.
 _NEARBY = 6
 
@@ -221,7 +223,7 @@ class Guard:
         """
         infinite = np.isinf(at(run.values[culprit], p)).any()
         sizes = self._bounds(culprit) if self.root.selection in CLIPS and self.root is not culprit else None
-        return bool(infinite) and not any(_TINY < size <= _UNIT for size in sizes or ())
+        return bool(infinite) and not any(_TINY < size <= _ORDINARY for size in sizes or ())
 
     def _overwrites(self) -> bool:
         """Whether an assignment is to elements by their place, which says nothing of their values."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import libcst as cst
@@ -112,13 +112,27 @@ def unknown(
 ) -> Node:
     """A call that cannot be followed: its result may be anything, and what it was given leaves our sight."""
     given = [*args, *kwargs.values()]
-    for value in given:
-        low.leaves_function(value)
+    _hand_on(low, callee(low, function, at), given)
     inputs = list(nodes_in(*given))
     constant = not low.reads_gradient(inputs) if inputs else isinstance(function, Dotted)
     key = (function.name if isinstance(function, Dotted) else low.identity(function), *map(low.identity, given))
     pure = isinstance(function, Dotted) and is_pure(function.name)
     return low.called(at, callee(low, function, at), given, key, pure=pure, kind=kind, differentiable=not constant)
+
+
+#: What writes values down; ``log`` where it is told what to call them.
+_LOGS = frozenset(
+    """add_histogram add_scalar add_scalars add_summary debug error info log_dict log_metrics log_scalar print scalar
+    warning write""".split()
+)
+
+
+def _hand_on(low: Lowering, name: str, given: Sequence[Value]) -> None:
+    """Note that values leave the function by a call, unless they are only written down."""
+    last = name.rpartition(".")[2]
+    if last not in _LOGS and not (last == "log" and given and isinstance(given[0], (str, dict))):
+        for value in given:
+            low.leaves_function(value)
 
 
 def callee(low: Lowering, function: Value, at: cst.CSTNode) -> str:
@@ -263,8 +277,7 @@ def _method(low: Lowering, method: Method, args: Args, kwargs: Kwargs, at: cst.C
             made = operation(low, f"{prefix}.{method.name}", [tensor, *args], kwargs, at) if prefix else None
             if made is not None:
                 return made
-    for value in (*args, *kwargs.values()):
-        low.leaves_function(value)
+    _hand_on(low, method.name, (*args, *kwargs.values()))
     low.leaves_function(receiver)
     inputs = list(nodes_in(receiver, *args, *kwargs.values()))
     key = (low.identity(receiver), method.name, *map(low.identity, args), *map(low.identity, kwargs.values()))

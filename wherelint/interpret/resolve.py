@@ -247,13 +247,13 @@ def member(cls: Class, name: str) -> Value:
     return MISSING
 
 
-def fields(cls: Class) -> list[str]:
-    """What a generated constructor of a class takes, in order."""
-    names: list[str] = []
+def fields(cls: Class) -> dict[str, cst.BaseExpression]:
+    """What a generated constructor of a class takes, in order, and the annotation of each."""
+    found: dict[str, cst.BaseExpression] = {}
     for ancestor in reversed(list(cls.ancestry())):
         body = ancestor.definition.body
         for line in body.body:
             for statement in line.body if isinstance(line, cst.SimpleStatementLine) else ():
                 if isinstance(statement, cst.AnnAssign) and isinstance(statement.target, cst.Name):
-                    names.append(statement.target.value)
-    return list(dict.fromkeys(names))
+                    found[statement.target.value] = statement.annotation.annotation
+    return found

@@ -35,15 +35,17 @@ def assign(low: Lowering, target: cst.BaseExpression, value: Value) -> None:
 
 def _assign_item(low: Lowering, target: cst.Subscript, value: Value) -> None:
     base = low.expression(target.value)
-    if isinstance(base, (dict, list)) and len(target.slice) == 1 and isinstance(target.slice[0].slice, cst.Index):
-        key = low.expression(target.slice[0].slice.value)
+    index = target.slice[0].slice if len(target.slice) == 1 else None
+    if isinstance(base, (dict, list)) and isinstance(index, cst.Index):
+        key = low.expression(index.value)
         if isinstance(base, dict):
             base[key if isinstance(key, (str, int, float, bool)) else low.text(target)] = value
             return
         if isinstance(key, int) and -len(base) <= key < len(base):
             base[key] = value
             return
-    if not isinstance(base, Node):
+    named = isinstance(index, cst.Index) and isinstance(index.value, (cst.SimpleString, cst.FormattedString))
+    if not isinstance(base, Node) or named:  # an item of a dictionary that others have, too
         low.leaves_function(value)
         return
     mask = indexing.where_written(low, target.slice)

@@ -1,0 +1,52 @@
+"""What leaves a function so that its gradient matters, and what is only written down."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from wherelint.analysis import DetectOptions, detect
+
+_ROOT = "torch.where(x > 0, x.sqrt(), 0.0).sum()"
+
+
+def found(text: str) -> list[str]:
+    """The codes of the findings of high confidence in a file."""
+    findings, _ = detect("import torch\n" + textwrap.dedent(text), "a.py", DetectOptions())
+    return [finding.code for finding in findings if finding.confidence == "high"]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        f"return {_ROOT}", f"{_ROOT}.backward()", f"self.add_loss({_ROOT})", f"self.sow('losses', 'a', {_ROOT})",
+        f"losses.append({_ROOT})", f"losses['a'] = {_ROOT}", f"self.last = {_ROOT}", f"optimise(torch.log({_ROOT}))",
+    ],
+)  # fmt: skip
+def test_what_matters_to_others(statement: str) -> None:
+    assert "WL101" in found(f"class Net:\n    def f(self, x, losses):\n        {statement}\n")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        f"self.log('loss', {_ROOT})", f"self.log_dict({{'loss': {_ROOT}}})", f"print({_ROOT})",
+        f"writer.add_scalar('loss', {_ROOT}, 3)", f"logging.info('%s', {_ROOT})",
+    ],
+)  # fmt: skip
+def test_what_is_only_written_down(statement: str) -> None:
+    assert found(f"class Net:\n    def f(self, x, losses):\n        {statement}\n") == []
+
+
+@pytest.mark.parametrize("field", ["weight = None", "weight: float | None = None", "weight: 'Other' = None"])
+@pytest.mark.parametrize("test", ["is not None", "is None"])
+def test_a_field_that_is_none_by_default_may_be_something(field: str, test: str) -> None:
+    assert found(f"""
+        class Net:
+            {field}
+            def f(self, x):
+                if self.weight {test}:
+                    return {_ROOT}
+                return x
+    """) == ["WL101"]
