@@ -335,14 +335,15 @@ class TestOtherFiles:
         assert checked() == ["pack/a.py"]
 
     def test_a_caller_of_a_private_helper_elsewhere(self, project: Path, checked: Callable[[], list[str]]) -> None:
-        write(project, {"pack/__init__.py": "", "pack/a.py": PRIVATE, "pack/sub/b.py": SAFE})
+        other = SAFE.replace("def f", "def other")
+        write(project, {"pack/__init__.py": "", "pack/a.py": PRIVATE, "pack/sub/b.py": other})
         check("pack/a.py")
         (entry,) = entries()
         assert list(entry[4][1]) == ["_safe_root", "f"]
         assert entry[4][1]["_safe_root"] == [str(project / "pack" / "a.py")]
         checked()
         before = PACK.read_bytes()
-        write(project, {"pack/sub/b.py": SAFE + "# more\n", "pack/new.py": ""})  # of no concern to the helper
+        write(project, {"pack/sub/b.py": other + "# more\n", "pack/new.py": ""})  # of no concern to the helper and its caller
         check_paths(["pack/a.py"], cache=".wherelint_cache")
         assert checked() == []
         assert PACK.read_bytes() != before  # and next time that need not be searched for
