@@ -343,7 +343,7 @@ class TestOtherFiles:
         assert entry[4][1]["_safe_root"] == [str(project / "pack" / "a.py")]
         checked()
         before = PACK.read_bytes()
-        write(project, {"pack/sub/b.py": other + "# more\n", "pack/new.py": ""})  # of no concern to the helper and its caller
+        write(project, {"pack/sub/b.py": other + "# more\n", "pack/new.py": ""})  # of no concern to it
         check_paths(["pack/a.py"], cache=".wherelint_cache")
         assert checked() == []
         assert PACK.read_bytes() != before  # and next time that need not be searched for

@@ -64,6 +64,8 @@ def rows(entries: Sequence[dict[str, Any]], cache: Path) -> list[Row]:
     made = []
     for (package, version), group in sorted(by_package.items()):
         root = unpacked(package, version, cache)
+        if root is None:
+            continue
         names = {e["path"] for e in group}
         there = {p.relative_to(root).as_posix() for name in names for p in root.rglob(Path(name).name)}
         paths = sorted(path for path in there if any(f"/{path}".endswith(f"/{name}") for name in names))

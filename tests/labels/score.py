@@ -11,13 +11,15 @@ safe               no plausible input makes it happen
 either             arguable; not counted
 
 A label is flagged if a finding's selection begins inside the statement. The packages are downloaded with pip, without
-what they depend on, and only read.
+what they depend on, and only read. A repository (`repository`, and as `version` the commit) is read where somebody has
+put a checkout of it in the cache, as PACKAGE-COMMIT; else it is left out, and said to be.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 import time
@@ -27,13 +29,17 @@ from pathlib import Path
 from typing import Any
 
 Label = dict[str, Any]
+_COMMIT = re.compile("[0-9a-f]{12}")
 #: Confidence of the findings in each statement: (path, first row) -> "high", "low".
 Flags = Mapping[tuple[str, int], str]
 
 
-def unpacked(package: str, version: str, cache: Path) -> Path:
-    """The folder with a package's files, downloaded when they are first asked for."""
+def unpacked(package: str, version: str, cache: Path) -> Path | None:
+    """The folder with a package's files, downloaded when first asked for; None for a commit that is not there."""
     root = cache / f"{package}-{version}"
+    if not root.is_dir() and _COMMIT.fullmatch(version):
+        print(f"left out: {package}; put a checkout of commit {version} at {root}", file=sys.stderr)
+        return None
     if not root.is_dir():
         wheels = cache / "wheels" / package
         command = ["-m", "pip", "download", "-q", "--no-deps", "-d", str(wheels), f"{package}=={version}"]
@@ -99,6 +105,9 @@ def main() -> None:
         for package, version in sorted({(label["package"], label["version"]) for label in labels}):
             group = [label for label in labels if label["package"] == package]
             root = unpacked(package, version, options.cache)
+            if root is None:
+                labels = [label for label in labels if label not in group]
+                continue
             said = flags(group, root)
             found.update({(f"{package}/{path}", row): level for (path, row), level in said.items()})
         for label in labels:
