@@ -1,4 +1,4 @@
-"""What leaves a function so that its gradient matters, and what is only written down."""
+"""What leaves a function so that its gradient matters, what is only written down, and what is written over."""
 
 from __future__ import annotations
 
@@ -50,3 +50,10 @@ def test_a_field_that_is_none_by_default_may_be_something(field: str, test: str)
                     return {_ROOT}
                 return x
     """) == ["WL101"]
+
+
+@pytest.mark.parametrize("index", ["x == 0", "(x == 0).nonzero()", "torch.nonzero(x == 0)"])
+def test_what_is_written_over_before_it_is_divided_by(index: str) -> None:
+    text = "def f(x):\n    zero = x == 0\n    y = x * 2\n    y[{}] = 1\n    return torch.where(zero, 0.0, 1 / y)\n"
+    assert found(text.format(index)) == []
+    assert found(text.format("0")) == ["WL103"]

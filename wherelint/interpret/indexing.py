@@ -212,6 +212,8 @@ def where_written(low: Lowering, slices: Sequence[cst.SubscriptElement]) -> Node
     for part in parts:
         if isinstance(part, Node) and part.kind == "bool":
             return part
+    if (mask := _mask_of(parts)) is not None:  # x[nonzero(mask)] = ...
+        return mask
     if all(
         part is ... or part == slice(None) or part is None for part in parts if not isinstance(part, Node)
     ) and not any(isinstance(p, Node) for p in parts):
