@@ -43,7 +43,7 @@ def test_a_statement_is_flagged_by_the_selection_in_it(tmp_path: Path, monkeypat
     assert flags([label("unsafe-guard", 5), label("safe", 1)], tmp_path) == {("a.py", 5): "high"}
 
 
-@pytest.mark.parametrize("name", ["given", "own"])
+@pytest.mark.parametrize("name", ["given", "given_2", "own", "drawn"])
 def test_labels_are_complete(name: str) -> None:
     for line in (LABELS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines():
         entry = json.loads(line)
