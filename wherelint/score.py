@@ -2,8 +2,8 @@
 
 The score is additive: log-odds that a maintainer wants to know. The weights are set by hand after a logistic fit over
 labelled and judged findings, so that a plain guard of a plain operand is shown (``tests/labels/fit.py`` prints the fit
-and its figures, each package left out in turn). Counts: findings with that evidence that were
-right, arguable, wrong, when they were fitted; evidence without counts came later.
+and its figures, each package left out in turn). Counts: findings with that evidence that were right, arguable, wrong
+when they were fitted; evidence without counts came later.
 """
 
 from __future__ import annotations
