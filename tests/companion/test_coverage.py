@@ -14,7 +14,11 @@ import pytest
 from conftest import Run
 from real_gradients import require
 
+from wherelint.cli import main
+from wherelint.io.digest import digest
 from wherelint.io.gradient_coverage import Coverage, MalformedError, load
+from wherelint.run.covered import REFUTED
+from wherelint.score import WEIGHTS
 
 TORCH = """\
 import torch
@@ -255,8 +259,6 @@ def covered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., No
     Path("a.py").write_text(UNSAFE)
 
     def cover(kind: str, text: str = UNSAFE) -> None:
-        from wherelint.io.digest import digest
-
         coverage = Coverage(digests={"a.py": digest(text.encode())})
         coverage.add("a.py", kind, (5, 31, 5, 44))
         Path("cover.json").write_text(coverage.dumps())
@@ -265,8 +267,6 @@ def covered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., No
 
 
 def checked(capsys: pytest.CaptureFixture[str], *arguments: Any) -> tuple[int, str, str]:
-    from wherelint.cli import main
-
     status = main(["check", "a.py", "--no-cache", "--output-format", "concise", *arguments])
     return (status, *capsys.readouterr())
 
@@ -288,6 +288,25 @@ def test_only_what_never_runs_with_gradients_is_of_low_confidence(
     assert checked(capsys, *option, "--confidence", "low")[0] == 1
     covered("blocked", UNSAFE + "# changed since\n")
     assert checked(capsys, *option)[0] == 1
+
+
+@pytest.mark.usefixtures("covered")
+def test_a_gradient_that_passed_refutes_that_none_flows(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("metrics").mkdir()
+    Path("a.py").rename("metrics/a.py")
+    options = ("check", "metrics", "--no-cache", "--output-format", "concise", "--confidence", "low", "-v")
+    assert main([*options]) == 1
+    out, err = capsys.readouterr()
+    assert "low confidence" in out
+    assert "direct, in a metric" in err
+    coverage = Coverage(digests={"metrics/a.py": digest(UNSAFE.encode())})
+    coverage.add("metrics/a.py", "gradient", (5, 31, 5, 44))
+    Path("cover.json").write_text(coverage.dumps())
+    assert main([*options, "--gradient-coverage", "cover.json"]) == 1
+    out, err = capsys.readouterr()
+    assert "low confidence" not in out
+    assert "a.py:5:31: WL101 is of high confidence: a gradient passed it\n" in err
+    assert WEIGHTS.keys() >= REFUTED
 
 
 def test_the_file_may_stand_in_the_configuration(

@@ -12,6 +12,16 @@ from wherelint.io.config import ConfigError, Settings
 from wherelint.io.gradient_coverage import Coverage, MalformedError, digest_of, load
 from wherelint.io.notebook import spelled
 from wherelint.run.results import Result
+from wherelint.score import confidence
+
+#: Why one might doubt that a gradient flows, which a gradient that passed refutes.
+REFUTED = frozenset(
+    {
+        "the operand reads no gradient", "the operation reads no gradient", "arithmetic on settings", "in a metric",
+        "in an environment", "in a data pipeline", "in an optimizer", "in a sampler", "in a picture",
+        "in a postprocessing step", "at the start of a run", "makes data", "used without gradients",
+    }
+)  # fmt: skip
 
 
 @dataclass
@@ -28,7 +38,7 @@ class Evidence:
         self.differentiated = 0
 
     def weigh(self, result: Result) -> Result:
-        """The result in which what runs without gradients is of low confidence. Raises ConfigError."""
+        """The result in which what ran counts, with gradients or without. Raises ConfigError."""
         return replace(result, reports=tuple(map(self._report, result.reports)))
 
     def _report(self, report: FileReport) -> FileReport:
@@ -49,12 +59,19 @@ class Evidence:
         begin, end = finding.location, finding.end_location
         kind = known.kind(name, (begin.row, begin.column, end.row, end.column))
         self.differentiated += kind == "gradient"
-        if kind != "blocked" or finding.confidence == "low":
+        if kind == "gradient":
+            evidence = tuple(each for each in finding.evidence if each not in REFUTED)
+            judged = replace(finding, evidence=evidence, confidence=confidence(evidence))
+            why = "a gradient passed it"
+        elif kind == "blocked":
+            judged, why = finding.with_evidence("ran without gradients"), "it ran, and never with gradients"
+        else:
             return finding
-        place = spelled(begin, finding.cells)
-        why = "it ran, and never with gradients"
-        self.changed.append(f"{finding.filename}:{place}: {finding.code} is of low confidence: {why}")
-        return finding.with_evidence("ran without gradients")
+        if judged.confidence != finding.confidence:
+            place = spelled(begin, finding.cells)
+            told = f"{finding.filename}:{place}: {finding.code} is of {judged.confidence} confidence: {why}"
+            self.changed.append(told)
+        return judged
 
 
 def read(paths: tuple[Path, ...]) -> Coverage:
