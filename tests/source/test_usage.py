@@ -34,6 +34,7 @@ USES = {
         {"metrics/use": _USES + "def rank(x): return root(x)\n", "use": _USES + "def loss(x): return root(x)\n"}, False,
     ),
     "a test": ({"test_use": _USES + "def test(): assert root(1) == 1\n"}, False),
+    "a demonstration": ({"demo": _USES + "def show(x): return root(x)\n"}, False),
     "a test and a metric": (
         {"test_use": _USES + "def test(): root(1)\n", "metrics/use": _USES + "def rank(x): return root(x)\n"}, True,
     ),

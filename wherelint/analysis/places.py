@@ -32,6 +32,9 @@ _CLASS_OF = {
     "Environment": "in an environment",
     "Dataset": "in a data pipeline",
     "Optimizer": "in an optimizer",
+    "Constraint": "in an optimizer",
+    "Constraints": "in an optimizer",
+    "Callback": "in a metric",
     "Sampler": "in a sampler",
     "Visualizer": "in a picture",
     "Plotter": "in a picture",
@@ -48,11 +51,10 @@ DATA = frozenset(
     """batch target targets label labels gt truth truths index indices idx ids count counts num number reward rewards
     advantage advantages adv returns mask masks valid""".split()
 )
-#: Methods that a trainer calls without gradients.
-_STEPS = frozenset({"validation_step", "test_step", "predict_step"})
-
 #: Some of it, as what a function makes.
 _MADE = DATA - set("batch count counts mask masks num number valid".split())
+#: Methods that a trainer calls without gradients.
+_STEPS = frozenset({"validation_step", "test_step", "predict_step"})
 
 
 def of(module: Module, functions: Iterable[str]) -> Iterator[str]:

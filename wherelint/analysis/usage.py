@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise, starmap
 from typing import NamedTuple
 
 from wherelint.analysis import places
@@ -22,6 +23,8 @@ _STOPS = frozenset("stop_gradient detach item numpy tolist asarray float int boo
 _NO_GRADIENT = frozenset({"no_grad", "inference_mode"})
 #: What differentiates a function that is handed to it.
 _DIFFERENTIATES = re.compile(r"grad|vjp|jvp|jac|hess|lineari")
+#: Whatever uses a function there says nothing of what others do with it.
+_SHOWS = frozenset({"in a test", "in a demonstration"})
 #: Methods of these names stand in every other class.
 _COMMON = frozenset("__call__ __init__ forward call setup update step get apply run loss reset".split())
 
@@ -55,7 +58,7 @@ class Usage:
         return self._known[key]
 
     def _uses(self, module: Module, name: tuple[str, ...]) -> Sequence[Use] | None:
-        """Where a function is spoken of, other than in itself and in tests; None where that is not known."""
+        """Where a function is spoken of, other than in itself and to show it; None where that is not known."""
         last = name[-1]
         project = self._module.project
         if (len(name) > 1 and last in _COMMON) or project is None:
@@ -68,16 +71,14 @@ class Usage:
         for each in dict.fromkeys([*modules, self._module]):
             defined += sum(_defines(statement, last, len(name) > 1) for statement, _ in each.blocks)
             uses += [Use(each, path) for path in _paths(each, last) if not _is_own(each, path, module, name)]
-        uses = [use for use in uses if "in a test" not in places.of(use.module, _functions(use.path))]
+        uses = [use for use in uses if _SHOWS.isdisjoint(places.of(use.module, _functions(use.path)))]
         return None if len(name) > 1 and defined > 1 else uses
 
     def _keeps_away(self, use: Use, depth: int) -> bool:
         functions = _functions(use.path)
         if any(isinstance(node, ast.Call) and _DIFFERENTIATES.search(_named(node)) for node in use.path):
             return False
-        if any(place != "in a test" for place in places.of(use.module, functions)):
-            return True
-        if any(_cuts(node, inner) for node, inner in zip(use.path, use.path[1:], strict=False)):
+        if any(places.of(use.module, functions)) or any(starmap(_cuts, pairwise(use.path))):
             return True
         called = len(use.path) > 1 and isinstance(use.path[-2], ast.Call) and use.path[-2].func is use.path[-1]
         if not functions:
