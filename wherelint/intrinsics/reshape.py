@@ -10,7 +10,7 @@ from wherelint.graph.node import DIAGONAL, LANES, Node, const
 from wherelint.interpret import indexing
 from wherelint.interpret.control import hold
 from wherelint.interpret.lowering import Lowering
-from wherelint.interpret.operations import argument, framework
+from wherelint.interpret.operations import argument, framework, operation
 from wherelint.interpret.tables import handles, method
 from wherelint.interpret.values import Args, Kwargs, Shape, Value
 
@@ -42,6 +42,18 @@ def _nonzero(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNo
 @method("nonzero", "argwhere")
 def _nonzero_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     return indexing.indices(low, receiver, at) if isinstance(receiver, Node) else NotImplemented
+
+
+@handles("{jax.numpy,keras.ops}.average")
+def _average(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    """A mean, or with weights the quotient of two sums."""
+    array, axis, weights = (argument(args, kwargs, i, *n) for i, n in enumerate([("a", "x"), ("axis",), ("weights",)]))
+    if weights is None or kwargs.get("returned"):
+        return NotImplemented
+    along = {k: v for k, v in (("axis", axis), ("keepdims", kwargs.get("keepdims"))) if v is not None}
+    total = name.replace("average", "sum")
+    sums = [operation(low, total, [x], along, at) for x in (low.node("multiply", (array, weights), at), weights)]
+    return low.node("divide", sums, at)
 
 
 @handles("{jax.numpy,numpy,torch}.{triu_indices,tril_indices,triu_indices_from,tril_indices_from}")
