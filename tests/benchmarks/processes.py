@@ -10,6 +10,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 #: Seconds between two looks at the memory.
 _EVERY = 0.05
@@ -30,14 +31,21 @@ class Memory:
     children: int
 
 
-def run(command: Sequence[str], folder: Path, allowed: Collection[int], env: Mapping[str, str]) -> float:
-    """Run a command that says nothing; the wall time in seconds."""
+class Spent(NamedTuple):
+    """Seconds that a command took, and those that its processes computed (0 where the system does not tell)."""
+
+    wall: float
+    cpu: float
+
+
+def run(command: Sequence[str], folder: Path, allowed: Collection[int], env: Mapping[str, str]) -> Spent:
+    """Run a command that says nothing."""
     return _run(command, folder, allowed, env, None)[0]
 
 
 def watched(
     command: Sequence[str], folder: Path, allowed: Collection[int], env: Mapping[str, str]
-) -> tuple[float, Memory | None]:
+) -> tuple[Spent, Memory | None]:
     """The same, and the memory where the system tells it (Linux, in /proc)."""
     return _run(command, folder, allowed, env, _Watch() if has_proc() else None)
 
@@ -49,9 +57,9 @@ def has_proc() -> bool:
 
 def _run(
     command: Sequence[str], folder: Path, allowed: Collection[int], env: Mapping[str, str], watch: _Watch | None
-) -> tuple[float, Memory | None]:
+) -> tuple[Spent, Memory | None]:
     with tempfile.TemporaryFile() as errors:
-        begun = time.perf_counter()
+        begun, before = time.perf_counter(), _computed()
         try:
             process = subprocess.Popen(
                 command, cwd=folder, env={**os.environ, **env}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
@@ -64,7 +72,7 @@ def _run(
             if thread:
                 thread.start()
             status = process.wait()
-            seconds = time.perf_counter() - begun
+            spent = Spent(time.perf_counter() - begun, _computed() - before)
         except BaseException:
             process.terminate()
             process.wait()
@@ -77,7 +85,13 @@ def _run(
             errors.seek(0)
             said = errors.read().decode(errors="replace").strip().splitlines()
             raise RunError(": ".join([f"exit status {status}", *said[-1:]]))
-    return seconds, watch.memory() if watch else None
+    return spent, watch.memory() if watch else None
+
+
+def _computed() -> float:
+    """Seconds that all processes computed that were waited for so far."""
+    times = os.times()
+    return times.children_user + times.children_system
 
 
 class _Watch:

@@ -5,10 +5,13 @@
     python tests/benchmarks/speed.py [PATH ...] --profile [N]
 
 Without --growth and --profile every contender runs once per round, one after the other, in the folder of the packages,
-as a process of its own whose output is dropped; the table gives wall times in seconds. Nothing is said about times that
+as a process of its own whose output is dropped; the table gives wall times in seconds, and the seconds that all its
+processes computed (CPU), of which a busy machine changes less. Nothing is said about times that
 would be too long: that is for the reader to judge.
 
-cold       wherelint check --no-cache
+cold       wherelint check --no-cache: with the fixes that can be proven
+scan       the same without fixes
+single     the same without fixes, in one process
 warm       wherelint check with a cache that has seen the packages once
 plain      wherelint check of one file that holds no selection
 found      wherelint check of one file with findings
@@ -17,6 +20,7 @@ click      python -c "import click", which every command line of this kind has t
 ruff       without a cache, E and F; one line a finding, because to draw its 22,000 long lines takes as long as to find
            them
 ruff-warm  the same with a cache that has seen the packages once
+mypy       without a cache, following no import out of the tree
 flake8     --slow: E and F (and whatever plugins lie beside it: they run, selected or not)
 patterns   --slow: opengrep or semgrep with one taint rule, from sqrt, log and division to a branch of a `where`; it
            leaves out folders called `test`, 9 of the files
@@ -52,7 +56,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from processes import RunError, has_proc, run, watched
+from processes import RunError, Spent, has_proc, run, watched
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 CACHE = Path.home() / ".cache" / "wherelint-benchmarks"
@@ -71,9 +75,16 @@ ENV = {
 #: A finding is no failure.
 ALLOWED = frozenset({0, 1})
 RATIOS = (
-    ("cold", "ruff"), ("warm", "ruff-warm"), ("plain", "click"), ("patterns", "cold"), ("flake8", "cold"),
+    ("cold", "ruff"),
+    ("warm", "ruff-warm"),
+    ("plain", "click"),
+    ("patterns", "cold"),
+    ("flake8", "cold"),
     ("torchfix", "cold"),
-)  # fmt: skip
+    ("single", "scan"),
+)
+#: Ratios of CPU seconds.
+COMPUTED = (("scan", "mypy"), ("single", "mypy"), ("cold", "scan"))  # fmt: skip
 COPIES = (1, 2, 4, 8)
 RULE = """\
 rules:
@@ -128,8 +139,12 @@ def contenders(scratch: Path, plain: str | None, found: str) -> list[Contender]:
     ruff = ("check", "--isolated", "--select", "E,F", "--output-format", "concise")
     cached = ("--cache-dir", str(scratch / "ruff"), ".")
     flake8 = ("--isolated", "--select", "E,F", ".")
+    mypy = ("--cache-dir", os.devnull, "--ignore-missing-imports", "--no-site-packages", ".")
+    scan = (*_CHECK, "--no-cache", "--output-format", "concise", ".")
     return [
         Contender("cold", (*_CHECK, "--no-cache", "."), other),
+        Contender("scan", scan, other),
+        Contender("single", (*scan, "-j1"), other),
         Contender("warm", warm, warm),
         Contender("plain", one, one)
         if plain
@@ -139,6 +154,7 @@ def contenders(scratch: Path, plain: str | None, found: str) -> list[Contender]:
         Contender("click", click, click),
         tool("ruff", ["ruff"], (*ruff, "--no-cache", "."), fill=True),
         tool("ruff-warm", ["ruff"], (*ruff, *cached), fill=True),
+        tool("mypy", ["mypy"], mypy),
         tool("flake8", ["flake8"], flake8, slow=True),
         tool(
             "patterns",
@@ -178,10 +194,10 @@ def chosen(every: Iterable[Contender], only: Sequence[str], slow: bool) -> list[
 
 
 def measure(
-    every: Sequence[Contender], rounds: int, timed: Callable[[tuple[str, ...]], float], progress: Callable[[str], None]
-) -> tuple[dict[str, list[float]], dict[str, str]]:
+    every: Sequence[Contender], rounds: int, timed: Callable[[tuple[str, ...]], Spent], progress: Callable[[str], None]
+) -> tuple[dict[str, list[Spent]], dict[str, str]]:
     """The times of each contender, a run of each in every round, and what went wrong with some."""
-    times: dict[str, list[float]] = {}
+    times: dict[str, list[Spent]] = {}
     failed: dict[str, str] = {}
     running = [contender for contender in every if not contender.absent]
     for step in range(rounds + 1):
@@ -190,20 +206,22 @@ def measure(
                 continue
             progress(f"round {step} of {rounds}: {contender.name}" if step else f"before: {contender.name}")
             try:
-                seconds = timed(contender.command if step else contender.before)
+                spent = timed(contender.command if step else contender.before)
             except RunError as error:
                 failed[contender.name] = str(error)
                 times.pop(contender.name, None)
                 continue
             if step:
-                times.setdefault(contender.name, []).append(seconds)
+                times.setdefault(contender.name, []).append(spent)
     return times, failed
 
 
-def ratios(times: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, float, float]]:
+def ratios(
+    times: Mapping[str, Sequence[float]], pairs: Iterable[tuple[str, str]] = RATIOS
+) -> dict[str, tuple[float, float, float]]:
     """Median over median, and the least and the greatest ratio of one round."""
     found = {}
-    for above, below in RATIOS:
+    for above, below in pairs:
         if above in times and below in times:
             rounds = [a / b for a, b in zip(times[above], times[below], strict=True)]
             median = statistics.median(times[above]) / statistics.median(times[below])
@@ -270,7 +288,7 @@ def growth(tree: Path, rounds: int, files: int, progress: Callable[[str], None])
         copies = [f"copy{index}" for index in range(max(COPIES))]
         for copy in copies:
             shutil.copytree(tree, folder / copy, ignore=_not_python)
-        runs: dict[int, list[tuple[float, Any]]] = {count: [] for count in COPIES}
+        runs: dict[int, list[tuple[Spent, Any]]] = {count: [] for count in COPIES}
         run((*_CHECK, "--no-cache", f"{copies[0]}/{next(iter(read(tree)))}"), folder, ALLOWED, ENV)
         for step in range(rounds):
             for count in COPIES:
@@ -282,7 +300,7 @@ def growth(tree: Path, rounds: int, files: int, progress: Callable[[str], None])
         found.append({
             "copies": count,
             "files": count * files,
-            "seconds": [seconds for seconds, _ in measured],
+            "seconds": [spent.wall for spent, _ in measured],
             "memory": {key: max(peak[key] for peak in peaks) for key in peaks[0]} if peaks else None,
         })  # fmt: skip
     return found
@@ -365,7 +383,7 @@ def versions() -> dict[str, str]:
         found["commit"] = commit
     for package in ("click", "libcst", "numpy"):
         found[package] = importlib.metadata.version(package)
-    for program in ("ruff", "flake8", "opengrep", "semgrep", "torchfix"):
+    for program in ("ruff", "mypy", "flake8", "opengrep", "semgrep", "torchfix"):
         if path := installed(program):
             found[program] = _said(path, "--version").removeprefix(f"{program} ")
     return found
@@ -480,22 +498,26 @@ def _compare(
         every = chosen(contenders(Path(scratch), plain, found), only, options.slow)
         times, failed = measure(every, options.rounds or 3, lambda command: run(command, tree, ALLOWED, ENV), _progress)
     _progress("")
-    rows = [["", "median", "min", "max", ""]]
+    walls = {name: [each.wall for each in spent] for name, spent in times.items()}
+    computed = {name: [each.cpu for each in spent] for name, spent in times.items()}
+    rows = [["", "median", "min", "max", "CPU", ""]]
     for contender in every:
-        if spent := times.get(contender.name):
-            cells = [f"{seconds:.3f}" for seconds in (statistics.median(spent), min(spent), max(spent))]
+        if wall := walls.get(contender.name):
+            cpu = statistics.median(computed[contender.name])
+            cells = [f"{seconds:.3f}" for seconds in (statistics.median(wall), min(wall), max(wall), cpu)]
             rows.append([contender.name, *cells, contender.shown])
         else:
             why = contender.absent or f"failed: {failed[contender.name]}"
-            rows.append([contender.name, "-", "-", "-", why])
-    compared = ratios(times)
+            rows.append([contender.name, "-", "-", "-", "-", why])
+    by_cpu = {f"{name}, CPU": values for name, values in ratios(computed, COMPUTED).items()}
+    compared = ratios(walls) | by_cpu
     print(table(rows))
     if compared:
         print()
         print(table([["", "ratio", "min", "max", ""]] + [
             [name, *(f"{value:.2f}" for value in values), ""] for name, values in compared.items()
         ]))  # fmt: skip
-    figures["times"] = times
+    figures["times"], figures["cpu"] = walls, computed
     figures["absent"] = {c.name: c.absent for c in every if c.absent}
     figures["ratios"] = {name: values[0] for name, values in compared.items()}
     return failed

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from processes import RunError, has_proc, run, watched
+from processes import RunError, Spent, has_proc, run, watched
 from speed import Contender, busiest, chosen, contenders, growth_table, hottest, measure, plainest, ratios, table, tool
 
 SCRIPT = Path(__file__).parent / "speed.py"
@@ -33,30 +33,32 @@ def speed(*options: str) -> subprocess.CompletedProcess[str]:
 def test_the_contenders_run_in_turn() -> None:
     order: list[str] = []
 
-    def timed(command: tuple[str, ...]) -> float:
+    def timed(command: tuple[str, ...]) -> Spent:
         order.append(command[0])
-        return float(len(order))
+        return Spent(float(len(order)), 0.5)
 
     times, failed = measure(ALL, 2, timed, lambda what: None)
     assert order == ["found", "cold", "ruff", "f", "cold", "ruff", "f"]
-    assert times == {"cold": [2.0, 5.0], "ruff": [3.0, 6.0], "flake8": [4.0, 7.0]}
+    walls = {name: [each.wall for each in spent] for name, spent in times.items()}
+    assert walls == {"cold": [2.0, 5.0], "ruff": [3.0, 6.0], "flake8": [4.0, 7.0]}
     assert failed == {}
 
 
 def test_one_that_fails_leaves_the_others() -> None:
-    def timed(command: tuple[str, ...]) -> float:
+    def timed(command: tuple[str, ...]) -> Spent:
         if command == ("ruff",):
             raise RunError("exit status 2: no such option")
-        return 1.0
+        return Spent(1.0, 2.0)
 
     times, failed = measure([*ALL, Contender("torchfix", absent="not installed")], 2, timed, lambda what: None)
-    assert times == {"cold": [1.0, 1.0], "flake8": [1.0, 1.0]}
+    assert times == {"cold": [(1.0, 2.0)] * 2, "flake8": [(1.0, 2.0)] * 2}
     assert failed == {"ruff": "exit status 2: no such option"}
 
 
 def test_the_ratio_is_that_of_the_medians_and_of_each_round() -> None:
     found = ratios({"cold": [4.0, 9.0, 6.0], "ruff": [2.0, 3.0, 1.0], "warm": [1.0]})
     assert found == {"cold / ruff": (3.0, 2.0, 6.0)}
+    assert ratios({"scan": [3.0], "mypy": [2.0], "cold": [9.0]}, [("scan", "mypy")]) == {"scan / mypy": (1.5, 1.5, 1.5)}
 
 
 def test_slow_ones_only_when_asked_for() -> None:
@@ -73,7 +75,9 @@ def test_slow_ones_only_when_asked_for() -> None:
 def test_what_is_not_installed_says_so(tmp_path: Path) -> None:
     assert tool("x", ["no-such-one", "no-such-two"], ()).absent == "no-such-one or no-such-two is not installed"
     names = [contender.name for contender in contenders(tmp_path, "a.py", "b.py")]
-    assert names == "cold warm plain found version click ruff ruff-warm flake8 patterns torchfix".split()
+    assert (
+        names == "cold scan single warm plain found version click ruff ruff-warm mypy flake8 patterns torchfix".split()
+    )
 
 
 def test_the_files_of_another_tree() -> None:
@@ -101,7 +105,10 @@ def test_tables() -> None:
 
 def test_a_command_is_timed_and_its_status_checked(tmp_path: Path) -> None:
     code = "import sys, time; time.sleep(0.2); print('at once', file=sys.stderr); sys.exit(3)"
-    assert run([sys.executable, "-c", code], tmp_path, {3}, {}) > 0.2
+    assert run([sys.executable, "-c", code], tmp_path, {3}, {}).wall > 0.2
+    busy = "import subprocess, sys, time; [None for _ in iter(lambda: time.process_time() < 0.3, False)]"
+    child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {busy!r}])"
+    assert 0.3 < run([sys.executable, "-c", child], tmp_path, {0}, {}).cpu < 3.0
     with pytest.raises(RunError, match="exit status 3: at once"):
         run([sys.executable, "-c", code], tmp_path, {0, 1}, {})
     with pytest.raises(RunError, match="no-such"):
@@ -121,14 +128,15 @@ def test_the_memory_of_parent_and_children_is_told_apart(tmp_path: Path) -> None
 
 def test_it_runs(tree: Path, tmp_path: Path) -> None:
     figures = tmp_path / "figures.json"
-    names = ["cold", "warm", "plain", "found", "version", "click"]
+    names = ["cold", "scan", "single", "warm", "plain", "found", "version", "click"]
     ran = speed("--rounds", "1", "--tree", str(tree), "--only", ",".join(names), "--json", str(figures))
     assert "sources of wherelint changed" in ran.stdout or ran.returncode == 0, ran.stdout + ran.stderr
     assert "--no-cache pkg/plain.py" in ran.stdout
     kept = json.loads(figures.read_text())
     assert list(kept["times"]) == names
     assert kept["tree"]["files"] == 2
-    assert kept["ratios"].keys() == {"plain / click"}
+    assert kept["ratios"].keys() == {"plain / click", "single / scan", "cold / scan, CPU"}
+    assert kept["cpu"].keys() == kept["times"].keys()
     assert all(seconds > 0 for times in kept["times"].values() for seconds in times)
     assert sorted(path.name for path in tree.rglob("*")) == ["found.py", "pkg", "plain.py"]
 
