@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import io
+import os
 import re
 import tokenize
 import warnings
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 
 import wherelint.analysis
+from wherelint import score
 from wherelint.finding import Edit, FileReport, Finding, Fix, Location, Problem
 from wherelint.frontend.options import DetectOptions
 from wherelint.io.config import Settings, load
@@ -128,19 +130,22 @@ class Snapshot:
 
     @cached_property
     def _analysis(self) -> Analysis | None:
-        aliases = self._settings.aliases if self._settings is not None else {}
+        settings = self._settings or Settings(root=self._root)
+        said = settings.said_of(Path(os.path.abspath(self._name)))
+        options = DetectOptions(settings.aliases, least=score.least(settings.confidence), said=said)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            made = wherelint.analysis.analyse(self._program, self._name, DetectOptions(aliases))
+            made = wherelint.analysis.analyse(self._program, self._name, options)
             return None if isinstance(made, str) else made
 
     def _fix(self, finding: Finding) -> Fix | None:
         from wherelint.fix import propose
+        from wherelint.fix.groups import neighbourhood
 
         if self._analysis is None:
             return None
         twins = [twin for twin in self._analysis.findings if twin.sort_key() == finding.sort_key()]
-        return propose(self._analysis, twins[0]) if twins else None
+        return propose(self._analysis.completed(neighbourhood(self._analysis, twins)), twins[0]) if twins else None
 
     def _line_edits(self, program: str) -> Iterator[Edit]:
         """The lines to replace for another program; none where its cells cannot be told apart any more."""
