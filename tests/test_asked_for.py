@@ -17,8 +17,8 @@ FILES = sorted([*ROOT.glob("cases/*/*.py"), *ROOT.glob("fixtures/*.py")])
 def test_what_is_shown_is_what_all_of_it_holds(path: Path) -> None:
     # As a script of its own: the folder of the tests speaks against everything in it.
     content, name = path.read_bytes(), f"{path.parent.name}_{path.name}".replace("test", "t")
-    every = check_source(content, name, Settings(confidence="low"), "offer").findings
+    every = check_source(content, name, Settings(confidence="low")).findings
     for least in (0.3, "high", 0.65):
-        shown = check_source(content, name, Settings(confidence=least), "offer").findings  # type: ignore[arg-type]
+        shown = check_source(content, name, Settings(confidence=least)).findings  # type: ignore[arg-type]
         expected = tuple(finding for finding in every if finding.reaches(least))  # type: ignore[arg-type]
         assert repr(shown) == repr(expected)  # a nan is not equal to itself

@@ -134,6 +134,8 @@ class FileSearch:
             if search.left_out:
                 ops = frozenset(search.left_out)
                 self._curtailed.append(_Curtailed(self._turn, name, program, root, framework, accept, ops))
+        for accept in programs.values():
+            accept.forget()
         if effort.spent and not self._effort.spent:
             raise GiveUp("it has selections over longer computations than the search follows")
         if self._effort.spent:
@@ -178,6 +180,7 @@ class FileSearch:
                 outlook = Outlook(operations=chosen)
                 search = Search(each.root, arithmetic(each.framework), effort, each.accept, outlook)
                 self._note(search.hazards(), each.framework, search, each.name, each.program, each.turn)
+                each.accept.forget()
             if chosen != each.operations:
                 rest.append(each._replace(operations=each.operations - chosen))
         self._curtailed = rest
@@ -318,6 +321,13 @@ class _InProgram:
         self._place: dict[int, int] = {}
         self._computed: dict[Node, Values] = {}
         self._passes: dict[tuple[Node, Node, Node | None], Backward] = {}
+
+    def forget(self) -> None:
+        """Keep nothing that takes much memory and can be computed again."""
+        self._run, self._inputs, self._place = None, {}, {}
+        self._still.clear()
+        self._computed.clear()
+        self._passes.clear()
 
     def __call__(self, hazard: Hazard, run: Run, p: int) -> bool:
         outlets = self._outlets_of(hazard.select)
