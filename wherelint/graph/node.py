@@ -140,7 +140,8 @@ def rounded_away(node: Node) -> bool:
     if node.op != "const":
         return False
     exact = node.params["value"].astype(np.float64)
-    rounded = exact.astype(np.float32).astype(np.float64)
+    with np.errstate(over="ignore"):
+        rounded = exact.astype(np.float32).astype(np.float64)
     return bool(((rounded != exact) & np.isin(rounded, (0.0, 1.0, -1.0))).any())
 
 
