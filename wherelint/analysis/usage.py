@@ -99,7 +99,8 @@ def _defines(statement: ast.stmt, name: str, method: bool) -> int:
 
 def _paths(module: Module, name: str) -> Iterator[Path]:
     """Every expression of a file that is a name or ends in it, with all that it stands in, outermost first."""
-    todo: list[Path] = [(s,) for s, _ in module.blocks if not isinstance(s, (ast.Import, ast.ImportFrom))]
+    imports = (ast.Import, ast.ImportFrom)
+    todo: list[Path] = [(s,) for s, block in module.blocks if block.mentions(name) and not isinstance(s, imports)]
     while todo:
         path = todo.pop()
         node = path[-1]
