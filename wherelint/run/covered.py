@@ -19,7 +19,8 @@ REFUTED = frozenset(
     {
         "the operand reads no gradient", "the operation reads no gradient", "arithmetic on settings", "in a metric",
         "in an environment", "in a data pipeline", "in an optimizer", "in a sampler", "in a picture",
-        "in a demonstration", "in a postprocessing step", "at the start of a run", "makes data", "used without gradients",
+        "in a demonstration", "in a postprocessing step", "at the start of a run", "makes data",
+        "used without gradients",
     }
 )  # fmt: skip
 
