@@ -190,7 +190,7 @@ def test_budget_and_seconds_are_kept() -> None:
 
     began = time.monotonic()
     report = hunt(slow, np.float32(0.01), seconds=1)
-    assert report.note == "The time was used up."
+    assert report.note.startswith("The time was used up")  # with a hit, it says what names the selections
     assert report.tried < 100
     assert time.monotonic() - began < 60
 
