@@ -79,6 +79,7 @@ CONTENT: dict[str, tuple[str | bytes, int, str]] = {
     "900 elifs": (f("if n == 0:", "    x = 1", *("elif n == 1:\n        x = 2",) * 900, x="x, n"), 0, NESTED),
     "10,000 parentheses": (nested("(", ")", 10_000), 2, ANY),
     "60 wheres": (f(*["x = jnp.where(c, x + x, x)"] * 60, x="x, c"), 1, ""),
+    "60 singular wheres": (f(*["x = jnp.where(c, jnp.sqrt(x + x), x)"] * 60, x="x, c"), 1, ""),
     "90 singular wheres": (f(*["x = jnp.where(c, jnp.sqrt(x + x), x)"] * 90, x="x, c"), 0, WORK),
     "5,000 assignments": (f(*(f"a{n} = x + {n}" for n in range(5_000))), 1, ""),
     "7,000 operations": (f(*["x = x + 1"] * 7_000), 0, VALUES),

@@ -62,15 +62,9 @@ def of(module: Module, functions: Iterable[str]) -> Iterator[str]:
 
     ``functions``: the names of the classes and functions around it.
     """
-    path = PurePath(os.path.relpath(module.filename))
-    folders = () if ".." in path.parts else path.parts[:-1]
-    stem = path.stem.lower()
-    words = stem.split("_")
-    if words[0] in ("test", "conftest"):  # test_model.py; env_mat.py is the matrix of an environment
-        yield "in a test"
-    for part in (*module.package.split("."), *folders, stem, stem.replace("_", ""), words[-1]):
-        if part in _PLACE_OF:
-            yield _PLACE_OF[part]
+    if _of_file not in module.kept:
+        module.kept[_of_file] = tuple(_of_file(module))
+    yield from module.kept[_of_file]
     for name in functions:
         words = WORD.findall(name)
         if name[:1].isupper() and words and words[-1] in _CLASS_OF:
@@ -82,3 +76,15 @@ def of(module: Module, functions: Iterable[str]) -> Iterator[str]:
                 yield _FUNCTION_OF[words[0]]
             if words[-1] in _MADE:  # norm_targets makes targets; in target_loss it is another matter
                 yield "makes data"
+
+
+def _of_file(module: Module) -> Iterator[str]:
+    path = PurePath(os.path.relpath(module.filename))
+    folders = () if ".." in path.parts else path.parts[:-1]
+    stem = path.stem.lower()
+    words = stem.split("_")
+    if words[0] in ("test", "conftest"):  # test_model.py; env_mat.py is the matrix of an environment
+        yield "in a test"
+    for part in (*module.package.split("."), *folders, stem, stem.replace("_", ""), words[-1]):
+        if part in _PLACE_OF:
+            yield _PLACE_OF[part]
