@@ -242,8 +242,9 @@ REWRITES = {
             if x is not None: return jnp.where(x > 1, jnp.arccosh(x) / jnp.log(x), 0.0)
     """, """
         -    if x is not None: return jnp.where(x > 1, jnp.arccosh(x) / jnp.log(x), 0.0)
-        +    if x is not None: return jnp.where(x > 1, jnp.arccosh(jnp.where(x > 1, x, 2.0)) / """
-    """jnp.log(jnp.where(x > 1, x, 2.0)), 0.0)
+        +    if x is not None: return jnp.where(
+        +        x > 1, jnp.arccosh(jnp.where(x > 1, x, 2.0)) / jnp.log(jnp.where(x > 1, x, 2.0)), 0.0
+        +    )
     """),
     "what may have an effect is evaluated once": ("""
         def f(x, g):

@@ -21,6 +21,8 @@ _MOST_ROUNDS = 20
 
 
 Chosen = list[tuple[Finding, Fix]]
+#: Breaks the lines of a text that has changed, given what it was before.
+Tidied = Callable[[str, str], str]
 
 
 class _Kept(NamedTuple):
@@ -39,6 +41,7 @@ class Allowed:
     refuted: Collection[FixKey] = ()
     #: Makes the program that shows a finding, where the findings that were fixed are to come with theirs.
     snippet: Callable[[Analysis, Finding], object] | None = None
+    tidied: Tidied = lambda before, after: after
 
 
 def fixpoint(
@@ -69,13 +72,13 @@ def fixpoint(
                 chosen.append((finding, fix))
         if not chosen:
             break
-        chosen, now = _agreeing(seen, chosen, analysed, whole)
+        chosen, after, now = _agreeing(seen, chosen, allowed.tidied, analysed, whole)
         if now is None:
             kept.update((_where(seen, finding), _Kept(refused(ALONE), frozenset())) for finding, _ in chosen)
             continue
-        text, changed = _edited(seen, chosen), _changed(seen, chosen)
+        changed = _changed(seen, chosen)
         fixed += [_fixed(seen, finding, fix, allowed) for finding, fix in chosen]
-        seen = now
+        seen, text = now, after
         kept = {w: k for w, k in kept.items() if not k.reach & changed and k.fix != refused(TOO_MANY)}
     left = []
     for finding in seen.shown:
@@ -99,15 +102,21 @@ def _offered(seen: View, findings: Sequence[Finding], whole: WorkBudget) -> list
 
 
 def _agreeing(
-    seen: View, chosen: Chosen, analysed: Callable[[str], View], whole: WorkBudget
-) -> tuple[Chosen, View | None]:
-    """As many fixes as do together what each of them does alone, and what is seen after them; None where none does."""
+    seen: View, chosen: Chosen, tidied: Tidied, analysed: Callable[[str], View], whole: WorkBudget
+) -> tuple[Chosen, str, View | None]:
+    """As many fixes as do together what each of them does alone, the text after them, and what is seen in it.
+
+    None is seen where none does.
+    """
+    assert seen.analysis is not None
+    text = seen.analysis.module.text
     while True:
-        now = analysed(_edited(seen, chosen))
+        after = tidied(text, Source(text).edited(_edits(chosen)))
+        now = analysed(after)
         blamed = _blamed(seen, now, chosen, whole)
         rest = [(finding, fix) for finding, fix in chosen if not any(finding is each for each in blamed)]
         if not rest or not blamed:
-            return chosen, now if not blamed else None
+            return chosen, after, now if not blamed else None
         chosen = rest
 
 
@@ -119,7 +128,9 @@ def _blamed(seen: View, now: View, chosen: Chosen, whole: WorkBudget) -> list[Fi
     if seen.analysis is None or now.analysis is None:
         return []
     done = [finding for finding, _ in chosen]
-    compared = Comparison(Source(seen.analysis.module.text), _edits(chosen), seen.analysis.findings)
+    source, after = Source(seen.analysis.module.text), now.analysis.module.text
+    edits = _edits(chosen) if source.edited(_edits(chosen)) == after else source.difference(after)
+    compared = Comparison(source, edits, seen.analysis.findings)
     fresh = compared.come((f for f in now.analysis.findings if f.confidence == "high"), done)
     sure = all(fix.applicability == "safe" for _, fix in chosen)
     otherwise = together(seen.analysis, now.analysis.module, done, whole, sure=sure)
@@ -156,8 +167,3 @@ def _where(seen: View, finding: Finding) -> object:
 
 def _edits(chosen: Chosen) -> list[Edit]:
     return list(dict.fromkeys(edit for _, fix in chosen for edit in fix.edits))
-
-
-def _edited(seen: View, chosen: Chosen) -> str:
-    assert seen.analysis is not None
-    return Source(seen.analysis.module.text).edited(_edits(chosen))

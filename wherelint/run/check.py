@@ -21,6 +21,7 @@ from wherelint.frontend.options import DetectOptions
 from wherelint.io.config import Settings
 from wherelint.io.encoding import NOWHERE, UndecodableError, decode, encode
 from wherelint.io.files import FixMode
+from wherelint.io.formatter import formatted, line_length
 from wherelint.suppress.view import View, view
 
 if TYPE_CHECKING:
@@ -74,7 +75,8 @@ def _check_text(
     around: list[Project] | None,
 ) -> tuple[FileReport, str]:
     """The report on a text, and the text after the fixes."""
-    codes = settings.codes_for(Path(os.path.abspath(filename)))
+    path = Path(os.path.abspath(filename))
+    codes = settings.codes_for(path)
     if not codes:
         return FileReport(filename), text
     notebook = None
@@ -86,7 +88,7 @@ def _check_text(
     if len(text) > Budget.characters:
         why = f"gave up on the file: it has more than {Budget.characters:,} characters"
         return FileReport(filename, problems=(Problem(filename, why, error=False),)), text
-    said = settings.said_of(Path(os.path.abspath(filename)))
+    said = settings.said_of(path)
     opt_in = frozenset(code for code in codes if rules.get(code).opt_in)
     every = "WL001" in codes and "noqa" in text and "WL" in text  # a comment silences findings of any confidence
     options = DetectOptions(settings.aliases, opt_in, 0.0 if every else score.least(settings.confidence), said)
@@ -113,7 +115,7 @@ def _check_text(
     if seen.shown and fix_mode in ("safe", "unsafe"):
         from wherelint.fix.rounds import Allowed, fixpoint
 
-        allowed = Allowed(unsafe=fix_mode == "unsafe", refuted=refuted, snippet=snippet)
+        allowed = Allowed(fix_mode == "unsafe", refuted, snippet, tidied=_tidied(path, notebook is not None))
         text, seen, fixed = fixpoint(text, seen, analysed, allowed)
     if seen.shown and fix_mode == "silence":
         text, fixed = _silenced(text, seen.shown)
@@ -124,6 +126,11 @@ def _check_text(
 
         offered = propose_all(seen.analysis, shown, work_budget())
         shown = tuple(replace(finding, fix=fix) for finding, fix in zip(shown, offered, strict=True))
+    if any(finding.fix is not None and finding.fix.edits for finding in shown):
+        from wherelint.fix.layout import laid_out
+
+        width = line_length(path, text)
+        shown = tuple(replace(f, fix=laid_out(text, f.fix, width) if f.fix is not None else None) for f in shown)
     if shown and snippet is not None and seen.analysis is not None:
         shown = tuple(replace(finding, snippet=snippet(seen.analysis, finding)) for finding in shown)
     problems = tuple(seen.analysis.problems) if seen.analysis else ()
@@ -135,6 +142,17 @@ def _check_text(
     if notebook is None:
         return report, text
     return notebook.report(report), notebook.rewritten(text) if fixed else text
+
+
+def _tidied(path: Path, is_notebook: bool) -> Callable[[str, str], str]:
+    """Breaks the lines of a changed text as the formatter of its project does, or at the length that this has."""
+    from wherelint.fix.layout import wrapped
+
+    def tidied(before: str, after: str) -> str:
+        new = None if is_notebook else formatted(before, after, path)
+        return wrapped(before, after, line_length(path, before)) if new is None else new
+
+    return tidied
 
 
 def _snippet() -> Callable[[Analysis, Finding], object]:

@@ -1,0 +1,151 @@
+"""Lines that a fix writes are broken as the project breaks its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from wherelint.finding import FileReport
+from wherelint.fix.layout import wrapped
+from wherelint.io import formatter
+from wherelint.io.config import Settings
+from wherelint.run.check import check_source
+
+RUFF = Path(sys.executable).with_name("ruff")
+
+#: Statements that are too long, each as ruff and Black break it.
+LONG = """\
+def f(x):
+    return jnp.where(radicand <= 0, 0.0, jnp.sqrt(jnp.where(radicand <= 0, 1.0, radicand))) + foo(a, b, c)
+    terms = jnp.where(singular, jnp.log(stop_gradient(weights)), jnp.log(jnp.where(singular, 1.0, weights))) + comp
+    pos = -a * torch.where(singular, torch.pow((1.0 - p).detach(), g), torch.pow(torch.where(singular, 1.0, q), g))
+    each = torch.where(bottom != 0, torch.div(top, torch.where(bottom != 0, bottom, 1.0)), float("nan"))  # why
+    dm = torch.where(radicand <= 0, 0.0, torch.where(radicand <= 0, 1.0, radicand_with_a_long_name)).sqrt()
+    self.gg[idx, :] = some_function_name(abcdefgh, ijklmnop)[:, something + another] + jnp.where(a > b, a, 1.0)
+    loss = -(target * torch.log(torch.where(of_it > 0, of_it, 1.0)) + other_term).sum(dim=-1, keepdim=True)
+    foo(torch.where(probability_of_it > 0, probability_of_it, 1.0), other_argument=12, another_argument=[1, 2, 3])
+    w = {k: jnp.where(v > 0, jnp.log(jnp.where(v > 0, v, 1.0)), 0.0) for k, v in dictionary_of_things.items()}
+    y = jnp.where(
+        cond,
+        x,
+        jnp.sqrt(jnp.where(cond_cond_cond_cond_cond, 1.0, x_x_x_x_x_x_x_x_x_x_x)) / yyyyyyyyyyyyyyyyy,
+    )
+    a = jnp.where(probability_of_it > 0, probability_of_it, 1.0) if condition_is_true else jnp.zeros_like(of_it)
+    m = jnp.any(x != 0, axis=-1, keepdims=True) & (jnp.abs(some_other_thing) > 0.001) & mask_of_valid_elements
+    one = (jnp.where(probability_of_it > 0, probability_of_it, 1.0), jnp.where(probability_of_it > 0, 1.0, 0.0),)
+"""
+
+
+def test_lines_are_broken_as_ruff_breaks_them() -> None:
+    command = [RUFF, "format", "--isolated", "-"]
+    expected = subprocess.run(command, input=LONG, capture_output=True, text=True, check=True).stdout
+    assert wrapped("", LONG, 88) == expected
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "value = jnp.where(a_very_long_condition > 0, a_very_long_name, 1.0)  # and a comment",
+        "value = name_name_name_name_name_name_name_name_name_name_name_name_name",
+        'value = """a string that is\nof two lines and too long for the width given""" + jnp.sqrt(x)',
+        "value = (a_a_a_a_a_a_a_a_a_a_a_a_a_a_a_a_a_a\n         # a comment inside\n         + b_b_b_b_b_b_b_b)",
+        "first = jnp.where(a_long_condition > 0, a_long_name, 1.0); second = 2",
+    ],
+)
+def test_what_cannot_be_broken_stays(line: str) -> None:
+    program = f"def f(x):\n    {line}\n"
+    new = wrapped("", program, 60)
+    assert new == program or max(map(len, new.partition("#")[0].splitlines())) <= 60
+
+
+def test_lines_of_the_author_stay() -> None:
+    old = f"x = f({'a, ' * 40})\n"
+    assert wrapped(old, old + "y = 1\n", 60) == old + "y = 1\n"
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+def test_ends_of_lines_stay(ending: str) -> None:
+    new = wrapped("", f"x = f({'a, ' * 8}b){ending}y = 1", 20)
+    assert new.endswith(f"){ending}y = 1")
+    assert ending == "\n" or "\n" not in new.replace(ending, "")
+
+
+PROGRAM = """\
+import jax.numpy as jnp
+
+
+def f(x, some_threshold):
+    value = jnp.where(x > some_threshold, jnp.sqrt(x - some_threshold), jnp.zeros_like(x)) + 1.0
+    return value
+
+
+def g(x, low, high):
+    return [jnp.where((x > low) & (x < high), jnp.log(x - low), 0.0) for _ in range(3)]
+"""
+
+
+def fixed(path: Path, text: str) -> str:
+    path.write_text(text)
+    report: FileReport = check_source(text.encode(), str(path), Settings(root=path.parent), "safe")
+    assert len(report.fixed) == 2
+    return report.after.decode()
+
+
+def ruff(text: str, path: Path) -> str:
+    command = [RUFF, "format", "--stdin-filename", path, "-"]
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=True, cwd=path.parent).stdout
+
+
+@pytest.mark.parametrize("table", ["[tool.ruff]\nline-length = 70", "[tool.ruff.format]\nquote-style = 'single'", ""])
+def test_a_file_that_ruff_leaves_alone_it_leaves_alone_after_the_fix(table: str, tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text(table)
+    path = tmp_path / "f.py"
+    clean = ruff(PROGRAM, path)
+    after = fixed(path, clean)
+    assert after != clean
+    assert ruff(after, path) == after
+
+
+def test_the_length_of_black_is_that_of_its_table(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool.black]\nline-length = 110\nskip-string-normalization = true\n")
+    after = fixed(tmp_path / "f.py", PROGRAM + "\n\nNAME = 'single'\n")
+    assert "'single'" in after
+    assert any(88 < len(line) <= 110 for line in after.splitlines())
+
+
+def test_what_ruff_would_change_elsewhere_stays(tmp_path: Path) -> None:
+    text = PROGRAM.replace("def f", "TABLE = [1,\n   2]\n\n\ndef f")
+    after = fixed(tmp_path / "f.py", text)
+    assert "TABLE = [1,\n   2]\n" in after
+    assert max(map(len, after.splitlines())) <= max(map(len, PROGRAM.splitlines()))
+
+
+def test_without_a_formatter_lines_are_broken_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(formatter, "_command", lambda name, path: [])
+    (tmp_path / "pyproject.toml").write_text("[tool.black]\nline-length = 80\n")
+    after = fixed(tmp_path / "f.py", PROGRAM)
+    known = PROGRAM.splitlines()
+    assert max(len(line) for line in after.splitlines() if line not in known) <= 80
+
+
+@pytest.mark.parametrize("table", ["[tool.ruff]\nline-length = 'wide'", "[tool.ruff", "tool = 1"])
+def test_a_table_that_cannot_be_read_is_no_table(table: str, tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text(table)
+    assert fixed(tmp_path / "f.py", PROGRAM) != PROGRAM
+
+
+def test_ruff_of_the_working_directory_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(formatter.shutil, "which", lambda name: name)
+    monkeypatch.setattr(formatter.sys, "executable", str(tmp_path / "python"))
+    assert formatter._command("ruff", tmp_path / "f.py") == []
+
+
+def test_the_lines_of_an_offered_fix_are_broken(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool.ruff]\nline-length = 70\n")
+    report = check_source(PROGRAM.encode(), str(tmp_path / "f.py"), Settings(root=tmp_path), "offer")
+    for finding in report.findings:
+        assert finding.fix is not None
+        assert all(len(line) <= 70 for edit in finding.fix.edits for line in edit.content.splitlines())
