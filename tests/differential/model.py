@@ -59,7 +59,7 @@ class Model:
         (program,) = programs(Module("a.py", text, {}), ("f",), [framework])
         (self.root,) = program.outputs
         self.order = topological([self.root])
-        self._leaves = {str(n.params["name"]): n for n in self.order if n.op == "leaf"}
+        self._leaves = {n.name: n for n in self.order if n.op == "leaf"}
 
     def at(self, points: Sequence[Sequence[Array]], dtype: Any = np.float32) -> Answer:
         """The answers at points, each of one array an input."""
@@ -75,7 +75,7 @@ class Model:
         rng = np.random.default_rng(1052)
         for node in self.order:
             if node.op == "leaf":
-                values[node] = np.repeat(point[INPUTS.index(str(node.params["name"]))][None], _COPIES, axis=0)
+                values[node] = np.repeat(point[INPUTS.index(node.name)][None], _COPIES, axis=0)
                 continue
             values.update(evaluate([node], {}, known=values))
             if node.kind == "float" and node.op in OPERATIONS and node.op not in _EXACT:
@@ -136,8 +136,8 @@ class Model:
                 )
             if node.op in _BY_KERNEL and self._framework == "torch":
                 meet("kernels of nan", np.isnan(operands[0]))
-            if node.params.get("select") and node in cotangents:
-                dropped = operands[1 - node.params["operand"]] == 0
+            if node.static.select and node in cotangents:
+                dropped = operands[1 - node.static.operand] == 0
                 meet("products that XLA selects", dropped & ~np.isfinite(cotangents[node]))
             if node.op in ("maximum", "minimum", "fmax", "fmin", "clamp_min", "clamp_max"):
                 meet("ties", operands[0] == operands[1])

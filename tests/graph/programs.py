@@ -8,7 +8,7 @@ import numpy as np
 
 from wherelint.graph.differentiate import Backward, Tape, backward
 from wherelint.graph.evaluate import Values, evaluate
-from wherelint.graph.node import LANES, Node, const, leaf, spread, topological
+from wherelint.graph.node import LANES, Node, Static, const, leaf, spread, topological
 from wherelint.graph.search import Hazard, Search
 
 _TESTS = frozenset({"less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "isnan", "isfinite"})
@@ -16,14 +16,14 @@ _LOGICAL = frozenset({"logical_and", "logical_or", "logical_not"})
 
 
 def op(
-    name: str, *inputs: Any, selection: str | None = None, path_conditions: tuple[Node, ...] = (), **params: Any
+    name: str, *inputs: Any, selection: str | None = None, path_conditions: tuple[Node, ...] = (), **static: Any
 ) -> Node:
     """An operation; numbers become constants."""
     operands = tuple(i if isinstance(i, Node) else const(i) for i in inputs)
     if name == "stack":
-        params.setdefault("parts", spread(len(operands)))
+        static.setdefault("lanes", spread(len(operands)))
     kind = "bool" if name in _TESTS | _LOGICAL else "float"
-    return Node(name, operands, params, kind, selection=selection, path_conditions=path_conditions)
+    return Node(name, operands, Static(**static), kind, selection=selection, path_conditions=path_conditions)
 
 
 def where(condition: Node, a: Any, b: Any, path_conditions: tuple[Node, ...] = ()) -> Node:
@@ -63,7 +63,7 @@ def hazards(root: Node, framework: str = "jax") -> list[Hazard]:
 
 def named(hazard: Hazard) -> dict[str, list[float]]:
     """The witness by the names of the leaves."""
-    return {n.params["name"]: np.broadcast_to(v, (1, LANES))[0].tolist() for n, v in hazard.inputs.items()}
+    return {n.name: np.broadcast_to(v, (1, LANES))[0].tolist() for n, v in hazard.inputs.items()}
 
 
 __all__ = ["LANES", "Node", "const", "gradients", "hazards", "leaf", "named", "op", "positive", "reverse", "row", "run"]

@@ -46,7 +46,7 @@ def graphs(draw: Any) -> Node:
         elif name == "stack":
             made = op(name, a, b)
         elif name == "gather":
-            made = op(name, a, index=draw(st.permutations(range(LANES))))
+            made = op(name, a, lanes=tuple(draw(st.permutations(range(LANES)))))
         else:
             operands = (a, b) if name == "pick" else (a,)
             made = op(name, *operands, index=draw(st.integers(0, len(operands) - 1)))
@@ -83,8 +83,8 @@ def test_reverse_mode_agrees_with_difference_quotients(root: Node, seed: int, fl
 @pytest.mark.parametrize(
     "node",
     [
-        op("gather", X, index=(1, 2, 3, 0)),
-        op("gather", X, index=(0, 1, 0, 1)),
+        op("gather", X, lanes=(1, 2, 3, 0)),
+        op("gather", X, lanes=(0, 1, 0, 1)),
         op("lane", X, index=2),
         op("lane", X, index=-1),
         op("stack", X, Y),
@@ -214,7 +214,7 @@ def test_a_rule_of_its_own_is_taken_to_be_finite() -> None:
 
 
 def test_elements_that_are_not_read_receive_nothing() -> None:
-    ieee, _ = gradients(op("gather", op("sqrt", X), index=(1, 2, 3, 1)), {X: row(0, 1, 1, 1)})
+    ieee, _ = gradients(op("gather", op("sqrt", X), lanes=(1, 2, 3, 1)), {X: row(0, 1, 1, 1)})
     assert ieee.cotangents[X].tolist() == [[0, 1, 0.5, 0.5]]
 
 

@@ -14,7 +14,7 @@ def value(root: Node, **inputs: np.ndarray) -> np.ndarray:
     """The value of a program whose leaves are given by name."""
     from programs import topological
 
-    given = {n: inputs[n.params["name"]] for n in topological([root]) if n.op == "leaf"}
+    given = {n: inputs[n.name] for n in topological([root]) if n.op == "leaf"}
     return run(root, given)[root]
 
 
@@ -77,9 +77,9 @@ def test_pick_is_one_operand() -> None:
 
 
 def test_gather_moves_the_elements() -> None:
-    assert value(op("gather", X, index=(1, 2, 3, 0)), x=LINE).tolist() == [[2, 3, 4, 1]]
-    assert value(op("gather", X, index=(0, 1, 0, 1)), x=LINE).tolist() == [[1, 2, 1, 2]]
-    assert value(op("gather", op("sum", X), index=(1, 2, 3, 0)), x=LINE).tolist() == [[10]]
+    assert value(op("gather", X, lanes=(1, 2, 3, 0)), x=LINE).tolist() == [[2, 3, 4, 1]]
+    assert value(op("gather", X, lanes=(0, 1, 0, 1)), x=LINE).tolist() == [[1, 2, 1, 2]]
+    assert value(op("gather", op("sum", X), lanes=(1, 2, 3, 0)), x=LINE).tolist() == [[10]]
 
 
 def test_compress_repeats_what_was_kept() -> None:

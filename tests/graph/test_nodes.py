@@ -38,16 +38,16 @@ def test_the_kind_of_a_constant(value: object, kind: str) -> None:
 
 
 def test_a_short_constant_fills_the_lanes() -> None:
-    assert const([1.0, 2.0]).params["value"].tolist() == [[1.0, 2.0, 1.0, 2.0]]
-    assert const([1.0, 2.0, 3.0]).params["value"].shape == (1, LANES)
-    assert const(3.0).params["value"].shape == (1, 1)
+    assert const([1.0, 2.0]).value.tolist() == [[1.0, 2.0, 1.0, 2.0]]
+    assert const([1.0, 2.0, 3.0]).value.shape == (1, LANES)
+    assert const(3.0).value.shape == (1, 1)
 
 
 @pytest.mark.parametrize("zero", [0, 1, 17, 99])
 def test_a_long_constant_keeps_its_extremes_and_its_zero(zero: int) -> None:
     values = np.linspace(-5.0, 7.0, 100)
     values[zero] = 0.0
-    kept = const(values).params["value"].reshape(-1)
+    kept = const(values).value.reshape(-1)
     assert kept.size == LANES
     assert {values.min(), values.max(), 0.0} <= set(kept.tolist())
 

@@ -246,7 +246,7 @@ def test_a_clip_that_float32_rounds_onto_the_boundary_is_one() -> None:
 def test_an_element_of_an_element_of_an_input() -> None:
     vector = leaf("v")
     row, element = leaf("v[0]"), leaf("v[0][1]")
-    row.params["of"], element.params["of"] = (vector, 0), (row, 1)
+    row.of, element.of = (vector, 0), (row, 1)
     length = op("sqrt", op("multiply", element, element))
     root = where(
         op("greater", element, 0.0), op("divide", length, element), op("add", op("multiply", row, row), vector)

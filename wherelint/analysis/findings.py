@@ -20,7 +20,7 @@ from wherelint.frontend import gate
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.evaluate import evaluate
-from wherelint.graph.node import Node, leaves, rounded_away, topological
+from wherelint.graph.node import Leaf, Node, leaves, rounded_away, topological
 from wherelint.graph.outlook import Outlook
 from wherelint.graph.search import Hazard, Search
 from wherelint.graph.work import WorkBudget
@@ -284,20 +284,20 @@ def _selection(origin: Origin, kind: str) -> Selection:
     return Selection(kind, *origin.block.region(origin.node))
 
 
-def _is_passed(leaf: Node, value: Array) -> bool:
+def _is_passed(leaf: Leaf, value: Array) -> bool:
     """Whether a parameter has to be something else than its default."""
-    return "usual" in leaf.params and bool((value != leaf.params["usual"]).any())
+    return leaf.usual is not None and bool((value != leaf.usual).any())
 
 
 def _witness(hazard: Hazard) -> Witness:
     """The inputs that the operation or the condition reads, the value, and the gradients that are not finite."""
     read = leaves(hazard.op, hazard.select)
     bad = {n for n, g in hazard.gradient.items() if not np.isfinite(g).all()}
-    shown = [n for n in read if (n in hazard.inputs or n in bad) and not str(n.params["name"]).startswith("(")]
-    shown += [n for n in hazard.inputs if n not in shown and _is_passed(n, hazard.inputs[n])]
+    shown = [n for n in read if (n in hazard.inputs or n in bad) and not n.name.startswith("(")]
+    shown += [n for n, v in hazard.inputs.items() if isinstance(n, Leaf) and n not in shown and _is_passed(n, v)]
     named = sorted(shown, key=lambda n: n not in bad)
-    inputs = {str(n.params["name"]): _number(hazard.inputs[n]) for n in named[:_MOST_INPUTS] if n in hazard.inputs}
-    gradient = {str(n.params["name"]): _number(hazard.gradient[n]) for n in named[:_MOST_INPUTS] if n in bad}
+    inputs = {n.name: _number(hazard.inputs[n]) for n in named[:_MOST_INPUTS] if n in hazard.inputs}
+    gradient = {n.name: _number(hazard.gradient[n]) for n in named[:_MOST_INPUTS] if n in bad}
     return Witness(inputs, _number(hazard.value), gradient)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from wherelint.analysis import places
-from wherelint.graph.node import Node, leaves
+from wherelint.graph.node import Node, inputs_in, leaves
 from wherelint.graph.run import Hazard
 from wherelint.interpret.values import Origin
 
@@ -37,12 +37,12 @@ def flow(hazard: Hazard, program: Iterable[Node]) -> Iterator[str]:
     """What speaks against a gradient through a hazard of a program, and against its inputs by their names."""
     yield from standing(hazard.select, program)
     poisoned = [n for n, g in hazard.gradient.items() if n.differentiable and not np.isfinite(g).all()]
-    said = [_words(str(n.params["name"])) for n in poisoned]
+    said = [_words(n.name) for n in poisoned]
     for words, name in ((places.DATA, "poisons data"), (_SETTINGS, "poisons settings")):
         if said and all(words & each for each in said):
             yield name
     for leaf in (n for n in leaves(hazard.op) if n in hazard.inputs):
-        words, values = _words(str(leaf.params["name"])), hazard.inputs[leaf]
+        words, values = _words(leaf.name), hazard.inputs[leaf]
         if words & _SIZES and (values < 0).any():
             yield "a size below zero"
         if words & places.DATA and leaf.kind == "float" and (np.abs(values) > _EXTREME).any():
@@ -56,7 +56,7 @@ def standing(select: Node, program: Iterable[Node]) -> Iterator[str]:
         yield from dict.fromkeys(places.of(origin.block.module, origin.function.split(".")))
         if _SAID.search(origin.block.module.text) and _said_of(origin):
             yield "said not to be differentiated"
-    if any(str(n.params["name"]).startswith(_COTANGENTS) for n in program if n.op == "leaf"):
+    if any(n.name.startswith(_COTANGENTS) for n in inputs_in(program)):
         yield "in a backward pass"
 
 

@@ -10,6 +10,7 @@ from wherelint.analysis.programs import Program, flowing_back
 from wherelint.finding import Witness
 from wherelint.graph.evaluate import evaluate
 from wherelint.graph.node import Node, differentiated, leaves, topological
+from wherelint.graph.probe import Inputs
 from wherelint.ops.traits import PIECEWISE
 
 
@@ -24,7 +25,7 @@ def severed(program: Program) -> Iterator[tuple[str, Node, str]]:
             yield "WL401", node, node.op
         elif node.op == "stop" and _computed_with(node, order, live):
             source = node.inputs[0]
-            host = node.params.get("host")
+            host = node.static.host
             if host is not None and any(i in requires_grad for i in source.inputs):
                 yield "WL402", node, host
             elif host is None and node.kind == "int" and source in requires_grad:
@@ -45,7 +46,8 @@ def _computed_with(node: Node, order: list[Node], live: set[Node]) -> bool:
 
 def witness(node: Node) -> Witness:
     """A generic input, at which the gradient is 0 where the operation's slope is not."""
-    inputs = {n: np.full((1, 1), True if n.kind == "bool" else np.float32(1.25)) for n in leaves(node)}
+    read = leaves(node)
+    inputs: Inputs = {n: np.full((1, 1), True if n.kind == "bool" else np.float32(1.25)) for n in read}
     value = evaluate(topological([node]), inputs)[node]
-    named = {str(n.params["name"]): 1.25 for n in inputs if n.kind == "float"}
+    named = {n.name: 1.25 for n in read if n.kind == "float"}
     return Witness(named, float(np.asarray(value, np.float32).flat[0]), dict.fromkeys(named, 0.0))

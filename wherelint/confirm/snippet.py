@@ -18,7 +18,7 @@ from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.differentiate import Tape, backward
 from wherelint.graph.evaluate import Values, evaluate, truth
-from wherelint.graph.node import LANES, Node, differentiated, topological
+from wherelint.graph.node import LANES, Const, Node, differentiated, topological
 from wherelint.graph.probe import Inputs, perturbations
 from wherelint.graph.run import any_lane, joined, rows
 from wherelint.io.edits import Source
@@ -153,11 +153,11 @@ def _at_root(
     program = programs_now[0]
     order = _everything(program)
     known = {name: inputs[node] for node, name in names_of(_everything(detection.program)).items() if node in inputs}
-    given = {node: known.get(name, benign(node, i)) for i, (node, name) in enumerate(names_of(order).items())}
-    held = [(node.params["value"], v) for node, v in inputs.items() if node.op == "const"]
-    for node in (n for n in order if n.op == "const"):
+    given: Inputs = {node: known.get(name, benign(node, i)) for i, (node, name) in enumerate(names_of(order).items())}
+    held = [(node.value, v) for node, v in inputs.items() if isinstance(node, Const)]
+    for node in (n for n in order if isinstance(n, Const)):
         for old, now in held:
-            if np.array_equal(old, node.params["value"]):
+            if np.array_equal(old, node.value):
                 given[node] = now
     values = evaluate(order, given)
     root = next(_same(program, detection.search.root, values, value), None)

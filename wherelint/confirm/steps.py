@@ -11,7 +11,7 @@ import numpy as np
 from wherelint.confirm.routine import MOST_STEPS, PROBES, NotRunnableError, Routine, Step
 from wherelint.frontend.module import Block
 from wherelint.graph.evaluate import Values, evaluate, truth
-from wherelint.graph.node import LANES, Node, topological
+from wherelint.graph.node import LANES, Const, Leaf, Node, topological
 from wherelint.graph.probe import Inputs
 from wherelint.interpret.values import Origin
 from wherelint.ops import OPERATIONS, Array
@@ -101,7 +101,7 @@ class _Steps:
 
     def _whole(self, node: Node) -> Node | None:
         """The value that an input is an element of."""
-        inner: Node | None = node.params["of"][0] if node.op == "leaf" and "of" in node.params else None
+        inner = node.of[0] if isinstance(node, Leaf) and node.of is not None else None
         return inner if inner in self._known else None
 
     def _idle(self, node: Node) -> bool:
@@ -121,20 +121,21 @@ class _Steps:
             whole = self._whole(node)
             return [] if whole is None else [self._standing_for(whole)]
         if node.op == "stack":  # each element of the array is one of one of the parts
-            return [self._standing_for(node.inputs[part]) for part in node.params["parts"]]
+            return [self._standing_for(node.inputs[part]) for part in node.static.lanes]
         return [self._standing_for(i) for i in node.inputs]
 
     def _add(self, node: Node, operands: tuple[int, ...]) -> int:
         name = self._names.of(node)
         if node.op == "const" or node in self._fixed:
-            return self._push(_number(node, self._values[node] if node.op != "const" or node in self._inputs else None))
+            exact = node.value if isinstance(node, Const) and node not in self._inputs else self._values[node]
+            return self._push(_number(node, exact))
         if node.op == "custom" or (node.op == "leaf" and not operands):
             self._probes.append(np.broadcast_to(self._values[node], (PROBES, LANES)))
-            text = str(node.params["name"]) if node.op == "leaf" else self._names.text(node)
-            flows = node.kind == "float" and (node.op == "custom" or node.differentiable)
+            text = node.name if isinstance(node, Leaf) else self._names.text(node)
+            flows = node.kind == "float" and not (isinstance(node, Leaf) and not node.differentiable)
             return self._push(Step("leaf", (), node.kind, flows, text))
         if node.op == "stack":
-            parts = [self._standing_for(node.inputs[part]) for part in node.params["parts"]]
+            parts = [self._standing_for(node.inputs[part]) for part in node.static.lanes]
             lanes = [
                 self._push(Step("lane", (o,), part.kind, i)) if self._wide(part) else o
                 for i, (o, part) in enumerate(zip(operands, parts, strict=True))
@@ -159,22 +160,21 @@ def _constants(order: list[Node]) -> set[Node]:
     return found
 
 
-def _number(node: Node, values: Array | None) -> Step:
-    """A number, or one an element; ``values`` where it is not the one that the node has."""
-    flat = node.params["value"].reshape(-1) if values is None else values[0]
-    numbers = [int(n) if node.kind == "int" else n for n in flat.tolist()]
+def _number(node: Node, values: Array) -> Step:
+    """A number, or one an element."""
+    numbers = [int(n) if node.kind == "int" else n for n in values[0].tolist()]
     return Step("const", (), node.kind, numbers[0] if len(numbers) == 1 else tuple(numbers))
 
 
 def _operation(node: Node, operands: tuple[int, ...], name: str) -> Step:
-    if node.op == "leaf":
-        return Step("lane", operands, node.kind, node.params["of"][1] % LANES, name)
+    if isinstance(node, Leaf) and node.of is not None:
+        return Step("lane", operands, node.kind, node.of[1] % LANES, name)
     if node.op == "lane":
-        return Step("lane", operands, node.kind, node.params["index"] % LANES, name)
+        return Step("lane", operands, node.kind, node.static.index % LANES, name)
     if node.op == "pick":
-        return Step("nth", operands, "float", node.params["index"], name)
+        return Step("nth", operands, "float", node.static.index, name)
     if node.op == "gather":
-        return Step("gather", operands, node.kind, tuple(node.params["index"]), name)
+        return Step("gather", operands, node.kind, node.static.lanes, name)
     if node.op == "compress":
         return Step("keep", operands, node.kind, None, name)
     return Step(node.op, operands, node.kind, None, name)

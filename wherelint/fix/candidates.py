@@ -38,7 +38,7 @@ from wherelint.fix.syntax import (
 )
 from wherelint.frameworks import framework_of
 from wherelint.frontend.module import Module
-from wherelint.graph.node import Node, differentiable_inputs, leaves, topological
+from wherelint.graph.node import Leaf, Node, differentiable_inputs, leaves, topological
 from wherelint.graph.search import Hazard
 from wherelint.ops import OPERATIONS
 from wherelint.ops.catalogue import Domain
@@ -192,7 +192,7 @@ class Site:
             return None
         once = not self._pure(place)
         if select.selection == "multiply":
-            return None if once else self._factor(place, select.inputs[1 - select.params["operand"]])
+            return None if once else self._factor(place, select.inputs[1 - select.static.operand])
         keeps = select.op != "where" or select.inputs[2] not in below
         apart = set(leaves(self.hazard.op)).isdisjoint(leaves(select.inputs[0]))
         return Mask(place.one_line, keeps, place, once, (place,), python=apart)
@@ -201,7 +201,7 @@ class Site:
     def _factor(place: SourceNode, factor: Node) -> Mask:
         """The mask of a product: its booleans, if need be those that were converted; numbers are compared with 0."""
         mask = factor
-        while mask.params.get("number"):
+        while mask.static.number:
             mask = mask.inputs[0]
         if not is_number(mask):
             if mask is factor:
@@ -227,7 +227,7 @@ class Site:
             if safe is not None and len(found) >= len(entry.safe)
         ]
         chosen += [(p, _SAFE) for p in found if not any(p is known for known, _ in chosen)]  # they stop a nan as well
-        missing = {str(n.params.get("name")) for n, v in self.hazard.inputs.items() if not np.isfinite(v).all()}
+        missing = {n.name for n, v in self.hazard.inputs.items() if isinstance(n, Leaf) and not np.isfinite(v).all()}
         return sorted(chosen, key=lambda pair: pair[0].one_line not in missing)
 
     def _masked(self, around: SourceNode, mask: Mask, places: _Operands) -> Iterator[Candidate]:
@@ -331,7 +331,7 @@ class Site:
         """Whether the mask meets the selection with nothing between that changes the shape."""
         nodes = [self.hazard.op, *self.between] if with_op else self.between
         plain = (n.op in _PLAIN or (n.op in OPERATIONS and not OPERATIONS[n.op].mixes) for n in nodes)
-        return all(plain) and not any(n.params.get("spread") for n in nodes)
+        return all(plain) and not any(n.static.spread for n in nodes)
 
     # -- the local guard ------------------------------------------------------------------------------------------
 

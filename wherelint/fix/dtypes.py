@@ -12,7 +12,7 @@ import libcst as cst
 
 from wherelint.fix.shapes import is_single
 from wherelint.frameworks import framework_of
-from wherelint.graph.node import Node, leaves
+from wherelint.graph.node import Const, Leaf, Node, leaves
 from wherelint.interpret.annotations import last_name
 from wherelint.interpret.values import Origin
 
@@ -46,22 +46,23 @@ def _is_untyped(selection: Node, numbers: set[Node], readers: Mapping[Node, list
 
 
 def _is_number(node: Node, numbers: set[Node]) -> bool:
-    if node.op == "const":
-        return bool(node.params["value"].size == 1)
+    if isinstance(node, Const):
+        return node.value.size == 1
     at = node.origin.node if isinstance(node.origin, Origin) else None
     if node.op == "stop" and isinstance(at, cst.Call) and last_name(at.func) in ("item", "float"):
         return True
-    if node.op != "leaf":
+    if not isinstance(node, Leaf):
         values = node.inputs[1:] if node.op == "cond" else node.inputs
         return node.framework is None and numbers.issuperset(values)
-    if "of" in node.params:
-        return node.params["of"][0] in numbers
-    if framework_of(node.params.get("call", ("",))[0]) in _TYPED:
+    if node.of is not None:
+        return node.of[0] in numbers
+    if node.call is not None and framework_of(node.call.callee) in _TYPED:
         return False
-    if not node.differentiable or not node.params.keys().isdisjoint(("default", "setting")):
+    if not node.differentiable or node.default is not None or node.setting:
         return True
-    given = node.params.get("given", ())  # what is made of tensors is one; so is a parameter, an attribute need not be
-    return numbers.issuperset(given) if given else not ("call" in node.params or node.params["name"].isidentifier())
+    if node.given:  # what is made of tensors is one; so is a parameter, an attribute need not be
+        return numbers.issuperset(node.given)
+    return node.call is None and not node.name.isidentifier()
 
 
 def _converts(reader: Node) -> bool:

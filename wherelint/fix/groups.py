@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ from wherelint.frontend import gate
 from wherelint.frontend.inherited import heirs
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
-from wherelint.graph.node import Node
+from wherelint.graph.node import Const, Leaf, Node
 from wherelint.graph.work import WorkBudget
 from wherelint.io.edits import Source, compatible
 
@@ -33,6 +34,8 @@ Function = tuple[str, ...]
 
 _BINDS = re.compile(r"^[ \t]*(\w+) = ", re.MULTILINE)
 _MOST_CALLERS = 6
+#: What tells inputs, and constants, apart.
+_LEAF, _CONST = ([f.name for f in fields(kind) if f.name not in Node.__slots__] for kind in (Leaf, Const))
 
 
 class Attempt(NamedTuple):
@@ -235,7 +238,7 @@ def changes(old: Program, new: Program, places: Collection[int]) -> dict[int, li
         if alike and a.selection is not None and a.selection == b.selection and expression_id(a) in places:
             found.setdefault(expression_id(a), []).append((a, b))
             inside = True
-        elif not alike or _params(a, numbers) != _params(b, numbers):
+        elif not alike or a.static != b.static:
             if not inside:
                 return None
             waiting += [(a, i, True) for i in b.inputs[1:] if b.op == "where"]  # what a mask was put around
@@ -256,14 +259,17 @@ def _numbered(program: Program, table: dict[Hashable, int]) -> dict[Node, int]:
     names = inputs_of(program)
     numbers: dict[Node, int] = {}
     for node in settling([*roots_of(program), *program.measured]):
-        kind = node.op, node.kind, node.selection, node.differentiable, node.fixed, names.get(node)
-        told: Hashable = (*kind, _params(node, numbers), tuple(numbers[i] for i in node.inputs))
+        known = names.get(node) if isinstance(node, Leaf) else None, *_known(node, numbers)
+        kind = node.op, node.kind, node.selection, node.static
+        told: Hashable = (*kind, known, tuple(numbers[i] for i in node.inputs))
         numbers[node] = table.setdefault(told, len(table))
     return numbers
 
 
-def _params(node: Node, numbers: Mapping[Node, int]) -> Hashable:
-    return tuple((name, _frozen(value, numbers)) for name, value in sorted(node.params.items()))
+def _known(node: Node, numbers: Mapping[Node, int]) -> tuple[Hashable, ...]:
+    """What is known of an input or a constant."""
+    own = _LEAF if isinstance(node, Leaf) else _CONST if isinstance(node, Const) else ()
+    return tuple(_frozen(getattr(node, name), numbers) for name in own)
 
 
 def _frozen(value: Any, numbers: Mapping[Node, int]) -> Hashable:

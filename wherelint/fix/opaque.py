@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from wherelint.graph.evaluate import Values, evaluate
-from wherelint.graph.node import LANES, Node, whole
+from wherelint.graph.node import LANES, Call, Leaf, Node, whole
 from wherelint.graph.probe import Inputs
 from wherelint.ops import Array
 
@@ -22,11 +22,11 @@ from wherelint.ops import Array
 Name = tuple[str, str, int]
 
 
-class Call(NamedTuple):
+class Called(NamedTuple):
     """An input that depends on other values: what is called, and with what."""
 
     name: Name
-    called: tuple[Any, ...]
+    called: Call | None
     given: list[Array]
     value: Array
 
@@ -36,13 +36,15 @@ class Settled:
     """Every value of a program at the probes."""
 
     values: Values
-    names: dict[Node, Name]
-    calls: list[Call] = field(default_factory=list)
+    names: dict[Leaf, Name]
+    calls: list[Called] = field(default_factory=list)
     #: What was given to calls whose result may have changed.
     crossed: set[Node] = field(default_factory=set)
 
 
-def settle(roots: Sequence[Node], inputs: Mapping[Name, Array], before: Sequence[Call] | None = None) -> Settled | None:
+def settle(
+    roots: Sequence[Node], inputs: Mapping[Name, Array], before: Sequence[Called] | None = None
+) -> Settled | None:
     """The values of a program whose inputs are known by name; ``before``: the calls of the one it was rewritten from.
 
     None where it reads an input, or makes an impure call, that the other one did not have.
@@ -54,11 +56,11 @@ def settle(roots: Sequence[Node], inputs: Mapping[Name, Array], before: Sequence
     found: Inputs = {}
     waiting: list[Node] = []
     for node in order:
-        given = node.params.get("given", ()) if node in names else ()
+        given = node.given if isinstance(node, Leaf) and node in names else ()
         if given:
             result.values = evaluate(waiting, found, known=result.values)
             waiting = []
-        if node in names:
+        if isinstance(node, Leaf) and node in names:
             args = [result.values[g] for g in given]
             value = _value(node, names[node], args, inputs, before, probes)
             if value is None:
@@ -66,35 +68,34 @@ def settle(roots: Sequence[Node], inputs: Mapping[Name, Array], before: Sequence
             found[node], same, names[node] = value
             if not same:
                 result.crossed.update(given)
-            if given or "call" in node.params:
-                result.calls.append(Call(names[node], node.params.get("call", ()), args, found[node]))
+            if given or node.call is not None:
+                result.calls.append(Called(names[node], node.call, args, found[node]))
         waiting.append(node)
     result.values = evaluate(waiting, found, known=result.values)
     return result
 
 
 def _value(
-    node: Node,
+    node: Leaf,
     name: Name,
     args: list[Array],
     inputs: Mapping[Name, Array],
-    before: Sequence[Call] | None,
+    before: Sequence[Called] | None,
     probes: int,
 ) -> tuple[Array, bool, Name] | None:
     """The value of an input, whether it is all that it was, and the name that it had."""
     known = inputs.get(name)
-    depends = bool(args) or "call" in node.params
+    depends = bool(args) or node.call is not None
     if before is None or not depends:
         if known is None and before is not None:
             return None
         return (np.repeat(benign(node, 0), probes, axis=0) if known is None else known), True, name
-    called = node.params.get("call", ())
-    number = called[1] if called else None
-    if number is not None:
-        alike = [c for c in before if len(c.called) > 1 and c.called[1] == number]
+    called = node.call
+    if called is not None and called.number is not None:
+        alike = [c for c in before if c.called is not None and c.called.number == called.number]
         if [c.called for c in alike] != [called]:
             return None
-    elif called:
+    elif called is not None:
         alike = [c for c in before if c.called == called and c.name[1] == name[1]]
     else:
         alike = [c for c in before if c.name == name]
@@ -110,7 +111,7 @@ def _value(
     return value, bool(settled.all()), old_name
 
 
-def _other(node: Node, probes: int) -> Array:
+def _other(node: Leaf, probes: int) -> Array:
     """What a call gives for arguments that it never had."""
     if node.kind != "float":
         return np.repeat(benign(node, 0) * 0, probes, axis=0)
@@ -129,33 +130,33 @@ def settling(roots: Sequence[Node]) -> Iterator[Node]:
             elif node not in done:
                 done.add(node)
                 stack.append((node, True))
-                above = node.params["of"][:1] if "of" in node.params else ()
-                stack += [(n, False) for n in (*above, *node.params.get("given", ()), *node.inputs)[::-1]]
+                told = (*(node.of or ())[:1], *node.given) if isinstance(node, Leaf) else ()
+                stack += [(n, False) for n in (*told, *node.inputs)[::-1]]
 
 
-def names_of(roots: Sequence[Node]) -> dict[Node, Name]:
+def names_of(roots: Sequence[Node]) -> dict[Leaf, Name]:
     """The inputs of a program by what they are called; of several with one name each has a number."""
     return _named(list(settling(roots)))
 
 
-def _named(order: Sequence[Node]) -> dict[Node, Name]:
+def _named(order: Sequence[Node]) -> dict[Leaf, Name]:
     seen: Counter[tuple[str, str]] = Counter()
-    names: dict[Node, Name] = {}
+    names: dict[Leaf, Name] = {}
     known = set(order)
     for node in order:
-        if node.op == "leaf" and whole(node, known) is node:
-            called = (str(node.params["name"]), node.kind)
+        if isinstance(node, Leaf) and whole(node, known) is node:
+            called = (node.name, node.kind)
             names[node] = (*called, seen[called])
             seen[called] += 1
     return names
 
 
-def benign(leaf: Node, number: int) -> Array:
+def benign(leaf: Leaf, number: int) -> Array:
     """An ordinary value for an input; ``number`` tells inputs apart."""
     if leaf.kind == "bool":
-        return np.full((1, LANES), leaf.params.get("value", True), np.bool_)
-    if "default" in leaf.params:
-        return np.full((1, LANES), leaf.params["default"], np.float32)
+        return np.full((1, LANES), leaf.preferred is not False, np.bool_)
+    if leaf.default is not None:
+        return np.full((1, LANES), leaf.default, np.float32)
     if leaf.kind == "int":
-        return np.full((1, LANES), leaf.params.get("least", 1), np.float32)
+        return np.full((1, LANES), 1 if leaf.least is None else leaf.least, np.float32)
     return (0.55 + 0.07 * (number % 5) + 0.05 * np.arange(LANES, dtype=np.float32))[None, :]

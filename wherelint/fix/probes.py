@@ -9,7 +9,7 @@ import numpy as np
 
 from wherelint.graph.differentiate import Tape, backward
 from wherelint.graph.evaluate import Values, evaluate
-from wherelint.graph.node import Node, topological
+from wherelint.graph.node import Leaf, Node, topological
 from wherelint.graph.probe import Inputs, Pool
 from wherelint.graph.run import row
 from wherelint.ops import Array
@@ -34,7 +34,7 @@ def far(start: Inputs, pool: Pool) -> Inputs:
     rng = np.random.default_rng(len(start))
     floats = [n for n in start if n.kind == "float"][:_MOST_MISSING]
     missing = [(n, v, e) for n in floats for v in _TELLING for e in (slice(None), slice(1))]
-    missing = [(n, v, e) for n, v, e in missing if np.isnan(v) or "default" not in n.params]
+    missing = [(n, v, e) for n, v, e in missing if np.isnan(v) or not isinstance(n, Leaf) or n.default is None]
     found: Inputs = {}
     for node, column in start.items():
         rest = np.repeat(column, len(missing), axis=0)

@@ -19,14 +19,14 @@ from wherelint.analysis.programs import Program
 from wherelint.analysis.search import Detection, arithmetic
 from wherelint.finding import Edit, Finding, Location
 from wherelint.fix.dtypes import untyped
-from wherelint.fix.opaque import Call, Name, Settled, benign, names_of, settle
+from wherelint.fix.opaque import Called, Name, Settled, benign, names_of, settle
 from wherelint.fix.probes import around, far, infinite
 from wherelint.fix.shapes import covers
 from wherelint.graph.aim import aimed
 from wherelint.graph.differentiate import Tape, backward
 from wherelint.graph.evaluate import evaluate, truth
-from wherelint.graph.node import LANES, Node, differentiated, reading, topological
-from wherelint.graph.probe import Pool, perturbations
+from wherelint.graph.node import LANES, Leaf, Node, differentiated, leaves, reading, topological
+from wherelint.graph.probe import Inputs, Pool, perturbations
 from wherelint.io.edits import Source
 from wherelint.ops import Array
 
@@ -140,7 +140,7 @@ class Record:
     counted: Array = field(default_factory=lambda: np.ones((1, 1), np.bool_))
     #: For each outlet the probes that its control flow lets through.
     allowed: list[Array] = field(default_factory=list)
-    calls: list[Call] = field(default_factory=list)
+    calls: list[Called] = field(default_factory=list)
     #: How many impure calls it makes, and what is given to calls whose arguments changed.
     opaque_calls: int = 0
     crossed: set[Node] = field(default_factory=set)
@@ -151,9 +151,10 @@ def record(program: Program, detection: Detection) -> Record:
     order = program.order
     names = inputs_of(program)
     hazard = detection.hazard
-    base, start = ({n: point[name] for n, name in names.items()} for point in _witness(program, detection))
+    shown, begun = _witness(program, detection)
+    start: Inputs = {n: begun[name] for n, name in names.items()}
     select = [n for n in order if n.op == hazard.select.op and expression_id(n) == expression_id(hazard.select)]
-    read = [n for n in (*topological(select), *names) if n in names and not n.fixed]
+    read = [n for n in (*leaves(*select), *names) if n in names and not n.fixed]
     moved = list(dict.fromkeys(read))[:_MOST_MOVED]
     batch = perturbations(start, moved, Pool(order), thorough=True, joint=2)
     singular = [n for n in order if n.op == hazard.op.op and expression_id(n) == expression_id(hazard.op)]
@@ -162,15 +163,13 @@ def record(program: Program, detection: Detection) -> Record:
     more = [far(start, Pool(order)), around(singular, batch, Pool(order))]
     beyond = max((len(v) for v in more[-1].values()), default=0)
     batch = {n: np.concatenate([v, *(probes[n] for probes in more)]) for n, v in batch.items()}
-    inputs = {
-        n: np.concatenate([base[n], np.broadcast_to(v, (v.shape[0], base[n].shape[1]))]) for n, v in batch.items()
-    }
-    settled = settle(roots_of(program), {names[n]: v for n, v in inputs.items()})
+    tried = {name: np.broadcast_to(batch[n], (len(batch[n]), shown[name].shape[1])) for n, name in names.items()}
+    inputs = {name: np.concatenate([shown[name], probes]) for name, probes in tried.items()}
+    settled = settle(roots_of(program), inputs)
     assert settled is not None
     concerned = reading(order, [*singular, *select])
     outlets = [i for i, n in enumerate(program.outputs) if n in concerned and n.kind == "float"][-_MOST_OUTPUTS:]
-    known = {names[n]: v for n, v in inputs.items()}
-    result = _run(program, settled, known, arithmetic(detection.framework), Told(outlets, beyond), singular)
+    result = _run(program, settled, inputs, arithmetic(detection.framework), Told(outlets, beyond), singular)
     if result.dead:
         result.dropped = np.logical_or.reduce(np.broadcast_arrays(*result.dead))
     return result
@@ -237,14 +236,14 @@ def _witness(program: Program, detection: Detection) -> tuple[dict[Name, Array],
     # A witness is one of the function that was searched: an input of that name elsewhere is another.
     called = inputs_of(detection.program) if program.name == detection.program.name else {}
     starts = detection.search.starts
-    shown = {called[n]: v for n, v in detection.hazard.inputs.items() if n in called}
-    begun = {**shown, **{called[n]: v for n, v in (starts[0] if starts else {}).items() if n in called}}
+    given = detection.hazard.inputs, starts[0] if starts else {}
+    shown, begun = ({name: point[n] for n, name in called.items() if n in point} for point in given)
     base = {name: shown.get(name, benign(n, i)) for i, (n, name) in enumerate(inputs_of(program).items())}
-    return base, {name: begun.get(name, value) for name, value in base.items()}
+    return base, {name: {**shown, **begun}.get(name, value) for name, value in base.items()}
 
 
 @lru_cache(maxsize=16)
-def inputs_of(program: Program) -> dict[Node, Name]:
+def inputs_of(program: Program) -> dict[Leaf, Name]:
     """The inputs of a program by what they are called."""
     return names_of(roots_of(program))
 
@@ -314,8 +313,8 @@ def _run(
     )
     result.untyped = untyped(order)
     for node in order:
-        if node.params.get("select"):
-            factor, mask = (node.inputs[i] for i in (node.params["operand"], 1 - node.params["operand"]))
+        if node.static.select:
+            factor, mask = (node.inputs[i] for i in (node.static.operand, 1 - node.static.operand))
             if not covers(mask, node):
                 result.hidden.append(~np.isfinite(values[factor]) & ~truth(values[mask]))
     result.numeric = sum(n.op in ("where", "compress") and is_number(n.inputs[0]) for n in order)
@@ -363,7 +362,7 @@ def _origins(lost: list[Node], values: Mapping[Node, Array]) -> list[Node]:
     return list(found)
 
 
-def _by_name(cotangents: Mapping[Node, Array], names: Mapping[Node, Name]) -> dict[Name, Array]:
+def _by_name(cotangents: Mapping[Node, Array], names: Mapping[Leaf, Name]) -> dict[Name, Array]:
     """The gradients of the leaves; what several nodes stand for gets their sum."""
     found: dict[Name, Array] = {}
     for node, name in names.items():
@@ -375,6 +374,6 @@ def _by_name(cotangents: Mapping[Node, Array], names: Mapping[Node, Name]) -> di
 
 def is_number(mask: Node) -> bool:
     """Whether a mask is an array of numbers."""
-    while mask.op == "identity" and not mask.params.get("number"):
+    while mask.op == "identity" and not mask.static.number:
         mask = mask.inputs[0]
     return mask.kind != "bool" or mask.op == "identity"

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import libcst as cst
 
 from wherelint.fix.opaque import Name, names_of
-from wherelint.graph.node import Node, topological
+from wherelint.graph.node import Const, Leaf, Node, topological
 from wherelint.interpret.annotations import last_name
 from wherelint.interpret.values import Origin
 from wherelint.ops import OPERATIONS
@@ -112,7 +112,7 @@ def _tried(shaped: Shaped) -> list[tuple[dict[Name, tuple[int, ...]], dict[Node,
     order = topological(roots)
     if len(order) > _MOST_NODES:
         return None
-    names = [n for leaf, n in names_of(roots).items() if not _is_single(leaf) and not leaf.params.get("given")]
+    names = [n for leaf, n in names_of(roots).items() if not _is_single(leaf) and not leaf.given]
     called = names_of(order)
     found = []
     for shapes in _tries(names[:_MOST_LEAVES]):
@@ -130,24 +130,24 @@ def _tries(names: Sequence[Name]) -> Iterator[dict[Name, tuple[int, ...]]]:
             yield {**dict.fromkeys(names, others), name: own}
 
 
-def _is_single(leaf: Node) -> bool:
-    return leaf.kind == "int" or leaf.fixed or "default" in leaf.params
+def _is_single(leaf: Leaf) -> bool:
+    return leaf.kind == "int" or leaf.fixed or leaf.default is not None
 
 
-def _shapes(order: Sequence[Node], names: dict[Node, Name], given: dict[Name, tuple[int, ...]]) -> dict[Node, Shape]:
+def _shapes(order: Sequence[Node], names: dict[Leaf, Name], given: dict[Name, tuple[int, ...]]) -> dict[Node, Shape]:
     found: dict[Node, Shape] = {}
     for node in order:
-        leaf = node.op == "leaf"
-        found[node] = _leaf(node, names, given) if leaf else _operation(node, [found[i] for i in node.inputs])
+        inputs = [found[i] for i in node.inputs]
+        found[node] = _leaf(node, names, given) if isinstance(node, Leaf) else _operation(node, inputs)
     return found
 
 
-def _leaf(node: Node, names: dict[Node, Name], given: dict[Name, tuple[int, ...]]) -> Shape:
-    name = names.get(node)
+def _leaf(leaf: Leaf, names: dict[Leaf, Name], given: dict[Name, tuple[int, ...]]) -> Shape:
+    name = names.get(leaf)
     if name in given:
         return Shape(given[name])
-    if node.kind == "int" or "default" in node.params or name is None:
-        return Shape() if "of" not in node.params else _atom(node.params["name"])
+    if leaf.kind == "int" or leaf.default is not None or name is None:
+        return Shape() if leaf.of is None else _atom(leaf.name)
     return _atom(name)
 
 
@@ -173,7 +173,7 @@ def joined(shapes: Sequence[Shape]) -> Shape:
 def _operation(node: Node, inputs: list[Shape]) -> Shape:
     at = node.origin.node if isinstance(node.origin, Origin) else None
     call = at if isinstance(at, cst.Call) else None
-    if node.op == "const":
+    if isinstance(node, Const):
         return _constant(node, call)
     if isinstance(at, cst.Subscript) and node.op in ("identity", "lane", "gather"):
         return _indexed(at, inputs[0])
@@ -187,11 +187,11 @@ def _operation(node: Node, inputs: list[Shape]) -> Shape:
     return joined(inputs)
 
 
-def _constant(node: Node, call: cst.Call | None) -> Shape:
+def _constant(node: Const, call: cst.Call | None) -> Shape:
     if call is not None and last_name(call.func) in ("eye", "identity") and call.args:
         sizes = [a.value.evaluated_value for a in call.args[:2] if isinstance(a.value, cst.Integer)]
         return Shape((sizes[0], sizes[-1])) if sizes else _atom("eye", _text(call.args[0]))
-    return Shape() if node.params["value"].size == 1 else _atom("constant", node.params["value"].tobytes())
+    return Shape() if node.value.size == 1 else _atom("constant", node.value.tobytes())
 
 
 def _text(node: cst.CSTNode) -> str:

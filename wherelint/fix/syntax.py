@@ -131,9 +131,9 @@ def condition(select: Node) -> SourceNode | None:
     node = place.node
     found: cst.CSTNode | None = None
     if select.selection == "multiply" and isinstance(node, cst.BinaryOperation):
-        found = node.left if select.params["operand"] == 1 else node.right
+        found = node.left if select.static.operand == 1 else node.right
     elif select.selection == "multiply" and isinstance(node, cst.AugAssign):
-        found = node.value if select.params["operand"] == 0 else None
+        found = node.value if select.static.operand == 0 else None
     elif isinstance(node, cst.Subscript):
         found = _index(node)
     elif isinstance(node, cst.Call):
@@ -167,7 +167,7 @@ def _mask_argument(call: cst.Call, select: Node) -> cst.CSTNode | None:
         # As a method of the masked array, or as a function of both.
         whole = {"masked_fill": 2, "masked_fill_": 2, "masked_select": 1, "boolean_mask": 1}[last]
         return given[len(given) - whole] if len(given) >= whole else None
-    if select.params.get("listed"):  # jnp.select([a, b], ...): one of them, if they stand there
+    if select.static.listed:  # jnp.select([a, b], ...): one of them, if they stand there
         own = source_node(select.inputs[0])
         listed = given[0].elements if given and isinstance(given[0], cst.List) else []
         return next((e.value for e in listed if own is not None and e.value is own.node), None)

@@ -70,9 +70,9 @@ def _drops(run: Run, select: Node, operand: Node, p: int) -> bool:
         if select.op == "compress":
             return i == 1 and bool((~truth(values[0])).any())
         if select.op in ("pick", "lane"):
-            return select.op == "lane" or i != select.params["index"]
+            return select.op == "lane" or i != select.static.index
         if select.selection == "multiply":
-            return i == select.params["operand"] and bool((values[1 - i] == 0).any())
+            return i == select.static.operand and bool((values[1 - i] == 0).any())
         entry = OPERATIONS.get(select.op)
         if entry is not None and entry.unselected is not None:
             mask = entry.unselected(*[v.reshape(1, -1) for v in values])[i]

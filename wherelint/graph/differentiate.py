@@ -103,13 +103,13 @@ def _pull_choice(
 def _pull_lane(
     node: Node, flows: Sequence[int], values: Values, ct: Array, dead: Dead, framework: str, symbolic: bool
 ) -> _Parts:
-    return [_scatter_lane(0, ct, dead, node.params["index"], values[node.inputs[0]].shape, symbolic)]
+    return [_scatter_lane(0, ct, dead, node.static.index, values[node.inputs[0]].shape, symbolic)]
 
 
 def _pull_gather(
     node: Node, flows: Sequence[int], values: Values, ct: Array, dead: Dead, framework: str, symbolic: bool
 ) -> _Parts:
-    return [_scatter_gathered(node.params["index"], ct, dead, values[node.inputs[0]].shape)]
+    return [_scatter_gathered(node.static.lanes, ct, dead, values[node.inputs[0]].shape)]
 
 
 def _pull_custom(
@@ -127,7 +127,7 @@ def _pull_compress(
 def _pull_stack(
     node: Node, flows: Sequence[int], values: Values, ct: Array, dead: Dead, framework: str, symbolic: bool
 ) -> _Parts:
-    for i, part in enumerate(node.params["parts"]):
+    for i, part in enumerate(node.static.lanes):
         if part in flows:
             gone = None if dead is None else lane(dead, i)
             yield _scatter_lane(part, lane(ct, i), gone, i, values[node.inputs[part]].shape, True)
@@ -137,7 +137,7 @@ def _pull_pick(
     node: Node, flows: Sequence[int], values: Values, ct: Array, dead: Dead, framework: str, symbolic: bool
 ) -> _Parts:
     for i in flows:
-        if i == node.params["index"]:
+        if i == node.static.index:
             yield i, ct, dead
         else:
             yield i, np.zeros_like(ct), np.ones(ct.shape, np.bool_) if symbolic else dead
@@ -176,8 +176,7 @@ def _pull_back_operation(
             for drop in entry.unselected(*numbers)
         ]
     if symbolic and node.selection == "multiply":
-        mask = 1 - node.params["operand"]
-        dropped = [numbers[mask] == 0 if i == node.params["operand"] else None for i in range(2)]
+        dropped = [numbers[1 - i] == 0 if i == node.static.operand else None for i in range(2)]
     if dead is not None and entry.mixes:
         dead = dead.all(axis=1, keepdims=True)
     for i in flows:

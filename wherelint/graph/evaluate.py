@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from wherelint.graph.node import LANES, Node
+from wherelint.graph.node import LANES, Const, Leaf, Node
 from wherelint.graph.work import Work
 from wherelint.ops import OPERATIONS, Array, Operation
 from wherelint.ops.numeric import direct
@@ -33,23 +33,21 @@ def evaluate(
                 values[node] = plain(*[o.astype(dtype) if o.dtype is BOOL else o for o in operands])
             elif node in inputs:  # a leaf, or a constant array of which every element is tried at every place
                 values[node] = inputs[node]
-            elif op == "leaf":
+            elif isinstance(node, Leaf):
                 values[node] = _element(node, inputs)
+            elif isinstance(node, Const):
+                values[node] = node.value if node.value.dtype is BOOL else node.value.astype(dtype)
             else:
                 values[node] = _FORWARD[op](node, [values[i] for i in node.inputs], dtype)
     Work.count(len(values) - len(known or ()), max((len(v) for v in inputs.values()), default=0))
     return values
 
 
-def _element(node: Node, inputs: Mapping[Node, Array]) -> Array:
+def _element(leaf: Leaf, inputs: Mapping[Node, Array]) -> Array:
     """``x[0]``, where x itself is an input too, or an element of one."""
-    whole, index = node.params["of"]
+    assert leaf.of is not None, leaf
+    whole, index = leaf.of
     return lane(inputs[whole] if whole in inputs else _element(whole, inputs), index)
-
-
-def _const(node: Node, operands: list[Array], dtype: Any) -> Array:
-    data: Array = node.params["value"]
-    return data if data.dtype is BOOL else data.astype(dtype)
 
 
 def _select(node: Node, operands: list[Array], dtype: Any) -> Array:
@@ -58,26 +56,26 @@ def _select(node: Node, operands: list[Array], dtype: Any) -> Array:
 
 
 def _multiply(node: Node, operands: list[Array], dtype: Any) -> Array:
-    i = node.params.get("operand", 0)
+    i = node.static.operand
     # XLA makes no select of the product of an array with one boolean.
-    if node.params.get("select") and operands[1 - i].shape[1] >= operands[i].shape[1]:
+    if node.static.select and operands[1 - i].shape[1] >= operands[i].shape[1]:
         return np.asarray(np.where(truth(operands[1 - i]), operands[i], operands[i].dtype.type(0)))
     return _product(node, operands, dtype)
 
 
 def _stack(node: Node, operands: list[Array], dtype: Any) -> Array:
-    picked = [lane(operands[part], i) for i, part in enumerate(node.params["parts"])]
+    picked = [lane(operands[part], i) for i, part in enumerate(node.static.lanes)]
     return np.concatenate(np.broadcast_arrays(*picked), axis=1)
 
 
 def _gather(node: Node, operands: list[Array], dtype: Any) -> Array:
     whole = operands[0]
-    return whole if whole.shape[1] == 1 else np.asarray(whole[:, node.params["index"]])
+    return whole if whole.shape[1] == 1 else np.asarray(whole[:, node.static.lanes])
 
 
 def _operation(entry: Operation) -> _Forward:
     def run(node: Node, operands: list[Array], dtype: Any) -> Array:
-        forward = entry.computes(node.params.get("kernel", node.framework)) if entry.forwards else entry.forward
+        forward = entry.computes(node.static.kernel or node.framework) if entry.forwards else entry.forward
         return forward(*[o.astype(dtype) if o.dtype is BOOL else o for o in operands])
 
     return run
@@ -93,14 +91,13 @@ _Forward = Callable[[Node, list[Array], Any], Array]
 _FORWARD: dict[str, _Forward] = {
     **{op: _logical(entry.forward) if op in LOGICAL else _operation(entry) for op, entry in OPERATIONS.items()},
     "multiply": _multiply,
-    "const": _const,
     "stop": lambda node, operands, dtype: _rounded(operands[0], node),
     "cond": _select,
     "where": _select,
-    "lane": lambda node, operands, dtype: lane(operands[0], node.params["index"]),
+    "lane": lambda node, operands, dtype: lane(operands[0], node.static.index),
     "stack": _stack,
     "custom": lambda node, operands, dtype: operands[0],
-    "pick": lambda node, operands, dtype: operands[node.params["index"]],
+    "pick": lambda node, operands, dtype: operands[node.static.index],
     "gather": _gather,
     "compress": lambda node, operands, dtype: compress(truth(operands[0]), operands[1]),
 }

@@ -13,7 +13,7 @@ import numpy as np
 
 from wherelint.graph.differentiate import Tape, backward
 from wherelint.graph.evaluate import Values, evaluate, truth
-from wherelint.graph.node import Node, leaves, topological, unreshaped, whole
+from wherelint.graph.node import Const, Leaf, Node, inputs_in, leaves, topological, unreshaped, whole
 from wherelint.graph.probe import Inputs
 from wherelint.graph.relation import Relation
 from wherelint.graph.run import Run, at, code, row
@@ -43,7 +43,7 @@ class Guard:
         #: The operands that decide what is dropped; empty for a clip, which decides by its operands' values.
         self.condition: list[Node] = []
         if root.selection == "multiply":
-            self.condition = [root.inputs[1 - root.params["operand"]]]
+            self.condition = [root.inputs[1 - root.static.operand]]
         elif root.op in ("where", "cond", "compress"):
             self.condition = [root.inputs[0]]
         self._base: Inputs = {}
@@ -59,7 +59,7 @@ class Guard:
         if self.condition:
             self._selected = truth(at(evaluate(self._order, base)[self.condition[0]], 0))
 
-    def movable(self) -> list[Node]:
+    def movable(self) -> list[Leaf]:
         """The leaves that the selection's own condition reads; all of them where it reads none.
 
         An index reads none either, but says little: that another element is special is believed only of a pair, of an
@@ -72,7 +72,7 @@ class Guard:
         read = self._inputs_of(*self.condition) if self.condition else self._inputs_of(self.root)
         return [n for n in read if not n.fixed] or [n for n in self._inputs_of(*self._order) if not n.fixed]
 
-    def _inputs_of(self, *nodes: Node) -> list[Node]:
+    def _inputs_of(self, *nodes: Node) -> list[Leaf]:
         """The inputs that nodes read; an element of an input that is there itself stands for the whole."""
         return list(dict.fromkeys(whole(n, self._known) for n in leaves(*nodes)))
 
@@ -136,11 +136,11 @@ class Guard:
         held: list[Inputs] = []
         if any(_spread_out(i) for i in self.root.inputs if i not in self.condition):
             return held  # one number meets every element of the mask
-        constants = [n for n in self._order if n.op == "const" and n.params["value"].size > 1]
+        constants = [n for n in self._order if isinstance(n, Const) and n.value.size > 1]
         for node in topological(self.condition):
-            if node in constants:
-                values = node.params["value"].reshape(-1)
-                alike = [n for n in constants if np.array_equal(n.params["value"], node.params["value"])]
+            if isinstance(node, Const) and node in constants:
+                values = node.value.reshape(-1)
+                alike = [n for n in constants if np.array_equal(n.value, node.value)]
                 for value in dict.fromkeys([0.0 if (values == 0).any() else values[0], values.max()]):
                     full = np.full((1, 1), bool(value) if values.dtype == np.bool_ else np.float32(value))
                     held.append(dict.fromkeys(alike, full))  # written twice, it is one array all the same
@@ -212,9 +212,8 @@ class Guard:
     def _bounds(self, culprit: Node) -> list[float] | None:
         """The sizes of what an extremum compares with, None where they are no constants."""
         bounds = [unreshaped(i) for i in self.root.inputs if culprit not in self.below(i)]
-        if not all(b.op == "const" for b in bounds):
-            return None
-        return [float(np.abs(b.params["value"]).max()) for b in bounds]
+        sizes = [float(np.abs(b.value).max()) for b in bounds if isinstance(b, Const)]
+        return sizes if len(sizes) == len(bounds) else None
 
     def _saves(self, run: Run, culprit: Node, p: int) -> bool:
         """Whether a selection by the result is there for an overflow, which hardly occurs.
@@ -231,14 +230,14 @@ class Guard:
 
     def _chance(self, culprit: Node) -> bool:
         """Whether a random number decides: whatever such a condition drops, it does not mean it."""
-        return any(n.params.get("random") for n in leaves(*self.condition)) and not self.tests(culprit)
+        return any(n.random for n in leaves(*self.condition)) and not self.tests(culprit)
 
     def _looks_up(self, culprit: Node) -> bool:
         """Whether the operation reads elements by an index that was searched for, such as the bins of a spline.
 
         Which elements meet there depends on their order and on the search, of which the model knows neither.
         """
-        found = [n for n in self._order if n.op == "gather" and n.params.get("searched")]
+        found = [n for n in self._order if n.op == "gather" and n.static.searched]
         return any(n in self.below(culprit) or culprit in self.below(n) for n in found)
 
     def _normalises(self, culprit: Node) -> bool:
@@ -329,7 +328,8 @@ class Guard:
         """The first of the steps at which something is dropped, and those at which the operation fails."""
         if culprit not in self._decides:
             order = topological([culprit, *self.condition])
-            sources = [each for n in order if n.op in ("leaf", "const") for each in (n, whole(n, self._known))]
+            inputs = [each for n in inputs_in(order) for each in (n, whole(n, self._known))]
+            sources: list[Node] = [*inputs, *(n for n in order if isinstance(n, Const))]
             self._decides[culprit] = order, list(dict.fromkeys(sources))
         order, sources = self._decides[culprit]
         steps = np.linspace(low, high, _STEPS + 1)[:, None]
@@ -341,7 +341,7 @@ class Guard:
 
     def _between(self, leaf: Node, end: Array, steps: Array) -> Array:
         """Values of an input on the way from the base to the witness."""
-        if end.dtype.kind != "f" or leaf.op != "leaf":
+        if end.dtype.kind != "f" or not isinstance(leaf, Leaf):
             return np.repeat(end, len(steps), axis=0)
         with np.errstate(all="ignore"):
             return np.asarray(self._base[leaf] + (end.astype(np.float64) - self._base[leaf]) * steps)
@@ -356,7 +356,7 @@ class Guard:
 def _spread_out(node: Node) -> bool:
     """Whether a value has one element for many of what it is combined with: ``s[:, None]``, a reduction's result."""
     while node.op == "identity":
-        if node.params.get("spread"):
+        if node.static.spread:
             return True
         node = node.inputs[0]
     return node.op in OPERATIONS and OPERATIONS[node.op].mixes

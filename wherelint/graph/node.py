@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -41,13 +41,43 @@ DIAGONAL = (True, *[False] * (LANES - 2), True)
 Kind = Literal["float", "int", "bool"]
 
 
+@dataclass(frozen=True, slots=True)
+class Static:
+    """What an operation is told besides its operands."""
+
+    #: lane, pick: which element, or which operand.
+    index: int = 0
+    #: gather, stack: which element, or which operand, each lane is taken from.
+    lanes: tuple[int, ...] = ()
+    #: stack: along a new axis.
+    new_axis: bool = False
+    #: gather: by an index that was computed from values.
+    searched: bool = False
+    #: identity: with an axis more.
+    spread: bool = False
+    #: identity: converted to numbers.
+    number: bool = False
+    #: stop: the operation of NumPy that the value comes from.
+    host: str | None = None
+    #: A product with a mask: which operand it may drop, and whether the compiler makes a select of it.
+    operand: int = 0
+    select: bool = False
+    #: where: one of the conditions of a list.
+    listed: bool = False
+    #: The framework whose kernel computes it, where that is not the framework that differentiates it.
+    kernel: str | None = None
+
+
+PLAIN = Static()
+
+
 @dataclass(eq=False, slots=True)
 class Node:
     """One value of the program. Identity is equality: sharing is what makes it a graph."""
 
     op: str
     inputs: tuple[Node, ...] = ()
-    params: dict[str, Any] = field(default_factory=dict)
+    static: Static = PLAIN
     kind: Kind = "float"
     #: Whatever the front end needs to find the expression again; the graph never looks inside.
     origin: Any = None
@@ -56,24 +86,82 @@ class Node:
     framework: str | None = None
     #: Predicates that hold whenever this node is computed (early returns, asserts, the arms around it).
     path_conditions: tuple[Node, ...] = ()
-    #: Leaves: whether a NaN in its gradient matters to anybody.
-    differentiable: bool = True
-    #: Leaves: a constant of the program whose value is not known here; it is benign, and no witness moves it.
-    fixed: bool = False
 
     def __repr__(self) -> str:
-        detail = self.params.get("name", self.params.get("value", ""))
-        return f"<{self.op} {detail}>" if detail != "" else f"<{self.op}/{len(self.inputs)}>"
+        return f"<{self.op}/{len(self.inputs)}>"
 
 
-def leaf(name: str, *, kind: Kind = "float", differentiable: bool = True, origin: Any = None) -> Node:
+class Call(NamedTuple):
+    """A call that was not followed: what is called, which of several that may differ, static arguments."""
+
+    callee: str
+    number: int | None
+    args: tuple[object, ...]
+
+
+@dataclass(eq=False, slots=True, repr=False)
+class Leaf(Node):
+    """An input: a parameter, an attribute, the result of a call that could not be followed."""
+
+    op: str = "leaf"
+    #: In the author's spelling.
+    name: str = ""
+    #: Whether a NaN in its gradient matters to anybody.
+    differentiable: bool = True
+    #: A constant of the program whose value is not known here; it is benign, and no witness moves it.
+    fixed: bool = False
+    #: The values by which it is told from others, and the call that it is the result of.
+    given: tuple[Node, ...] = ()
+    call: Call | None = None
+    #: The input that it is an element of, and which.
+    of: tuple[Leaf, int] | None = None
+    #: What a flag is unless something else is tried.
+    preferred: bool | None = None
+    #: The range of an integer.
+    least: int | None = None
+    most: int | None = None
+    #: What a parameter is unless it is passed: moved by a search, and moved by proofs alone.
+    usual: float | None = None
+    default: float | None = None
+    #: A choice of the program, each side of which is tried.
+    arm: bool = False
+    #: None, unless it is passed or set.
+    optional: bool = False
+    #: A number that somebody chose for the whole run.
+    setting: bool = False
+    random: bool = False
+    #: Booleans: an array, as opposed to a flag. Numbers: bits, and an array that is used as a mask.
+    array: bool = False
+    bits: bool = False
+    mask: bool = False
+    #: Integers: computed from values; the indices of the elements that a mask keeps, or of its rows and columns.
+    searched: bool = False
+    kept: Node | None = None
+    pairs: bool = False
+
+    def __repr__(self) -> str:
+        return f"<leaf {self.name}>"
+
+
+@dataclass(eq=False, slots=True, repr=False)
+class Const(Node):
+    """A number or a small array: (1, 1) or (1, LANES)."""
+
+    op: str = "const"
+    value: Array = field(default_factory=lambda: np.zeros((1, 1)))
+    #: Whether the array has one element.
+    single: bool = False
+
+    def __repr__(self) -> str:
+        return f"<const {self.value}>"
+
+
+def leaf(name: str, *, kind: Kind = "float", differentiable: bool = True, origin: Any = None) -> Leaf:
     """An input by the author's name for it. Integers and booleans are never differentiated."""
-    return Node(
-        "leaf", params={"name": name}, kind=kind, origin=origin, differentiable=differentiable and kind == "float"
-    )
+    return Leaf(kind=kind, origin=origin, name=name, differentiable=differentiable and kind == "float")
 
 
-def const(value: object, *, origin: Any = None) -> Node:
+def const(value: object, *, origin: Any = None) -> Const:
     """A number, or a nested list of numbers; a long array is represented by elements that span it."""
     array = np.asarray(value)
     kind: Kind = "bool" if array.dtype == np.bool_ else "int" if array.dtype.kind in "iu" else "float"
@@ -83,7 +171,7 @@ def const(value: object, *, origin: Any = None) -> Node:
     elif 1 < flat.size < LANES:
         flat = np.resize(flat, LANES)
     data = flat.reshape(1, -1) if kind == "bool" else flat.astype(np.float64).reshape(1, -1)
-    return Node("const", params={"value": data}, kind=kind, origin=origin)
+    return Const(kind=kind, origin=origin, value=data)
 
 
 def _spanning(flat: Array) -> Array:
@@ -137,9 +225,9 @@ def topological(roots: Iterable[Node]) -> list[Node]:
 
 def rounded_away(node: Node) -> bool:
     """Whether float32 makes an exact 0 or 1 of a constant that is none."""
-    if node.op != "const":
+    if not isinstance(node, Const):
         return False
-    exact = node.params["value"].astype(np.float64)
+    exact = node.value.astype(np.float64)
     with np.errstate(over="ignore"):
         rounded = exact.astype(np.float32).astype(np.float64)
     return bool(((rounded != exact) & np.isin(rounded, (0.0, 1.0, -1.0))).any())
@@ -154,15 +242,20 @@ def reading(order: Iterable[Node], nodes: Iterable[Node]) -> set[Node]:
     return found
 
 
-def leaves(*roots: Node) -> list[Node]:
+def leaves(*roots: Node) -> list[Leaf]:
     """The inputs that the roots read, in a stable order."""
-    return [n for n in topological(roots) if n.op == "leaf"]
+    return inputs_in(topological(roots))
 
 
-def whole(leaf: Node, known: Collection[Node]) -> Node:
+def inputs_in(order: Iterable[Node]) -> list[Leaf]:
+    """The inputs among some nodes."""
+    return [n for n in order if isinstance(n, Leaf)]
+
+
+def whole(leaf: Leaf, known: Collection[Node]) -> Leaf:
     """The input that a leaf is an element of (of an element of ...), as far as that is known; else the leaf itself."""
-    while leaf.params.get("of", (None,))[0] in known:
-        leaf = leaf.params["of"][0]
+    while leaf.of is not None and leaf.of[0] in known:
+        leaf = leaf.of[0]
     return leaf
 
 
@@ -182,7 +275,7 @@ def differentiated(order: Iterable[Node]) -> set[Node]:
     """The nodes of ``order`` from which a differentiable leaf can be reached."""
     chosen: set[Node] = set()
     for node in order:
-        if node.op == "leaf":
+        if isinstance(node, Leaf):
             if node.differentiable:
                 chosen.add(node)
         elif any(node.inputs[i] in chosen for i in differentiable_inputs(node)):

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 
 import numpy as np
 
-from wherelint.graph.node import Node, topological
+from wherelint.graph.node import Leaf, Node, leaves, topological
 from wherelint.graph.run import Run, at, code
 
 #: Numbers beyond are nobody's data.
@@ -24,11 +24,10 @@ def occurrence(run: Run, culprit: Node, p: int, requires_grad: Collection[Node])
 
     ``requires_grad``: the nodes from which something that is differentiated can be reached.
     """
-    read = [n for n in topological([culprit]) if n.op == "leaf"]
-    moved = [n for n in read if n in run.inputs and run.moved(n, p)]
-    if any("usual" in n.params for n in moved):
+    moved = [n for n in leaves(culprit) if n in run.inputs and run.moved(n, p)]
+    if any(n.usual is not None for n in moved):
         yield "leaves a default"
-    if any("optional" in n.params for n in moved):
+    if any(n.optional for n in moved):
         yield "moves an optional input"
     if any(_is_setting(n) for n in moved):
         yield "moves a setting"
@@ -54,10 +53,10 @@ def read_gradient(culprit: Node, requires_grad: Collection[Node]) -> Iterator[st
         yield "the operand reads no gradient"
 
 
-def _is_setting(leaf: Node) -> bool:
+def _is_setting(leaf: Leaf) -> bool:
     """Whether an input is a number that somebody chose for the whole run."""
-    parents = str(leaf.params["name"]).lower().split(".")[:-1]
-    return bool(leaf.params.get("setting")) or not _CONFIGURATIONS.isdisjoint(part.strip("_") for part in parents)
+    parents = leaf.name.lower().split(".")[:-1]
+    return leaf.setting or not _CONFIGURATIONS.isdisjoint(part.strip("_") for part in parents)
 
 
 def _cancels_epsilon(run: Run, node: Node, p: int) -> bool:

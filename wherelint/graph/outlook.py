@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from wherelint.graph.guard import Guard
-from wherelint.graph.node import Node, rounded_away
+from wherelint.graph.node import Const, Node, inputs_in, rounded_away
 from wherelint.graph.occurrence import read_gradient
 from wherelint.graph.run import Hazard, code
 from wherelint.score import WEIGHTS, worth
@@ -112,6 +112,6 @@ class Prospects:
 
 def _infinite(order: Sequence[Node]) -> bool:
     """Whether an input may be infinite without a test that asks for it: by default, or to equal a constant."""
-    compared = [i for n in order if n.op in ("equal", "not_equal") for i in n.inputs if i.op == "const"]
-    given = [n.params["usual"] for n in order if "usual" in n.params] + [n.params["value"] for n in compared]
-    return not all(np.isfinite(value).all() for value in given)
+    usual = [n.usual for n in inputs_in(order) if n.usual is not None]
+    compared = [i.value for n in order if n.op in ("equal", "not_equal") for i in n.inputs if isinstance(i, Const)]
+    return not (np.isfinite(usual).all() and all(np.isfinite(value).all() for value in compared))

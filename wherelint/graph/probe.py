@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from wherelint.graph.evaluate import evaluate, truth
-from wherelint.graph.node import LANES, Node, topological
+from wherelint.graph.node import LANES, Const, Leaf, Node, inputs_in, leaves, topological
 from wherelint.ops import OPERATIONS, Array
 from wherelint.ops.traits import FINITE_TESTS
 
@@ -41,8 +41,8 @@ class Pool:
         #: Inputs that may be nan or infinite data.
         self.missing: set[Node] = set()
         for node in order:
-            if node.op == "const" and node.kind != "bool":
-                for value in node.params["value"].reshape(-1)[:LANES].tolist():
+            if isinstance(node, Const) and node.kind != "bool":
+                for value in node.value.reshape(-1)[:LANES].tolist():
                     if 1e-12 < abs(value) < 1e6:
                         constants[float(value)] = None
             elif node.op in FINITE_TESTS:
@@ -70,9 +70,10 @@ class Pool:
     def _values_of(self, leaf: Node) -> tuple[float, ...]:
         if leaf.kind == "bool":
             return (0.0, 1.0)
-        if leaf.kind == "int":
-            least, most = leaf.params.get("least", -np.inf), leaf.params.get("most", np.inf)
-            passed = (leaf.params["usual"] + 1.0, leaf.params["usual"] - 1.0) if "usual" in leaf.params else ()
+        if isinstance(leaf, Leaf) and leaf.kind == "int":
+            least = -np.inf if leaf.least is None else leaf.least
+            most = np.inf if leaf.most is None else leaf.most
+            passed = () if leaf.usual is None else (leaf.usual + 1.0, leaf.usual - 1.0)
             return tuple(v for v in dict.fromkeys((*self._integers, *passed)) if least <= v <= most) or (least,)
         return (*self._floats, float("nan"), float("inf"), float("-inf")) if leaf in self.missing else self._floats
 
@@ -94,7 +95,7 @@ def _data_leaves(test: Node) -> set[Node]:
 
 
 def bases(
-    leaves: Sequence[Node], conditions: Sequence[Node], pool: Pool, acceptable: Callable[[Inputs], Array], most: int
+    leaves: Sequence[Leaf], conditions: Sequence[Node], pool: Pool, acceptable: Callable[[Inputs], Array], most: int
 ) -> list[Inputs]:
     """Up to ``most`` benign points, the ones that ``acceptable`` scores highest (0: never).
 
@@ -115,16 +116,15 @@ def bases(
         if leaf.kind == "bool":
             column = rng.random((count, LANES)) < 0.5
             column[: count if _is_flag(leaf) else count // 2] = column[: count if _is_flag(leaf) else count // 2, :1]
-            preferred = leaf.params.get("value")
-            if preferred is not None:
-                column[:] = preferred
+            if leaf.preferred is not None:
+                column[:] = leaf.preferred
         elif leaf.kind == "int":
-            low, high = leaf.params.get("least", 1), leaf.params.get("most", 4)
+            low, high = 1 if leaf.least is None else leaf.least, 4 if leaf.most is None else leaf.most
             column = rng.integers(low, high + 1, (count, 1)).astype(np.float32).repeat(LANES, axis=1)
         else:
             column = (spread[:, :1] + (spread[:, 1:] - spread[:, :1]) * rng.random((count, LANES))).astype(np.float32)
-        if "usual" in leaf.params and leaf not in passed:
-            column[:] = leaf.params["usual"]
+        if leaf.usual is not None and leaf not in passed:
+            column[:] = leaf.usual
         if leaf in forced:
             column = np.full_like(column, forced[leaf])
         batch[leaf] = column
@@ -145,12 +145,9 @@ def _passed(conditions: Sequence[Node]) -> set[Node]:
     found: set[Node] = set()
     for condition in conditions:
         order = topological([condition])
-        read = {n: np.full((1, 1), n.params["usual"], np.float32) for n in order if "usual" in n.params}
-        if (
-            read
-            and all(n in read for n in order if n.op == "leaf")
-            and not truth(evaluate(order, read)[condition]).all()
-        ):
+        usual = {n: n.usual for n in inputs_in(order)}
+        read: Inputs = {n: np.full((1, 1), value, np.float32) for n, value in usual.items() if value is not None}
+        if read and len(read) == len(usual) and not truth(evaluate(order, read)[condition]).all():
             found.update(read)
     return found
 
@@ -171,8 +168,8 @@ def _force(condition: Node, forced: dict[Node, float], equal: list[tuple[Node, N
             todo += [(part, truth) for part in reversed(condition.inputs)]
         elif condition.op == ("equal" if truth else "not_equal"):
             a, b = condition.inputs
-            if a.op == "leaf" and b.op == "const":
-                forced[a] = float(b.params["value"].flat[0])
+            if a.op == "leaf" and isinstance(b, Const):
+                forced[a] = float(b.value.flat[0])
             elif a.op == b.op == "leaf":
                 equal.append((a, b))
 
@@ -182,7 +179,7 @@ def _wander(batch: Inputs, conditions: Sequence[Node], pool: Pool, rng: np.rando
     count = 256
     rows = rng.integers(0, len(next(iter(batch.values()))), count) if batch else np.zeros(0, int)
     wide = {leaf: column[rows].copy() for leaf, column in batch.items()}
-    for leaf in (n for n in topological(conditions) if n.op == "leaf" and n in wide):
+    for leaf in (n for n in leaves(*conditions) if n in wide):
         values = np.array([v for v in pool.values(leaf) if np.isfinite(v)])
         column = wide[leaf]
         moved = rng.random(count) < 0.7
@@ -280,9 +277,9 @@ def _drawn(number: int, joint: int) -> list[tuple[list[int], list[list[float]]]]
 
 def _first(leaf: Node) -> slice:
     """The first element; a flag of the Python program has one for all."""
-    return _ALL if _is_flag(leaf) else slice(1)
+    return _ALL if isinstance(leaf, Leaf) and _is_flag(leaf) else slice(1)
 
 
-def _is_flag(leaf: Node) -> bool:
+def _is_flag(leaf: Leaf) -> bool:
     """A truth of the Python program, one for all elements, as opposed to a mask."""
-    return leaf.kind == "bool" and not leaf.params.get("array", False)
+    return leaf.kind == "bool" and not leaf.array

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from wherelint.graph.node import Node, topological
+from wherelint.graph.node import Const, Leaf, Node, topological
 from wherelint.graph.run import Run, at
 from wherelint.ops.traits import FINITE_TESTS, ORDERINGS, QUOTIENTS
 
@@ -125,11 +125,10 @@ class Relation:
     def _made(self, node: Node) -> Key:
         if node.op in _VIEWS:
             return self._keys[node.inputs[0]]
-        if node.op == "leaf":
-            whole = node.params.get("of", (None,))[0]
-            return self._key(whole) if whole is not None else id(node)
-        if node.op == "const":
-            return "const", node.params["value"].tobytes()
+        if isinstance(node, Leaf):
+            return self._key(node.of[0]) if node.of is not None else id(node)
+        if isinstance(node, Const):
+            return "const", node.value.tobytes()
         if node.op == "subtract":
             return self._pair(*node.inputs)
         key = node.op, *(self._keys[i] for i in node.inputs)

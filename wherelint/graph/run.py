@@ -10,7 +10,7 @@ import numpy as np
 
 from wherelint.graph.differentiate import Backward
 from wherelint.graph.evaluate import Values
-from wherelint.graph.node import Node
+from wherelint.graph.node import Const, Leaf, Node
 from wherelint.graph.probe import Inputs
 from wherelint.ops import OPERATIONS, Array
 from wherelint.score import confidence, worth
@@ -26,7 +26,7 @@ class Hazard:
     evidence: frozenset[str]
     inputs: Inputs
     value: Array
-    gradient: dict[Node, Array]
+    gradient: dict[Leaf, Array]
     #: The operand is nan or inf data; no operation made it so.
     missing_data: bool = False
 
@@ -92,12 +92,17 @@ def joined(batches: Sequence[Inputs]) -> tuple[Inputs, Array]:
     whole = {}
     for node in dict.fromkeys(n for inputs in batches for n in inputs):
         # A constant of which a batch tries every element is itself in the others.
-        parts = [inputs[node] if node in inputs else node.params["value"] for inputs in batches]
+        parts = [inputs[node] if node in inputs else _number(node) for inputs in batches]
         lanes = max(part.shape[1] for part in parts)
         whole[node] = np.concatenate(
             [np.broadcast_to(part, (count, lanes)) for part, count in zip(parts, counts, strict=True)]
         ).astype(parts[0].dtype)
     return whole, which
+
+
+def _number(node: Node) -> Array:
+    assert isinstance(node, Const), node
+    return node.value
 
 
 def keep(chosen: Array, arrays: dict[Node, Array]) -> dict[Node, Array]:

@@ -13,7 +13,7 @@ from wherelint.graph.blame import Blamed, culprit_of, reaches_leaf, root_drops
 from wherelint.graph.differentiate import Backward, Tape, backward
 from wherelint.graph.evaluate import Values, evaluate, truth
 from wherelint.graph.guard import Guard
-from wherelint.graph.node import LANES, Node, differentiated, leaves, topological, unreshaped, whole
+from wherelint.graph.node import LANES, Node, differentiated, inputs_in, leaves, topological, unreshaped, whole
 from wherelint.graph.occurrence import occurrence
 from wherelint.graph.outlook import Outlook, Prospects
 from wherelint.graph.probe import Inputs, Pool, bases, perturbations
@@ -61,7 +61,7 @@ class Search:
         self.requires_grad = differentiated(self.order)
         self._tape = Tape(self.order, self.requires_grad)
         known = set(self.order)
-        sources = [n for n in self.order if n.op == "leaf"]
+        sources = inputs_in(self.order)
         #: The inputs; an element of another input moves with it.
         self.leaves = [n for n in sources if whole(n, known) is n]
         self._sources = sources
@@ -81,9 +81,7 @@ class Search:
 
     def hazards(self, *, low: bool = True) -> list[Hazard]:
         """Every hazard whose zero the root makes; ``simplest`` makes a witness fit to print."""
-        if self.root not in self.requires_grad or not any(
-            n.op == "leaf" and n in self.requires_grad for n in self.order
-        ):
+        if self.root not in self.requires_grad or self.requires_grad.isdisjoint(self._sources):
             return []
         found: dict[Node, Hazard] = {}
         guard = self.guard.movable()
@@ -159,8 +157,8 @@ class Search:
 
     def _other_arms(self, starts: list[Inputs]) -> list[Inputs]:
         """The first start with each flag of the control flow raised alone: every arm of a lazy choice is tried."""
-        free = [n for n in self.leaves if n.kind == "bool" and n.params.get("value") is None]
-        named = [n for n in self.leaves if n.params.get("arm")] if starts else []
+        free = [n for n in self.leaves if n.kind == "bool" and n.preferred is None]
+        named = [n for n in self.leaves if n.arm] if starts else []
         values = [(n, True if n.kind == "bool" else self._flip(n, starts[0])) for n in named]
         arms = [(n, value) for n, value in values if value is not None]
         arms = [*arms, *((n, True) for n in free if len(free) > 1)][:_MOST_FLAGS]

@@ -10,7 +10,7 @@ from typing import Any
 import libcst as cst
 import numpy as np
 
-from wherelint.graph.node import ROLLED, Node, unreshaped
+from wherelint.graph.node import ROLLED, Const, Leaf, Node, Static, unreshaped
 from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.values import Value
 
@@ -64,11 +64,11 @@ def binary(low: Lowering, kind: type, a: Value, b: Value, at: cst.CSTNode) -> Va
             if len(masks) == 2:
                 return low.node(op, masks, at)
         bits = low.opaque(low.text(at), (low.identity(x), low.identity(y)), kind="int")
-        bits.params["bits"] = True
+        bits.bits = True
         return bits
     if op == "subtract" and x is not y and x.op != "const" and unreshaped(x) is unreshaped(y):
         # `x[:, None] - x[None, :]`, `x - x.T`: the difference of different elements.
-        y = low.node("gather", (y,), at, index=ROLLED)
+        y = low.node("gather", (y,), at, static=Static(lanes=ROLLED))
     if op == "multiply":
         return multiply(low, x, y, at)
     return low.node(op, (x, y), at)
@@ -91,15 +91,15 @@ def _fold(low: Lowering, kind: type, a: Any, b: Any, at: cst.CSTNode) -> Value:
 def power(low: Lowering, a: Value, b: Value, at: cst.CSTNode, framework: str | None = None) -> Node:
     """``a ** b``; frameworks differentiate an exponent that is a Python number in another way than a traced one."""
     exact = b if isinstance(b, (int, float)) and not isinstance(b, bool) else None
-    if exact is None and isinstance(b, Node) and b.op == "const" and b.params["value"].size == 1:
-        exact = float(b.params["value"].flat[0])
+    if exact is None and isinstance(b, Const) and b.value.size == 1:
+        exact = float(b.value.flat[0])
     if exact == 2:
         return low.node("square", (a,), at, framework=framework)
     if exact is not None:
         integer = b.kind == "int" if isinstance(b, Node) else isinstance(b, int)
         whole = float(exact).is_integer() and integer
-        kernel = framework or next(iter(low.frameworks), None)
-        return low.node("integer_power" if whole else "power_static", (a, b), at, framework=framework, kernel=kernel)
+        kernel = Static(kernel=framework or next(iter(low.frameworks), None))
+        return low.node("integer_power" if whole else "power_static", (a, b), at, framework=framework, static=kernel)
     if isinstance(b, Node) and b.kind == "int" and _is_jax(low, framework):  # differentiated as an integer exponent
         return low.node("integer_power", (a, b), at, framework=framework)
     return low.node("power", (a, b), at, framework=framework)
@@ -110,10 +110,8 @@ def multiply(low: Lowering, x: Node, y: Node, at: cst.CSTNode, framework: str | 
     for i, (factor, other) in enumerate(((x, y), (y, x))):
         if is_mask(factor, low.masks) and other.kind == "float" and not is_mask(other, low.masks):
             # XLA compiles the product with a converted boolean to a select: 0 where the mask is, whatever the other is.
-            select = _is_jax(low, framework) and _is_cast(factor)
-            return low.node(
-                "multiply", (x, y), at, selection="multiply", framework=framework, operand=1 - i, select=select
-            )
+            static = Static(operand=1 - i, select=_is_jax(low, framework) and _is_cast(factor))
+            return low.node("multiply", (x, y), at, selection="multiply", framework=framework, static=static)
     return low.node("multiply", (x, y), at, framework=framework)
 
 
@@ -141,18 +139,17 @@ def is_mask(node: Node, known: dict[Node, bool]) -> bool:
 
 
 def _is_mask(node: Node, known: dict[Node, bool]) -> bool:
-    if node.kind == "bool" or node.params.get("mask"):
+    if node.kind == "bool" or (isinstance(node, Leaf) and node.mask):
         return True
-    if node.op == "const":
-        values = node.params["value"]
-        return bool((values == 0).any() and len(np.unique(values)) == 2)
+    if isinstance(node, Const):
+        return bool((node.value == 0).any() and len(np.unique(node.value)) == 2)
     if node.op in ("identity", "stop", "gather"):
         return is_mask(node.inputs[0], known)
     if node.op == "multiply":
         return all(is_mask(i, known) for i in node.inputs)
     if node.op == "subtract":
         one, mask = node.inputs
-        return one.op == "const" and bool((one.params["value"] == 1).all()) and is_mask(mask, known)
+        return isinstance(one, Const) and bool((one.value == 1).all()) and is_mask(mask, known)
     return False
 
 
@@ -167,8 +164,8 @@ def as_mask(low: Lowering, tensor: Node, at: cst.CSTNode) -> Node | None:
     source = tensor
     while source.op in ("identity", "gather", "lane"):
         source = source.inputs[0]
-    if source.op != "leaf" or not (source.kind == "float" or source.params.get("bits")):
+    if not isinstance(source, Leaf) or not (source.kind == "float" or source.bits):
         return None
     source.differentiable = False
-    source.params["mask"] = True
+    source.mask = True
     return low.node("not_equal", (tensor, 0), at)

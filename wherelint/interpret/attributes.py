@@ -8,7 +8,7 @@ import libcst as cst
 import numpy as np
 
 from wherelint.frontend.names import canonical
-from wherelint.graph.node import Node
+from wherelint.graph.node import Leaf, Node
 from wherelint.interpret.annotations import annotation_kind, original_name
 from wherelint.interpret.defaults import of_parameter
 from wherelint.interpret.lowering import Lowering
@@ -53,7 +53,7 @@ def read(low: Lowering, value: Value, name: str, at: cst.CSTNode) -> Value:
             return low.opaque(low.text(at), ("size", low.identity(value)), kind="int")
         if name == "data":  # torch: the tensor without its history
             return low.stop(value, at)
-        if name == "value" and value.op == "leaf":
+        if name == "value" and isinstance(value, Leaf):
             return value
     if isinstance(value, Shape):
         return low.opaque(low.text(at), kind="int")
@@ -93,7 +93,7 @@ def instance_attribute(low: Lowering, value: Instance, name: str, at: cst.CSTNod
         differentiable=kind is None,
     )
     if found is None:  # set later, or by a generated constructor
-        made.params["optional"] = True
+        made.optional = True
     value.attributes[name] = made
     return made
 

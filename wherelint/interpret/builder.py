@@ -12,7 +12,21 @@ import libcst as cst
 from wherelint.frameworks import FRAMEWORKS
 from wherelint.frontend.module import Block, Module
 from wherelint.frontend.syntax import GiveUp
-from wherelint.graph.node import LANES, Kind, Node, const, differentiated, leaf, spread, topological
+from wherelint.graph.node import (
+    LANES,
+    PLAIN,
+    Call,
+    Const,
+    Kind,
+    Leaf,
+    Node,
+    Static,
+    const,
+    differentiated,
+    leaf,
+    spread,
+    topological,
+)
 from wherelint.interpret.values import (
     Class,
     Dotted,
@@ -90,7 +104,7 @@ class Builder:
         self.active: list[cst.CSTNode] = []
         self._count = 0
         self.steps = 0
-        self._leaves: dict[object, Node] = {}
+        self._leaves: dict[object, Leaf] = {}
         #: What ``identity`` was asked about: an object that is gone would leave its identity to another one.
         self._held: dict[int, object] = {}
         #: Which products and differences are 0 in some places by construction, as far as that was asked.
@@ -135,7 +149,7 @@ class Builder:
         kind: Kind | None = None,
         selection: str | None = None,
         framework: str | None = None,
-        **params: Any,
+        static: Static = PLAIN,
     ) -> Node:
         """A new operation on tensors (numbers and sequences are converted)."""
         self._count += 1
@@ -145,7 +159,7 @@ class Builder:
         made = Node(
             op,
             operands,
-            params,
+            static,
             kind or _kind(op, operands),
             self.origin(at),
             selection,
@@ -164,14 +178,14 @@ class Builder:
             self.made.append(made)
         return made
 
-    def stop(self, value: Value, at: cst.CSTNode, kind: Kind = "float", **params: Any) -> Node:
+    def stop(self, value: Value, at: cst.CSTNode, kind: Kind = "float", static: Static = PLAIN) -> Node:
         """The value without its derivative."""
         self.step()
         tensor = self.tensor(value, at)
         return Node(
             "stop",
             (tensor,),
-            params,
+            static,
             "bool" if tensor.kind == "bool" else kind,
             self.origin(at),
             path_conditions=tuple(self.path_conditions),
@@ -191,32 +205,26 @@ class Builder:
         differentiable: bool = True,
         preferred: bool | None = None,
         fixed: bool = False,
-    ) -> Node:
+    ) -> Leaf:
         """An input that stands for whatever could not be followed; the same key gives the same input."""
         key = (text, key, kind)
         if key not in self._leaves:
             node = leaf(text, kind=kind, differentiable=differentiable and not self.severed)
-            node.fixed = fixed
-            node.params["given"] = tuple(self._named_by(key))
-            if preferred is not None:
-                node.params["value"] = preferred
+            node.fixed, node.preferred, node.given = fixed, preferred, tuple(self._named_by(key))
             self._leaves[key] = node
         return self._leaves[key]
 
     def called(
         self, at: cst.CSTNode, callee: str, args: Iterable[Value], key: object, *, pure: bool, **of: Any
-    ) -> Node:
+    ) -> Leaf:
         """The result of a call that is not followed."""
         opaque_calls = None
         if self.strict and not pure:
             self.opaque_calls += 1
             opaque_calls = self.opaque_calls
         made = self.opaque(self.text(at), (key, opaque_calls), **of)
-        made.params["call"] = (
-            callee,
-            opaque_calls,
-            *(a if isinstance(a, (str, int, float)) else type(a) for a in args),
-        )
+        static = tuple(a if isinstance(a, (str, int, float)) else type(a) for a in args)
+        made.call = Call(callee, opaque_calls, static)
         return made
 
     def _named_by(self, key: object) -> Iterator[Node]:
@@ -236,7 +244,7 @@ class Builder:
         self._held[id(value)] = value
         return id(value)
 
-    def element(self, tensor: Node, name: str, index: int) -> Node:
+    def element(self, tensor: Leaf, name: str, index: int) -> Leaf:
         """``x[index]`` of an input: an input of its own, unless x is one of the same computation."""
         made = self.opaque(
             name,
@@ -245,20 +253,20 @@ class Builder:
             differentiable=tensor.differentiable,
             fixed=tensor.fixed,
         )
-        made.params["of"] = (tensor, index)
-        if "kept" in tensor.params:  # rows or columns of the indices where a mask holds
-            made.params["kept"] = tensor.params["kept"]
-            tensor.params["pairs"] = bool(index or tensor.params.get("pairs"))
+        made.of = (tensor, index)
+        if tensor.kept is not None:  # rows or columns of the indices where a mask holds
+            made.kept = tensor.kept
+            tensor.pairs = tensor.pairs or index != 0
         return made
 
     def measure(self, *values: Value) -> None:
         """Note that the shapes of some values are read."""
         self.measured += nodes_in(*values)
 
-    def size(self, text: str) -> Node:
+    def size(self, text: str) -> Leaf:
         """A length: of an array without elements nothing is differentiated, so it is at least 1."""
         made = self.opaque(text, "size", kind="int")
-        made.params["least"] = 1
+        made.least = 1
         return made
 
     @staticmethod
@@ -271,9 +279,9 @@ class Builder:
             if value in seen:
                 continue
             seen.add(value)
-            if value.op == "leaf" and value.kind != "bool":
+            if isinstance(value, Leaf) and value.kind != "bool":
                 value.kind, value.differentiable = "int", False
-                value.params.setdefault("least", 1)
+                value.least = 1 if value.least is None else value.least
             elif value.op in _OF_THE_SAME_DTYPE:
                 todo += value.inputs
 
@@ -329,13 +337,13 @@ class Builder:
     def numbers(self, values: Sequence[Any], at: cst.CSTNode) -> Node:
         """A constant array."""
         made = const(values, origin=self.origin(at))
-        made.params["single"] = len(values) == 1
+        made.single = len(values) == 1
         return made
 
     def concatenated(self, parts: Sequence[Node], at: cst.CSTNode) -> Node:
         """Arrays one after the other."""
         single = [i for i, part in enumerate(parts) if _single(part)]
-        return self.node("stack", parts, at, parts=spread(len(parts), single))
+        return self.node("stack", parts, at, static=Static(lanes=spread(len(parts), single)))
 
     @contextmanager
     def assuming(self, *path_conditions: Node | bool) -> Iterator[None]:
@@ -370,10 +378,10 @@ class Builder:
 def _single(node: Node) -> bool:
     """Whether a value is known to have one element."""
     if node.op == "gather":
-        return len(set(node.params["index"])) == 1
+        return len(set(node.static.lanes)) == 1
     if node.op in ("identity", "stop"):
         return _single(node.inputs[0])
-    return node.op in ("lane", "pick") or bool(node.params.get("single"))
+    return node.op in ("lane", "pick") or (isinstance(node, Const) and node.single)
 
 
 def _kind(op: str, operands: tuple[Node, ...]) -> Kind:

@@ -8,7 +8,7 @@ from typing import Any
 import libcst as cst
 
 from wherelint.frameworks import FRAMEWORKS
-from wherelint.graph.node import Node
+from wherelint.graph.node import Leaf, Node
 from wherelint.interpret import attributes
 from wherelint.interpret.builder import Frame
 from wherelint.interpret.lowering import Lowering
@@ -103,7 +103,7 @@ def _anything(low: Lowering, function: Value, args: Args, kwargs: Kwargs, at: cs
 
 def _is_dtype(function: Value) -> bool:
     """Whether a value that could not be followed goes by the name of a dtype: it converts what it is called with."""
-    name = function.params.get("name", "") if isinstance(function, Node) else getattr(function, "text", "")
+    name = function.name if isinstance(function, Leaf) else getattr(function, "text", "")
     return "dtype" in name
 
 

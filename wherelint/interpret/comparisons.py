@@ -8,7 +8,7 @@ from collections.abc import Callable
 import libcst as cst
 import numpy as np
 
-from wherelint.graph.node import ROLLED, Node, unreshaped
+from wherelint.graph.node import ROLLED, Const, Leaf, Node, Static, unreshaped
 from wherelint.interpret.defaults import settled
 from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.tables import expression
@@ -71,7 +71,7 @@ def compare(low: Lowering, kind: type, a: Value, b: Value, at: cst.CSTNode) -> N
     if op is not None and not describes and all(isinstance(v, (Node, Method, *number)) for v in (a, b)):
         x, y = low.tensor(a, at), low.tensor(b, at)
         if op == "equal" and x is not y and unreshaped(x) is unreshaped(y) and x.op != "const":
-            y = low.node("gather", (y,), at, index=ROLLED)
+            y = low.node("gather", (y,), at, static=Static(lanes=ROLLED))
         return compared(low, op, x, y, at)
     return low.opaque(low.text(at), (low.identity(a), low.identity(b)), kind="bool")
 
@@ -105,12 +105,12 @@ _TURNED = {"less": "greater", "greater": "less", "less_equal": "greater_equal", 
 
 
 def _is(node: Node, number: float) -> bool:
-    return node.op == "const" and bool((node.params["value"] == number).all())
+    return isinstance(node, Const) and bool((node.value == number).all())
 
 
 def _infinity(node: Node) -> float:
     """inf or -inf where a value is that number, else 0."""
-    return float(node.params["value"].flat[0]) if _is(node, np.inf) or _is(node, -np.inf) else 0.0
+    return next((number for number in (np.inf, -np.inf) if _is(node, number)), 0.0)
 
 
 def _cancelled(node: Node) -> Node | None:
@@ -123,4 +123,4 @@ def _cancelled(node: Node) -> Node | None:
 
 
 def _label(low: Lowering, value: Value, at: cst.CSTNode) -> str:
-    return str(value.params["name"]) if isinstance(value, Node) and value.op == "leaf" else low.text(at)
+    return value.name if isinstance(value, Leaf) else low.text(at)

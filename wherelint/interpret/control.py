@@ -267,7 +267,7 @@ def _try(low: Lowering, node: cst.Try | cst.TryStar) -> bool:
     handlers: Sequence[cst.ExceptHandler | cst.ExceptStarHandler] = node.handlers
     for i, handler in enumerate(handlers):
         raised = low.opaque("(exception)", (low.identity(node), i), kind="bool", preferred=False)
-        raised.params["arm"] = True
+        raised.arm = True
         passed.append(low.node("logical_not", (raised,), node))
         scope.names = dict(before)
         if handler.name is not None:
@@ -286,9 +286,9 @@ def _try(low: Lowering, node: cst.Try | cst.TryStar) -> bool:
         low.path_conditions += [] if handled else [condition]
         ended = False
     scope.names = names
-    for raised, caught in handled:
+    for condition, caught in handled:
         numbers = {k: v for k, v in caught.items() if k not in scope.names or isinstance(v, (Node, int, float))}
-        scope.names = _merge(low, raised, numbers, scope.names, node)
+        scope.names = _merge(low, condition, numbers, scope.names, node)
     if node.finalbody is not None:
         ended = low.run(list(node.finalbody.body.body)) or ended
     return ended

@@ -26,10 +26,10 @@ def of_parameter(low: Builder, name: str, key: object, number: float) -> float |
     """The default of a parameter, or of a field that a constructor takes; one of many numbers where that is asked."""
     if low.strict:
         given = low.opaque(name, key, differentiable=False)
-        given.params["default"] = number
+        given.default = number
         return given
     made = low.opaque(name, key, kind="int" if isinstance(number, int) else "float", differentiable=False)
-    made.params.update(usual=number, arm=True)
+    made.usual, made.arm = number, True
     return default_of(number, made)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import libcst as cst
 
-from wherelint.graph.node import LANES, Node
+from wherelint.graph.node import LANES, Leaf, Node, Static
 from wherelint.interpret.arithmetic import as_mask, binary, capped
 from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.resolve import lookup_name
@@ -188,12 +188,12 @@ def elements(low: Lowering, value: Value, at: cst.CSTNode) -> list[Value]:
     if isinstance(value, (list, tuple)) and len(value) <= MAX_UNROLL:
         return list(value)
     if isinstance(value, (list, tuple)):
-        return [low.node("gather", (list(value[:LANES]),), at, index=tuple(range(LANES)))]
+        return [low.node("gather", (list(value[:LANES]),), at, static=Static(lanes=tuple(range(LANES))))]
     tensor = low.tensor(value, at)
-    if tensor.op == "leaf":
+    if isinstance(tensor, Leaf):
         return [
             low.opaque(
-                f"{tensor.params['name']}[...]",
+                f"{tensor.name}[...]",
                 low.identity(tensor),
                 kind=tensor.kind,
                 differentiable=tensor.differentiable,

@@ -7,7 +7,7 @@ from typing import Any
 
 import libcst as cst
 
-from wherelint.graph.node import LANES, ROLLED, Node, const, topological, unreshaped
+from wherelint.graph.node import LANES, ROLLED, Leaf, Node, Static, const, topological, unreshaped
 from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.tables import expression
 from wherelint.interpret.values import Dotted, Instance, Method, Shape, Value
@@ -50,7 +50,7 @@ def index(low: Lowering, value: Value, slices: Sequence[cst.SubscriptElement], a
     if isinstance(value, (Shape, Instance, str)) or value is None:
         return low.size(low.text(at)) if isinstance(value, Shape) else low.opaque(low.text(at), low.identity(value))
     tensor = low.tensor(value, at)
-    if tensor.kind == "bool" and tensor.op == "leaf":
+    if isinstance(tensor, Leaf) and tensor.kind == "bool":
         return tensor
     return _tensor_index(low, tensor, parts, at)
 
@@ -71,7 +71,8 @@ def _tensor_index(low: Lowering, tensor: Node, parts: list[Any], at: cst.CSTNode
     if len(parts) == 1 and isinstance(parts[0], (tuple, list)) and not _is_unknown_slice(parts[0]):
         parts = list(parts[0])
     if len(parts) == 1 and isinstance(parts[0], str):  # an entry of a dictionary that is not known
-        return low.opaque(low.text(at), ("entry", low.identity(tensor), parts[0]), differentiable=tensor.differentiable)
+        flows = not isinstance(tensor, Leaf) or tensor.differentiable
+        return low.opaque(low.text(at), ("entry", low.identity(tensor), parts[0]), differentiable=flows)
     masks = [p for p in parts if isinstance(p, Node) and p.kind == "bool"]
     if masks:
         return low.node("compress", (masks[0], tensor), at, selection="index")
@@ -79,52 +80,48 @@ def _tensor_index(low: Lowering, tensor: Node, parts: list[Any], at: cst.CSTNode
     others = [p for p in parts if isinstance(p, (Node, list, Shape, Method))]
     if others:
         return gathered(low, tensor, [p for p in others if isinstance(p, Node)], at)
-    if (
-        (numbers and tensor.op in ("stack", "where", "cond"))
-        or (numbers and tensor.op != "leaf")
-        or (numbers and ... in parts)
-    ):
+    if numbers and (not isinstance(tensor, Leaf) or ... in parts):
         return element(low, tensor, numbers[-1], at)
-    if numbers:
-        name = low.text(at) if len(parts) > 1 else f"{tensor.params['name']}[{numbers[0]}]"
+    if numbers and isinstance(tensor, Leaf):
+        name = low.text(at) if len(parts) > 1 else f"{tensor.name}[{numbers[0]}]"
         return low.element(tensor, name, numbers[-1])
     index = next((i for i in map(_sliced, parts) if i is not None), None)
     if index is not None:
-        return low.node("gather", (tensor,), at, index=index)
-    return low.node("identity", (tensor,), at, spread=True) if None in parts else tensor
+        return low.node("gather", (tensor,), at, static=Static(lanes=index))
+    return low.node("identity", (tensor,), at, static=Static(spread=True)) if None in parts else tensor
 
 
 def gathered(low: Lowering, tensor: Node, indices: Sequence[Value], at: cst.CSTNode) -> Node:
     """``tensor[indices]`` for integers that are not known: other elements for every other index."""
     index = next((i for i in indices if isinstance(i, Node)), None)
     if index is None:
-        return low.node("gather", (tensor,), at, index=ROLLED)
+        return low.node("gather", (tensor,), at, static=Static(lanes=ROLLED))
     mask = _mask_of(indices)
     if mask is not None:
         return low.node("compress", (mask, tensor), at, selection="index")
     rotation = low.rotations.setdefault(index, 1 + len(low.rotations) % (LANES - 1))
     rolled = tuple((i + rotation) % LANES for i in range(LANES))
-    return low.node("gather", (tensor,), at, index=rolled, searched=_searched(index))
+    return low.node("gather", (tensor,), at, static=Static(lanes=rolled, searched=_searched(index)))
 
 
 def indices(low: Lowering, mask: Value, at: cst.CSTNode) -> Node:
     """The integers that ``nonzero(mask)`` gives: what is indexed with them is ``x[mask]``."""
     found = low.opaque(low.text(at), low.identity(mask), kind="int")
-    found.params["searched"] = True
+    found.searched = True
     if isinstance(mask, Node):
-        found.params["kept"] = mask if mask.kind == "bool" else low.node("not_equal", (mask, 0), at)
+        found.kept = mask if mask.kind == "bool" else low.node("not_equal", (mask, 0), at)
     return found
 
 
 def _mask_of(indices: Sequence[Value]) -> Node | None:
     """The mask that these are the indices of; None where they may be others, such as the rows of a mask over pairs."""
     found = [_source(i) for i in indices if isinstance(i, Node)]
-    masks = {i.params.get("kept") for i in found}
+    masks = {i.kept if isinstance(i, Leaf) else None for i in found}
     mask = masks.pop() if len(masks) == 1 else None
-    if mask is None or len(found) > 1 or "of" not in found[0].params:
+    if mask is None or len(found) > 1 or not isinstance(found[0], Leaf) or found[0].of is None:
         return mask
-    pairs = found[0].params["of"][0].params.get("pairs")
-    return None if pairs or any(n.op == "gather" or n.params.get("spread") for n in topological([mask])) else mask
+    pairs = found[0].of[0].pairs
+    return None if pairs or any(n.op == "gather" or n.static.spread for n in topological([mask])) else mask
 
 
 def _source(index: Node) -> Node:
@@ -136,7 +133,8 @@ def _source(index: Node) -> Node:
 def _searched(index: Node) -> bool:
     """Whether an index was computed from values, as ``searchsorted`` and ``argmax`` do."""
     return any(
-        n.params.get("searched") or (n.op == "leaf" and n.kind == "float" and unreshaped(index) is not n)
+        n.static.searched
+        or (isinstance(n, Leaf) and (n.searched or (n.kind == "float" and unreshaped(index) is not n)))
         for n in topological([index])
     )
 
@@ -161,13 +159,15 @@ def element(low: Lowering, tensor: Node, position: int, at: cst.CSTNode) -> Node
     """One element: of an array built from parts it is that part, otherwise it is a lane."""
     tensor = unreshaped(tensor)
     if tensor.op == "stack" and -len(tensor.inputs) <= position < len(tensor.inputs):
-        return low.node("pick", tensor.inputs, at, selection="index", index=position % len(tensor.inputs))
+        return low.node(
+            "pick", tensor.inputs, at, selection="index", static=Static(index=position % len(tensor.inputs))
+        )
     if _mixes(tensor):
         # What was reduced along one axis and is indexed along another holds the elements of a `stack` apart.
         apart = _component(low, tensor, position)
         if apart is not tensor:
             return apart
-    return low.node("lane", (tensor,), at, selection="index", index=position)
+    return low.node("lane", (tensor,), at, selection="index", static=Static(index=position))
 
 
 def _component(low: Lowering, reduced: Node, position: int) -> Node:
@@ -181,7 +181,7 @@ def _component(low: Lowering, reduced: Node, position: int) -> Node:
         inputs = tuple(done[i] for i in node.inputs)
         if node not in elementwise:
             done[node] = node
-        elif node.op == "stack" and node.params.get("axis") == "new" and -len(inputs) <= position < len(inputs):
+        elif node.op == "stack" and node.static.new_axis and -len(inputs) <= position < len(inputs):
             done[node] = node.inputs[position]
         else:
             done[node] = node if inputs == node.inputs else low.copy(node, inputs)
@@ -201,9 +201,9 @@ def unpack(low: Lowering, value: Value, count: int, at: cst.CSTNode) -> list[Val
     if isinstance(value, Shape):
         return [low.size(f"{value.of}[{i}]") for i in range(count)]
     tensor = low.tensor(value, at)
-    if tensor.op == "leaf":
-        return [low.element(tensor, f"{tensor.params['name']}[{i}]", i) for i in range(count)]
-    return [low.node("lane", (tensor,), at, index=i) for i in range(count)]
+    if isinstance(tensor, Leaf):
+        return [low.element(tensor, f"{tensor.name}[{i}]", i) for i in range(count)]
+    return [low.node("lane", (tensor,), at, static=Static(index=i)) for i in range(count)]
 
 
 def where_written(low: Lowering, slices: Sequence[cst.SubscriptElement]) -> Node:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import libcst as cst
 
 from wherelint.frameworks.base import Signature
-from wherelint.graph.node import Node
+from wherelint.graph.node import Leaf, Node, Static
 from wherelint.interpret import defaults
 from wherelint.interpret.builder import Builder
 from wherelint.interpret.tables import CALLS, EXPRESSIONS, STATEMENTS
@@ -62,8 +61,8 @@ class Lowering(Builder):
         if isinstance(value, Node):
             if value.kind == "bool":
                 return value
-            if value.op == "leaf" and value.kind == "float" and value.origin is None:
-                return self.opaque(f"bool({value.params['name']})", self.identity(value), kind="bool")
+            if isinstance(value, Leaf) and value.kind == "float" and value.origin is None:
+                return self.opaque(f"bool({value.name})", self.identity(value), kind="bool")
             return self.node("not_equal", (value, 0), at)
         if value is None or isinstance(value, (bool, int, float, str)):
             return bool(value)
@@ -129,11 +128,9 @@ class Lowering(Builder):
             operands.append(value)
         framework = name.split(".", 1)[0]
         host = framework == "numpy"
-        drops: dict[str, Any] = {"selection": SELECTS.get(signature.op)}
-        if signature.op == "multiply_no_nan":  # drops x where y is 0
-            drops["operand"] = 0
-        made = self.node(signature.op, operands, at, framework=None if host else framework, **drops)
-        return self.stop(made, at, host=signature.op) if host else made
+        select = SELECTS.get(signature.op)
+        made = self.node(signature.op, operands, at, selection=select, framework=None if host else framework)
+        return self.stop(made, at, static=Static(host=signature.op)) if host else made
 
 
 def _is_static(value: Value) -> bool:

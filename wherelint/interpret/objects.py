@@ -5,6 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from wherelint.frontend.syntax import GiveUp
+from wherelint.graph.node import Leaf
 from wherelint.interpret.calls import inline
 from wherelint.interpret.constraints import constrain
 from wherelint.interpret.lowering import Lowering
@@ -44,7 +45,8 @@ def _construct_unknown(low: Lowering, made: Instance, constructor: Function, at:
     """Attributes of an object about which only its class is known."""
     given = root_arguments(low, constructor)
     for setting in nodes_in(*given.values()):
-        setting.params["setting"] = True
+        if isinstance(setting, Leaf):
+            setting.setting = True
     first = next(iter(given), None)
     if first is not None:
         given[first] = made

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from wherelint.graph.node import Node
+from wherelint.graph.node import Leaf
 from wherelint.interpret.annotations import annotation_kind, dotted, is_number, original_name
 from wherelint.interpret.builder import Frame
 from wherelint.interpret.defaults import of_parameter
@@ -58,9 +58,9 @@ def parameter_input(low: Lowering, function: Function, parameter: cst.Param) -> 
         differentiable=not static,
     )
     if parameter.annotation is not None and is_number(parameter.annotation.annotation):
-        made.params["setting"] = True
+        made.setting = True
     if parameter.annotation is not None and isinstance(parameter.annotation.annotation, cst.Subscript):
-        made.params["array"] = True  # jaxtyping's Bool[Array, "..."]
+        made.array = True  # jaxtyping's Bool[Array, "..."]
     return made
 
 
@@ -100,8 +100,8 @@ def root_arguments(low: Lowering, function: Function) -> Kwargs:
                 value = of_parameter(low, name, ("parameter", low.identity(parameter)), value)
             elif value is None:
                 value = parameter_input(low, function, parameter)
-                if isinstance(value, Node):
-                    value.params["optional"] = True
+                if isinstance(value, Leaf):
+                    value.optional = True
             elif isinstance(value, str):
                 value = low.opaque(name, ("parameter", low.identity(parameter)), differentiable=False)
         given[name] = parameter_input(low, function, parameter) if value is MISSING else value

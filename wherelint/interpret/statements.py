@@ -52,7 +52,7 @@ def _annotated(low: Lowering, node: cst.AnnAssign) -> bool:
             f"self.{name}", (low.identity(low.frame.owner), name), kind="float" if kind in (None, "static") else kind
         )
         made.differentiable = kind is None
-        made.params["setting"] = is_number(node.annotation.annotation)
+        made.setting = is_number(node.annotation.annotation)
         low.frame.scope.names[name] = made
     return False
 

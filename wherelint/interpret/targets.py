@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from wherelint.graph.node import Node
+from wherelint.graph.node import Const, Node
 from wherelint.interpret import indexing
 from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.values import Instance, Value
@@ -49,7 +49,7 @@ def _assign_item(low: Lowering, target: cst.Subscript, value: Value) -> None:
         low.leaves_function(value)
         return
     mask = indexing.where_written(low, target.slice)
-    if mask.op == "const" and mask.params["value"].all():
+    if isinstance(mask, Const) and mask.value.all():
         assign(low, target.value, low.node("identity", (value,), target))
         return
     base = low.overwritten(base, target)

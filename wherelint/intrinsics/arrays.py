@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import libcst as cst
 import numpy as np
 
 from wherelint.frameworks.torch import LAYERS
-from wherelint.graph.node import DIAGONAL, LANES, Node, const
+from wherelint.graph.node import DIAGONAL, LANES, Leaf, Node, Static, const
 from wherelint.interpret.calls import unknown
 from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.operations import argument, framework, operation
@@ -36,7 +38,7 @@ def array(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode)
     if tensor.op == "const":
         return tensor
     if tensor.op == "stack" and name.endswith(".stack"):
-        tensor.params["axis"] = "new"
+        tensor.static = replace(tensor.static, new_axis=True)
     if name in ("torch.tensor", "torch.scalar_tensor", "torch.FloatTensor"):  # copies numbers, not history
         return low.stop(tensor, at, tensor.kind)
     return low.node("identity", (tensor,), at) if framework(name) else low.stop(tensor, at, tensor.kind)
@@ -55,7 +57,7 @@ def _filled(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNod
     elif _is_integer_dtype(dtype) or (dtype is None and isinstance(like, Node) and like.kind == "int"):
         value = int(value)
     made = const(value, origin=low.origin(at))
-    made.params["single"] = len(args) > 0 and args[0] in (1, (1,), [1])
+    made.single = len(args) > 0 and args[0] in (1, (1,), [1])
     return made
 
 
@@ -98,8 +100,8 @@ def _arange(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNod
     stop = args[1] if len(args) > 1 else args[0] if args else kwargs.get("end")
     if isinstance(start, int) and len(args) < 3:
         low.is_size(stop)
-        if start == 0 and isinstance(stop, Node) and stop.op == "leaf":
-            stop.params["least"] = stop.params["most"] = LANES  # as many as the model has elements
+        if start == 0 and isinstance(stop, Leaf):
+            stop.least = stop.most = LANES  # as many as the model has elements
     if not isinstance(start, (int, float)):
         return low.opaque(low.text(at), kind="int")
     count = LANES
@@ -161,7 +163,7 @@ def cast(low: Lowering, value: Value, dtype: Value, at: cst.CSTNode) -> Value:
         return tensor if tensor.kind == "bool" else low.node("not_equal", (tensor, 0), at)
     if _is_integer_dtype(dtype):
         return low.stop(tensor, at, "int")
-    return low.node("identity", (tensor,), at, number=True)
+    return low.node("identity", (tensor,), at, static=Static(number=True))
 
 
 @handles(
@@ -194,15 +196,15 @@ def _random(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNod
     )
 
 
-def _drawn(made: Node) -> Node:
-    made.params["random"] = True
+def _drawn(made: Leaf) -> Leaf:
+    made.random = True
     return made
 
 
 @handles("jax.random.bernoulli")
 def _random_mask(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     mask = low.called(at, name, args, (low.identity(at), *map(low.identity, args)), pure=True, kind="bool")
-    mask.params["array"] = True
+    mask.array = True
     return _drawn(mask)
 
 

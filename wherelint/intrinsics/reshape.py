@@ -6,7 +6,7 @@ import math
 
 import libcst as cst
 
-from wherelint.graph.node import DIAGONAL, LANES, Node, const
+from wherelint.graph.node import DIAGONAL, LANES, Node, Static, const
 from wherelint.interpret import indexing
 from wherelint.interpret.control import hold
 from wherelint.interpret.lowering import Lowering
@@ -62,7 +62,7 @@ def _triangle(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTN
     found = low.opaque(low.text(at), tuple(map(low.identity, args)), kind="int")
     offset = argument(args, kwargs, 2 if name.startswith("torch") else 1, "k", "offset")
     if isinstance(offset, int) and (offset > 0 if "triu" in name else offset < 0):
-        found.params.update(kept=const([not d for d in DIAGONAL]), pairs=True)
+        found.kept, found.pairs = const([not d for d in DIAGONAL]), True
     return found
 
 
@@ -70,7 +70,7 @@ def _triangle(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTN
          "jax.numpy.argpartition", "torch.{multinomial,randint,randperm}")  # fmt: skip
 def _indices(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     found = low.opaque(low.text(at), tuple(map(low.identity, args)), kind="int")
-    found.params["searched"] = True
+    found.searched = True
     return found
 
 
@@ -93,7 +93,7 @@ def _cross(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode
         return NotImplemented
 
     def rolled(value: Value, by: int) -> Node:
-        return low.node("gather", (value,), at, index=tuple((i % 3 + by) % 3 for i in range(LANES)))
+        return low.node("gather", (value,), at, static=Static(lanes=tuple((i % 3 + by) % 3 for i in range(LANES))))
 
     a, b = low.tensor(args[0], at), low.tensor(args[1], at)
     one, other = ((rolled(a, i), rolled(b, 3 - i)) for i in (1, 2))
@@ -113,11 +113,9 @@ def _rearranged(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CS
 def _diff(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     if not args or not isinstance(args[0], Node):
         return NotImplemented
-    lanes = range(LANES - 1)
-    ends = (
-        low.node("gather", (args[0],), at, index=tuple(lanes[i % len(lanes)] + k for i in range(LANES))) for k in (1, 0)
-    )
-    return low.node("subtract", tuple(ends), at, framework=framework(name))
+    lanes = [i % (LANES - 1) for i in range(LANES)]
+    ends = [low.node("gather", (args[0],), at, static=Static(lanes=tuple(i + k for i in lanes))) for k in (1, 0)]
+    return low.node("subtract", ends, at, framework=framework(name))
 
 
 @handles("equinox.error_if", "equinox.internal.error_if")
@@ -174,7 +172,7 @@ def scattered(low: Lowering, data: Value, index: Value, at: cst.CSTNode) -> Node
     indices these are is the same for everything that is scattered by one index.
     """
     filled = low.opaque("(some element has this index)", ("scattered", low.identity(index)), kind="bool")
-    filled.params["array"] = True
+    filled.array = True
     return low.node("cond", (filled, data, 0.0), at)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import libcst as cst
 
 from wherelint.interpret import indexing
@@ -29,7 +31,7 @@ def _select(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNod
     result = 0 if result is None else result
     for condition, choice in reversed(list(zip(conditions, choices, strict=False))):
         result = selection(low, condition, choice, result, at, "select", name)
-        result.params["listed"] = True
+        result.static = replace(result.static, listed=True)
     return result
 
 
