@@ -78,6 +78,22 @@ def test_a_safe_fix_keeps_the_dtype(why: str, tmp_path: Path) -> None:
         np.testing.assert_array_equal(np.asarray(new), np.asarray(old))
 
 
+@pytest.mark.parametrize(("annotation", "safe"), [("torch.Tensor", True), ("float", False), ("object", False)])
+def test_an_annotation_says_whether_a_field_is_a_number(annotation: str, safe: bool) -> None:
+    text = program("torch", f"""
+        from dataclasses import dataclass
+
+        @dataclass
+        class Scale:
+            rate: {annotation}
+
+            def __call__(self, x):
+                return torch.where(self.rate > 0, x / self.rate, x)
+    """)  # fmt: skip
+    report = check_source(text.encode(), "f.py", Settings(root=Path("/"), confidence="low"), "safe")
+    assert bool(report.fixed) is safe
+
+
 def seeded(framework: str, f: Any, *given: Any) -> Any:
     """What a function returns, always with the same random numbers."""
     if framework == "torch":

@@ -62,7 +62,7 @@ def _is_number(node: Node, numbers: set[Node]) -> bool:
         return True
     if node.given:  # what is made of tensors is one; so is a parameter, an attribute need not be
         return numbers.issuperset(node.given)
-    return node.call is None and not node.name.isidentifier()
+    return node.call is None and not (node.array or node.name.isidentifier())
 
 
 def _converts(reader: Node) -> bool:

@@ -7,6 +7,9 @@ from typing import Any
 
 import libcst as cst
 
+from wherelint.graph.node import Leaf
+from wherelint.interpret.builder import Builder
+
 
 def last_name(node: cst.CSTNode) -> str:
     """The last part of a dotted name; empty for anything else."""
@@ -36,6 +39,7 @@ _KINDS = {"int": "int", "bool": "bool", "str": "static", "Callable": "static", "
 _ELEMENTS = {"Int": "int", "Integer": "int", "UInt": "int", "Int32": "int", "Int64": "int", "Bool": "bool"}
 
 
+_ARRAYS = frozenset({"Tensor", "Array", "ndarray"})
 _CONTAINERS = frozenset(
     {"tuple", "Tuple", "list", "List", "Sequence", "Iterable", "Optional", "Union", "Final", "ClassVar"}
 )
@@ -65,6 +69,16 @@ def is_number(annotation: cst.BaseExpression) -> bool:
         element = annotation.slice[0].slice
         return isinstance(element, cst.Index) and is_number(element.value)
     return last_name(annotation) == "float"
+
+
+def annotated(low: Builder, name: str, key: object, annotation: cst.BaseExpression | None) -> Leaf:
+    """An input as its annotation describes it."""
+    kind = None if annotation is None else annotation_kind(annotation)
+    made = low.opaque(name, key, kind="float" if kind in (None, "static") else kind, differentiable=kind is None)
+    if annotation is not None:
+        made.setting |= is_number(annotation)
+        made.array |= last_name(annotation) in _ARRAYS
+    return made
 
 
 def _agreed(parts: list[cst.BaseExpression]) -> Any:

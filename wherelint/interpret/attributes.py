@@ -9,7 +9,7 @@ import numpy as np
 
 from wherelint.frontend.names import canonical
 from wherelint.graph.node import Leaf, Node
-from wherelint.interpret.annotations import annotation_kind, original_name
+from wherelint.interpret.annotations import annotated, original_name
 from wherelint.interpret.defaults import of_parameter
 from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.resolve import external, fields, member
@@ -85,15 +85,9 @@ def instance_attribute(low: Lowering, value: Instance, name: str, at: cst.CSTNod
         return of_parameter(low, f"{value.name}.{name}", (low.identity(value), name), found)
     if found is not MISSING and found is not None:
         return found
-    kind = annotation_kind(fields(value.cls)[name]) if found is None and name in fields(value.cls) else None
-    made = low.opaque(
-        f"{value.name}.{name}",
-        (low.identity(value), name),
-        kind="float" if kind in (None, "static") else kind,
-        differentiable=kind is None,
-    )
-    if found is None:  # set later, or by a generated constructor
-        made.optional = True
+    annotation = fields(value.cls).get(name) if found is None else None
+    made = annotated(low, f"{value.name}.{name}", (low.identity(value), name), annotation)
+    made.optional |= found is None  # set later, or by a generated constructor
     value.attributes[name] = made
     return made
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from wherelint.graph.node import Leaf
-from wherelint.interpret.annotations import annotation_kind, dotted, is_number, original_name
+from wherelint.interpret.annotations import annotated, dotted, original_name
 from wherelint.interpret.builder import Frame
 from wherelint.interpret.defaults import of_parameter
 from wherelint.interpret.lowering import Lowering
@@ -49,18 +49,9 @@ def parameter_input(low: Lowering, function: Function, parameter: cst.Param) -> 
     if cls is not None:
         return Instance(cls, parameter.name.value)
 
-    kind = annotation_kind(parameter.annotation.annotation) if parameter.annotation is not None else None
-    static = kind == "static"
-    made = low.opaque(
-        parameter.name.value,
-        ("parameter", low.identity(parameter)),
-        kind="float" if static or kind is None else kind,
-        differentiable=not static,
-    )
-    if parameter.annotation is not None and is_number(parameter.annotation.annotation):
-        made.setting = True
-    if parameter.annotation is not None and isinstance(parameter.annotation.annotation, cst.Subscript):
-        made.array = True  # jaxtyping's Bool[Array, "..."]
+    annotation = parameter.annotation.annotation if parameter.annotation is not None else None
+    made = annotated(low, parameter.name.value, ("parameter", low.identity(parameter)), annotation)
+    made.array |= isinstance(annotation, cst.Subscript)  # jaxtyping's Bool[Array, "..."]
     return made
 
 

@@ -10,7 +10,7 @@ import libcst as cst
 from wherelint.frontend.names import imported
 from wherelint.graph.node import Node
 from wherelint.interpret import indexing
-from wherelint.interpret.annotations import annotation_kind, is_number
+from wherelint.interpret.annotations import annotated, annotation_kind
 from wherelint.interpret.arithmetic import binary
 from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.resolve import external, make_class, make_function
@@ -46,13 +46,9 @@ def _annotated(low: Lowering, node: cst.AnnAssign) -> bool:
     elif isinstance(node.target, cst.Name) and low.frame.owner is not None:
         # A field without a default: `sigma: float` of a dataclass, a NamedTuple or a module. The body of a class runs
         # once, without gradient; what the field will hold is another matter.
-        name = node.target.value
-        kind = annotation_kind(node.annotation.annotation)
-        made = low.opaque(
-            f"self.{name}", (low.identity(low.frame.owner), name), kind="float" if kind in (None, "static") else kind
-        )
-        made.differentiable = kind is None
-        made.setting = is_number(node.annotation.annotation)
+        name, annotation = node.target.value, node.annotation.annotation
+        made = annotated(low, f"self.{name}", (low.identity(low.frame.owner), name), annotation)
+        made.differentiable = annotation_kind(annotation) is None
         low.frame.scope.names[name] = made
     return False
 
