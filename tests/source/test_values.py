@@ -35,7 +35,6 @@ def test_none_is_a_value_and_absence_is_not() -> None:
     scope.names["a"] = None
     assert scope.find("a") is None
     assert scope.find("b") is MISSING
-    assert repr(MISSING) == "MISSING"
 
 
 def test_the_nearest_class_comes_first() -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Literal
 
 import libcst as cst
 
-from wherelint.graph.node import Leaf
+from wherelint.graph.node import Kind, Leaf
 from wherelint.interpret.builder import Builder
 
 
@@ -31,21 +31,20 @@ def original_name(node: cst.CSTNode, imports: Mapping[str, str]) -> str:
     return imports.get(name, name).rpartition(".")[2] if isinstance(node, cst.Name) else name
 
 
-_KINDS = {"int": "int", "bool": "bool", "str": "static", "Callable": "static", "LongTensor": "int", "IntTensor": "int",
-          "BoolTensor": "bool", "Literal": "static", "Type": "static", "type": "static"}  # fmt: skip
-
-
+_Kind = Kind | Literal["static"]
+_KINDS: dict[str, _Kind] = {
+    "int": "int", "bool": "bool", "str": "static", "Callable": "static", "LongTensor": "int", "IntTensor": "int",
+    "BoolTensor": "bool", "Literal": "static", "Type": "static", "type": "static",
+}  # fmt: skip
 #: jaxtyping's array types, by what their elements are.
-_ELEMENTS = {"Int": "int", "Integer": "int", "UInt": "int", "Int32": "int", "Int64": "int", "Bool": "bool"}
-
-
+_ELEMENTS: dict[str, _Kind] = {**dict.fromkeys("Int Integer UInt Int32 Int64".split(), "int"), "Bool": "bool"}
 _ARRAYS = frozenset({"Tensor", "Array", "ndarray"})
 _CONTAINERS = frozenset(
     {"tuple", "Tuple", "list", "List", "Sequence", "Iterable", "Optional", "Union", "Final", "ClassVar"}
 )
 
 
-def annotation_kind(annotation: cst.BaseExpression) -> Any:
+def annotation_kind(annotation: cst.BaseExpression) -> _Kind | None:
     """The kind of value an annotation promises: "int", "bool", "static", or None for a float or what is not known."""
     if isinstance(annotation, (cst.Name, cst.Attribute)):
         return _KINDS.get(last_name(annotation))
@@ -73,15 +72,16 @@ def is_number(annotation: cst.BaseExpression) -> bool:
 
 def annotated(low: Builder, name: str, key: object, annotation: cst.BaseExpression | None) -> Leaf:
     """An input as its annotation describes it."""
-    kind = None if annotation is None else annotation_kind(annotation)
-    made = low.opaque(name, key, kind="float" if kind in (None, "static") else kind, differentiable=kind is None)
+    promised = None if annotation is None else annotation_kind(annotation)
+    kind: Kind = "float" if promised is None or promised == "static" else promised
+    made = low.opaque(name, key, kind=kind, differentiable=promised is None)
     if annotation is not None:
         made.setting |= is_number(annotation)
         made.array |= last_name(annotation) in _ARRAYS
     return made
 
 
-def _agreed(parts: list[cst.BaseExpression]) -> Any:
+def _agreed(parts: list[cst.BaseExpression]) -> _Kind | None:
     """The kind that all parts have, None aside."""
     parts = [
         p for p in parts if not (isinstance(p, cst.Name) and p.value == "None") and not isinstance(p, cst.Ellipsis)

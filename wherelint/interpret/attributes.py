@@ -8,7 +8,7 @@ import libcst as cst
 import numpy as np
 
 from wherelint.frontend.names import canonical
-from wherelint.graph.node import Leaf, Node
+from wherelint.graph.node import Kind, Leaf, Node
 from wherelint.interpret.annotations import annotated, original_name
 from wherelint.interpret.defaults import of_parameter
 from wherelint.interpret.lowering import Lowering
@@ -77,7 +77,7 @@ def instance_attribute(low: Lowering, value: Instance, name: str, at: cst.CSTNod
         return _bound(low, value, found, at)
     if isinstance(found, (bool, str)):  # the default of an option: objects differ in it
         preferred = found if isinstance(found, bool) else None
-        kind: Any = "float" if preferred is None else "bool"
+        kind: Kind = "float" if preferred is None else "bool"
         return low.opaque(
             f"{value.name}.{name}", (low.identity(value), name), kind=kind, differentiable=False, preferred=preferred
         )

@@ -193,7 +193,9 @@ class Builder:
 
     def overwritten(self, value: Value, at: cst.CSTNode) -> Value:
         """A value before some of its elements are written in place: torch refuses to differentiate a kept result."""
-        framework = FRAMEWORKS.get(value.framework or "") if isinstance(value, Node) else None
+        if not isinstance(value, Node):
+            return value
+        framework = FRAMEWORKS.get(value.framework or "")
         return self.stop(value, at) if framework is not None and value.op in framework.kept else value
 
     def opaque(
@@ -237,7 +239,7 @@ class Builder:
             elif isinstance(part, int) and isinstance(held := self._held.get(part), (Node, tuple, list, dict)):
                 yield from nodes_in(held)
 
-    def identity(self, value: Value) -> object:
+    def identity(self, value: object) -> object:
         """What tells a value from others in the key of an input: a number or a string is itself."""
         if value is None or isinstance(value, (bool, int, float, str)):
             return type(value), value
@@ -313,7 +315,7 @@ class Builder:
         static = value is None or isinstance(value, (str, bytes, Function, Class, Handler, list, tuple, dict))
         return self.opaque(self.text(at), self.identity(value), differentiable=not static, fixed=static)
 
-    def static_numbers(self, value: Value) -> list[Any] | None:
+    def static_numbers(self, value: Sequence[Value]) -> list[Any] | None:
         """A nested sequence of numbers as one list, None where something in it is not known."""
         self.step(len(value))
         out: list[Any] = []
@@ -329,10 +331,11 @@ class Builder:
                 return None
         return out
 
-    def joined(self, a: Value, b: Value) -> Value:
+    def joined(self, a: list[Value] | tuple[Value, ...] | str, b: Any) -> Value:
         """Two sequences of one type as one; it counts how long it is, for some double with every line."""
         self.step(len(a) + len(b))
-        return a + b
+        result: Value = a + b
+        return result
 
     def numbers(self, values: Sequence[Any], at: cst.CSTNode) -> Node:
         """A constant array."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import libcst as cst
 
 from wherelint.frameworks import FRAMEWORKS
-from wherelint.graph.node import Leaf, Node
+from wherelint.graph.node import Kind, Leaf, Node
 from wherelint.interpret import attributes
 from wherelint.interpret.builder import Frame
 from wherelint.interpret.lowering import Lowering
@@ -18,9 +17,11 @@ from wherelint.interpret.resolve import member
 from wherelint.interpret.tables import CALLS, CONTAINER_METHODS, FUNCTIONS, METHODS, expression
 from wherelint.interpret.targets import assign
 from wherelint.interpret.values import (
+    MISSING,
     Args,
     Bound,
     Dotted,
+    Element,
     Function,
     Handler,
     Instance,
@@ -75,10 +76,10 @@ def _external(low: Lowering, function: Dotted, args: Args, kwargs: Kwargs, at: c
     handler = FUNCTIONS.get(function.name)
     if handler is not None:
         result = handler(low, function.name, args, kwargs, at)
-        if result is not NotImplemented:
+        if result is not MISSING:
             return result
     made = operation(low, function.name, args, kwargs, at)
-    return NotImplemented if made is None else made
+    return MISSING if made is None else made
 
 
 def _partial(low: Lowering, function: Partial, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
@@ -92,7 +93,7 @@ def _bound(low: Lowering, function: Bound, args: Args, kwargs: Kwargs, at: cst.C
 def _instance(low: Lowering, function: Instance, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     methods = (member(function.cls, name) for name in ("__call__", "forward", "call"))
     method = next((each for each in methods if isinstance(each, Function)), None)
-    return NotImplemented if method is None else inline(low, method, [function, *args], kwargs, at)
+    return MISSING if method is None else inline(low, method, [function, *args], kwargs, at)
 
 
 def _anything(low: Lowering, function: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
@@ -108,7 +109,7 @@ def _is_dtype(function: Value) -> bool:
 
 
 def unknown(
-    low: Lowering, function: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode, *, kind: Any = "float"
+    low: Lowering, function: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode, *, kind: Kind = "float"
 ) -> Node:
     """A call that cannot be followed: its result may be anything, and what it was given leaves our sight."""
     given = [*args, *kwargs.values()]
@@ -260,15 +261,15 @@ def result_of(low: Lowering, frame: Frame, at: cst.CSTNode) -> Value:
 
 def _method(low: Lowering, method: Method, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     receiver = method.receiver
-    if isinstance(receiver, (list, dict, tuple, str)) and method.name != "at[]" and not _is_at(method):
+    if isinstance(receiver, (list, dict, tuple, str)):
         container = CONTAINER_METHODS.get(method.name)
         if container is not None:
             result = container(low, receiver, args, kwargs, at)
-            if result is not NotImplemented:
+            if result is not MISSING:
                 return result
     if method.name in METHODS:
         result = METHODS[method.name](low, receiver, args, kwargs, at)
-        if result is not NotImplemented:
+        if result is not MISSING:
             return result
     if isinstance(receiver, (Node, Method)):
         tensor = low.tensor(receiver, at)
@@ -286,17 +287,9 @@ def _method(low: Lowering, method: Method, args: Args, kwargs: Kwargs, at: cst.C
     return low.called(at, f".{method.name}", (*args, *kwargs.values()), key, pure=pure, differentiable=differentiable)
 
 
-def _is_at(method: Method) -> bool:
-    return (
-        isinstance(method.receiver, tuple)
-        and len(method.receiver) == 2
-        and isinstance(method.receiver[1], cst.Subscript)
-    )
-
-
 _HANDLERS: dict[type, Callable[..., Value]] = {
     Handler: lambda low, function, args, kwargs, at: function.call(low, args, kwargs, at),
     Dotted: _external, Partial: _partial, Bound: _bound, Function: inline, Instance: _instance, Method: _method,
-    object: _anything,
+    Element: _method, object: _anything,
 }  # fmt: skip
 CALLS.update(_HANDLERS)

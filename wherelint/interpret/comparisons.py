@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from typing import Any
 
 import libcst as cst
 import numpy as np
@@ -18,7 +19,7 @@ _OPERATIONS: dict[type, str] = {
     cst.LessThan: "less", cst.LessThanEqual: "less_equal", cst.GreaterThan: "greater",
     cst.GreaterThanEqual: "greater_equal", cst.Equal: "equal", cst.NotEqual: "not_equal",
 }  # fmt: skip
-_PYTHON: dict[str, Callable[[Value, Value], bool]] = {
+_PYTHON: dict[str, Callable[[Any, Any], bool]] = {
     "less": operator.lt, "less_equal": operator.le, "greater": operator.gt, "greater_equal": operator.ge,
     "equal": operator.eq, "not_equal": operator.ne,
 }  # fmt: skip

@@ -6,13 +6,13 @@ default, and after the other has ended, the parameter is an input about which th
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import libcst as cst
 
 from wherelint.graph.node import Node, leaves
 from wherelint.interpret.builder import Builder
-from wherelint.interpret.values import DEFAULTS, DefaultFloat, DefaultInt, Settled
+from wherelint.interpret.values import DEFAULTS, DefaultFloat, DefaultInt, Settled, Value
 
 
 def default_of(number: float, node: Node) -> float:
@@ -33,12 +33,12 @@ def of_parameter(low: Builder, name: str, key: object, number: float) -> float |
     return default_of(number, made)
 
 
-def opened(value: Any) -> Any:
+def opened(value: Value) -> Value:
     """What a value is in general."""
     return value.node if isinstance(value, DEFAULTS) else value
 
 
-def settled(low: Builder, op: str, a: Any, b: Any, truth: bool, at: cst.CSTNode) -> bool | Settled:
+def settled(low: Builder, op: str, a: Value, b: Value, truth: bool, at: cst.CSTNode) -> bool | Settled:
     """A comparison of two numbers, of which one may be a default."""
     if low.crowded or not (isinstance(a, DEFAULTS) or isinstance(b, DEFAULTS)):
         return truth
@@ -47,7 +47,7 @@ def settled(low: Builder, op: str, a: Any, b: Any, truth: bool, at: cst.CSTNode)
     return Settled(truth, node)
 
 
-def here(low: Builder, value: Any) -> Any:
+def here(low: Builder, value: DefaultInt | DefaultFloat) -> Value:
     """What a default is where control stands: its number, unless a condition that it contradicts holds."""
     passed = [condition for condition in low.path_conditions if truth(low, condition) is False]
     return value.node if passed and not set(leaves(*passed)).isdisjoint(leaves(value.node)) else value
@@ -63,20 +63,20 @@ def truth(low: Builder, condition: Node | bool) -> bool | None:
     return low.by_default[condition]
 
 
-_LOGICAL: dict[str, Any] = {
+_LOGICAL: dict[str, Callable[[list[bool | None]], bool | None]] = {
     "logical_not": lambda parts: None if parts[0] is None else not parts[0],
     "logical_and": lambda parts: False if False in parts else None if None in parts else True,
     "logical_or": lambda parts: True if True in parts else None if None in parts else False,
 }
 
 
-def chosen(low: Builder, condition: Node | bool, a: Any, b: Any, at: cst.CSTNode) -> Any:
+def chosen(low: Builder, condition: Node | bool, a: Value, b: Value, at: cst.CSTNode) -> Value:
     """``a if condition else b`` where defaults decide, else None; numbers are defaults again."""
     known = truth(low, condition)
     if known is None:
         return None
-    numbers = [isinstance(v, (int, float)) and not isinstance(v, bool) for v in (a, b)]
-    if all(numbers):
+    truths = isinstance(a, bool) or isinstance(b, bool)
+    if isinstance(a, (int, float)) and isinstance(b, (int, float)) and not truths:
         return default_of(a if known else b, low.node("cond", (condition, opened(a), opened(b)), at))
     computed = all(isinstance(v, (Node, int, float, list, tuple)) for v in (a, b))
     return None if computed else a if known else b

@@ -41,7 +41,8 @@ def _number(low: Lowering, node: cst.BaseNumber) -> Value:
 @expression(cst.SimpleString)
 def _string(low: Lowering, node: cst.SimpleString) -> Value:
     try:
-        return _literal(node.value)
+        text: str | bytes = _literal(node.value)
+        return text
     except (ValueError, SyntaxError):
         return ""
 

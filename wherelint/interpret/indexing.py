@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import TypeAlias
 
 import libcst as cst
 
 from wherelint.graph.node import LANES, ROLLED, Leaf, Node, Static, const, topological, unreshaped
 from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.tables import expression
-from wherelint.interpret.values import Dotted, Instance, Method, Shape, Value
+from wherelint.interpret.values import Dotted, Element, Instance, Method, Shape, Value
 from wherelint.ops import OPERATIONS
 
 
@@ -19,7 +20,7 @@ def subscript(low: Lowering, node: cst.Subscript) -> Value:
     """``value[index]``."""
     value = low.expression(node.value)
     if isinstance(value, Method) and value.name == "at":
-        return Method((value.receiver, node), "at[]", value.text)
+        return Element(value.receiver, "at[]", low.text(node), node)
     if isinstance(value, Dotted):
         return value  # a generic type: `list[int]`
     return index(low, value, node.slice, node)
@@ -55,20 +56,27 @@ def index(low: Lowering, value: Value, slices: Sequence[cst.SubscriptElement], a
     return _tensor_index(low, tensor, parts, at)
 
 
-_SLICE = object()  # a slice whose bounds are not known
+@dataclass(frozen=True, eq=False)
+class _Unknown:
+    """A slice whose bounds are not known."""
+
+    start: Value
 
 
-def _part(low: Lowering, part: cst.BaseSlice) -> Any:
+_Part: TypeAlias = "Value | slice | _Unknown"
+
+
+def _part(low: Lowering, part: cst.BaseSlice) -> _Part:
     if isinstance(part, cst.Index):
         return low.expression(part.value)
     assert isinstance(part, cst.Slice)
     bounds = [None if b is None else low.expression(b) for b in (part.lower, part.upper, part.step)]
     known = bounds[2] != 0 and all(b is None or isinstance(b, int) for b in bounds)
-    return slice(*bounds) if known else (_SLICE, bounds[0])
+    return slice(*bounds) if known else _Unknown(bounds[0])
 
 
-def _tensor_index(low: Lowering, tensor: Node, parts: list[Any], at: cst.CSTNode) -> Value:
-    if len(parts) == 1 and isinstance(parts[0], (tuple, list)) and not _is_unknown_slice(parts[0]):
+def _tensor_index(low: Lowering, tensor: Node, parts: list[_Part], at: cst.CSTNode) -> Value:
+    if len(parts) == 1 and isinstance(parts[0], (tuple, list)):
         parts = list(parts[0])
     if len(parts) == 1 and isinstance(parts[0], str):  # an entry of a dictionary that is not known
         flows = not isinstance(tensor, Leaf) or tensor.differentiable
@@ -113,7 +121,7 @@ def indices(low: Lowering, mask: Value, at: cst.CSTNode) -> Node:
     return found
 
 
-def _mask_of(indices: Sequence[Value]) -> Node | None:
+def _mask_of(indices: Sequence[_Part]) -> Node | None:
     """The mask that these are the indices of; None where they may be others, such as the rows of a mask over pairs."""
     found = [_source(i) for i in indices if isinstance(i, Node)]
     masks = {i.kept if isinstance(i, Leaf) else None for i in found}
@@ -139,14 +147,10 @@ def _searched(index: Node) -> bool:
     )
 
 
-def _is_unknown_slice(part: Any) -> bool:
-    return isinstance(part, tuple) and len(part) == 2 and part[0] is _SLICE
-
-
-def _sliced(part: Any) -> tuple[int, ...] | None:
+def _sliced(part: _Part) -> tuple[int, ...] | None:
     """The lanes that a slice reads, repeated to fill the model; None where it reads them as they are."""
-    if _is_unknown_slice(part):
-        return ROLLED if part[1] is not None else None
+    if isinstance(part, _Unknown):
+        return ROLLED if part.start is not None else None
     if not isinstance(part, slice) or part == slice(None):
         return None
     read = list(range(LANES))[part]

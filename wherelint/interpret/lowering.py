@@ -13,6 +13,7 @@ from wherelint.interpret.builder import Builder
 from wherelint.interpret.tables import CALLS, EXPRESSIONS, STATEMENTS
 from wherelint.interpret.values import (
     DEFAULTS,
+    MISSING,
     Args,
     Class,
     Dotted,
@@ -40,8 +41,8 @@ class Lowering(Builder):
     def invoke(self, function: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
         """The result of calling a value."""
         handler = CALLS.get(type(function))
-        result = handler(self, function, args, kwargs, at) if handler is not None else NotImplemented
-        return CALLS[object](self, function, args, kwargs, at) if result is NotImplemented else result
+        result = handler(self, function, args, kwargs, at) if handler is not None else MISSING
+        return CALLS[object](self, function, args, kwargs, at) if result is MISSING else result
 
     def run(self, body: Sequence[cst.CSTNode]) -> bool:
         """Lower statements; True where control does not reach the end."""

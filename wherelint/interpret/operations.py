@@ -138,9 +138,8 @@ def selection(low: Lowering, condition: Value, a: Value, b: Value, at: cst.CSTNo
     """A selection; of host NumPy it is not differentiated."""
     owner = framework(name)
     condition = as_condition(low, condition, at)
-    lists = isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)) and len(a) == len(b)
-    if lists and low.static_numbers(a) is None:
-        a, b = low.tensor(a, at), low.tensor(b, at)
+    if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)) and len(a) == len(b):
+        a, b = (a, b) if low.static_numbers(a) is not None else (low.tensor(a, at), low.tensor(b, at))
     if owner is None:
         return low.stop(low.node("where", (condition, a, b), at), at)
     return low.select(condition, a, b, at, kind, owner)

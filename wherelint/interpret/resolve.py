@@ -5,12 +5,11 @@ from __future__ import annotations
 import ast
 import math
 import re
-from typing import Any
 
 import libcst as cst
 
 from wherelint.frameworks import framework_of
-from wherelint.frontend.module import Module
+from wherelint.frontend.module import Block, Module
 from wherelint.frontend.names import canonical
 from wherelint.frontend.syntax import GiveUp
 from wherelint.interpret.builder import Frame
@@ -141,12 +140,12 @@ def _define(low: Lowering, module: Module, name: str) -> Value:
 
 
 def make_function(
-    low: Lowering, node: cst.FunctionDef, scope: Scope, block: Any, prefix: str, owner: Class | None = None
+    low: Lowering, node: cst.FunctionDef, scope: Scope, block: Block, prefix: str, owner: Class | None = None
 ) -> Value:
     """A function object, its decorators applied."""
     name = f"{prefix}.{node.name.value}" if prefix else node.name.value
     function = Function(node, scope, block, name, owner)
-    return decorated(low, function, node.decorators, scope, block)
+    return decorated(low, function, scope, block)
 
 
 #: Decorators that replace the derivative of what they decorate.
@@ -162,7 +161,7 @@ NO_GRAD = frozenset({"torch.no_grad", "torch.inference_mode", "torch.autograd.no
                      "torch.autograd.grad_mode.no_grad", "torch.set_grad_enabled"})  # fmt: skip
 
 
-def decorators_of(low: Lowering, node: cst.FunctionDef, scope: Scope, block: Any) -> list[tuple[str, str]]:
+def decorators_of(low: Lowering, node: cst.FunctionDef, scope: Scope, block: Block) -> list[tuple[str, str]]:
     """(canonical name, last attribute) of each decorator; of ``partial(jax.custom_jvp, ...)`` its first argument."""
     out = []
     low.frames.append(Frame(scope, "", block, len(low.path_conditions)))
@@ -197,7 +196,7 @@ def _decorator_name(low: Lowering, expression: cst.BaseExpression) -> tuple[str,
     return name, name.rpartition(".")[2]
 
 
-def decorated(low: Lowering, function: Function, decorators: Any, scope: Scope, block: Any) -> Value:
+def decorated(low: Lowering, function: Function, scope: Scope, block: Block) -> Value:
     """Mark functions whose body reverse mode never runs through; every other decorator is transparent."""
     # A method is called by the name of its class, a function inside another by its own.
     role = scope.module.rules.get(function.name if function.owner else function.name.rpartition(".")[2])
@@ -212,7 +211,7 @@ def decorated(low: Lowering, function: Function, decorators: Any, scope: Scope, 
     return function
 
 
-def make_class(low: Lowering, node: cst.ClassDef, scope: Scope, block: Any, prefix: str = "") -> Class:
+def make_class(low: Lowering, node: cst.ClassDef, scope: Scope, block: Block, prefix: str = "") -> Class:
     """A class object: methods and class constants, evaluated in order."""
     name = f"{prefix}.{node.name.value}" if prefix else node.name.value
     inner = Scope(scope.module, scope)

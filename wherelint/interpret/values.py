@@ -7,14 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from enum import Enum
+from types import EllipsisType
+from typing import Any, NamedTuple, TypeAlias
 
 import libcst as cst
 
 from wherelint.frontend.module import Block, Module
 from wherelint.graph.node import Node
 
-Value = Any
+#: Static values stand for themselves: numbers, strings, None, ``...``, containers.
+Value: TypeAlias = (
+    "Node | bool | int | float | str | bytes | EllipsisType | list[Value] | tuple[Value, ...]"
+    " | dict[Any, Value] | Settled | Shape | Method | Dotted | Function | Class | Instance | Super | Bound"
+    " | Partial | Handler | Missing | None"
+)
 Args = Sequence[Value]
 Kwargs = dict[str, Value]
 Definition = cst.FunctionDef | cst.Lambda
@@ -48,12 +55,13 @@ class Scope:
         return MISSING
 
 
-class _Missing:
-    def __repr__(self) -> str:
-        return "MISSING"
+class Missing(Enum):
+    """The one value of a name that is not bound, and of a call about which nothing is known."""
+
+    MISSING = 0
 
 
-MISSING = _Missing()
+MISSING = Missing.MISSING
 
 
 @dataclass(frozen=True)
@@ -163,6 +171,13 @@ class Method:
     receiver: Value
     name: str
     text: str
+
+
+@dataclass(frozen=True, eq=False)
+class Element(Method):
+    """``x.at[i]``: elements of an array that a method reads, or writes into a copy."""
+
+    subscript: cst.Subscript
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from wherelint.interpret.calls import unknown
 from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.operations import argument, framework, operation
 from wherelint.interpret.tables import handles
-from wherelint.interpret.values import Args, Dotted, Handler, Kwargs, Value
+from wherelint.interpret.values import MISSING, Args, Dotted, Handler, Kwargs, Value
 from wherelint.ops.purity import is_pure
 
 
@@ -25,7 +25,7 @@ def array(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode)
     """An array from numbers, from parts, or from another array."""
     value = argument(args, kwargs, 0, "object", "data", "a", "arrays", "tensors", "value", "values", "obj", "x")
     if value is None:
-        return NotImplemented
+        return MISSING
     if name.endswith(".append") and len(args) > 1:
         value = [args[0], args[1]]
     if isinstance(value, (list, tuple)):
@@ -70,13 +70,13 @@ def _full(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode)
         _is_bool_dtype(kwargs.get("dtype")) or _is_integer_dtype(kwargs.get("dtype"))
     ):
         return const(value, origin=low.origin(at))
-    return NotImplemented if value is None else low.tensor(float(value) if type(value) is int else value, at)
+    return MISSING if value is None else low.tensor(float(value) if type(value) is int else value, at)
 
 
 @handles("{jax.numpy,numpy,torch,tensorflow,keras.ops}.{eye,identity}")
 def _eye(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     if name == "tensorflow.identity":
-        return NotImplemented
+        return MISSING
     low.is_size(*args[:1])
     pattern = DIAGONAL if _is_bool_dtype(kwargs.get("dtype")) else [float(d) for d in DIAGONAL]
     return const(pattern, origin=low.origin(at))
@@ -137,7 +137,7 @@ def _frequencies(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.C
 @handles("jax.nn.one_hot", "torch.nn.functional.one_hot", "tensorflow.one_hot", "keras.ops.one_hot")
 def _one_hot(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     values = {"on_value", "off_value"} & set(kwargs)
-    return NotImplemented if values else low.opaque(low.text(at), tuple(map(low.identity, args)), kind="bool")
+    return MISSING if values else low.opaque(low.text(at), tuple(map(low.identity, args)), kind="bool")
 
 
 @handles("{jax.numpy,numpy,torch}.{finfo,iinfo}")
@@ -153,7 +153,7 @@ def _epsilon(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNo
 @handles("tensorflow.cast", "jax.lax.convert_element_type")
 def _cast(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     value, dtype = argument(args, kwargs, 0, "x", "operand"), argument(args, kwargs, 1, "dtype", "new_dtype")
-    return NotImplemented if value is None else cast(low, value, dtype, at)
+    return MISSING if value is None else cast(low, value, dtype, at)
 
 
 def cast(low: Lowering, value: Value, dtype: Value, at: cst.CSTNode) -> Value:
@@ -174,7 +174,7 @@ def cast(low: Lowering, value: Value, dtype: Value, at: cst.CSTNode) -> Value:
 )
 def _stop(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     value = argument(args, kwargs, 0, "x", "input", "variables")
-    return NotImplemented if value is None else stopped(low, value, at)
+    return MISSING if value is None else stopped(low, value, at)
 
 
 def stopped(low: Lowering, value: Value, at: cst.CSTNode) -> Value:

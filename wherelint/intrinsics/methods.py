@@ -10,14 +10,14 @@ from wherelint.interpret.arithmetic import power
 from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.operations import argument, selection
 from wherelint.interpret.tables import method
-from wherelint.interpret.values import Args, Kwargs, Method, Shape, Value
+from wherelint.interpret.values import MISSING, Args, Element, Kwargs, Method, Shape, Value
 from wherelint.intrinsics.arrays import array, cast
 from wherelint.intrinsics.selections import boolean_mask, nan_to_num
 
 
 @method("detach", "detach_", "item", "tolist", "numpy")
 def _detach(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
-    return low.stop(receiver, at) if isinstance(receiver, Node) else NotImplemented
+    return low.stop(receiver, at) if isinstance(receiver, Node) else MISSING
 
 
 @method("assign", "assign_add", "assign_sub", "scatter_update", "scatter_add", "scatter_sub", "scatter_nd_update",
@@ -25,7 +25,7 @@ def _detach(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.
 def _write_variable(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     """A TensorFlow variable takes the number; no gradient flows through the write."""
     if "tensorflow" not in low.frameworks or isinstance(receiver, (list, dict)):
-        return NotImplemented
+        return MISSING
     return low.opaque(low.text(at), differentiable=False)
 
 
@@ -42,14 +42,14 @@ def _name(at: cst.CSTNode) -> str:
 def _fill_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     mask, value = argument(args, kwargs, 0, "mask"), argument(args, kwargs, 1, "value")
     if mask is None or value is None:
-        return NotImplemented
+        return MISSING
     return selection(low, mask, value, _written(low, receiver, at), at, "masked_fill", "torch")
 
 
 @method("where")
 def _where_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     if len(args) != 2 or not isinstance(receiver, (Node, Method)):
-        return NotImplemented
+        return MISSING
     tensor = low.tensor(receiver, at)
     first = low.tensor(args[0], at)
     if tensor.kind == "bool" and first.kind != "bool":  # cond.where(x, y), as tinygrad spells it
@@ -65,7 +65,7 @@ def _nan_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: 
 @method("astype", "to", "type", "view_as_real", "float", "double", "half", "long", "int", "bool", "type_as")
 def _astype(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     if not isinstance(receiver, (Node, Method)):
-        return NotImplemented
+        return MISSING
     name = _name(at)
     dtype = name if name in ("long", "int", "bool") else argument(args, kwargs, 0, "dtype")
     return cast(low, receiver, dtype, at)
@@ -79,7 +79,7 @@ def _masked_select(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, a
 @method("gather", "index_select", "take", "roll", "flip", "take_along_dim")
 def _gather_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     if not isinstance(receiver, Node):
-        return NotImplemented
+        return MISSING
     index = argument(args, kwargs, 1, "index") or argument(args, kwargs, 0, "indices")
     return indexing.gathered(low, receiver, [index], at)
 
@@ -101,25 +101,25 @@ def _new_tensor(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: 
 
 @method("new_full")
 def _new_full(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
-    return low.tensor(args[1], at) if len(args) > 1 else NotImplemented
+    return low.tensor(args[1], at) if len(args) > 1 else MISSING
 
 
 @method("pow", "float_power", "pow_")
 def _pow_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     exponent = argument(args, kwargs, 0, "exponent")
-    return NotImplemented if exponent is None else power(low, receiver, exponent, at, "torch")
+    return MISSING if exponent is None else power(low, receiver, exponent, at, "torch")
 
 
 @method("dim", "numel", "nelement", "ndimension", "get_shape")
 def _size_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     low.measure(receiver)
-    return low.opaque(low.text(at), kind="int") if isinstance(receiver, Node) else NotImplemented
+    return low.opaque(low.text(at), kind="int") if isinstance(receiver, Node) else MISSING
 
 
 @method("size")
 def _shape_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     if not isinstance(receiver, Node):
-        return NotImplemented
+        return MISSING
     low.measure(receiver)
     return low.size(low.text(at)) if args else Shape(low.text(at))
 
@@ -127,16 +127,15 @@ def _shape_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at
 @method("set", "add", "multiply", "mul", "divide", "power", "min", "max", "get", "apply")
 def _at(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     """``x.at[index].set(value)`` and its siblings."""
-    if not isinstance(receiver, Method) or receiver.name != "at[]":
-        return NotImplemented
-    base, node = receiver.receiver
-    tensor = low.tensor(base, at)
+    if not isinstance(receiver, Element):
+        return MISSING
+    tensor = low.tensor(receiver.receiver, at)
     name = _name(at) or "set"
     if name == "get":
-        return indexing.index(low, tensor, node.slice, at)
+        return indexing.index(low, tensor, receiver.subscript.slice, at)
     if not args:
-        return NotImplemented
-    mask = indexing.where_written(low, node.slice)
+        return MISSING
+    mask = indexing.where_written(low, receiver.subscript.slice)
     if name == "set":
         return low.select(mask, args[0], tensor, at, "assignment", "jax")
     op = {

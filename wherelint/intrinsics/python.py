@@ -15,7 +15,7 @@ from wherelint.interpret.expressions import elements
 from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.operations import argument
 from wherelint.interpret.tables import container, handles
-from wherelint.interpret.values import Args, Class, Dotted, Instance, Kwargs, Super, Value
+from wherelint.interpret.values import MISSING, Args, Class, Dotted, Instance, Kwargs, Super, Value
 
 
 @handles("builtins.{abs,max,min,pow,round}", "math.{sqrt,log,exp,pow,fabs,sin,cos,tan,floor,ceil,log2,log10,log1p,"
@@ -25,7 +25,7 @@ def _python_math(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.C
     owner, _, function = name.rpartition(".")
     flat = list(args[0]) if len(args) == 1 and isinstance(args[0], (list, tuple)) else list(args)
     if owner == "builtins" and function == "pow":
-        return binary(low, cst.Power, args[0], args[1], at) if len(args) == 2 else NotImplemented
+        return binary(low, cst.Power, args[0], args[1], at) if len(args) == 2 else MISSING
     if flat and all(isinstance(a, (int, float)) for a in flat):
         try:
             result = getattr(builtins if owner == "builtins" else math, function)(*args)
@@ -61,36 +61,32 @@ _OPERATORS = {
 @handles("operator.{add,sub,mul,truediv,floordiv,mod,pow,matmul}")
 def _operator(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     if len(args) != 2:
-        return NotImplemented
+        return MISSING
     return binary(low, _OPERATORS[name.rpartition(".")[2]], args[0], args[1], at)
 
 
 @handles("operator.neg")
 def _negate(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
-    return low.node("negative", args[:1], at) if args else NotImplemented
+    return low.node("negative", args[:1], at) if args else MISSING
 
 
 @handles("typing.cast")
 def _typing_cast(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
-    return args[1] if len(args) > 1 else NotImplemented
+    return args[1] if len(args) > 1 else MISSING
 
 
 @handles("builtins.sum")
 def _sum(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     if not args:
-        return NotImplemented
+        return MISSING
     items = args[0]
     if isinstance(items, (list, tuple)):
         result: Value = argument(args, kwargs, 1, "start") or 0
         for item in items:
-            both = isinstance(result, (int, float)) and isinstance(item, (int, float))
-            result = (
-                result + item
-                if both
-                else item
-                if result == 0 and not isinstance(result, Node)
-                else low.node("add", (result, item), at)
-            )
+            if isinstance(result, (int, float)) and isinstance(item, (int, float)):
+                result += item
+            else:
+                result = item if not isinstance(result, Node) and result == 0 else low.node("add", (result, item), at)
         return result
     return low.node("sum", (items,), at)
 
@@ -117,7 +113,7 @@ def _isinstance(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CS
     for cls in args[1] if isinstance(args[1], (tuple, list)) else [args[1]]:
         if isinstance(args[0], Instance):
             known = isinstance(cls, Class) or (isinstance(cls, Dotted) and cls.name in _CLASSES)
-            answers.append(cls in args[0].cls.ancestry() if known else None)
+            answers.append(any(cls is each for each in args[0].cls.ancestry()) if known else None)
         else:
             types = _CLASSES.get(cls.name) if isinstance(cls, Dotted) else () if isinstance(cls, Class) else None
             answers.append(None if types is None else isinstance(args[0], types))
@@ -140,7 +136,7 @@ def _python_float(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.
         try:
             return float(args[0])
         except ValueError:
-            return NotImplemented
+            return MISSING
     if len(args) == 1 and isinstance(args[0], (int, float)):
         return float(args[0])
     return low.stop(args[0], at) if args else 0.0
@@ -173,9 +169,10 @@ def _python_dict(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.C
 
 @handles("builtins.range")
 def _range(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
-    if args and all(isinstance(a, int) for a in args):
+    numbers = [a for a in args if isinstance(a, int)]
+    if args and len(numbers) == len(args):
         with suppress(ValueError, OverflowError):  # a step of 0, more than can be counted
-            if len(r := range(*args)) <= 64:
+            if len(r := range(*numbers)) <= 64:
                 return list(r)
     low.is_size(*args[-1:] if len(args) < 3 else ())
     return low.opaque(low.text(at), tuple(map(low.identity, args)), kind="int")
@@ -186,7 +183,7 @@ def _zip(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) 
     columns = [elements(low, a, at) for a in args[: 1 if name.endswith("enumerate") else None]]
     if name.endswith("enumerate") and columns:
         known = isinstance(args[0], (list, tuple, dict))
-        indices = list(range(len(columns[0]))) if known else [low.opaque(low.text(at), kind="int")]
+        indices: list[Value] = [*range(len(columns[0]))] if known else [low.opaque(low.text(at), kind="int")]
         columns = [indices, columns[0]]
     return [tuple(row) for row in zip(*columns, strict=False)]
 
@@ -195,7 +192,7 @@ def _zip(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) 
 def _getattr(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     if len(args) >= 2 and isinstance(args[1], str):
         return attributes.read(low, args[0], args[1], at)
-    return NotImplemented
+    return MISSING
 
 
 @handles("builtins.setattr")
@@ -238,17 +235,17 @@ def _extend(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.
 
 @container("items")
 def _items(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
-    return list(receiver.items()) if isinstance(receiver, dict) else NotImplemented
+    return list(receiver.items()) if isinstance(receiver, dict) else MISSING
 
 
 @container("keys")
 def _keys(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
-    return list(receiver) if isinstance(receiver, dict) else NotImplemented
+    return list(receiver) if isinstance(receiver, dict) else MISSING
 
 
 @container("values")
 def _values(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
-    return list(receiver.values()) if isinstance(receiver, dict) else NotImplemented
+    return list(receiver.values()) if isinstance(receiver, dict) else MISSING
 
 
 @container("get")

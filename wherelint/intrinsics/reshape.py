@@ -12,7 +12,7 @@ from wherelint.interpret.control import hold
 from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.operations import argument, framework, operation
 from wherelint.interpret.tables import handles, method
-from wherelint.interpret.values import Args, Kwargs, Shape, Value
+from wherelint.interpret.values import MISSING, Args, Kwargs, Shape, Value
 
 
 @handles("tensorflow.shape", "{jax.numpy,numpy}.shape", "jax.lax.broadcast_shapes")
@@ -36,12 +36,12 @@ def _meshgrid(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTN
 @handles("{jax.numpy,numpy,torch,tensorflow}.{nonzero,argwhere,flatnonzero}")
 def _nonzero(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     mask = argument(args, kwargs, 0, "a", "input")
-    return NotImplemented if mask is None else indexing.indices(low, mask, at)
+    return MISSING if mask is None else indexing.indices(low, mask, at)
 
 
 @method("nonzero", "argwhere")
 def _nonzero_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
-    return indexing.indices(low, receiver, at) if isinstance(receiver, Node) else NotImplemented
+    return indexing.indices(low, receiver, at) if isinstance(receiver, Node) else MISSING
 
 
 @handles("{jax.numpy,keras.ops}.average")
@@ -49,8 +49,8 @@ def _average(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNo
     """A mean, or with weights the quotient of two sums."""
     array, axis, weights = (argument(args, kwargs, i, *n) for i, n in enumerate([("a", "x"), ("axis",), ("weights",)]))
     if weights is None or kwargs.get("returned"):
-        return NotImplemented
-    along = {k: v for k, v in (("axis", axis), ("keepdims", kwargs.get("keepdims"))) if v is not None}
+        return MISSING
+    along: Kwargs = {k: v for k, v in (("axis", axis), ("keepdims", kwargs.get("keepdims"))) if v is not None}
     total = name.replace("average", "sum")
     sums = [operation(low, total, [x], along, at) for x in (low.node("multiply", (array, weights), at), weights)]
     return low.node("divide", sums, at)
@@ -78,7 +78,7 @@ def _indices(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNo
 def _einsum(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     operands = args[1] if len(args) == 2 and isinstance(args[1], (list, tuple)) else args[1:]
     if not args or not isinstance(args[0], str) or not operands:
-        return NotImplemented
+        return MISSING
     given, arrow, result = args[0].replace(" ", "").partition("->")
     product = low.tensor(operands[0], at)
     for operand in operands[1:]:
@@ -90,7 +90,7 @@ def _einsum(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNod
 @handles("{jax.numpy,torch.linalg,torch,tensorflow.linalg}.cross")
 def _cross(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     if len(args) < 2:
-        return NotImplemented
+        return MISSING
 
     def rolled(value: Value, by: int) -> Node:
         return low.node("gather", (value,), at, static=Static(lanes=tuple((i % 3 + by) % 3 for i in range(LANES))))
@@ -106,13 +106,13 @@ def _cross(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode
          "tensorflow.linalg.{diag,diag_part,set_diag,band_part}")  # fmt: skip
 def _rearranged(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     value = argument(args, kwargs, 0, "input", "tensor", "value", "ary", "x", "v", "diagonal", "tensors")
-    return low.node("identity", (value,), at) if isinstance(value, Node) else NotImplemented
+    return low.node("identity", (value,), at) if isinstance(value, Node) else MISSING
 
 
 @handles("{jax.numpy,torch}.diff")
 def _diff(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     if not args or not isinstance(args[0], Node):
-        return NotImplemented
+        return MISSING
     lanes = [i % (LANES - 1) for i in range(LANES)]
     ends = [low.node("gather", (args[0],), at, static=Static(lanes=tuple(i + k for i in lanes))) for k in (1, 0)]
     return low.node("subtract", ends, at, framework=framework(name))
@@ -121,7 +121,7 @@ def _diff(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode)
 @handles("equinox.error_if", "equinox.internal.error_if")
 def _error_if(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     if len(args) < 2:
-        return NotImplemented
+        return MISSING
     failing = low.condition(args[1], at)
     hold(low, low.negation(failing, at))
     return args[0]
@@ -131,7 +131,7 @@ def _error_if(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTN
 def _pad(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     mode = argument(args, kwargs, 2, "mode")
     if not args or not isinstance(args[0], Node):
-        return NotImplemented
+        return MISSING
     if isinstance(mode, str) and mode.lower() != "constant":
         return low.node("identity", (args[0],), at)
     fill = kwargs.get("constant_values", kwargs.get("value", args[3] if len(args) > 3 else 0.0))
@@ -142,13 +142,13 @@ def _pad(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) 
 @handles("jax.ops.segment_sum", "tensorflow.math.{segment_sum,unsorted_segment_sum}")
 def _segment_sum(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     data, index = argument(args, kwargs, 0, "data"), argument(args, kwargs, 1, "segment_ids")
-    return NotImplemented if data is None else scattered(low, data, index, at)
+    return MISSING if data is None else scattered(low, data, index, at)
 
 
 @handles("tensorflow.scatter_nd")
 def _scatter_nd(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     index, data = argument(args, kwargs, 0, "indices"), argument(args, kwargs, 1, "updates")
-    return NotImplemented if data is None else scattered(low, data, index, at)
+    return MISSING if data is None else scattered(low, data, index, at)
 
 
 @handles("{jax.numpy,numpy,torch}.bincount", "tensorflow.math.bincount")
@@ -161,7 +161,7 @@ def _bincount(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTN
 def _scatter_add(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     index, data = argument(args, kwargs, 1, "index"), argument(args, kwargs, 2, "src", "source")
     if data is None or not isinstance(receiver, Node):
-        return NotImplemented
+        return MISSING
     return low.node("add", (receiver, scattered(low, data, index, at)), at, framework="torch")
 
 

@@ -11,14 +11,14 @@ from wherelint.interpret.attributes import FINFO
 from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.operations import argument, as_condition, framework, selection
 from wherelint.interpret.tables import handles
-from wherelint.interpret.values import Args, Kwargs, Value
+from wherelint.interpret.values import MISSING, Args, Kwargs, Value
 from wherelint.ops.traits import INDEXING
 
 
 @handles("jax.lax.select_n")
 def _select_n(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     if len(args) != 3:
-        return NotImplemented
+        return MISSING
     return selection(low, args[0], args[2], args[1], at, "select", name)
 
 
@@ -27,7 +27,7 @@ def _select(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNod
     conditions, choices = argument(args, kwargs, 0, "condlist"), argument(args, kwargs, 1, "choicelist")
     result = argument(args, kwargs, 2, "default")
     if not isinstance(conditions, (list, tuple)) or not isinstance(choices, (list, tuple)):
-        return NotImplemented
+        return MISSING
     result = 0 if result is None else result
     for condition, choice in reversed(list(zip(conditions, choices, strict=False))):
         result = selection(low, condition, choice, result, at, "select", name)
@@ -38,7 +38,7 @@ def _select(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNod
 @handles("jax.lax.clamp")
 def _lax_clamp(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     if len(args) != 3:
-        return NotImplemented
+        return MISSING
     return low.node("clamp", (args[1], args[0], args[2]), at, selection="clip", framework="jax")
 
 
@@ -46,7 +46,7 @@ def _lax_clamp(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CST
 def _nan_to_num(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     value = argument(args, kwargs, 0, "x", "input")
     if value is None:
-        return NotImplemented
+        return MISSING
     fills = args[1 if name.startswith("torch") else 2 :]  # NumPy has `copy` there
     return nan_to_num(low, value, fills, kwargs, at, framework(name))
 
@@ -72,7 +72,7 @@ def boolean_mask(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.C
     """``x[mask]`` as a function."""
     value, mask = argument(args, kwargs, 0, "tensor", "input"), argument(args, kwargs, 1, "mask")
     if value is None or mask is None:
-        return NotImplemented
+        return MISSING
     return low.node("compress", (as_condition(low, mask, at), value), at, selection="index", framework=framework(name))
 
 
@@ -80,13 +80,13 @@ def boolean_mask(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.C
 def _masked_fill(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     value, mask, fill = (argument(args, kwargs, i, n) for i, n in enumerate(("input", "mask", "value")))
     if value is None or mask is None or fill is None:
-        return NotImplemented
+        return MISSING
     return selection(low, mask, fill, value, at, "masked_fill", name)
 
 
 @handles(f"{{jax.numpy,numpy,jax.lax,torch,tensorflow}}.{{{','.join(INDEXING)}}}")
 def _gather(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     if not args:
-        return NotImplemented
+        return MISSING
     index = argument(args, kwargs, 2 if name.startswith("torch.") else 1, "index", "indices", "start_indices")
     return indexing.gathered(low, low.tensor(args[0], at), [index], at)

@@ -10,7 +10,7 @@ from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.operations import argument
 from wherelint.interpret.resolve import CUSTOM_RULES
 from wherelint.interpret.tables import handles
-from wherelint.interpret.values import Args, Dotted, Function, Handler, Kwargs, Partial, Value
+from wherelint.interpret.values import MISSING, Args, Dotted, Function, Handler, Kwargs, Partial, Value
 
 #: They return a function that computes the same thing.
 _TRANSPARENT = (
@@ -35,7 +35,7 @@ def _transparent(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.C
 @handles("functools.partial", "jax.tree_util.Partial", "jax.util.Partial")
 def _partial(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     if not args:
-        return NotImplemented
+        return MISSING
     if isinstance(args[0], Dotted) and args[0].name in CUSTOM_RULES:
         return args[0]
     return Partial(args[0], tuple(args[1:]), dict(kwargs))
@@ -54,7 +54,7 @@ def _cond(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode)
     predicate = argument(args, kwargs, 0, "pred")
     yes, no = argument(args, kwargs, 1, "true_fun", "true_fn"), argument(args, kwargs, 2, "false_fun", "false_fn")
     if predicate is None or yes is None or no is None:
-        return NotImplemented
+        return MISSING
     operands: Args = args[3:] or ([kwargs["operand"]] if kwargs.get("operand") is not None else [])
     test = low.condition(predicate, at)
     with low.assuming(test):
@@ -67,7 +67,7 @@ def _cond(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode)
 @handles("jax.lax.switch", "tensorflow.switch_case")
 def _switch(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     if len(args) < 2 or not isinstance(args[1], (list, tuple)) or not args[1]:
-        return NotImplemented
+        return MISSING
     result: Value = None
     for i, branch in reversed(list(enumerate(args[1]))):
         test = low.condition(low.node("equal", (args[0], i), at), at)
@@ -80,7 +80,7 @@ def _switch(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNod
 @handles("jax.numpy.piecewise")
 def _piecewise(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     if len(args) < 3 or not isinstance(args[1], (list, tuple)) or not isinstance(args[2], (list, tuple)):
-        return NotImplemented
+        return MISSING
     x, conditions, functions = args[0], args[1], list(args[2])
     result: Value = 0.0
     if len(functions) > len(conditions):
@@ -101,7 +101,7 @@ def _scan(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode)
     function, carry = argument(args, kwargs, 0, "f"), argument(args, kwargs, 1, "init")
     xs = argument(args, kwargs, 2, "xs")
     if function is None:
-        return NotImplemented
+        return MISSING
     result = low.invoke(function, [any_step(low, carry, at), xs], {}, at)
     if isinstance(result, (tuple, list)) and len(result) == 2:
         return tuple(result)
@@ -111,7 +111,7 @@ def _scan(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode)
 @handles("jax.lax.fori_loop")
 def _fori(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     if len(args) < 4:
-        return NotImplemented
+        return MISSING
     return low.invoke(
         args[2], [low.opaque("(loop index)", low.identity(at), kind="int"), any_step(low, args[3], at)], {}, at
     )
@@ -121,7 +121,7 @@ def _fori(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode)
 def _while_loop(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     body, initial = argument(args, kwargs, 1, "body_fun", "body"), argument(args, kwargs, 2, "init_val", "loop_vars")
     if body is None:
-        return NotImplemented
+        return MISSING
     if name.startswith("tensorflow"):
         return low.invoke(
             body,
@@ -152,7 +152,7 @@ def any_step(low: Lowering, value: Value, at: cst.CSTNode) -> Value:
          "builtins.map", "optree.tree_map")  # fmt: skip
 def _map(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     if len(args) < 2:
-        return NotImplemented
+        return MISSING
     if name.endswith("associative_scan"):
         return low.invoke(args[0], [args[1], args[1]], {}, at)
     return mapped(low, args[0], list(args[1:]), at, descend=not name.startswith(("jax.lax", "tensorflow.map_fn")))
@@ -161,24 +161,24 @@ def _map(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) 
 def mapped(low: Lowering, function: Value, trees: list[Value], at: cst.CSTNode, *, descend: bool) -> Value:
     """``function`` on every leaf of trees of one structure."""
     first = trees[0]
-    if descend and isinstance(first, (list, tuple)) and len(first) <= 8 and all(_alike(t, first) for t in trees):
-        return type(first)(mapped(low, function, [t[i] for t in trees], at, descend=True) for i in range(len(first)))
-    if descend and isinstance(first, dict) and all(isinstance(t, dict) and t.keys() == first.keys() for t in trees):
-        return {k: mapped(low, function, [t[k] for t in trees], at, descend=True) for k in first}
+    if descend and isinstance(first, (list, tuple)) and len(first) <= 8:
+        rows = [t for t in trees if isinstance(t, (list, tuple)) and len(t) == len(first)]
+        if len(rows) == len(trees):
+            return type(first)(mapped(low, function, list(row), at, descend=True) for row in zip(*rows, strict=True))
+    if descend and isinstance(first, dict):
+        tables = [t for t in trees if isinstance(t, dict) and t.keys() == first.keys()]
+        if len(tables) == len(trees):
+            return {k: mapped(low, function, [t[k] for t in tables], at, descend=True) for k in first}
     return low.invoke(function, trees, {}, at)
-
-
-def _alike(tree: Value, first: Value) -> bool:
-    return isinstance(tree, (list, tuple)) and len(tree) == len(first)
 
 
 @handles("jax.tree_util.{tree_reduce,reduce}", "functools.reduce", "jax.tree_reduce")
 def _reduce(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     if len(args) < 2:
-        return NotImplemented
+        return MISSING
     items = _flat(args[1])
     if not items:
-        return args[2] if len(args) > 2 else kwargs.get("initializer", NotImplemented)
+        return args[2] if len(args) > 2 else kwargs.get("initializer", MISSING)
     result = args[2] if len(args) > 2 else kwargs.get("initializer", items[0])
     for item in items if len(args) > 2 or "initializer" in kwargs else items[1:] or items:
         result = low.invoke(args[0], [result, item], {}, at)
@@ -187,7 +187,7 @@ def _reduce(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNod
 
 @handles("jax.tree_util.{tree_leaves,leaves}", "jax.tree_leaves", "tensorflow.nest.flatten")
 def _leaves(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
-    return _flat(args[0]) if args else NotImplemented
+    return _flat(args[0]) if args else MISSING
 
 
 def _flat(tree: Value) -> list[Value]:
@@ -208,5 +208,5 @@ def _gradient(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTN
         return unknown(low, Dotted(name), args, kwargs, at)
 
     if name.endswith((".vjp", ".jvp", ".linearize")):
-        return NotImplemented
+        return MISSING
     return Handler(result)
