@@ -31,12 +31,12 @@ REWRITES = {
         -    return jnp.where(x <= 0, 0.0, jnp.log(x))
         +    return jnp.where(x <= 0, 0.0, jnp.log(jnp.where(x <= 0, 1.0, x)))
     """),
-    "TensorFlow takes the dtype of the tensor, so that it comes first": ("""
+    "TensorFlow takes the dtype of what comes first": ("""
         def f(x):
             return tf.where(x <= 0, 0.0, tf.math.log(x))
     """, """
         -    return tf.where(x <= 0, 0.0, tf.math.log(x))
-        +    return tf.where(x <= 0, 0.0, tf.math.log(tf.where(~(x <= 0), x, 1.0)))
+        +    return tf.where(x <= 0, 0.0, tf.math.log(tf.where(x <= 0, tf.ones_like(x), x)))
     """),
     "a where that was imported by name": ("""
         from jax.numpy import where
@@ -122,7 +122,8 @@ REWRITES = {
     """, """
         -    return jnp.sqrt(jnp.maximum(x, 0.0))
         +    radicand = jnp.maximum(x, 0.0)
-        +    return jnp.where(radicand <= 0, 0.0, jnp.sqrt(jnp.where(radicand <= 0, 1.0, radicand)))
+        +    singular = radicand <= 0
+        +    return jnp.where(singular, 0.0, jnp.sqrt(jnp.where(singular, 1.0, radicand)))
     """),
     "both ends of a domain": ("""
         def f(c):
@@ -153,8 +154,8 @@ REWRITES = {
             return jnp.where(n > 0, n, 1.0)
     """, """
         -    n = jnp.linalg.norm(x, axis=-1, keepdims=True)
-        +    regular = jnp.any(x != 0, axis=-1, keepdims=True)
-        +    n = jnp.where(regular, jnp.linalg.norm(jnp.where(regular, x, 1.0), axis=-1, keepdims=True), 0.0)
+        +    has_length = jnp.any(x != 0, axis=-1, keepdims=True)
+        +    n = jnp.where(has_length, jnp.linalg.norm(jnp.where(has_length, x, 1.0), axis=-1, keepdims=True), 0.0)
     """),
     "a divisor and the root that it is": ("""
         def f(x):
@@ -251,16 +252,16 @@ REWRITES = {
             return jnp.where(g(x) > x, jnp.sqrt(x), 0.0)
     """, """
         -    return jnp.where(g(x) > x, jnp.sqrt(x), 0.0)
-        +    mask = g(x) > x
-        +    return jnp.where(mask, jnp.sqrt(jnp.where(mask, x, 1.0)), 0.0)
+        +    above_x = g(x) > x
+        +    return jnp.where(above_x, jnp.sqrt(jnp.where(above_x, x, 1.0)), 0.0)
     """),
     "a random number is drawn once": ("""
         def f(x, p):
             return torch.where(torch.bernoulli(p) > x, torch.sqrt(x), 0.0)
     """, """
         -    return torch.where(torch.bernoulli(p) > x, torch.sqrt(x), 0.0)
-        +    mask = torch.bernoulli(p) > x
-        +    return torch.where(mask, torch.sqrt(torch.where(mask, x, 1.0)), 0.0)
+        +    above_x = torch.bernoulli(p) > x
+        +    return torch.where(above_x, torch.sqrt(torch.where(above_x, x, 1.0)), 0.0)
     """),
     "a condition that has a name": ("""
         def f(x):
@@ -296,6 +297,73 @@ REWRITES = {
         -    return jnp.where(x.std() > 0, x / x.std(), 0.0)
         +    safe_x = jnp.where(x.std() > 0, x, 1.0)
         +    return jnp.where(x.std() > 0, safe_x / safe_x.std(), 0.0)
+    """),
+    "one line for every operation that reads a variable": ("""
+        def f(d):
+            p = (18.0 / d) + jnp.exp(-d) * (1.0 - 18.0 / d)
+            return jnp.where(d < 18.0, 1.0, p)
+    """, """
+        -    p = (18.0 / d) + jnp.exp(-d) * (1.0 - 18.0 / d)
+        -    return jnp.where(d < 18.0, 1.0, p)
+        +    is_small = d < 18.0
+        +    safe_d = jnp.where(is_small, 1.0, d)
+        +    p = (18.0 / safe_d) + jnp.exp(-safe_d) * (1.0 - 18.0 / safe_d)
+        +    return jnp.where(is_small, 1.0, p)
+    """),
+    "a condition is named for what it tests": ("""
+        def f(x, y, cutoff):
+            a = jnp.where(jnp.abs(x) > jnp.float32(cutoff), 1.0 / x, 0.0)
+            b = jnp.where(jnp.isfinite(jnp.log(y)) & (y > 2), jnp.log(y), 0.0)
+            c = jnp.where(jnp.sum(x * y) > cutoff, 1.0 / jnp.sum(x * y), 0.0)
+            return a, b, c
+    """, """
+        -    a = jnp.where(jnp.abs(x) > jnp.float32(cutoff), 1.0 / x, 0.0)
+        -    b = jnp.where(jnp.isfinite(jnp.log(y)) & (y > 2), jnp.log(y), 0.0)
+        -    c = jnp.where(jnp.sum(x * y) > cutoff, 1.0 / jnp.sum(x * y), 0.0)
+        +    above_cutoff = jnp.abs(x) > jnp.float32(cutoff)
+        +    a = jnp.where(above_cutoff, 1.0 / jnp.where(above_cutoff, x, 1.0), 0.0)
+        +    mask = jnp.isfinite(jnp.log(y)) & (y > 2)
+        +    b = jnp.where(mask, jnp.log(jnp.where(mask, y, 1.0)), 0.0)
+        +    is_above = jnp.sum(x * y) > cutoff
+        +    c = jnp.where(is_above, 1.0 / jnp.where(is_above, jnp.sum(x * y), 1.0), 0.0)
+    """),
+    "an attribute of something else is no variable": ("""
+        def f(image, low):
+            return jnp.where(jnp.abs(image.array) > low, 1.0 / image.array + jnp.log(jnp.abs(image.array)), 0.0)
+    """, """
+        -    return jnp.where(jnp.abs(image.array) > low, 1.0 / image.array + jnp.log(jnp.abs(image.array)), 0.0)
+        +    above_low = jnp.abs(image.array) > low
+        +    return jnp.where(
+        +        above_low,
+        +        1.0 / jnp.where(above_low, image.array, 1.0) + jnp.log(jnp.where(above_low, jnp.abs(image.array), 1.0)),
+        +        0.0,
+        +    )
+    """),
+    "a condition without a sign before the operand": ("""
+        def f(y):
+            z = jnp.log1p(-y)
+            return jnp.where(jnp.isfinite(z), z, 0.0)
+    """, """
+        -    z = jnp.log1p(-y)
+        +    z = jnp.log1p(jnp.where(y >= 1, 0.0, -y))
+    """),
+    "a call is not evaluated twice": ("""
+        def f(g):
+            n = jnp.sqrt(jnp.sum(g**2))
+            return jnp.where(n > 0, n, 1.0)
+    """, """
+        -    n = jnp.sqrt(jnp.sum(g**2))
+        +    radicand = jnp.sum(g**2)
+        +    singular = radicand <= 0
+        +    n = jnp.where(singular, 0.0, jnp.sqrt(jnp.where(singular, 1.0, radicand)))
+    """),
+    "a mask that would change nothing is no mask": ("""
+        def f(frac):
+            return jnp.where(frac != 0, frac * jnp.log(jnp.abs(frac)), 0.0)
+    """, """
+        -    return jnp.where(frac != 0, frac * jnp.log(jnp.abs(frac)), 0.0)
+        +    is_nonzero = frac != 0
+        +    return jnp.where(is_nonzero, frac * jnp.log(jnp.where(is_nonzero, jnp.abs(frac), 1.0)), 0.0)
     """),
 }  # fmt: skip
 

@@ -426,7 +426,7 @@ OLD = {
     "import tensorflow.compat.v1 as old": ("old.where", "old.where_v2(x > 0, x, 1.0)"),
     "from tensorflow.compat import v1": ("v1.where", "v1.where_v2(x > 0, x, 1.0)"),
     "import tensorflow as tf\nimport tensorflow.compat.v1 as old": ("old.where", "tf.where(x > 0, x, 1.0)"),
-    "import tensorflow as tf": ("tf.compat.v1.where", "tf.where(mask, x, 1.0)"),
+    "import tensorflow as tf": ("tf.compat.v1.where", "tf.where(is_positive, x, 1.0)"),
 }
 
 

@@ -39,14 +39,27 @@ if TYPE_CHECKING:
 _LONGEST = 120
 
 
-def given_overrides(options: dict[str, Any]) -> Overrides:
-    """What the options set instead of the configuration. Raises ConfigError for codes that are none."""
-    from wherelint.io.config import Overrides, parse_codes
+def given_overrides(options: dict[str, Any]) -> tuple[Overrides, Path | None]:
+    """What the options set instead of the configuration, and the file that is one. Raises ConfigError.
+
+    What ``--config`` is given is a setting if it has a ``=`` and is no file.
+    """
+    from wherelint.io.config import Overrides, inline_settings, parse_codes
+
+    settings = [given for given in options["config"] if "=" in given and not os.path.exists(given)]
+    files = [Path(given) for given in options["config"] if given not in settings]
+    if len(files) > 1:
+        raise click.UsageError("--config names more than one file")
+    inline = {key: value for setting in settings for key, value in inline_settings(setting).items()}
 
     def codes(option: str) -> tuple[str, ...]:
         return parse_codes(_commas(options[option]), f"--{option.replace('_', '-')}")
 
-    return Overrides(
+    overrides = Overrides(
+        inline=inline,
+        fixable=codes("fixable") if options["fixable"] else None,
+        unfixable=codes("unfixable"),
+        ignore_noqa=options["ignore_noqa"],
         select=codes("select") if options["select"] else None,
         extend_select=codes("extend_select"),
         ignore=codes("ignore"),
@@ -55,6 +68,7 @@ def given_overrides(options: dict[str, Any]) -> Overrides:
         extend_exclude=_commas(options["extend_exclude"]),
         respect_gitignore=options["respect_gitignore"],
     )
+    return overrides, next(iter(files), None)
 
 
 def run_check(options: dict[str, Any], configuration: Configuration) -> int:
@@ -73,8 +87,8 @@ def run_check(options: dict[str, Any], configuration: Configuration) -> int:
         )
     if rewrites and options["gradient_coverage"]:
         raise click.UsageError("gradient coverage is about what is reported: it cannot be combined with what fixes")
-    if options["statistics"] and options["output_format"] in FORMATS:
-        raise click.UsageError("--statistics is a text: it has no --output-format")
+    if options["statistics"] and options["output_format"] in {*FORMATS} - {"json"}:
+        raise click.UsageError("--statistics has no such --output-format: text or json")
     refuse_clashes(options)
     if "-" in paths:
         if len(paths) > 1:
@@ -273,7 +287,8 @@ def _diff(result: Result, options: dict[str, Any]) -> int:
     color = use_color(options["color"], sys.stdout)
     for report in result.reports:
         if report.fixed:
-            text.write(text.patch(report), sys.stdout, color=color, exact=True)
+            whys = map(text.fix_line, report.fixed)
+            text.write([*whys, *text.patch(report)], sys.stdout, color=color, exact=True)
     sys.stdout.flush()
     if result.fixed and not options["quiet"]:
         click.echo(text.fixes(result.fixed, "Would fix"), err=True)

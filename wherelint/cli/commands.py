@@ -74,11 +74,14 @@ def cli() -> None:
     metavar="FORMAT=FILE",
     help="The same in another format (repeatable).",
 )
+@click.option("--ignore-noqa", is_flag=True, help="Comments silence nothing.")
 @click.option("--fix", is_flag=True, help="Rewrite what has a safe fix.")
 @click.option("--unsafe-fixes", is_flag=True, help="Fixes that need a look as well.")
 @click.option("--diff", "show_diff", is_flag=True, help="Print what --fix would change.")
 @click.option("--fix-only", is_flag=True, help="Fix, and say nothing of what is left.")
 @click.option("--show-fixes", is_flag=True, help="List the findings that were fixed.")
+@click.option("--fixable", multiple=True, metavar="CODES", help="Fix only these.")
+@click.option("--unfixable", multiple=True, metavar="CODES", help="Do not fix these.")
 @click.option("--add-noqa", is_flag=True, help="Silence every finding with a comment.")
 @click.option("--confirm", is_flag=True, help="Run each finding under its framework.")
 @click.option("--only-confirmed", is_flag=True, help="Show only what was confirmed.")
@@ -109,7 +112,8 @@ def cli() -> None:
 @click.option("--show-files", is_flag=True, help="List what would be checked, and stop.")
 @click.option("--show-settings", is_flag=True, help="Print what counts there, and stop.")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 whatever is found.")
-@click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Read this TOML file.")
+@click.option("--exit-non-zero-on-fix", is_flag=True, help="Exit with 1 if something was fixed.")
+@click.option("--config", multiple=True, metavar="FILE|SETTING", help="Read this TOML file; or 'key = value'.")
 @click.option("--isolated", is_flag=True, help="Ignore every configuration file.")
 @click.option("--exclude", multiple=True, metavar="PATTERNS", help="Leave these out, not the default ones.")
 @click.option("--extend-exclude", multiple=True, metavar="PATTERNS", help="Leave these out as well.")
@@ -134,8 +138,8 @@ def check(**options: Any) -> int:
     from wherelint.io.config import ConfigError, Configuration
 
     try:
-        overrides = given_overrides(options)
-        configuration = Configuration(overrides, options["config"], options["isolated"])
+        overrides, config = given_overrides(options)
+        configuration = Configuration(overrides, config, options["isolated"])
         with told_to_end():
             return run_check(options, configuration)
     except ConfigError as error:

@@ -40,6 +40,9 @@ def write_report(result: Result, options: dict[str, Any], stream: TextIO) -> int
     if options["show_fixes"] and style not in FORMATS:
         text.write(map(text.fixed_line, result.fixed), stream, color=use_color(options["color"], stream))
     if (style not in FORMATS or options["output_file"] is not None) and not options["quiet"]:
+        if result.fixed or options["fix"] or options["fix_only"]:
+            lines = text.fix_table(result.fixed, result.findings) if not options["add_noqa"] else []
+            click.echo("".join(f"{line}\n" for line in lines), nl=False, file=stream)
         if result.fixed:
             click.echo(text.fixes(result.fixed, "Silenced" if options["add_noqa"] else "Fixed"), file=stream)
         took = f" in {result.seconds:.1f} s" if stream.isatty() else ""
@@ -56,6 +59,8 @@ def write_report(result: Result, options: dict[str, Any], stream: TextIO) -> int
         click.echo(f"{text.count(result.files, 'file')} in {result.seconds:.2f} s", err=True)
         if skipped := text.skipped(result.skipped):
             click.echo(skipped, err=True)
+    if options["exit_non_zero_on_fix"] and result.fixed:
+        return failed or FINDINGS
     return failed or (FINDINGS if findings and not options["exit_zero"] else CLEAN)
 
 
@@ -75,7 +80,9 @@ def _write(style: str, result: Result, options: dict[str, Any], stream: TextIO) 
 
     findings = () if options["fix_only"] else result.findings
     color = use_color(options["color"], stream)
-    if style in FORMATS:
+    if options["statistics"] and style == "json":
+        click.echo(text.statistics_json(findings), file=stream)
+    elif style in FORMATS:
         if written := FORMATS[style](findings, result.problems, rules.RULES, __version__):
             click.echo(written, file=stream)
     elif options["statistics"]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Literal, NamedTuple
@@ -14,8 +14,9 @@ from wherelint.analysis.programs import Program, lowered
 from wherelint.analysis.search import Detection
 from wherelint.defects import describe
 from wherelint.finding import Finding, Fix
-from wherelint.fix.candidates import Candidate, Site
+from wherelint.fix.candidates import Site
 from wherelint.fix.groups import Attempt, Taken, concerned, otherwise, proven
+from wherelint.fix.masks import Candidate
 from wherelint.fix.opaque import names_of
 from wherelint.fix.proof import Comparison, Record, key, record, same
 from wherelint.fix.shapes import Shaped, differ
@@ -31,6 +32,7 @@ __all__ = [
     "REFUTED",
     "ROUNDS",
     "TOO_MANY",
+    "offered_for",
     "propose",
     "propose_all",
     "reach",
@@ -55,6 +57,7 @@ TOO_LONG, TOO_MUCH = "it takes longer than a fix is looked for", "it is too much
 TRIES = "more rewrites are possible than are tried"
 ROUNDS = "one fix after the other needed another"
 ALONE = "it does something else together with the fixes around it"
+UNWANTED = "{} is not to be fixed here"
 REFUTED = "a run under the framework refuted it"
 GIVEN_UP = tuple(f"no fix is offered: {why}" for why in (TOO_MANY, TOO_LONG, TOO_MUCH, TRIES, ROUNDS, ALONE, REFUTED))
 
@@ -106,6 +109,15 @@ def propose_all(analysis: Analysis, findings: Sequence[Finding], whole: WorkBudg
             done |= {id(each.finding): fixes[id(each.finding)] for each in proven(analysis, group, whole)}
         waiting = [each for each in waiting if not any(each is one for one in group)]
     return [finding.fix or done.get(id(finding)) or propose(analysis, finding, whole) for finding in findings]
+
+
+def offered_for(
+    analysis: Analysis, findings: Sequence[Finding], codes: Collection[str] | None, whole: WorkBudget
+) -> list[Fix | None]:
+    """The fix of each finding, where those of its rule are wanted."""
+    wanted = [finding for finding in findings if codes is None or finding.code in codes]
+    fixes = {id(f): fix for f, fix in zip(wanted, propose_all(analysis, wanted, whole), strict=True)}
+    return [fixes.get(id(finding), refused(UNWANTED.format(finding.code))) for finding in findings]
 
 
 def _attempt(analysis: Analysis, finding: Finding) -> tuple[Attempt, Fix] | None:
@@ -219,7 +231,16 @@ def _site(analysis: Analysis, finding: Finding, detection: Detection) -> tuple[S
     ]
     site = Site(analysis.module, detection.framework, detection.hazard, list(_around(detection)), siblings)
     start, end = site.arm.region if site.arm is not None else (finding.location, finding.location)
-    return site, [f for f in analysis.findings if start <= f.location <= end]
+    arm = [f for f in analysis.findings if start <= f.location <= end]
+    reading = [place.region for places in site.sharing.values() for place in places]
+    arm += [
+        f
+        for f in analysis.findings
+        if f.select.location == finding.select.location
+        and not any(f is each for each in arm)
+        and any(f.location <= start and end <= f.end_location for start, end in reading)
+    ]
+    return site, arm
 
 
 def _finished(proof: _Proof, candidate: Candidate, found: _Found, targets: list[Finding], most: int) -> _Proven | None:

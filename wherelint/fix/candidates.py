@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 import libcst as cst
 import numpy as np
 
 from wherelint.finding import Edit
 from wherelint.fix import spelling
-from wherelint.fix.domains import tests_of
+from wherelint.fix.guards import Guards
+from wherelint.fix.masks import Candidate, Mask, Writer, atom
 from wherelint.fix.proof import is_number
 from wherelint.fix.syntax import (
     SourceNode,
@@ -38,64 +37,20 @@ from wherelint.fix.syntax import (
 )
 from wherelint.frameworks import framework_of
 from wherelint.frontend.module import Module
-from wherelint.graph.node import Leaf, Node, differentiable_inputs, leaves, topological
+from wherelint.graph.node import Leaf, Node, differentiable_inputs, leaves
 from wherelint.graph.search import Hazard
+from wherelint.io.edits import Region
 from wherelint.ops import OPERATIONS
-from wherelint.ops.catalogue import Domain
-from wherelint.ops.traits import CLIPS, FINITE_TESTS
 
 _Operands = list[tuple[SourceNode, tuple[float, ...]]]
 _SAFE = (1.0, 0.0, 0.5, 2.0)
 _MOST_PLACES, _MOST_TOGETHER = 6, 3
-#: An operand, or a condition, no longer than this is repeated rather than given a name, if the line fits.
-_SHORT, _LONG, _WIDE = 16, 24, 100
+#: A condition no longer than this is repeated rather than given a name, if the line fits.
+_LONG, _WIDE = 24, 100
 _NAMES = {"multiply": "product", "index": "index", "reduction": "reduction", "assignment": "assignment"}
 _EXPRESSIONS = (cst.Comparison, cst.UnaryOperation, cst.BinaryOperation, cst.Call)
 #: Nodes that neither combine elements nor move them.
 _PLAIN = frozenset({"where", "cond", "identity", "stop"})
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """Edits to one file, and what they do in one sentence."""
-
-    edits: tuple[Edit, ...]
-    message: str
-    #: Whether everything between the masked operand and the selection is elementwise.
-    elementwise: bool
-    #: A mask of one operand, one of a variable that is meant to remove every finding of the "arm", or a local "guard".
-    kind: Literal["mask", "arm", "guard"] = "mask"
-    #: Whether the operation has another value where the guard does not hold, for whoever reads it.
-    alone: bool = False
-
-
-@dataclass(frozen=True)
-class Mask:
-    """A condition of the file, and whether the operation is selected where it holds or where it does not."""
-
-    text: str
-    keeps: bool
-    #: Where it is written, if it can be replaced by a name.
-    written: SourceNode | None = None
-    #: Whether it may be evaluated no more than once: it has to be given a name.
-    once: bool = False
-    #: The expressions that it is made of.
-    parts: tuple[SourceNode, ...] = ()
-    #: Whether it may be a bool of Python, whose ``~`` is another number.
-    python: bool = False
-
-    def fits(self, place: SourceNode, spot: Spot | None) -> bool:
-        """Whether its variables have the same values at a place, or where a line of its own can stand before that."""
-        return all(may_move(part, place, spot.location if spot else place.region[0]) for part in self.parts)
-
-    @property
-    def opposite(self) -> str:
-        """Its opposite: not the opposite comparison, for nan is in no order."""
-        return spelling.negated(self.text)
-
-    def named(self, name: str) -> Mask:
-        """The mask by the name that it was given."""
-        return Mask(name, self.keeps, python=self.python)
 
 
 class Site:
@@ -110,7 +65,8 @@ class Site:
         #: Selections further out over the same operation.
         self.around = around
         #: The operations that the selection drops, this one among them.
-        self.siblings = [place for node in siblings if (place := self._here(node)) is not None]
+        self._dropped = [(node, place) for node in siblings if (place := self._here(node)) is not None]
+        self.siblings = [place for _, place in self._dropped]
         self.op = self._here(hazard.op)
         self.select = self._here(hazard.select)
         #: The argument of the selection in which the operation is written, if it is.
@@ -127,10 +83,13 @@ class Site:
         if len(self.siblings) > 1:
             masks.sort(key=lambda mask: mask.written is not None)  # one mask for all of them: the whole path
         together = [c for mask in masks for c in self._variables(mask)]
-        yield from together if several else ()
+        if several:
+            yield from together
+            for mask in masks if self.sharing else ():
+                yield from self._shared(mask)
         if self.op is not None and self._same_function:
             if self._mapped(self.op):  # the mask has the shape of the result, which an operand under vmap need not have
-                yield from self._guarded(self.op)
+                yield from self.guards()
             for mask in masks:
                 yield from self._masked(self.op, mask, self._operands(self.op))
         for mask in masks[:2]:
@@ -138,7 +97,7 @@ class Site:
                 yield from self._masked(call, mask, [(p, _SAFE) for p in operands(call)[:_MOST_PLACES]])
         yield from () if several else together
         if self.op is not None:
-            yield from self._guarded(self.op)
+            yield from self.guards()
         for mask in masks:
             yield from self._variables(mask, together=True)
 
@@ -152,9 +111,17 @@ class Site:
         return bool(self.hazard.op.origin.function == self.hazard.select.origin.function)
 
     @cached_property
-    def _wheres(self) -> list[str]:
-        """How ``where`` is spelled; empty where the file has no name for it."""
-        return [*spelling.wheres(self.module, self.framework, self.select, self.op)][:1]
+    def _writer(self) -> Writer | None:
+        """How ``where`` is written; None where the file has no name for it."""
+        where = next(spelling.wheres(self.module, self.framework, self.select, self.op), None)
+        return Writer(where, self.framework) if where is not None else None
+
+    def guards(self) -> Iterator[Candidate]:
+        """Local guards of the operation."""
+        if self.op is None or self._writer is None:
+            return iter(())
+        family = spelling.family(self.module, self.framework, self.select, self.op)
+        return Guards(self.module, self.hazard, self._writer, family, self._alike).of(self.op)
 
     # -- the double where -----------------------------------------------------------------------------------------
 
@@ -174,7 +141,7 @@ class Site:
             if (mask := self._mask_of(outer, {select, *_between(outer, select)})) is not None:
                 path.append(mask)
         if len(path) > 1 and not any(mask.once for mask in path):
-            terms = [_atom(m.text) if m.keeps else spelling.negated(m.text, atom=True) for m in reversed(path)]
+            terms = [atom(m.text) if m.keeps else spelling.negated(m.text, atom=True) for m in reversed(path)]
             yield Mask(" & ".join(terms), True, parts=tuple(part for m in path for part in m.parts))
 
     def _pure(self, place: SourceNode) -> bool:
@@ -231,21 +198,23 @@ class Site:
         return sorted(chosen, key=lambda pair: pair[0].one_line not in missing)
 
     def _masked(self, around: SourceNode, mask: Mask, places: _Operands) -> Iterator[Candidate]:
-        for where in self._wheres:
-            for operand, values in places:
-                if not isinstance(operand.node, cst.BaseNumber) and not has_effects(operand.node):
-                    for value in values:
-                        sure = self._elementwise(around is self.op) and not self._mapped(around)
-                        if (candidate := self._double_where(where, mask, operand, value, sure)) is not None:
-                            yield candidate
+        for operand, values in places:
+            if not isinstance(operand.node, cst.BaseNumber) and not has_effects(operand.node):
+                for value in values:
+                    sure = self._elementwise(around is self.op) and not self._mapped(around)
+                    if not mask.leaves(operand, value) and (found := self._double_where(mask, operand, value, sure)):
+                        yield found
 
-    def _double_where(self, where: str, mask: Mask, operand: SourceNode, value: float, sure: bool) -> Candidate | None:
+    def _double_where(self, mask: Mask, operand: SourceNode, value: float, sure: bool) -> Candidate | None:
+        if self._writer is None:
+            return None
         what = f"mask the operand with the condition of the {self._selection}"
-        edit = operand.replaced(self._where(where, mask, operand.text, value))
+        text = operand.text if operand.is_atom else operand.one_line
+        edit = operand.replaced(self._writer.masked(mask, text, value))
         spot = self._spot_for(operand)
         before = spot_before(mask.written) if mask.written is not None else None
         row = operand.source.lines[operand.region[0].row - 1]
-        several = len(self.siblings) > 1 and len({p.region[0].row for p in self.siblings}) > 1
+        several = len({place.region for place in self.siblings}) > 1
         long = several or mask.once or len(mask.text) > _LONG or len(row) + len(edit.content) > _WIDE
         apart = spot is None or before is None or spot.indent != before.indent
         if mask.once and apart:
@@ -255,11 +224,8 @@ class Site:
             return None
         if spot is None or inline:
             return Candidate((edit,), what, sure)
-        name = spelling.free_name("mask", operand)
-        edits = [
-            spot.line(name, mask.text),
-            operand.replaced(self._where(where, mask.named(name), operand.text, value)),
-        ]
+        name = spelling.free_name(operand, *spelling.condition_names(mask.text), "mask")
+        edits = [spot.line(name, mask.text), operand.replaced(self._writer.masked(mask.named(name), text, value))]
         if mask.written is not None and not apart:
             edits.append(mask.written.replaced(name))
         return Candidate(tuple(edits), what, sure)
@@ -271,10 +237,59 @@ class Site:
         first = min((s for s in spots if s is not None), key=lambda s: s.location, default=own)
         return first if own and first and first.indent == own.indent and first.location < own.location else own
 
+    @cached_property
+    def sharing(self) -> dict[str, list[SourceNode]]:
+        """The variables that several operations are singular in, this one among them, outside of the selection."""
+        read: dict[str, dict[Region, SourceNode]] = {}
+        if self.op is None or self.arm is not None:
+            return {}
+        own = self.op.region
+        ops = {place.region: (node, place) for node, place in self._dropped if place.block is self.op.block}
+        for node, place in ops.values():
+            found = operands(place, len(node.inputs))
+            for operand, safe in zip(found, OPERATIONS[node.op].safe, strict=False):
+                names = names_within(operand) if safe is not None else {}
+                if len(names) == 1 and self.module.imports.keys().isdisjoint(names):
+                    (name,) = names
+                    read.setdefault(name, {}).update({place.region: place for place in names[name]})
+        within = [name for name, places in read.items() if any(own[0] <= start <= own[1] for start, _ in places)]
+        return {name: [*read[name].values()] for name in within if len(read[name]) > 1}
+
+    def _shared(self, mask: Mask) -> Iterator[Candidate]:
+        """One mask for a variable in every operation that is singular in it."""
+        for name, places in self.sharing.items():
+            first = min(places, key=lambda place: place.region[0])
+            spot, written = spot_before(first), mask.written
+            if spot is None or self._writer is None or not all(may_move(p, p, spot.location) for p in places):
+                continue
+            if not mask.fits(first, spot) or any(spot_before(p) is None for p in places):
+                continue
+            short = re.fullmatch(r"[\w.]+", mask.text)
+            test = (
+                mask if short else mask.named(spelling.free_name(first, *spelling.condition_names(mask.text), "mask"))
+            )
+            if mask.once and (short or written is None):
+                continue
+            what = f"mask `{name}` with the condition of the {self._selection}"
+            for value in self._alike(0, list(_SAFE)):
+                safe = spelling.free_name(first, f"safe_{name}")
+                lines = "" if test is mask else spot.line(test.text, mask.text).content
+                lines += spot.line(safe, self._writer.masked(test, name, value)).content
+                edits = [Edit(lines, spot.location, spot.location), *(p.replaced(safe) for p in places)]
+                if test is not mask and written is not None and self._after(written, spot):
+                    edits.append(written.replaced(test.text))
+                yield Candidate(tuple(edits), what, self._elementwise(True), kind="arm")
+
+    @staticmethod
+    def _after(place: SourceNode, spot: Spot) -> bool:
+        """Whether what is bound at a spot is bound wherever a place is evaluated."""
+        before = spot_before(place)
+        return before is not None and before.indent == spot.indent and spot.location <= before.location
+
     def _variables(self, mask: Mask, *, together: bool = False) -> Iterator[Candidate]:
         """One mask for a variable wherever the arm reads it; ``together``: for every variable that the arm reads."""
         arm = self.arm
-        if arm is None or mask.once or not self._wheres:
+        if arm is None or mask.once or self._writer is None:
             return
         known = (*self.module.imports, *self.module.definitions)
         read = {name: places for name, places in names_within(arm).items() if name not in known}
@@ -290,9 +305,9 @@ class Site:
                 edits: list[Edit] = []
                 lines = ""
                 for name in names:
-                    masked = self._where(self._wheres[0], mask, name, value)
+                    masked = self._writer.masked(mask, name, value)
                     named = spot is not None and (len(names) > 1 or len(read[name]) > 1)
-                    safe = spelling.free_name(f"safe_{name}", arm) if named else masked
+                    safe = spelling.free_name(arm, f"safe_{name}") if named else masked
                     lines += spot.line(safe, masked).content if named and spot is not None else ""
                     edits += [p.replaced(safe) for p in read[name]]
                 if lines and spot is not None:
@@ -303,14 +318,6 @@ class Site:
     def _selection(self) -> str:
         kind = self.hazard.select.selection or "selection"
         return _NAMES.get(kind, f"`{kind}`")
-
-    def _where(self, where: str, mask: Mask, operand: str, value: str | float) -> str:
-        if mask.keeps:
-            return f"{where}({mask.text}, {operand}, {value})"
-        if self.framework == "tensorflow":  # the number takes the dtype of the tensor before it
-            inverted = f"{where.rpartition('.')[0]}.logical_not({mask.text})"
-            return f"{where}({inverted if mask.python else mask.opposite}, {operand}, {value})"
-        return f"{where}({mask.text}, {value}, {operand})"
 
     def _helpers(self) -> list[SourceNode]:
         """Calls in the dropped arm, or in what it was computed from, in which the operation may lie."""
@@ -332,106 +339,6 @@ class Site:
         nodes = [self.hazard.op, *self.between] if with_op else self.between
         plain = (n.op in _PLAIN or (n.op in OPERATIONS and not OPERATIONS[n.op].mixes) for n in nodes)
         return all(plain) and not any(n.static.spread for n in nodes)
-
-    # -- the local guard ------------------------------------------------------------------------------------------
-
-    def guards(self) -> Iterator[Candidate]:
-        """Local guards of the operation."""
-        return self._guarded(self.op) if self.op is not None else iter(())
-
-    def _guarded(self, place: SourceNode) -> Iterator[Candidate]:
-        found = operands(place, len(self.hazard.op.inputs))
-        if not self._wheres or not isinstance(place.node, (cst.Call, cst.BinaryOperation)):
-            return
-        if self.hazard.op.op in ("std", "std_unbiased"):
-            yield from self._guarded_deviation(place)
-        for guard in OPERATIONS[self.hazard.op.op].domains:
-            if guard.operand < len(found):
-                yield from self._by_domain(place, found, guard)
-
-    def _by_domain(self, place: SourceNode, found: list[SourceNode], guard: Domain) -> Iterator[Candidate]:
-        where, namespace = self._wheres[0], self._wheres[0].rpartition(".")[0]
-        operand = found[guard.operand]
-        once = not self._pure(operand)
-        short = isinstance(operand.node, cst.Name) or (len(operand.one_line) <= _SHORT and not once)
-        spot = None if short else spot_before(place)
-        if once and spot is None:
-            return  # it would be evaluated again and again
-        name = operand.one_line if spot is None else spelling.free_name(guard.name, place)
-        lines = [] if spot is None else [spot.line(name, operand.one_line)]
-        atom = name if spot is not None else operand.atom
-        terms = {"x": atom, "y": found[1 - guard.operand].atom if len(found) > 1 else "", "namespace": namespace,
-                 "inf": spelling.infinity(namespace, self.framework)}  # fmt: skip
-        tests = tests_of(guard, spelling.family(self.module, self.framework, self.select, self.op), place, terms)
-        if tests is None:
-            return
-        what = "guard the operation where it is singular"
-        safe = next(iter(self._alike(guard.operand, [float(guard.safe)])), None)
-        if safe is None:
-            return  # no integer is
-        inner = self._where(where, Mask(tests.inner, guard.keeps), name, safe)
-        sure = not guard.reduces and (guard.exact or self._bounded)
-        alone = Candidate((*lines, operand.replaced(inner)), what, sure, kind="guard", alone=True)
-        if not guard.finite or not guard.outside:
-            yield alone
-        # That an operation is nan is worth keeping only where something asks for it.
-        asked = any(n.op in FINITE_TESTS for n in topological(self.hazard.select.inputs[:1]))
-        outsides = [outside.format(**terms) for outside in guard.outside if asked or "nan" not in outside]
-        stopped = spelling.without_gradient(name, self.framework, self.module, namespace)
-        outsides += [_within(place, operand, stopped)] if stopped else []
-        for outside in outsides:
-            sure = not guard.reduces and (guard.exact or (outside is outsides[-1] and bool(stopped)))
-            outer = Mask(tests.outer, guard.keeps)
-            guarded = self._where(where, outer, _within(place, operand, inner), outside)
-            if len(guarded) > _WIDE and tests.outer == tests.inner and (before := spot or spot_before(place)):
-                mask = outer.named(spelling.free_name("regular" if guard.keeps else "singular", place))
-                inside = _within(place, operand, self._where(where, mask, name, safe))
-                whole = place.replaced(self._where(where, mask, inside, outside))
-                line = before.line(mask.text, tests.outer)
-                first = [Edit(lines[0].content + line.content, line.location, line.end_location)] if lines else [line]
-                yield Candidate((*first, whole), what, sure, kind="guard")
-            else:
-                yield Candidate((*lines, place.replaced(guarded)), what, sure, kind="guard")
-        if guard.finite and guard.outside:
-            yield alone
-
-    @property
-    def _bounded(self) -> bool:
-        """Whether the selection is a clip onto numbers, which drops whatever is nearly infinite."""
-        select, op = self.hazard.select, self.hazard.op
-        return select.selection in CLIPS and all(n.op == "const" or op in topological([n]) for n in select.inputs)
-
-    def _guarded_deviation(self, place: SourceNode) -> Iterator[Candidate]:
-        """A deviation as the square root of a variance that is not 0."""
-        namespace = self._wheres[0].rpartition(".")[0]
-        function = place.node.func if isinstance(place.node, cst.Call) else None
-        spot = spot_before(place)
-        if spot is None or not isinstance(function, cst.Attribute) or function.attr.value not in _VARIANCE:
-            return
-        variance = _within(place, SourceNode(place.block, function.attr), _VARIANCE[function.attr.value])
-        name = spelling.free_name("variance", place)
-        inner = f"{namespace}.sqrt({self._wheres[0]}({name} != 0, {name}, 1.0))"
-        what = "guard the square root where the variance is 0"
-        for content in (f"{self._wheres[0]}({name} != 0, {inner}, 0.0)", inner):
-            edits = (spot.line(name, variance), place.replaced(content))
-            yield Candidate(edits, what, True, kind="guard", alone=content is inner)
-
-
-_VARIANCE = {"std": "var", "reduce_std": "reduce_variance"}
-
-
-def _within(whole: SourceNode, part: SourceNode, content: str) -> str:
-    """The text of an expression with something else for one part of it."""
-    start, _ = whole.block.region(whole.node)
-    a, b = (whole.source.offset(p) - whole.source.offset(start) for p in part.region)
-    left, right = whole.text[:a], whole.text[b:]
-    if "\n" not in content and "#" not in left + right:  # what was broken to fit may fit now
-        left, right = re.sub(r"\(\s*\n\s*$", "(", left), re.sub(r"^,?\s*\n\s*\)", ")", right)
-    return f"{left}{content}{right}"
-
-
-def _atom(text: str) -> str:
-    return text if text.isidentifier() or (text.startswith("~") and text[1:].isidentifier()) else f"({text})"
 
 
 def _between(select: Node, op: Node) -> Iterator[Node]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -16,6 +17,11 @@ _ANY = {framework.namespace: framework.any_of for framework in FRAMEWORKS.values
 _AXES = frozenset({"axis", "dim", "keepdims", "keepdim"})
 
 
+_FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
+_NEGATED = re.compile(r"\(-([\w.]+)\) ([<>=!]+) (-?)([\d.]+)")
+_DISTANCE = re.compile(r"\(([\d.]+) - ([\w.]+)\) ([<>=!]+) 0(?:\.0)?")
+
+
 class Tests(NamedTuple):
     """A condition in the shape of the operand, and in the shape of the result."""
 
@@ -25,7 +31,7 @@ class Tests(NamedTuple):
 
 def tests_of(domain: Domain, family: str, place: SourceNode, terms: Mapping[str, str]) -> Tests | None:
     """The condition in the author's terms; None where it cannot be written for this call."""
-    holds = domain.condition.format(**terms)
+    holds = plainer(domain.condition.format(**terms))
     if not domain.reduces:
         return Tests(holds, holds)
     if not isinstance(place.node, cst.Call) or not terms["namespace"]:
@@ -40,3 +46,15 @@ def tests_of(domain: Domain, family: str, place: SourceNode, terms: Mapping[str,
     inner = ", ".join([holds, *axis, *([f"{keep}=True"] if axis else [])])
     outer = ", ".join([holds, *axis, *kept])
     return Tests(f"{call}({inner})", f"{call}({outer})")
+
+
+def plainer(condition: str) -> str:
+    """The same condition without a sign or a difference on its left: ``(-y) > -1`` is ``y < 1``."""
+    if found := _NEGATED.fullmatch(condition):
+        name, order, minus, number = found.groups()
+        zero = not float(number)
+        return f"{name} {_FLIPPED[order]} {'' if minus or zero else '-'}{number}"
+    if found := _DISTANCE.fullmatch(condition):
+        number, name, order = found.groups()
+        return f"{name} {_FLIPPED[order]} {number}"
+    return condition

@@ -47,7 +47,8 @@ def _is_untyped(selection: Node, numbers: set[Node], readers: Mapping[Node, list
 
 def _is_number(node: Node, numbers: set[Node]) -> bool:
     if isinstance(node, Const):
-        return node.value.size == 1
+        like = node.like
+        return node.value.size == 1 and (like is None or like in numbers or _is_number(like, numbers))
     at = node.origin.node if isinstance(node.origin, Origin) else None
     if node.op == "stop" and isinstance(at, cst.Call) and last_name(at.func) in ("item", "float"):
         return True

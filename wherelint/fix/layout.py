@@ -52,6 +52,18 @@ def wrapped(before: str, after: str, width: int) -> str:
     return "".join(lines)[:-1]  # the last newline is one that only the list has
 
 
+def flat(text: str) -> str:
+    """An expression on one line, without comments."""
+    if "\n" not in text:
+        return text
+    try:
+        tokens = list(tokenize.generate_tokens(io.StringIO(f"({text}\n)").readline))
+    except (tokenize.TokenError, SyntaxError):
+        return " ".join(text.split())
+    tree = _tree([t for t in tokens if t.string.strip() and t.type != tokenize.COMMENT])
+    return tree[0].flat[1:-1]
+
+
 def _statement(text: str, width: int) -> list[str] | None:
     """The lines of a statement, broken anew; None where that cannot be done, or comments stand inside."""
     indent = text[: len(text) - len(text.lstrip(" \t"))]

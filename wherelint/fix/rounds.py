@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from wherelint.finding import Edit, Finding, Fix, FixKey
-from wherelint.fix import ALONE, REFUTED, ROUNDS, TOO_MANY, propose_all, reach, refused, together, work_budget
+from wherelint.fix import ALONE, REFUTED, ROUNDS, TOO_MANY, offered_for, reach, refused, together, work_budget
 from wherelint.fix.groups import Taken
 from wherelint.fix.proof import Comparison, key
 from wherelint.graph.work import WorkBudget
@@ -42,6 +42,8 @@ class Allowed:
     #: Makes the program that shows a finding, where the findings that were fixed are to come with theirs.
     snippet: Callable[[Analysis, Finding], object] | None = None
     tidied: Tidied = lambda before, after: after
+    #: Of which rules; None stands for all.
+    codes: Collection[str] | None = None
 
 
 def fixpoint(
@@ -60,7 +62,7 @@ def fixpoint(
         chosen: Chosen = []
         taken = Taken(seen.analysis.module) if seen.analysis is not None else None
         asked = [finding for finding in seen.shown if _where(seen, finding) not in kept]
-        for finding, fix in zip(asked, _offered(seen, asked, whole), strict=True):
+        for finding, fix in zip(asked, _offered(seen, asked, whole, allowed), strict=True):
             where = _where(seen, finding)
             if allowed.refuted and replace(finding, fix=fix).fix_key() in allowed.refuted:
                 fix = refused(REFUTED)
@@ -84,7 +86,7 @@ def fixpoint(
     for finding in seen.shown:
         offered = kept[_where(seen, finding)].fix
         if offered is not None and offered.edits and fixed:
-            (offered,) = _offered(seen, [finding], whole)  # its rows may have moved
+            (offered,) = _offered(seen, [finding], whole, allowed)  # its rows may have moved
         left.append(replace(finding, fix=offered))
     return text, replace(seen, shown=tuple(left)), tuple(fixed)
 
@@ -97,8 +99,10 @@ def _fixed(seen: View, finding: Finding, fix: Fix, allowed: Allowed) -> Finding:
     return replace(finding, snippet=allowed.snippet(seen.analysis, finding))
 
 
-def _offered(seen: View, findings: Sequence[Finding], whole: WorkBudget) -> list[Fix | None]:
-    return [f.fix for f in findings] if seen.analysis is None else propose_all(seen.analysis, findings, whole)
+def _offered(seen: View, findings: Sequence[Finding], whole: WorkBudget, allowed: Allowed) -> list[Fix | None]:
+    if seen.analysis is None:
+        return [f.fix for f in findings]
+    return offered_for(seen.analysis, findings, allowed.codes, whole)
 
 
 def _agreeing(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain, count
 
 import libcst as cst
 
@@ -11,6 +12,7 @@ from wherelint.fix.syntax import SourceNode, default_of, path_after, root_name
 from wherelint.frameworks import FRAMEWORKS
 from wherelint.frontend.module import Module
 from wherelint.frontend.names import canonical, imported
+from wherelint.interpret.annotations import last_name
 
 #: A namespace whose ``where`` takes operands of one shape only, and whose ``where_v2`` does not.
 _OLD = "tensorflow.compat.v1"
@@ -78,16 +80,78 @@ def negated(mask: str, *, atom: bool = False) -> str:
     return f"~{mask}" if plain else f"~({mask})"
 
 
-def free_name(preferred: str, place: SourceNode) -> str:
-    """A variable name that means nothing in the function around a place, nor in its file."""
+def free_name(place: SourceNode, *preferred: str) -> str:
+    """The first of some variable names that means nothing in the function around a place, nor in its file."""
     module = place.block.module
     around = next((n for n in place.path() if isinstance(n, cst.FunctionDef)), None)
-    text = place.block.text(around) if around is not None else module.text
-    name, number = preferred, 1
-    while name in module.imports or name in module.definitions or re.search(rf"\b{name}\b", text):
-        number += 1
-        name = f"{preferred}_{number}"
-    return name
+    taken = set(re.findall(r"\w+", place.block.text(around) if around is not None else module.text))
+    taken.update(module.imports, module.definitions)
+    numbered = (f"{preferred[-1]}_{number}" for number in count(2))
+    return next(name for name in chain(preferred, numbered) if name not in taken)
+
+
+_ORDER = {cst.GreaterThan: "greater", cst.LessThan: "less", cst.GreaterThanEqual: "greater_equal",
+          cst.LessThanEqual: "less_equal", cst.Equal: "equal", cst.NotEqual: "not_equal"}  # fmt: skip
+_SHORTER = {"gt": "greater", "lt": "less", "ge": "greater_equal", "le": "less_equal", "eq": "equal", "ne": "not_equal"}
+_BESIDE_ZERO = {"greater": "positive", "less": "negative", "greater_equal": "nonnegative",
+                "less_equal": "nonpositive", "equal": "zero", "not_equal": "nonzero"}  # fmt: skip
+_BESIDE = {"greater": "above", "less": "below", "greater_equal": "above", "less_equal": "below"}
+_ASKED = {"isnan": "nan", "is_nan": "nan", "isfinite": "finite", "is_finite": "finite", "isinf": "infinite"}
+_LONGEST_NAME = 24
+
+
+def condition_names(text: str) -> tuple[str, ...]:
+    """What a variable may be called that holds a condition: what it tests, and then also of what."""
+    try:
+        node = cst.parse_expression(text)
+    except cst.ParserSyntaxError:
+        return ()
+    order, given = "", [node]
+    if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:
+        order = _ORDER.get(type(node.comparisons[0].operator), "")
+        given = [node.left, node.comparisons[0].comparator]
+    elif isinstance(node, cst.Call):
+        last, given = last_name(node.func), [a.value for a in node.args]
+        if last in _ASKED:
+            return _of(_ASKED[last], given[:1])
+        order = _SHORTER.get(last, last)
+    if len(given) != 2 or order not in _BESIDE_ZERO:
+        return ()
+    number = _number(given[1])
+    if number == 0:
+        return _of(_BESIDE_ZERO[order], given[:1])
+    if order not in _BESIDE:
+        return _of("equal" if order == "equal" else "different", given[:1])
+    if number is not None:
+        return _of("large" if _BESIDE[order] == "above" else "small", given[:1])
+    other = _subject(given[1])
+    least = _of(_BESIDE[order], given[:1])
+    return (f"{_BESIDE[order]}_{other}", *least[::-1]) if 0 < len(other) <= _LONGEST_NAME else least
+
+
+def _of(adjective: str, operands: Sequence[cst.BaseExpression]) -> tuple[str, ...]:
+    subject = "".join(map(_subject, operands))
+    return (f"is_{adjective}", *([f"{subject}_is_{adjective}"] if 0 < len(subject) <= _LONGEST_NAME else []))
+
+
+def _subject(node: cst.BaseExpression) -> str:
+    """The word for a value that is the nearest to its name."""
+    while isinstance(node, (cst.Subscript, cst.Call)):
+        arguments = [a.value for a in node.args] if isinstance(node, cst.Call) else []
+        node = arguments[0] if arguments else node.func if isinstance(node, cst.Call) else node.value
+    return last_name(node).strip("_")
+
+
+def _number(node: cst.BaseExpression) -> float | None:
+    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
+        return _number(node.expression)
+    if (
+        isinstance(node, cst.Call)
+        and node.args
+        and last_name(node.func) in ("cast", "constant", "tensor", "asarray", "array")
+    ):
+        return _number(node.args[0].value)
+    return float(node.evaluated_value) if isinstance(node, (cst.Integer, cst.Float)) else None
 
 
 def without_gradient(text: str, framework: str, module: Module, namespace: str) -> str | None:

@@ -11,6 +11,7 @@ from itertools import pairwise
 import libcst as cst
 
 from wherelint.finding import Edit, Location
+from wherelint.fix.layout import flat
 from wherelint.frontend.module import Block, Module
 from wherelint.frontend.names import canonical
 from wherelint.graph.node import Node
@@ -21,6 +22,8 @@ from wherelint.ops.purity import is_pure, is_pure_method
 
 #: Calls of a selection whose mask is not the first argument.
 _MASK_SECOND = frozenset({"masked_fill", "masked_fill_", "masked_select", "boolean_mask"})
+#: What an array says of itself, whatever its elements are.
+_MEASURED = frozenset({"shape", "dtype", "ndim", "size", "device"})
 _MASK_KEYWORDS = frozenset({"condition", "cond", "pred", "predicate", "mask", "where", "which"})
 
 
@@ -64,7 +67,7 @@ class SourceNode:
     @property
     def one_line(self) -> str:
         """The text on one line, without parentheses around it."""
-        return " ".join(self.text.split())
+        return flat(self.text)
 
     def replaced(self, content: str) -> Edit:
         """An edit that puts something else in its place."""
@@ -188,7 +191,10 @@ def calls_within(place: SourceNode) -> Iterator[SourceNode]:
 
 
 def names_within(place: SourceNode) -> dict[str, list[SourceNode]]:
-    """The variables that an expression reads, each with its occurrences; not those bound inside it."""
+    """The variables that an expression reads, each with its occurrences; not those bound inside it.
+
+    Nor those with attributes that arrays do not have.
+    """
     found: dict[str, list[SourceNode]] = {}
     bound: set[str] = set()
     todo: list[cst.CSTNode] = [place.node]
@@ -201,13 +207,22 @@ def names_within(place: SourceNode) -> dict[str, list[SourceNode]]:
         elif isinstance(node, cst.CompFor):
             bound.update(n.value for n in (node.target, *node.target.children) if isinstance(n, cst.Name))
             todo += node.children
-        elif isinstance(node, (cst.Attribute, cst.Arg)):
+        elif isinstance(node, cst.Attribute):
+            if isinstance(node.value, cst.Name) and not _of_array(node.attr.value):
+                bound.add(node.value.value)
+            if node.attr.value not in _MEASURED:
+                todo.append(node.value)
+        elif isinstance(node, cst.Arg):
             todo.append(node.value)
         elif isinstance(node, cst.Call):
             todo += [node.func, *node.args] if isinstance(node.func, cst.Attribute) else node.args
         else:
             todo += node.children
     return {name: places for name, places in found.items() if name not in bound}
+
+
+def _of_array(attribute: str) -> bool:
+    return attribute in _MEASURED or attribute in ("T", "mT", "real", "imag", "at") or is_pure_method(attribute)
 
 
 def already_named(text: str, place: SourceNode) -> str | None:

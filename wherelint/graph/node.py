@@ -151,6 +151,8 @@ class Const(Node):
     value: Array = field(default_factory=lambda: np.zeros((1, 1)))
     #: Whether the array has one element.
     single: bool = False
+    #: The array that it has the shape and the dtype of.
+    like: Node | None = None
 
     def __repr__(self) -> str:
         return f"<const {self.value}>"

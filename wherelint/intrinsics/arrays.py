@@ -58,6 +58,7 @@ def _filled(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNod
         value = int(value)
     made = const(value, origin=low.origin(at))
     made.single = len(args) > 0 and args[0] in (1, (1,), [1])
+    made.like = like if isinstance(like, Node) else None
     return made
 
 

@@ -49,6 +49,11 @@ class Settings:
     select: tuple[str, ...] | None = None
     extend_select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
+    #: Of which rules findings are fixed; None stands for all.
+    fixable: tuple[str, ...] | None = None
+    unfixable: tuple[str, ...] = ()
+    #: Whether comments that silence findings count for nothing.
+    ignore_noqa: bool = False
     confidence: Least = "high"
     #: Patterns in the syntax of .gitignore, relative to ``root``.
     exclude: tuple[str, ...] = DEFAULT_EXCLUDE
@@ -74,6 +79,16 @@ class Settings:
             selecting.append(0)
         ignoring = [len(p) for p in self.ignore if rule.code.startswith(p)]
         return bool(selecting) and max(selecting) > max(ignoring, default=-1)
+
+    @cached_property
+    def fixed_codes(self) -> frozenset[str]:
+        """The codes whose findings are fixed. The longest prefix wins, and ``unfixable`` wins a tie."""
+        fixable = ("",) if self.fixable is None else self.fixable
+
+        def longest(code: str, prefixes: Iterable[str]) -> int:
+            return max((len(prefix) for prefix in prefixes if code.startswith(prefix)), default=-1)
+
+        return frozenset(code for code in rules.codes() if longest(code, fixable) > longest(code, self.unfixable))
 
     def codes_for(self, path: Path) -> frozenset[str]:
         """The codes that are on in one file."""
@@ -118,19 +133,28 @@ class Overrides:
     select: tuple[str, ...] | None = None
     extend_select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
+    fixable: tuple[str, ...] | None = None
+    unfixable: tuple[str, ...] = ()
+    ignore_noqa: bool = False
     confidence: Least | None = None
     exclude: tuple[str, ...] | None = None
     extend_exclude: tuple[str, ...] = ()
     respect_gitignore: bool | None = None
+    #: Settings by ``--config "key = value"``; the other options go before them.
+    inline: Mapping[str, Any] = field(default_factory=dict)
 
     def apply(self, settings: Settings) -> Settings:
         """``--select`` starts the selection afresh, ``--ignore`` and ``--extend-select`` add to what is configured."""
+        settings = replace(settings, **self.inline)
         if self.select is not None:
             settings = replace(settings, select=self.select, extend_select=(), ignore=())
         return replace(
             settings,
             extend_select=(*settings.extend_select, *self.extend_select),
             ignore=(*settings.ignore, *self.ignore),
+            fixable=settings.fixable if self.fixable is None else self.fixable,
+            unfixable=(*settings.unfixable, *self.unfixable),
+            ignore_noqa=self.ignore_noqa or settings.ignore_noqa,
             confidence=self.confidence or settings.confidence,
             exclude=settings.exclude if self.exclude is None else self.exclude,
             extend_exclude=(*settings.extend_exclude, *self.extend_exclude),
@@ -208,15 +232,20 @@ class _KeyError(ConfigError):
         self.key = key
 
 
+def inline_settings(text: str) -> dict[str, Any]:
+    """Settings from ``key = value``. Raises ConfigError."""
+    where = f"--config {text!r}:"
+    try:
+        table = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{where} neither a file nor TOML: {error}") from None
+    if "extend" in table:
+        raise ConfigError(f"{where} 'extend' is for a file")
+    return _values(table, where)
+
+
 def _settings(table: Mapping[str, Any], file: Path, where: str, extending: tuple[str, ...]) -> Settings:
-    values: dict[str, Any] = {}
-    for key, value in table.items():
-        if key not in _READERS:
-            raise _KeyError(f"{where} has no key {key!r}{did_you_mean(key, _READERS)}", key)
-        try:
-            values[key.replace("-", "_")] = _READERS[key](value, f"{where} {key!r}")
-        except ConfigError as error:
-            raise _KeyError(str(error), key) from None
+    values = _values(table, where)
     root = file.absolute().parent
     base = Settings(root=root)
     if "extend" in values:
@@ -228,6 +257,18 @@ def _settings(table: Mapping[str, Any], file: Path, where: str, extending: tuple
     if "gradient_coverage" in values:
         values["gradient_coverage"] = tuple(root / each for each in values["gradient_coverage"])
     return replace(base, **values, root=root)
+
+
+def _values(table: Mapping[str, Any], where: str) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for key, value in table.items():
+        if key not in _READERS:
+            raise _KeyError(f"{where} has no key {key!r}{did_you_mean(key, _READERS)}", key)
+        try:
+            values[key.replace("-", "_")] = _READERS[key](value, f"{where} {key!r}")
+        except ConfigError as error:
+            raise _KeyError(str(error), key) from None
+    return values
 
 
 def _row(text: str, key: str) -> int | None:
@@ -328,6 +369,8 @@ _READERS: dict[str, Callable[[object, str], Any]] = {
     "select": _codes,
     "extend-select": _codes,
     "ignore": _codes,
+    "fixable": _codes,
+    "unfixable": _codes,
     "confidence": parse_confidence,
     "exclude": _strings,
     "extend-exclude": _strings,

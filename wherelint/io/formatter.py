@@ -32,7 +32,7 @@ class Said(NamedTuple):
 
 def line_length(path: Path, text: str) -> int:
     """How long a line of a file may be: as its project says, else as long as those that it has, within reason."""
-    said = _said(path.parent)
+    said = said_of_lines(path.parent)
     for given in ((said.ruff or {}).get("line-length"), (said.black or {}).get("line-length")):
         if isinstance(given, int) and given > 0:
             return given
@@ -79,7 +79,7 @@ def _command(name: str, path: Path) -> list[str]:
         return []
     if name == "black":
         return [found, "-q", "--stdin-filename", str(path), "-"]
-    said = _said(path.parent)
+    said = said_of_lines(path.parent)
     settings = []
     if said.ruff is None and said.black is not None:
         settings.append(f"line-length={said.black.get('line-length', _USUAL)}")
@@ -101,7 +101,8 @@ def _run(command: list[str], text: str, path: Path) -> str | None:
         return None
 
 
-def _said(directory: Path) -> Said:
+def said_of_lines(directory: Path) -> Said:
+    """What the files of a directory are told, there or further up."""
     ruff = black = None
     for name in (".ruff.toml", "ruff.toml", "pyproject.toml"):
         table = _table(directory / name)
@@ -110,7 +111,7 @@ def _said(directory: Path) -> Said:
             ruff = ruff if ruff is not None else _dict(tools.get("ruff"))
             black = _dict(tools.get("black"))
     if (ruff is None or black is None) and directory.parent != directory:
-        further = _said(directory.parent)
+        further = said_of_lines(directory.parent)
         return Said(further.ruff if ruff is None and black is None else ruff, further.black if black is None else black)
     return Said(ruff, black)
 

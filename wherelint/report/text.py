@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import shutil
@@ -108,6 +109,42 @@ def fixed_line(finding: Finding) -> Line:
     return [("fixed ", "dim"), (_place(finding), "path"), (f": {finding.code} {finding.name}", "")]
 
 
+def fix_line(finding: Finding) -> Line:
+    """Why a fix is made, on one line above its patch: no tool takes it for a part of that."""
+    why = finding.fix.message if finding.fix is not None else ""
+    if finding.witness is not None:
+        why += f": {witness_sentence(finding.witness)}; with the fix it is finite"
+    return [("# ", "dim"), (_place(finding), "path"), (f": {finding.code} {printable(why)}", "")]
+
+
+def fix_table(fixed: Sequence[Finding], left: Sequence[Finding]) -> list[str]:
+    """What was fixed and what is left, by file and rule, and why that is."""
+    gone, stay = (Counter((f.filename, f.code) for f in findings) for findings in (fixed, left))
+    if not gone and not stay:
+        return []
+    rows = [("file", "rule", "fixed", "left", "why")]
+    for filename, code in sorted({*gone, *stay}):
+        whys = Counter(_left(f) for f in left if (f.filename, f.code) == (filename, code))
+        why = "; ".join(f"{number} x {reason}" if number > 1 else reason for reason, number in whys.items())
+        rows.append((printable(filename), code, str(gone[filename, code]), str(stay[filename, code]), why))
+    widths = [max(len(row[i]) for row in rows) for i in range(4)]
+    return [
+        f"{a:<{widths[0]}}  {b:<{widths[1]}}  {c:>{widths[2]}}  {d:>{widths[3]}}  {e}".rstrip()
+        for a, b, c, d, e in rows
+    ]
+
+
+def _left(finding: Finding) -> str:
+    """Why a finding was not fixed."""
+    if finding.fix is None:
+        return "no fix was looked for"
+    if finding.fix.edits:
+        return (
+            "unsafe: see --unsafe-fixes" if finding.fix.applicability == "unsafe" else "it changes values that are read"
+        )
+    return finding.fix.message.removeprefix("no fix is offered: ")
+
+
 def problem_line(problem: Problem) -> str:
     """One line for what could not be checked."""
     place = f":{spelled(problem.location, problem.cells)}" if problem.location else ""
@@ -156,6 +193,12 @@ def statistics(findings: Iterable[Finding]) -> list[str]:
     return [
         f"{count:>6}  {code}  {name}" for (code, name), count in sorted(counts.items(), key=lambda i: (-i[1], i[0]))
     ]
+
+
+def statistics_json(findings: Iterable[Finding]) -> str:
+    """The same as JSON."""
+    counts = Counter((finding.code, finding.name) for finding in findings).most_common()
+    return json.dumps([{"code": code, "name": name, "count": number} for (code, name), number in counts], indent=2)
 
 
 def witness_sentence(witness: Witness) -> str:

@@ -24,6 +24,7 @@ from wherelint.io.digest import digest
 from wherelint.io.edits import Source
 from wherelint.io.encoding import UndecodableError, decode
 from wherelint.io.files import Target
+from wherelint.io.formatter import said_of_lines
 from wherelint.io.plain import decoder, plain
 from wherelint.version import __version__
 
@@ -138,7 +139,8 @@ class Cache:
         known = (id(settings), codes)
         if known not in self._settings:
             about = [sorted(codes), sorted(settings.aliases.items()), settings.confidence]
-            about += [settings.differentiated, settings.not_differentiated, str(settings.root)]
+            about += [settings.differentiated, settings.not_differentiated, str(settings.root), settings.ignore_noqa]
+            about += [sorted(settings.fixed_codes), str(said_of_lines(settings.root))]
             self._settings[known] = json.dumps([self._about, about])
         package = self._files.package(os.path.dirname(path))
         about_file = "\0".join((self._settings[known], fix_mode, target.name, path, *package))

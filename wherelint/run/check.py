@@ -102,7 +102,7 @@ def _check_text(
             return View(skipped=made)
         made = made.with_evidence(*said) if said else made
         made = _in_cells(made, notebook.cells(text)) if notebook else made
-        seen = view(made, text, filename, codes, settings.confidence)
+        seen = view(made, text, filename, codes, settings.confidence, noqa=not settings.ignore_noqa)
         if not seen.shown or fix_mode not in ("offer", "safe", "unsafe"):
             return seen
         from wherelint.fix.groups import neighbourhood
@@ -115,16 +115,18 @@ def _check_text(
     if seen.shown and fix_mode in ("safe", "unsafe"):
         from wherelint.fix.rounds import Allowed, fixpoint
 
-        allowed = Allowed(fix_mode == "unsafe", refuted, snippet, tidied=_tidied(path, notebook is not None))
+        allowed = Allowed(
+            fix_mode == "unsafe", refuted, snippet, _tidied(path, notebook is not None), settings.fixed_codes
+        )
         text, seen, fixed = fixpoint(text, seen, analysed, allowed)
     if seen.shown and fix_mode == "silence":
         text, fixed = _silenced(text, seen.shown)
         seen = analysed(text)
     shown = seen.shown
     if shown and fix_mode == "offer" and seen.analysis is not None:
-        from wherelint.fix import propose_all, work_budget
+        from wherelint.fix import offered_for, work_budget
 
-        offered = propose_all(seen.analysis, shown, work_budget())
+        offered = offered_for(seen.analysis, shown, settings.fixed_codes, work_budget())
         shown = tuple(replace(finding, fix=fix) for finding, fix in zip(shown, offered, strict=True))
     if any(finding.fix is not None and finding.fix.edits for finding in shown):
         from wherelint.fix.layout import laid_out

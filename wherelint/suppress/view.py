@@ -23,13 +23,14 @@ class View:
     skipped: str = ""
 
 
-def view(analysis: Analysis, text: str, filename: str, codes: Collection[str], least: Least) -> View:
-    """What is seen of the findings of a text."""
+def view(
+    analysis: Analysis, text: str, filename: str, codes: Collection[str], least: Least, *, noqa: bool = True
+) -> View:
+    """What is seen of the findings of a text; without ``noqa`` also of those that comments silence."""
     from wherelint.suppress.noqa import find_suppressions
 
     findings = [finding for finding in analysis.findings if finding.code in codes]
-    suppressions = find_suppressions(text)
-    if suppressions:
+    if suppressions := noqa and find_suppressions(text):
         idle: Iterable[Finding] = ()
         if "WL001" in codes and suppressions.comments and analysis.used and not analysis.problems:
             from wherelint.suppress.unused import unused

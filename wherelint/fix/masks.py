@@ -1,0 +1,101 @@
+"""What a rewrite is made of: its edits, and the condition that it masks with."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from wherelint.finding import Edit
+from wherelint.fix import spelling
+from wherelint.fix.syntax import SourceNode, Spot, may_move
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Edits to one file, and what they do in one sentence."""
+
+    edits: tuple[Edit, ...]
+    message: str
+    #: Whether everything between the masked operand and the selection is elementwise.
+    elementwise: bool
+    #: A mask of one operand, one of a variable that is meant to remove every finding of the "arm", or a local "guard".
+    kind: Literal["mask", "arm", "guard"] = "mask"
+    #: Whether the operation has another value where the guard does not hold, for whoever reads it.
+    alone: bool = False
+
+
+@dataclass(frozen=True)
+class Mask:
+    """A condition of the file, and whether the operation is selected where it holds or where it does not."""
+
+    text: str
+    keeps: bool
+    #: Where it is written, if it can be replaced by a name.
+    written: SourceNode | None = None
+    #: Whether it may be evaluated no more than once: it has to be given a name.
+    once: bool = False
+    #: The expressions that it is made of.
+    parts: tuple[SourceNode, ...] = ()
+    #: Whether it may be a bool of Python, whose ``~`` is another number.
+    python: bool = False
+
+    def fits(self, place: SourceNode, spot: Spot | None) -> bool:
+        """Whether its variables have the same values at a place, or where a line of its own can stand before that."""
+        return all(may_move(part, place, spot.location if spot else place.region[0]) for part in self.parts)
+
+    def leaves(self, operand: SourceNode, value: float) -> bool:
+        """Whether it would put a number only where the operand is that number: ``where(x != 0, x, 0.0)``."""
+        sign = "!=" if self.keeps else "=="
+        found = re.fullmatch(rf"{re.escape(operand.one_line)} {sign} ([\d.]+)", self.text)
+        return found is not None and float(found[1]) == value
+
+    @property
+    def opposite(self) -> str:
+        """Its opposite: not the opposite comparison, for nan is in no order."""
+        return spelling.negated(self.text)
+
+    def named(self, name: str) -> Mask:
+        """The mask by the name that it was given."""
+        return Mask(name, self.keeps, python=self.python)
+
+
+@dataclass(frozen=True)
+class Writer:
+    """How a selection is written in a file."""
+
+    #: ``where``, as the author calls it.
+    where: str
+    framework: str
+
+    @property
+    def namespace(self) -> str:
+        """What it is a function of; empty for a name of its own."""
+        return self.where.rpartition(".")[0]
+
+    def masked(self, mask: Mask, operand: str, value: str | float, like: str | None = None) -> str:
+        """An operand, and a number where the mask drops it; ``like``: a name of the shape and dtype of both."""
+        if mask.keeps:
+            return f"{self.where}({mask.text}, {operand}, {value})"
+        if self.framework != "tensorflow":
+            return f"{self.where}({mask.text}, {value}, {operand})"
+        like, filled = like or operand, {"1.0": "ones_like", "0.0": "zeros_like"}.get(str(value))
+        if filled and self.namespace and re.fullmatch(r"[\w.]+", like):
+            return f"{self.where}({mask.text}, {self.namespace}.{filled}({like}), {operand})"
+        # The number takes the dtype of the tensor before it.
+        inverted = f"{self.namespace}.logical_not({mask.text})" if mask.python else mask.opposite
+        return f"{self.where}({inverted}, {operand}, {value})"
+
+
+def within(whole: SourceNode, part: SourceNode, content: str) -> str:
+    """The text of an expression with something else for one part of it."""
+    start, _ = whole.block.region(whole.node)
+    a, b = (whole.source.offset(p) - whole.source.offset(start) for p in part.region)
+    left, right = whole.text[:a], whole.text[b:]
+    if "\n" not in content and "#" not in left + right:  # what was broken to fit may fit now
+        left, right = re.sub(r"\(\s*\n\s*$", "(", left), re.sub(r"^,?\s*\n\s*\)", ")", right)
+    return f"{left}{content}{right}"
+
+
+def atom(text: str) -> str:
+    return text if text.isidentifier() or (text.startswith("~") and text[1:].isidentifier()) else f"({text})"
