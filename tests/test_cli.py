@@ -466,8 +466,43 @@ def test_the_page_of_a_rule_on_a_terminal(project: Path) -> None:
     assert "```" not in said
 
 
+def test_statistics_as_json(run: Run, project: Path) -> None:
+    write(project, {"a.py": UNSAFE})
+    status, output, _ = run("check", "--statistics", "--output-format", "json")
+    assert (status, json.loads(output)) == (1, [{"code": "WL101", "name": "unmasked-sqrt", "count": 1}])
+
+
+def test_comments_silence_nothing_if_told_so(run: Run, project: Path) -> None:
+    write(project, {"a.py": UNSAFE.rstrip("\n") + "  # noqa: WL101\n"})
+    assert run("check")[0] == 0
+    assert "WL101" in run("check", "--ignore-noqa")[1]
+    assert run("check")[0] == 0  # the cache tells the two apart
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("ignore = ['WL101']", None),
+        ("confidence = 3", "--config 'confidence = 3': 'confidence' must be"),
+        ("ignored = []", "--config 'ignored = []': has no key 'ignored'; did you mean 'ignore'?"),
+        ("extend = 'a.toml'", "'extend' is for a file"),
+        ("ignore =", "neither a file nor TOML"),
+    ],
+)
+def test_a_setting_on_the_command_line(run: Run, project: Path, given: str, says: str | None) -> None:
+    write(project, {"a.py": UNSAFE, "pyproject.toml": "[tool.wherelint]\nselect = ['WL1']\n"})
+    status, _, errors = run("check", "--config", given)
+    assert status == (2 if says else 0) or (status == 1 and says)
+    assert (says or "") in errors
+
+
+def test_two_files_of_settings(run: Run, project: Path) -> None:
+    write(project, {"a.toml": "", "b.toml": ""})
+    assert run("check", "--config", "a.toml", "--config", "b.toml")[0] == 2
+
+
 def test_statistics_have_no_other_format(run: Run, project: Path) -> None:
     write(project, {"a.py": UNSAFE})
-    status, output, errors = run("check", "--statistics", "--output-format", "json")
+    status, output, errors = run("check", "--statistics", "--output-format", "sarif")
     assert (status, output) == (2, "")
-    assert errors.endswith("Error: --statistics is a text: it has no --output-format\n")
+    assert errors.endswith("Error: --statistics has no such --output-format: text or json\n")

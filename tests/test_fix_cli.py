@@ -31,7 +31,10 @@ def wherelint(project: Path, *arguments: str, text: str | None = None) -> tuple[
 def test_a_fix_is_written_and_counted(project: Path) -> None:
     write(project, {"a.py": UNSAFE, "b.py": UNSAFE})
     status, output, errors = wherelint(project, "--fix")
-    assert (status, output, errors) == (CLEAN, "Fixed 2 findings in 2 files.\nNo findings, 2 files checked.\n", "")
+    table = "file  rule   fixed  left  why\na.py  WL101      1     0\nb.py  WL101      1     0\n"
+    assert (status, output, errors) == (
+        CLEAN, f"{table}Fixed 2 findings in 2 files.\nNo findings, 2 files checked.\n", ""
+    )  # fmt: skip
     assert (project / "a.py").read_text() == FIXED
     assert sorted(os.listdir(project)) == [".git", "a.py", "b.py"]  # no temporary file is left
     assert wherelint(project, "--fix")[:2] == (CLEAN, "No findings, 2 files checked.\n")
@@ -43,6 +46,8 @@ def test_what_is_left_is_reported(project: Path) -> None:
     assert status == FINDINGS
     assert "b.py:5:9: WL108" in output
     assert output.endswith(
+        "file  rule   fixed  left  why\na.py  WL101      1     0\n"
+        "b.py  WL108      0     1  unsafe: see --unsafe-fixes\n"
         "Fixed 1 finding in 1 file.\n1 finding, 2 files checked.\n1 fixable with --fix --unsafe-fixes.\n"
     )
     assert (project / "b.py").read_text() == NORM
@@ -62,7 +67,12 @@ def test_a_diff_writes_nothing(project: Path) -> None:
     write(project, {"a.py": UNSAFE, "b.py": NORM})
     status, output, errors = wherelint(project, "--diff")
     assert (status, errors) == (FINDINGS, "Would fix 1 finding in 1 file.\n")
-    assert output.startswith("--- a/a.py\n+++ b/a.py\n@@ -2,4 +2,4 @@\n")
+    why, patch = output.split("\n", 1)
+    assert why == (
+        "# a.py:5:29: WL101 mask the operand with the condition of the `where`: at x = 0.0 the value is 0.0 "
+        "and the gradient with respect to x is nan; with the fix it is finite"
+    )
+    assert patch.startswith("--- a/a.py\n+++ b/a.py\n@@ -2,4 +2,4 @@\n")
     assert (project / "a.py").read_text() == UNSAFE
     subprocess.run(["git", "apply", "-"], cwd=project, input=output, text=True, check=True)
     assert (project / "a.py").read_text() == FIXED
@@ -97,9 +107,43 @@ def test_standard_input_is_fixed_to_standard_output(project: Path, text: str) ->
 def test_a_diff_of_standard_input(project: Path) -> None:
     status, output, errors = wherelint(project, "--diff", "-", "--stdin-filename", "a.py", text=UNSAFE)
     assert status == FINDINGS
-    assert output.startswith("--- a/a.py\n+++ b/a.py\n")
+    assert output.partition("\n")[2].startswith("--- a/a.py\n+++ b/a.py\n")
     assert "+    return jnp.where(x > 0, jnp.sqrt(jnp.where(x > 0, x, 1.0)), 0.0)" in output
     assert errors == "Would fix 1 finding in 1 file.\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "fixed"),
+    [
+        (["--fixable", "WL101"], {"a.py"}),
+        (["--unfixable", "WL101"], {"c.py"}),
+        (["--fixable", "WL1", "--unfixable", "WL101"], {"c.py"}),
+        (["--fixable", "WL101", "--unfixable", "WL1"], {"a.py"}),
+        (["--config", "unfixable = ['WL102']"], {"a.py"}),
+        (["--config", "unfixable = ['WL102']", "--unfixable", "WL101"], set()),
+    ],
+)
+def test_which_rules_are_fixed(project: Path, options: list[str], fixed: set[str]) -> None:
+    texts = {"a.py": UNSAFE, "c.py": UNSAFE.replace("sqrt", "log")}
+    write(project, texts)
+    status, output, _ = wherelint(project, "--fix", *options)
+    assert {name for name, text in texts.items() if (project / name).read_text() != text} == fixed
+    assert status == FINDINGS
+    assert output.count(" is not to be fixed here\n") == 2 * (2 - len(fixed))  # below the finding, and in the table
+
+
+def test_what_is_not_to_be_fixed_is_not_offered(project: Path) -> None:
+    import json
+
+    write(project, {"a.py": UNSAFE})
+    (finding,) = json.loads(wherelint(project, "--output-format", "json", "--unfixable", "WL101")[1])
+    assert finding["fix"]["message"] == "no fix is offered: WL101 is not to be fixed here"
+
+
+def test_a_run_that_fixed_something_fails_if_asked_to(project: Path) -> None:
+    write(project, {"a.py": UNSAFE})
+    assert wherelint(project, "--fix", "--exit-non-zero-on-fix")[0] == FINDINGS
+    assert wherelint(project, "--fix", "--exit-non-zero-on-fix")[0] == CLEAN
 
 
 def test_a_fix_is_offered_in_json(project: Path) -> None:

@@ -328,15 +328,14 @@ REWRITES = {
         +    c = jnp.where(is_above, 1.0 / jnp.where(is_above, jnp.sum(x * y), 1.0), 0.0)
     """),
     "an attribute of something else is no variable": ("""
-        def f(image, low):
-            return jnp.where(jnp.abs(image.array) > low, 1.0 / image.array + jnp.log(jnp.abs(image.array)), 0.0)
+        def f(image, a):
+            return jnp.where(jnp.abs(image.array) > a, 1.0 / image.array + jnp.log(jnp.abs(image.array)), 0)
     """, """
-        -    return jnp.where(jnp.abs(image.array) > low, 1.0 / image.array + jnp.log(jnp.abs(image.array)), 0.0)
-        +    above_low = jnp.abs(image.array) > low
+        -    return jnp.where(jnp.abs(image.array) > a, 1.0 / image.array + jnp.log(jnp.abs(image.array)), 0)
+        +    above_a = jnp.abs(image.array) > a
         +    return jnp.where(
-        +        above_low,
-        +        1.0 / jnp.where(above_low, image.array, 1.0) + jnp.log(jnp.where(above_low, jnp.abs(image.array), 1.0)),
-        +        0.0,
+        +        above_a, 1.0 / jnp.where(above_a, image.array, 1.0) + """
+    """jnp.log(jnp.where(above_a, jnp.abs(image.array), 1.0)), 0
         +    )
     """),
     "a condition without a sign before the operand": ("""

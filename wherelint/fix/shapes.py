@@ -67,8 +67,8 @@ def differ(old: Shaped, new: Shaped, crossed: Collection[Node]) -> bool | None:
 
 @lru_cache(maxsize=4)  # several findings of a function are proven by the same two programs
 def _differ(old: Shaped, new: Shaped, crossed: frozenset[Node]) -> bool | None:
-    order = topological([*new.outlets, *new.measured])
-    called = names_of(order)
+    order = _order([*new.outlets, *new.measured])
+    called = names_of([*new.outlets, *new.measured])
     unknown = False
     tried = _tried(old)
     if tried is None:
@@ -109,11 +109,11 @@ def is_single(node: Node) -> bool:
 def _tried(shaped: Shaped) -> list[tuple[dict[Name, tuple[int, ...]], dict[Node, Shape]]] | None:
     """Shapes for the inputs that go together, and those of all values then; None for too large a program."""
     roots = [*shaped.outlets, *shaped.measured]
-    order = topological(roots)
+    order = _order(roots)
     if len(order) > _MOST_NODES:
         return None
     names = [n for leaf, n in names_of(roots).items() if not _is_single(leaf) and not leaf.given]
-    called = names_of(order)
+    called = names_of(roots)
     found = []
     for shapes in _tries(names[:_MOST_LEAVES]):
         with suppress(MismatchError):  # nobody calls it so
@@ -134,10 +134,20 @@ def _is_single(leaf: Leaf) -> bool:
     return leaf.kind == "int" or leaf.fixed or leaf.default is not None
 
 
+def _order(roots: Sequence[Node]) -> list[Node]:
+    """What values are computed from, and before that what constants have the shape of."""
+    order = topological(roots)
+    likes = [n.like for n in order if isinstance(n, Const) and n.like is not None]
+    return topological([*likes, *roots]) if likes else order
+
+
 def _shapes(order: Sequence[Node], names: dict[Leaf, Name], given: dict[Name, tuple[int, ...]]) -> dict[Node, Shape]:
     found: dict[Node, Shape] = {}
     for node in order:
         inputs = [found[i] for i in node.inputs]
+        if isinstance(node, Const) and node.like in found:
+            found[node] = found[node.like]
+            continue
         found[node] = _leaf(node, names, given) if isinstance(node, Leaf) else _operation(node, inputs)
     return found
 

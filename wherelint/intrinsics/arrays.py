@@ -50,7 +50,6 @@ def _filled(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNod
         low.is_size(*(args if name.startswith("torch.") else args[:1]))
     dtype = kwargs.get("dtype", args[1] if len(args) > 1 else None)
     like = args[0] if name.endswith("_like") and args else None
-    low.measure(like)
     value: float = float("ones" in name)
     if _is_bool_dtype(dtype) or (dtype is None and isinstance(like, Node) and like.kind == "bool"):
         value = bool(value)

@@ -12,7 +12,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TextIO
 
-from wherelint.finding import Elsewhere, FileReport, Finding, Location, Number, Outcome, Problem, Selection, Witness
+from wherelint.finding import (
+    Elsewhere,
+    FileReport,
+    Finding,
+    Fix,
+    Location,
+    Number,
+    Outcome,
+    Problem,
+    Selection,
+    Witness,
+)
 from wherelint.io.edits import Source, diff
 from wherelint.io.encoding import decode
 from wherelint.io.notebook import spelled
@@ -109,12 +120,18 @@ def fixed_line(finding: Finding) -> Line:
     return [("fixed ", "dim"), (_place(finding), "path"), (f": {finding.code} {finding.name}", "")]
 
 
-def fix_line(finding: Finding) -> Line:
-    """Why a fix is made, on one line above its patch: no tool takes it for a part of that."""
-    why = finding.fix.message if finding.fix is not None else ""
+def why_fixed(finding: Finding, fix: Fix | None) -> str:
+    """What a fix does, and the witness that it is for."""
+    why = fix.message if fix is not None else ""
     if finding.witness is not None:
         why += f": {witness_sentence(finding.witness)}; with the fix it is finite"
-    return [("# ", "dim"), (_place(finding), "path"), (f": {finding.code} {printable(why)}", "")]
+    return why
+
+
+def fix_line(finding: Finding) -> Line:
+    """Why a fix is made, on one line above its patch: no tool takes it for a part of that."""
+    why = printable(why_fixed(finding, finding.fix))
+    return [("# ", "dim"), (_place(finding), "path"), (f": {finding.code} {why}", "")]
 
 
 def fix_table(fixed: Sequence[Finding], left: Sequence[Finding]) -> list[str]:

@@ -15,7 +15,7 @@ from pygls.capabilities import get_capability
 from wherelint import rules
 from wherelint.finding import Edit, Finding
 from wherelint.report.formats.json import URL
-from wherelint.report.text import witness_sentence
+from wherelint.report.text import why_fixed, witness_sentence
 from wherelint.server.buffer import Buffer
 from wherelint.server.snapshot import Snapshot
 
@@ -96,11 +96,12 @@ def _quick_fixes(
     snapshot: Snapshot, index: int, diagnostic: types.Diagnostic, editor: Editor
 ) -> Iterator[types.CodeAction]:
     kind = types.CodeActionKind.QuickFix
-    code = snapshot.report.findings[index].code
+    finding = snapshot.report.findings[index]
+    code = finding.code
     fix, comment = snapshot.remedies(index)
     if fix is not None and (edit := editor.edit(snapshot, fix.edits)):
         safe = fix.applicability == "safe"
-        title = f"{code}: {fix.message}{'' if safe else ' (unsafe: look at the shapes)'}"
+        title = f"{code}: {why_fixed(finding, fix)}{'' if safe else ' (unsafe: look at the shapes)'}"
         yield types.CodeAction(title, kind, [diagnostic], is_preferred=safe, edit=edit)
     if comment is not None and (edit := editor.edit(snapshot, [comment])):
         yield types.CodeAction(f"Silence {code} with # noqa", kind, [diagnostic], edit=edit)

@@ -26,6 +26,7 @@ from wherelint.frontend.options import DetectOptions
 from wherelint.io.config import Settings, load
 from wherelint.io.encoding import NOWHERE, decode
 from wherelint.io.files import excluded
+from wherelint.io.formatter import line_length
 from wherelint.run.check import check_source
 from wherelint.server.buffer import Buffer, split_lines
 from wherelint.suppress.silence import silence
@@ -141,11 +142,15 @@ class Snapshot:
     def _fix(self, finding: Finding) -> Fix | None:
         from wherelint.fix import propose
         from wherelint.fix.groups import neighbourhood
+        from wherelint.fix.layout import laid_out
 
-        if self._analysis is None:
+        analysis = self._analysis
+        if analysis is None or (self._settings is not None and finding.code not in self._settings.fixed_codes):
             return None
-        twins = [twin for twin in self._analysis.findings if twin.sort_key() == finding.sort_key()]
-        return propose(self._analysis.completed(neighbourhood(self._analysis, twins)), twins[0]) if twins else None
+        twins = [twin for twin in analysis.findings if twin.sort_key() == finding.sort_key()]
+        fix = propose(analysis.completed(neighbourhood(analysis, twins)), twins[0]) if twins else None
+        text = analysis.module.text
+        return laid_out(text, fix, line_length(self._path, text)) if fix is not None else None
 
     def _line_edits(self, program: str) -> Iterator[Edit]:
         """The lines to replace for another program; none where its cells cannot be told apart any more."""
