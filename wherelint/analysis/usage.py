@@ -15,12 +15,12 @@ from typing import NamedTuple
 from wherelint.analysis import places
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import methods
+from wherelint.interpret.resolve import NO_GRADIENT
 
 #: Callers of callers that are followed, and files that may speak of a name.
 _DEPTH, _MOST_FILES = 5, 12
 #: What is called around a result, or on it, so that no gradient comes back; the same as contexts and decorators.
 _STOPS = frozenset("stop_gradient detach item numpy tolist asarray float int bool print argmax argmin argsort".split())
-_NO_GRADIENT = frozenset({"no_grad", "inference_mode"})
 #: What differentiates a function that is handed to it.
 _DIFFERENTIATES = re.compile(r"grad|vjp|jvp|jac|hess|lineari")
 #: Whatever uses a function there says nothing of what others do with it.
@@ -124,9 +124,9 @@ def _qualified(path: Path) -> tuple[str, ...]:
 def _cuts(node: ast.AST, inner: ast.AST) -> bool:
     """Whether no gradient comes back from a part of a node."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        return any(_named(each) in _NO_GRADIENT for each in node.decorator_list)
+        return any(_named(each) in NO_GRADIENT for each in node.decorator_list)
     if isinstance(node, (ast.With, ast.AsyncWith)):
-        return any(_named(item.context_expr) in _NO_GRADIENT for item in node.items)
+        return any(_named(item.context_expr) in NO_GRADIENT for item in node.items)
     if isinstance(node, ast.Call):
         return _named(node) in _STOPS
     if isinstance(node, ast.If):

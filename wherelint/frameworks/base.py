@@ -75,19 +75,26 @@ def names(prefix: str, text: str) -> dict[str, Signature]:
     return found
 
 
-#: Helpers that templates call, in the words of a framework.
-JOIN = '''
+def helpers(namespace: str, concat: str, axis: str, keep: str) -> dict[str, str]:
+    """The functions that templates call; ``keep``: how ``x[mask]`` is computed."""
+    return {
+        "join": f'''
 def join(*parts):
     """The parts side by side along the last axis."""
-    zeros = sum({zeros}(part) for part in parts)
-    return {concat}([part + zeros for part in parts], {axis}=-1)
-'''
-NTH = '''
+    zeros = sum({namespace}.zeros_like(part) for part in parts)
+    return {namespace}.{concat}([part + zeros for part in parts], {axis}=-1)
+''',
+        "nth": f'''
 def nth(index, *parts):
     """One of several parts, out of the array that they make."""
-    zeros = sum({zeros}(part) for part in parts)
-    return {stack}([part + zeros for part in parts])[index]
-'''
+    zeros = sum({namespace}.zeros_like(part) for part in parts)
+    return {namespace}.stack([part + zeros for part in parts])[index]
+''',
+        "keep": f'''
+def keep(mask, x):
+    """x[mask] in a fixed shape: an element that is dropped repeats the first one that is kept."""
+{keep}''',
+    }
 
 
 @dataclass(frozen=True)

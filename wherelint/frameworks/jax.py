@@ -7,14 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from wherelint.frameworks.base import (
-    JOIN,
-    NTH,
     DeviceError,
     Framework,
     Function,
     Mode,
     Result,
     Signature,
+    helpers,
     missing,
     named,
     names,
@@ -181,13 +180,11 @@ array: jnp.array(a)
 float: a.astype(jnp.float32)
 """
 
-_KEEP = '''
-def keep(mask, x):
-    """x[mask] in a fixed shape: an element that is dropped repeats the first one that is kept."""
+_KEEP = """\
     mask, x = jnp.broadcast_arrays(mask, x)
     first = jnp.argmax(mask, axis=-1, keepdims=True)
     return jnp.take_along_axis(x, jnp.where(mask, jnp.arange(x.shape[-1]), first), axis=-1)
-'''
+"""
 
 #: What a script ends with.
 _REPORT = """
@@ -263,11 +260,7 @@ FRAMEWORK = Framework(
     distributions=("jax", "jaxlib", "jax-cuda12-plugin", "jax-cuda13-plugin", "jax-rocm7-plugin", "libtpu"),
     imports={"import jax": "", "import jax.numpy as jnp": "", "import jax.scipy.special": "jax.scipy"},
     templates=_TEMPLATES,
-    helpers={
-        "join": JOIN.format(zeros="jnp.zeros_like", concat="jnp.concatenate", axis="axis"),
-        "nth": NTH.format(zeros="jnp.zeros_like", stack="jnp.stack"),
-        "keep": _KEEP,
-    },
+    helpers=helpers("jnp", "concatenate", "axis", _KEEP),
     report=_REPORT,
     literal="jnp.array({})",
     backend=_backend,

@@ -5,18 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from wherelint.frameworks.base import (
-    JOIN,
-    NTH,
-    Framework,
-    Function,
-    Mode,
-    Result,
-    Signature,
-    missing,
-    named,
-    names,
-)
+from wherelint.frameworks.base import Framework, Function, Mode, Result, Signature, helpers, missing, named, names
 
 #: Exported both as ``tf.name`` and as ``tf.math.name``.
 _BOTH = """
@@ -206,15 +195,13 @@ array: tf.constant(a)
 float: tf.cast(a, tf.float32)
 """
 
-_KEEP = '''
-def keep(mask, x):
-    """x[mask] in a fixed shape: an element that is dropped repeats the first one that is kept."""
+_KEEP = """\
     x = x + tf.where(mask, 0.0, 0.0)
     mask = tf.logical_and(mask, tf.ones_like(x, tf.bool))
     first = tf.argmax(tf.cast(mask, tf.int32), axis=-1, output_type=tf.int32)[..., None]
     own = tf.range(tf.shape(x)[-1])
     return tf.gather(x, tf.where(mask, own, first), axis=-1, batch_dims=len(x.shape) - 1)
-'''
+"""
 
 #: What a script ends with.
 _REPORT = """
@@ -281,11 +268,7 @@ FRAMEWORK = Framework(
     imports={"import keras": "keras.ops", "import tensorflow as tf": ""},
     templates=_TEMPLATES,
     mixes_types=False,
-    helpers={
-        "join": JOIN.format(zeros="tf.zeros_like", concat="tf.concat", axis="axis"),
-        "nth": NTH.format(zeros="tf.zeros_like", stack="tf.stack"),
-        "keep": _KEEP,
-    },
+    helpers=helpers("tf", "concat", "axis", _KEEP),
     report=_REPORT,
     literal="tf.constant({})",
     backend=_backend,

@@ -5,18 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from wherelint.frameworks.base import (
-    JOIN,
-    NTH,
-    Framework,
-    Function,
-    Mode,
-    Result,
-    Signature,
-    missing,
-    named,
-    names,
-)
+from wherelint.frameworks.base import Framework, Function, Mode, Result, Signature, helpers, missing, named, names
 
 #: Functions that are also methods, where the receiver takes the place of the first operand. A trailing underscore
 #: marks the ones that have an in-place form too.
@@ -217,14 +206,12 @@ _KEPT = frozenset(
     tanh""".split()
 )
 
-_KEEP = '''
-def keep(mask, x):
-    """x[mask] in a fixed shape: an element that is dropped repeats the first one that is kept."""
+_KEEP = """\
     mask, x = torch.broadcast_tensors(mask, x)
     first = torch.argmax(mask.int(), dim=-1, keepdim=True)
     own = torch.arange(x.shape[-1], device=x.device)
     return torch.gather(x, -1, torch.where(mask, own, first))
-'''
+"""
 
 #: What a script ends with.
 _REPORT = """
@@ -275,11 +262,7 @@ FRAMEWORK = Framework(
     templates=_TEMPLATES,
     takes_numbers=False,
     kept=_KEPT,
-    helpers={
-        "join": JOIN.format(zeros="torch.zeros_like", concat="torch.cat", axis="dim"),
-        "nth": NTH.format(zeros="torch.zeros_like", stack="torch.stack"),
-        "keep": _KEEP,
-    },
+    helpers=helpers("torch", "cat", "dim", _KEEP),
     report=_REPORT,
     literal="torch.tensor({})",
     parameter="torch.tensor({}, requires_grad=True)",

@@ -13,7 +13,7 @@ from wherelint.interpret.builder import Frame
 from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.operations import operation
 from wherelint.interpret.parameters import bind
-from wherelint.interpret.resolve import member
+from wherelint.interpret.resolve import NO_GRADIENT, member
 from wherelint.interpret.tables import CALLS, CONTAINER_METHODS, FUNCTIONS, METHODS, expression
 from wherelint.interpret.targets import assign
 from wherelint.interpret.values import (
@@ -215,7 +215,7 @@ def _with_own_rule(low: Lowering, function: Function, args: Args, kwargs: Kwargs
 
 
 def _never_differentiated(function: Function) -> int:
-    return int(bool(attributes.decorator_names(function) & {"no_grad", "inference_mode"}))
+    return int(bool(attributes.decorator_names(function) & NO_GRADIENT))
 
 
 class _Yields(cst.CSTVisitor):

@@ -10,7 +10,7 @@ from wherelint.graph.node import Node
 from wherelint.interpret.comparisons import compare
 from wherelint.interpret.expressions import elements
 from wherelint.interpret.lowering import Lowering
-from wherelint.interpret.resolve import NO_GRAD
+from wherelint.interpret.resolve import NO_GRADIENT
 from wherelint.interpret.tables import statement
 from wherelint.interpret.targets import assign
 from wherelint.interpret.values import Dotted, Method, Value
@@ -235,9 +235,11 @@ def _with(low: Lowering, node: cst.With) -> bool:
         expression = item.item
         callee = expression.func if isinstance(expression, cst.Call) else expression
         name = low.expression(callee)
-        pauses = isinstance(name, Method) and name.name == "stop_recording"  # of a GradientTape
-        if pauses or (isinstance(name, Dotted) and name.name in NO_GRAD):
-            severed += 1
+        if isinstance(name, Method):
+            severed += name.name == "stop_recording"  # of a GradientTape
+        elif isinstance(name, Dotted):
+            last = name.name.rpartition(".")[2]
+            severed += last in NO_GRADIENT or (last == "set_grad_enabled" and _is_off(expression))
         low.expression(expression)
         value = low.opaque(low.text(expression), differentiable=False)
         if item.asname is not None:
@@ -247,6 +249,13 @@ def _with(low: Lowering, node: cst.With) -> bool:
         return low.run(list(node.body.body))
     finally:
         low.severed -= severed
+
+
+def _is_off(switch: cst.BaseExpression) -> bool:
+    """Whether a call says False, as it stands there."""
+    return isinstance(switch, cst.Call) and any(
+        isinstance(a.value, cst.Name) and a.value.value == "False" for a in switch.args
+    )
 
 
 @statement(cst.Try, cst.TryStar)

@@ -157,8 +157,8 @@ CUSTOM_RULES = frozenset({
 _RULE_SETTERS = frozenset({"defjvp", "defvjp", "defjvps", "def_jvp", "def_vjp", "def_fwd", "def_bwd"})
 #: Parts of the frameworks whose classes only ever compute what nobody differentiates.
 _UNDIFFERENTIATED = re.compile(r"(torch|tensorflow|keras|tf_keras)\b.*\.(metrics|optimizers?|optim|callbacks|data)\.")
-NO_GRAD = frozenset({"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad",
-                     "torch.autograd.grad_mode.no_grad", "torch.set_grad_enabled"})  # fmt: skip
+#: Contexts and decorators without gradients, by the last part of their names.
+NO_GRADIENT = frozenset({"no_grad", "inference_mode"})
 
 
 def decorators_of(low: Lowering, node: cst.FunctionDef, scope: Scope, block: Block) -> list[tuple[str, str]]:

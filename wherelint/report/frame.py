@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable
 from itertools import pairwise
 
@@ -75,7 +74,7 @@ def _expand_tabs(cells: list[str], marked: list[str]) -> tuple[list[str], list[s
     indentation = True
     for cell, mark in zip(cells, marked, strict=True):
         indentation = indentation and cell in " \t"
-        count = _TAB - sum(map(_width, shown)) % _TAB if cell == "\t" else 1
+        count = _TAB - _width("".join(shown)) % _TAB if cell == "\t" else 1
         shown += [" "] * count if cell == "\t" else [cell]
         marks += ["" if indentation else mark] * count
     return shown, marks
@@ -83,7 +82,7 @@ def _expand_tabs(cells: list[str], marked: list[str]) -> tuple[list[str], list[s
 
 def _crop(cells: list[str], marked: list[str], room: int) -> tuple[list[str], list[str]]:
     """Cut a long row down to the part around its marks, the operation's before the selection's."""
-    if sum(map(_width, cells)) <= room:
+    if _width("".join(cells)) <= room:
         return cells, marked
     shown = [i for i, mark in enumerate(marked) if mark == "^"] or [i for i, mark in enumerate(marked) if mark]
     first, last = (shown[0], shown[-1]) if shown else (0, 0)
@@ -122,8 +121,8 @@ def _label(row: int, finding: Finding, marked: list[str]) -> Line:
     return [(f" the {finding.select.kind}", "selection")] if last and "^" not in marked else []
 
 
-def _width(character: str) -> int:
-    """How many cells a terminal gives to a character."""
-    if unicodedata.combining(character):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+def _width(text: str) -> int:
+    """How many cells a terminal gives to a text."""
+    from rich.cells import cell_len
+
+    return cell_len(text)
