@@ -59,6 +59,13 @@ snapshot.check_source = slowly
 """
 
 
+def fix_of(actions: dict[str, types.CodeAction]) -> types.CodeAction:
+    """The fix of WL101 among some actions, which says what it is for."""
+    (title,) = (title for title in actions if title.startswith("WL101: mask the operand"))
+    assert "the value is 0.0 and the gradient with respect to" in title
+    return actions[title]
+
+
 class Editor:
     """An editor with open documents, whose texts it changes as it is told to."""
 
@@ -294,7 +301,7 @@ class TestDiagnostics:
         (found,) = editor.diagnostics(uri)
         assert editor.text_of(uri, found.range) == "jnp.sqrt(x)"
         assert found.range.start.character == text.splitlines()[4].index("jnp.sqrt") + 2
-        editor.apply(editor.actions(uri)["WL101: mask the operand with the condition of the `where`"])
+        editor.apply(fix_of(editor.actions(uri)))
         assert editor.texts[uri] == text.replace("\n", end).replace("sqrt(x)", "sqrt(jnp.where(x > 0, x, 1.0))")
         assert editor.diagnostics(uri) == []
 
@@ -433,7 +440,7 @@ class TestActions:
     def test_a_fix(self, editor: Editor) -> None:
         uri = editor.open("a.py", UNSAFE)
         (found,) = editor.diagnostics(uri)
-        fix = editor.actions(uri)["WL101: mask the operand with the condition of the `where`"]
+        fix = fix_of(editor.actions(uri))
         assert (fix.kind, fix.is_preferred, *(fix.diagnostics or ())) == (types.CodeActionKind.QuickFix, True, found)
         editor.apply(fix)
         assert editor.texts[uri] == FIXED
@@ -443,7 +450,7 @@ class TestActions:
     def test_before_the_diagnostics_are_there(self, editor: Editor) -> None:
         uri = editor.open("a.py", SAFE)
         editor.write(uri, UNSAFE)
-        editor.apply(editor.actions(uri)["WL101: mask the operand with the condition of the `where`"])
+        editor.apply(fix_of(editor.actions(uri)))
         assert editor.texts[uri] == FIXED
 
     def test_a_fix_that_needs_a_look(self, editor: Editor) -> None:
@@ -512,7 +519,7 @@ class TestNotebooks:
         assert editor.hover(names[0], "numpy") is None
         actions = editor.actions(names[3])
         (all_of_them,) = editor.actions(names[3], only=["source.fixAll"]).values()
-        fix = actions["WL101: mask the operand with the condition of the `where`"]
+        fix = fix_of(actions)
         assert fix.edit is not None
         assert all_of_them.edit is not None
         for edit in (fix.edit, all_of_them.edit):
@@ -555,7 +562,7 @@ class TestProcess:
         uri = editor.open("a.py", UNSAFE.replace("return", "z = '\U0001f600é'; return"))
         (found,) = editor.diagnostics(uri)
         assert editor.text_of(uri, found.range) == "jnp.sqrt(x)"
-        fix = editor.actions(uri)["WL101: mask the operand with the condition of the `where`"]
+        fix = fix_of(editor.actions(uri))
         assert fix.edit is not None
         assert fix.edit.document_changes is None
         assert list(fix.edit.changes or ()) == [uri]

@@ -18,6 +18,7 @@ from wherelint.finding import Edit
 from wherelint.fix import spelling
 from wherelint.fix.guards import Guards
 from wherelint.fix.masks import Candidate, Mask, Writer, atom
+from wherelint.fix.masks import within as replaced_within
 from wherelint.fix.proof import is_number
 from wherelint.fix.syntax import (
     SourceNode,
@@ -96,6 +97,7 @@ class Site:
             for call in self._helpers():
                 yield from self._masked(call, mask, [(p, _SAFE) for p in operands(call)[:_MOST_PLACES]])
         yield from () if several else together
+        yield from self._by_result()
         if self.op is not None:
             yield from self.guards()
         for mask in masks:
@@ -230,6 +232,37 @@ class Site:
             edits.append(mask.written.replaced(name))
         return Candidate(tuple(edits), what, sure)
 
+    def _by_result(self) -> Iterator[Candidate]:
+        """Where the condition asks the result of the operation: what it asks, asked before, and masked with that."""
+        mask = self._mask_of(self.hazard.select, {self.hazard.op, *self.between})
+        if self.op is None or self._writer is None or mask is None or mask.written is None or mask.once:
+            return
+        spot = spot_before(self.op)
+        statement = next((n for n in self.op.path()[::-1] if isinstance(n, cst.Assign)), None)
+        if spot is None or statement is None or len(statement.targets) != 1 or not self._elementwise(True):
+            return
+        target, value = statement.targets[0].target, SourceNode(self.op.block, statement.value)
+        read = names_within(mask.written)
+        if not isinstance(target, cst.Name) or not self._pure(value) or not self._after(mask.written, spot):
+            return
+        others = [place for name, places in read.items() if name != target.value for place in places]
+        if len(read.get(target.value, ())) != 1 or not all(may_move(place, self.op, spot.location) for place in others):
+            return
+        place = read[target.value][0]
+        within_call = isinstance(place.path()[-2], cst.Arg)
+        asked = replaced_within(mask.written, place, value.one_line if within_call else value.atom)
+        name = spelling.free_name(self.op, *spelling.condition_names(mask.text), "mask")
+        entry = OPERATIONS[self.hazard.op.op]
+        if entry.code == "WL110":  # no number is a matrix that can be decomposed
+            return
+        for i, (operand, safe) in enumerate(zip(operands(self.op, len(entry.safe)), entry.safe, strict=False)):
+            if safe is None or isinstance(operand.node, cst.BaseNumber) or has_effects(operand.node):
+                continue
+            for number in self._alike(i, [safe]):
+                masked = self._writer.masked(mask.named(name), operand.one_line, number)
+                edits = (spot.line(name, asked), operand.replaced(masked), mask.written.replaced(name))
+                yield Candidate(edits, "mask the operand with what the condition asks", True)
+
     def _spot_for(self, operand: SourceNode) -> Spot | None:
         """Where a mask can be bound for every operation that the selection drops, or else for this one."""
         own = spot_before(operand)
@@ -323,9 +356,13 @@ class Site:
         """Calls in the dropped arm, or in what it was computed from, in which the operation may lie."""
         found: list[SourceNode] = []
         known = [p.node for p in (self.op, self.select) if p is not None]
+        test = condition(self.hazard.select)
+        tested = test.region if test is not None and test.block.module is self.module else None
         for node in (self.hazard.select, *self.between):
             place = self._here(node)
             for call in calls_within(place) if place is not None else ():
+                if tested is not None and tested[0] <= call.region[0] <= tested[1]:
+                    continue
                 function = call.node.func if isinstance(call.node, cst.Call) else None
                 base = root_name(function) if isinstance(function, (cst.Name, cst.Attribute)) else ""
                 ours = framework_of(self.module.imports.get(base, "")) is None

@@ -42,11 +42,14 @@ class Guards:
             return
         if self.hazard.op.op in ("std", "std_unbiased"):
             yield from self._deviation(place)
-        for guard in OPERATIONS[self.hazard.op.op].domains:
-            if guard.operand < len(found):
-                yield from self._by_domain(place, found, guard)
+        guards = [guard for guard in OPERATIONS[self.hazard.op.op].domains if guard.operand < len(found)]
+        for constant in (True, False):  # a number is simpler than what the operation would give
+            for guard in guards:
+                yield from self._by_domain(place, found, guard, constant=constant)
 
-    def _by_domain(self, place: SourceNode, found: list[SourceNode], guard: Domain) -> Iterator[Candidate]:
+    def _by_domain(
+        self, place: SourceNode, found: list[SourceNode], guard: Domain, *, constant: bool
+    ) -> Iterator[Candidate]:
         namespace, operand = self.writer.namespace, found[guard.operand]
         once = has_effects(operand.node, self.module)
         simple = isinstance(operand.node, cst.Name)
@@ -70,15 +73,17 @@ class Guards:
         inner = self.writer.masked(Mask(tests.inner, guard.keeps), name, safe)
         sure = not guard.reduces and (guard.exact or self._bounded)
         alone = Candidate((*lines, operand.replaced(inner)), what, sure, kind="guard", alone=True)
-        if not guard.finite or not guard.outside:
+        if constant and (not guard.finite or not guard.outside):
             yield alone
         # That an operation is nan is worth keeping only where something asks for it.
         asked = any(n.op in FINITE_TESTS for n in topological(self.hazard.select.inputs[:1]))
         outsides = [outside.format(**terms) for outside in guard.outside if asked or "nan" not in outside]
-        stopped = spelling.without_gradient(name, self.writer.framework, self.module, namespace)
-        outsides += [within(place, operand, stopped)] if stopped else []
+        if not constant:
+            all_of_it = place.text if len(found) > 1 else name
+            stopped = spelling.without_gradient(all_of_it, self.writer.framework, self.module, namespace)
+            outsides = [] if not stopped else [stopped if len(found) > 1 else within(place, operand, stopped)]
         for outside in outsides:
-            sure = not guard.reduces and (guard.exact or (outside is outsides[-1] and bool(stopped)))
+            sure = not guard.reduces and (guard.exact or not constant)
             outer = Mask(tests.outer, guard.keeps)
             content = within(place, operand, inner)
             edits = lines
@@ -89,7 +94,7 @@ class Guards:
                 edits = [replace(line, content=lines[0].content + line.content)] if lines else [line]
             whole = place.replaced(self.writer.masked(outer, content, outside, like=None if guard.reduces else name))
             yield Candidate((*edits, whole), what, sure, kind="guard")
-        if guard.finite and guard.outside:
+        if constant and guard.finite and guard.outside:
             yield alone
 
     @property

@@ -151,7 +151,9 @@ def _number(node: cst.BaseExpression) -> float | None:
         and last_name(node.func) in ("cast", "constant", "tensor", "asarray", "array")
     ):
         return _number(node.args[0].value)
-    return float(node.evaluated_value) if isinstance(node, (cst.Integer, cst.Float)) else None
+    if not isinstance(node, (cst.Integer, cst.Float)) or len(node.value) > _LONGEST_NAME:
+        return None
+    return float(node.evaluated_value)
 
 
 def without_gradient(text: str, framework: str, module: Module, namespace: str) -> str | None:
