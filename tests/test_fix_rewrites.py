@@ -341,10 +341,11 @@ REWRITES = {
     "a condition without a sign before the operand": ("""
         def f(y):
             z = jnp.log1p(-y)
-            return jnp.where(jnp.isfinite(z), z, 0.0)
+            return jnp.maximum(z, -9.0)
     """, """
         -    z = jnp.log1p(-y)
-        +    z = jnp.log1p(jnp.where(y >= 1, 0.0, -y))
+        +    is_different = y != 1
+        +    z = jnp.where(is_different, jnp.log1p(jnp.where(is_different, -y, 0.0)), -jnp.inf)
     """),
     "a call is not evaluated twice": ("""
         def f(g):
@@ -355,6 +356,32 @@ REWRITES = {
         +    radicand = jnp.sum(g**2)
         +    singular = radicand <= 0
         +    n = jnp.where(singular, 0.0, jnp.sqrt(jnp.where(singular, 1.0, radicand)))
+    """),
+    "a condition that asks for the result": ("""
+        def f(a, b):
+            y = a / b
+            y[torch.isnan(y)] = 0.0
+            return y
+    """, """
+        -    y = a / b
+        -    y[torch.isnan(y)] = 0.0
+        +    is_nan = torch.isnan(a / b)
+        +    y = a / torch.where(is_nan, 1.0, b)
+        +    y[is_nan] = 0.0
+    """),
+    "several orders of a norm": ("""
+        def f(v):
+            n = jnp.linalg.norm(v, 2, -1)
+            return jnp.where(n > 0, 1.0 / n, 0.0)
+    """, """
+        -    n = jnp.linalg.norm(v, 2, -1)
+        -    return jnp.where(n > 0, 1.0 / n, 0.0)
+        +    n = jnp.where(
+        +        jnp.any(v != 0, axis=-1),
+        +        jnp.linalg.norm(jnp.where(jnp.any(v != 0, axis=-1, keepdims=True), v, 1.0), 2, -1),
+        +        0.0,
+        +    )
+        +    return jnp.where(n > 0, 1.0 / jnp.where(n > 0, n, 1.0), 0.0)
     """),
     "a mask that would change nothing is no mask": ("""
         def f(frac):

@@ -12,7 +12,7 @@ import pytest
 
 from wherelint import analysis, fix
 from wherelint.analysis import findings
-from wherelint.fix import groups, proof, rounds
+from wherelint.fix import groups, proof, refusals, rounds
 from wherelint.frontend.options import DetectOptions
 from wherelint.graph.work import Work
 from wherelint.io.config import Settings
@@ -140,11 +140,11 @@ def test_findings_of_one_kind_are_told_apart_by_their_place() -> None:
 
 
 GIVEN_UP = {
-    "_MOST_IN_ALL": (fix, 0, fix.TOO_MANY),
+    "_MOST_IN_ALL": (fix, 0, refusals.TOO_MANY),
     "_MOST_WORK": (fix, 0, "it takes longer than a fix is looked for"),
     "_MOST_TRIED": (fix, 0, "more rewrites are possible than are tried"),
-    "_MOST_ROUNDS": (rounds, 0, fix.ROUNDS),
-    "together": (rounds, lambda analysis, after, done, whole, sure: done, fix.ALONE),
+    "_MOST_ROUNDS": (rounds, 0, refusals.ROUNDS),
+    "together": (rounds, lambda analysis, after, done, whole, sure: done, refusals.ALONE),
 }
 
 
@@ -165,7 +165,7 @@ def test_the_fixes_of_a_file_cost_what_they_may(monkeypatch: pytest.MonkeyPatch)
     def cost(fix_mode: Any) -> int:
         before = Work.done
         messages = [p.message for p in check_source(chain(8).encode(), "a.py", SETTINGS, fix_mode).problems]
-        assert messages == [f"gave up on fixes for 7 of 8 findings: {fix.TOO_MANY}"] * (fix_mode == "offer")
+        assert messages == [f"gave up on fixes for 7 of 8 findings: {refusals.TOO_MANY}"] * (fix_mode == "offer")
         return Work.done - before
 
     monkeypatch.setattr(fix, "proven", lambda *_: [])

@@ -18,28 +18,14 @@ from wherelint.fix.candidates import Site
 from wherelint.fix.groups import Attempt, Taken, concerned, otherwise, proven
 from wherelint.fix.masks import Candidate
 from wherelint.fix.opaque import names_of
-from wherelint.fix.proof import Comparison, Record, key, record, same
+from wherelint.fix.proof import Comparison, Record, finite_at, key, record, same
+from wherelint.fix.refusals import TOO_LONG, TOO_MANY, TOO_MUCH, TRIES, UNWANTED, refused
 from wherelint.fix.shapes import Shaped, differ
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.node import Node, topological
 from wherelint.graph.work import Effort, WorkBudget
 from wherelint.io.edits import Source, consistent
-
-__all__ = [
-    "ALONE",
-    "GIVEN_UP",
-    "REFUTED",
-    "ROUNDS",
-    "TOO_MANY",
-    "offered_for",
-    "propose",
-    "propose_all",
-    "reach",
-    "refused",
-    "together",
-    "work_budget",
-]
 
 Grade = Literal["safe", "unsafe", "display"]
 _GRADES: tuple[Grade, ...] = ("safe", "unsafe", "display")
@@ -51,20 +37,6 @@ _MOST_IN_ALL = 1_500_000
 #: How many rewrites one after the other may be needed: masking a divisor can lay bare the root that it was computed by.
 _MOST_STEPS = 3
 _MOST_DETOURS = 2
-#: Why there is no fix, where it was not looked for to the end.
-TOO_MANY = "the fixes of the file take longer than they are looked for"
-TOO_LONG, TOO_MUCH = "it takes longer than a fix is looked for", "it is too much to follow"
-TRIES = "more rewrites are possible than are tried"
-ROUNDS = "one fix after the other needed another"
-ALONE = "it does something else together with the fixes around it"
-UNWANTED = "{} is not to be fixed here"
-REFUTED = "a run under the framework refuted it"
-GIVEN_UP = tuple(f"no fix is offered: {why}" for why in (TOO_MANY, TOO_LONG, TOO_MUCH, TRIES, ROUNDS, ALONE, REFUTED))
-
-
-def refused(why: str) -> Fix:
-    """No fix, and why."""
-    return Fix("display", f"no fix is offered: {why}", ())
 
 
 def work_budget() -> WorkBudget:
@@ -169,6 +141,7 @@ def _steps(analysis: Analysis, finding: Finding, detection: Detection, most: int
     proof = _Proof(analysis, detection, effort)
     detours: list[tuple[Candidate, Analysis, Finding, Grade, list[Finding]]] = []
     site, arm = _site(analysis, finding, detection)
+    bare: list[tuple[Candidate, _Found, list[Finding], bool, list[Finding]]] = []
     good: list[_Proven] = []
     unfinished: list[tuple[Candidate, _Found, list[Finding]]] = []
     rival = ""
@@ -204,9 +177,11 @@ def _steps(analysis: Analysis, finding: Finding, detection: Detection, most: int
         elif not good:
             fresh = compared.come(found.after.findings)
             others = [f for f in found.after.findings if f not in fresh]
-            if len(fresh) == 1 and compared.gone(targets, others):
+            if compared.gone(targets, others):
                 sure = sure and not (candidate.alone and proof.exposed)
-                detours.append((candidate, found.after, fresh[0], _grade(candidate, sure), targets))
+                bare.append((candidate, found, fresh, sure, targets))
+                if len(fresh) == 1:
+                    detours.append((candidate, found.after, fresh[0], _grade(candidate, sure), targets))
     if good:
         return min(good, key=lambda each: each.rank)  # the first of the best
     for candidate, after, fresh_one, grade, targets in detours[:_MOST_DETOURS] if most > 1 else ():
@@ -221,7 +196,25 @@ def _steps(analysis: Analysis, finding: Finding, detection: Detection, most: int
     for candidate, found, targets in unfinished[:_MOST_DETOURS]:
         if (finished := _finished(proof, candidate, found, targets, most - 1)) is not None:
             return finished
+    for candidate, found, come, sure, targets in bare[:_MOST_DETOURS] if most == _MOST_STEPS else ():
+        if not found.silent and all(laid_bare(analysis, found.after, each) for each in come):
+            compared = Comparison(proof.source, candidate.edits, analysis.findings)
+            if (doubtful := proof.doubts(found, targets, compared)) is not None:
+                grade = _grade(candidate, sure and not doubtful)
+                return _Proven((_GRADES.index(grade), found.lost, True), found.after.module.text, candidate, grade)
     return TRIES if tried >= _MOST_TRIED else _why_not(analysis, detection, unfinished[0][1] if unfinished else None)
+
+
+def laid_bare(before: Analysis, after: Analysis, finding: Finding) -> bool:
+    """Whether what is found after a rewrite was not finite before either, at its witness: it was hidden."""
+    detection = _detection(after, finding)
+    if detection is None:
+        return False
+    try:
+        programs = lowered(before.module, detection.name, before.used, False)
+        return any(not finite_at(p, p, [detection])[0] for p in programs if p.name == detection.program.name)
+    except (GiveUp, RecursionError):
+        return False
 
 
 def _site(analysis: Analysis, finding: Finding, detection: Detection) -> tuple[Site, list[Finding]]:

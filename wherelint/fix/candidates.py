@@ -38,10 +38,11 @@ from wherelint.fix.syntax import (
 )
 from wherelint.frameworks import framework_of
 from wherelint.frontend.module import Module
-from wherelint.graph.node import Leaf, Node, differentiable_inputs, leaves
+from wherelint.graph.node import Leaf, Node, differentiable_inputs, leaves, topological
 from wherelint.graph.search import Hazard
 from wherelint.io.edits import Region
 from wherelint.ops import OPERATIONS
+from wherelint.ops.traits import FINITE_TESTS
 
 _Operands = list[tuple[SourceNode, tuple[float, ...]]]
 _SAFE = (1.0, 0.0, 0.5, 2.0)
@@ -97,9 +98,14 @@ class Site:
             for call in self._helpers():
                 yield from self._masked(call, mask, [(p, _SAFE) for p in operands(call)[:_MOST_PLACES]])
         yield from () if several else together
-        yield from self._by_result()
+        # To ask before is to compute twice: only where nothing else says when the result is finite.
+        asks = any(node.op in FINITE_TESTS for node in topological(self.hazard.select.inputs[:1]))
+        if asks:
+            yield from self._by_result()
         if self.op is not None:
             yield from self.guards()
+        if not asks:
+            yield from self._by_result()
         for mask in masks:
             yield from self._variables(mask, together=True)
 

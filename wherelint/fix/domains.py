@@ -37,11 +37,11 @@ def tests_of(domain: Domain, family: str, place: SourceNode, terms: Mapping[str,
     if not isinstance(place.node, cst.Call) or not terms["namespace"]:
         return None
     named = {a.keyword.value: place.block.text(a.value) for a in place.node.args if a.keyword is not None}
-    given = [place.block.text(a.value) for a in place.node.args if a.keyword is None and not a.star][1:]
+    given = [place.block.text(a.value) for a in place.node.args if a.keyword is None][1:]
     function, keep = _ANY.get(family, ("any", "keepdims"))
     named |= dict(zip(("ord", "dim" if keep == "keepdim" else "axis", keep), given, strict=False))
     named.pop("ord", None)
-    if len(given) > 3 or not set(named) <= _AXES:
+    if len(given) > 3 or any(a.star for a in place.node.args) or not set(named) <= _AXES:
         return None
     axis = [f"{k}={v}" for k, v in named.items() if k in ("axis", "dim")]
     kept = [f"{k}={v}" for k, v in named.items() if k not in ("axis", "dim")]

@@ -79,9 +79,8 @@ class Guards:
         asked = any(n.op in FINITE_TESTS for n in topological(self.hazard.select.inputs[:1]))
         outsides = [outside.format(**terms) for outside in guard.outside if asked or "nan" not in outside]
         if not constant:
-            all_of_it = place.text if len(found) > 1 else name
-            stopped = spelling.without_gradient(all_of_it, self.writer.framework, self.module, namespace)
-            outsides = [] if not stopped else [stopped if len(found) > 1 else within(place, operand, stopped)]
+            stopped = spelling.without_gradient(name, self.writer.framework, self.module, namespace)
+            outsides = [within(place, operand, stopped)] if stopped else []
         for outside in outsides:
             sure = not guard.reduces and (guard.exact or not constant)
             outer = Mask(tests.outer, guard.keeps)

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from wherelint.finding import Edit, Finding, Fix, FixKey
-from wherelint.fix import ALONE, REFUTED, ROUNDS, TOO_MANY, offered_for, reach, refused, together, work_budget
+from wherelint.fix import laid_bare, offered_for, reach, together, work_budget
 from wherelint.fix.groups import Taken
 from wherelint.fix.proof import Comparison, key
+from wherelint.fix.refusals import ALONE, REFUTED, ROUNDS, TOO_MANY, refused
 from wherelint.graph.work import WorkBudget
 from wherelint.io.edits import Source
 
@@ -136,6 +137,7 @@ def _blamed(seen: View, now: View, chosen: Chosen, whole: WorkBudget) -> list[Fi
     edits = _edits(chosen) if source.edited(_edits(chosen)) == after else source.difference(after)
     compared = Comparison(source, edits, seen.analysis.findings)
     fresh = compared.come((f for f in now.analysis.findings if f.confidence == "high"), done)
+    fresh = [f for f in fresh if not laid_bare(seen.analysis, now.analysis, f)]
     sure = all(fix.applicability == "safe" for _, fix in chosen)
     otherwise = together(seen.analysis, now.analysis.module, done, whole, sure=sure)
     if not fresh and not otherwise:

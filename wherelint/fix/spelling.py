@@ -120,6 +120,8 @@ def condition_names(text: str) -> tuple[str, ...]:
     number = _number(given[1])
     if number == 0:
         return _of(_BESIDE_ZERO[order], given[:1])
+    if order == "equal" and re.search(r"\binf(inity)?\b", cst.Module([]).code_for_node(given[1])):
+        return _of("infinite", given[:1])
     if order not in _BESIDE:
         return _of("equal" if order == "equal" else "different", given[:1])
     if number is not None:

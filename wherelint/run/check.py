@@ -168,7 +168,7 @@ def _given_up(findings: Sequence[Finding]) -> Iterator[Problem]:
     refusals = Counter(f.fix.message for f in findings if f.fix is not None and not f.fix.edits)
     if not refusals:
         return
-    from wherelint.fix import GIVEN_UP
+    from wherelint.fix.refusals import GIVEN_UP
 
     for message, count in refusals.items():
         why = message.partition(": ")[2]

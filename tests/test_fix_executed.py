@@ -1,0 +1,118 @@
+"""What newer kinds of fixes write, executed: every finite value, shape and dtype stays, and gradients become finite."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from real_gradients import require
+from test_fix_trust import checked, functions, program, tensor
+
+#: Programs, each with the framework that it is written in and with what its fix writes.
+PROGRAMS = {
+    "asked before": ("jax", """
+        def f(x):
+            y = 1.0 / x
+            return jnp.where(jnp.isfinite(y), y, 0.0)
+    """, "jnp.isfinite(1.0 / x)"),
+    "asked before a write": ("torch", """
+        def f(x):
+            y = x / x
+            y = y.masked_fill(torch.isnan(y), 0.0)
+            return y
+    """, "torch.isnan(x / x)"),
+    "asked before, by TensorFlow": ("tensorflow", """
+        def f(x):
+            r = tf.math.log(x)
+            return tf.where(tf.math.is_finite(r), r, tf.zeros_like(r))
+    """, "tf.math.is_finite(tf.math.log(x))"),
+    "one line for several operations": ("tensorflow", """
+        def f(x):
+            p = 18.0 / x + tf.exp(-x * x) * (1.0 + 18.0 / x)
+            return tf.where(tf.equal(x, 0.0), tf.zeros_like(x), p)
+    """, "safe_x = tf.where(is_zero, tf.ones_like(x), x)"),
+    "one line for several operations of JAX": ("jax", """
+        def f(x):
+            p = 18.0 / x + jnp.exp(-x * x) * (1.0 + 18.0 / x)
+            return jnp.where(x == 0.0, 0.0, p)
+    """, "safe_x = jnp.where(is_zero, 1.0, x)"),
+    "the dtype of what is masked": ("tensorflow", """
+        def f(x):
+            return tf.sqrt(tf.maximum(x, tf.zeros_like(x)))
+    """, "tf.zeros_like(radicand)"),
+    "a boundary that is a number": ("torch", """
+        def f(x):
+            return x.sqrt().clamp(min=1e-3)
+    """, "is_nonzero"),
+    "a sign before the operand": ("jax", """
+        def f(x):
+            return jnp.maximum(jnp.log1p(-x), -9.0)
+    """, "x != 1"),
+}  # fmt: skip
+VALUES = [-2.0, -0.0, 0.0, 1e-30, 0.25, 1.0, 3.0, np.inf, np.nan]
+SHAPES = [(), (9,), (0,), (3, 3)]
+
+
+def like(value: Any) -> tuple[Any, Any, Any]:
+    whole = value.detach().float().numpy() if hasattr(value, "detach") else np.asarray(value, np.float32)
+    return str(value.dtype), tuple(value.shape), whole
+
+
+def gradients(framework: str, f: Any, x: Any) -> Any:
+    if framework == "jax":
+        import jax
+
+        return np.asarray(jax.grad(lambda v: f(v).sum())(x))
+    if framework == "torch":
+        x = x.clone().requires_grad_()
+        f(x).sum().backward()
+        return x.grad.numpy()
+    import tensorflow as tf
+
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = tf.reduce_sum(f(x))
+    return np.asarray(tape.gradient(y, x))
+
+
+@pytest.mark.parametrize("why", PROGRAMS)
+def test_values_stay_and_gradients_are_finite(why: str, tmp_path: Path) -> None:
+    framework, body, written = PROGRAMS[why]
+    require(framework)
+    text = program(framework, body)
+    report = checked(text)
+    assert written in report.after.decode()
+    assert checked(report.after.decode()).fixed == ()
+    before, after = functions(text, report.after, tmp_path)
+    for dtype in ("float32", "float64", "bfloat16"):
+        for shape in SHAPES:
+            size = int(np.prod(shape))
+            for start in range(9 if shape == () else 1):
+                data = np.array(VALUES[start : start + size] if size else [], np.float32).reshape(shape)
+                x = cast(framework, tensor(framework, data), dtype)
+                old, new = like(before(x)), like(after(x))
+                assert old[:2] == new[:2]
+                np.testing.assert_array_equal(
+                    np.where(np.isfinite(old[2]), new[2], 0.0), np.nan_to_num(old[2], posinf=0, neginf=0)
+                )
+                assert not (np.isnan(old[2]) & ~np.isnan(new[2])).any()
+    x = tensor(framework, np.array([0.0, 0.25, 1.0, 3.0], np.float32))
+    bad, good = (gradients(framework, f, x) for f in (before, after))
+    assert not np.isfinite(bad).all()
+    kept = np.isfinite(np.asarray(like(before(x))[2]))
+    assert np.isfinite(good[kept]).all()
+    np.testing.assert_allclose(good[np.isfinite(bad)], bad[np.isfinite(bad)], rtol=1e-5)
+
+
+def cast(framework: str, x: Any, dtype: str) -> Any:
+    if framework == "torch":
+        import torch
+
+        return x.to(getattr(torch, dtype))
+    if framework == "tensorflow":
+        import tensorflow as tf
+
+        return tf.cast(x, dtype)
+    return x.astype(dtype) if dtype != "float64" else x  # JAX has none unless it is asked for

@@ -1,0 +1,18 @@
+"""Why there is no fix."""
+
+from wherelint.finding import Fix
+
+#: Why there is no fix, where it was not looked for to the end.
+TOO_MANY = "the fixes of the file take longer than they are looked for"
+TOO_LONG, TOO_MUCH = "it takes longer than a fix is looked for", "it is too much to follow"
+TRIES = "more rewrites are possible than are tried"
+ROUNDS = "one fix after the other needed another"
+ALONE = "it does something else together with the fixes around it"
+UNWANTED = "{} is not to be fixed here"
+REFUTED = "a run under the framework refuted it"
+GIVEN_UP = tuple(f"no fix is offered: {why}" for why in (TOO_MANY, TOO_LONG, TOO_MUCH, TRIES, ROUNDS, ALONE, REFUTED))
+
+
+def refused(why: str) -> Fix:
+    """No fix, and why."""
+    return Fix("display", f"no fix is offered: {why}", ())
