@@ -59,7 +59,7 @@ def given_overrides(options: dict[str, Any]) -> tuple[Overrides, Path | None]:
         inline=inline,
         fixable=codes("fixable") if options["fixable"] else None,
         unfixable=codes("unfixable"),
-        ignore_noqa=options["ignore_noqa"],
+        ignore_noqa=options["ignore_noqa"] or None,
         select=codes("select") if options["select"] else None,
         extend_select=codes("extend_select"),
         ignore=codes("ignore"),

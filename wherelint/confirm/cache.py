@@ -6,16 +6,16 @@ import hashlib
 import json
 import os
 from contextlib import suppress
-from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from wherelint.confirm.harness import request
 from wherelint.confirm.routine import Snippet
-from wherelint.finding import AfterFix, Confirmation, Number, Outcome
+from wherelint.finding import Confirmation
 from wherelint.frameworks import FRAMEWORKS
 from wherelint.io import cachedir, disk
+from wherelint.io.plain import decoder, plain
 from wherelint.version import __version__
 
 #: Files by which a system shows its accelerators.
@@ -35,13 +35,13 @@ class Cache:
         """What is known of a snippet on a device."""
         try:
             return _read(json.loads(disk.contents(self._path(snippet, device), _LARGEST)))
-        except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+        except (OSError, ValueError, RecursionError):
             return None
 
     def keep(self, snippet: Snippet, device: str, confirmation: Confirmation) -> None:
         """Write what was found, if it was run; a reader sees all of it or nothing."""
         if confirmation.verdict != "not-runnable":
-            cachedir.keep(self._path(snippet, device), json.dumps(asdict(confirmation)).encode())
+            cachedir.keep(self._path(snippet, device), json.dumps(plain(confirmation)).encode())
 
     def _path(self, snippet: Snippet, device: str) -> Path:
         names = [step.name for routine in (snippet.before, snippet.after) if routine for step in routine.parameters]
@@ -60,47 +60,11 @@ def _surroundings(framework: str) -> list[Any]:
     return [versions, devices, [os.environ.get(name) for name in _ENVIRONMENT]]
 
 
-def _read(known: dict[str, Any]) -> Confirmation:
-    """A confirmation as it was kept. Raises ValueError, and what the types of anything else raise."""
-    after = known["after_fix"]
-    modes = {
-        mode: Outcome(_number(outcome["value"]), {_text(n): _number(v) for n, v in outcome["gradient"].items()})
-        for mode, outcome in known["modes"].items()
-    }
-    confirmed = known["verdict"] == "confirmed"
-    lost = any("nan" in str(v) or "inf" in str(v) for outcome in modes.values() for v in outcome.gradient.values())
-    if known["verdict"] not in ("confirmed", "not-reproduced") or (confirmed and not lost) or not set(modes) <= _MODES:
+def _read(known: Any) -> Confirmation:
+    """A confirmation as it was kept. Raises ValueError for anything else."""
+    found: Confirmation = decoder(Confirmation)(known)
+    lost = any("nan" in str(v) or "inf" in str(v) for mode in found.modes.values() for v in mode.gradient.values())
+    believed = found.verdict == "not-reproduced" or (found.verdict == "confirmed" and lost)
+    if not believed or not _MODES.issuperset(found.modes):
         raise ValueError("this is no verdict that is kept")
-    return Confirmation(
-        known["verdict"],
-        None if confirmed else _text(known["reason"]),
-        _text(known["device"]),
-        _text(known["framework_version"]),
-        {_text(name): _number(value) for name, value in known["at"].items()},
-        modes,
-        None if after is None else AfterFix(_flag(after["value_unchanged"]), _flag(after["gradient_finite"])),
-    )
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or not value.isprintable():
-        raise ValueError("this is no text of ours")
-    return value
-
-
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError("this is no truth")
-    return value
-
-
-def _number(value: Any) -> Number:
-    if isinstance(value, list):
-        return [_scalar(item) for item in value]
-    return _scalar(value)
-
-
-def _scalar(value: Any) -> float:
-    if not isinstance(value, float):
-        raise ValueError("this is no number of ours")
-    return value
+    return found

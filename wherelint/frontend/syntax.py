@@ -51,6 +51,16 @@ def _normalize(node: cst.CSTNode) -> None:
         _normalize(child)
 
 
+def below(node: cst.CSTNode, but: tuple[type[cst.CSTNode], ...] = ()) -> Iterator[cst.CSTNode]:
+    """The nodes below one in the order of the text, without what stands below nodes of some types."""
+    stack = [*reversed(node.children)]
+    while stack:
+        each = stack.pop()
+        yield each
+        if not isinstance(each, but):
+            stack += reversed(each.children)
+
+
 class Chunk:
     """The rows of a top-level statement (or of one in an ``if`` or ``try`` there), parsed by LibCST on demand."""
 

@@ -349,6 +349,15 @@ class Builder:
         return self.node("stack", parts, at, static=Static(lanes=spread(len(parts), single)))
 
     @contextmanager
+    def inside(self, frame: Frame) -> Iterator[Frame]:
+        """What is lowered inside belongs to a frame."""
+        self.frames.append(frame)
+        try:
+            yield frame
+        finally:
+            self.frames.pop()
+
+    @contextmanager
     def assuming(self, *path_conditions: Node | bool) -> Iterator[None]:
         """Predicates that hold inside."""
         before = len(self.path_conditions)
@@ -359,13 +368,13 @@ class Builder:
             del self.path_conditions[before:]
 
     @contextmanager
-    def without_gradient(self) -> Iterator[None]:
+    def without_gradient(self, severed: bool = True) -> Iterator[None]:
         """Everything computed inside is a constant for reverse mode."""
-        self.severed += 1
+        self.severed += severed
         try:
             yield
         finally:
-            self.severed -= 1
+            self.severed -= severed
 
     def leaves_function(self, value: Value) -> None:
         """Note that a value escapes, so that its gradient matters."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import libcst as cst
 
 from wherelint.frameworks import FRAMEWORKS
+from wherelint.frontend.syntax import below
 from wherelint.graph.node import Kind, Leaf, Node
 from wherelint.interpret import attributes
 from wherelint.interpret.builder import Frame
@@ -166,12 +167,8 @@ def inline(low: Lowering, function: Function, args: Args, kwargs: Kwargs, at: cs
     try:
         if isinstance(function.definition, cst.Lambda):
             return low.expression(function.definition.body)
-        severed = _never_differentiated(function)
-        low.severed += severed
-        try:
+        with low.without_gradient(bool(attributes.decorator_names(function) & NO_GRADIENT)):
             low.run(list(function.definition.body.body))
-        finally:
-            low.severed -= severed
         del low.path_conditions[frame.conditions_at_entry :]
         low.path_conditions += frame.postconditions
     finally:
@@ -214,24 +211,6 @@ def _with_own_rule(low: Lowering, function: Function, args: Args, kwargs: Kwargs
     return low.node("custom", (result, *given), at) if isinstance(result, (Node, int, float)) else result
 
 
-def _never_differentiated(function: Function) -> int:
-    return int(bool(attributes.decorator_names(function) & NO_GRADIENT))
-
-
-class _Yields(cst.CSTVisitor):
-    def __init__(self) -> None:
-        self.found = False
-
-    def visit_Yield(self, node: cst.Yield) -> None:
-        self.found = True
-
-    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:
-        return False
-
-    def visit_Lambda(self, node: cst.Lambda) -> bool:
-        return False
-
-
 def is_generator(function: Function) -> bool:
     """Whether calling a function runs its body later."""
     definition = function.definition
@@ -241,9 +220,7 @@ def is_generator(function: Function) -> bool:
 
 
 def _yields(definition: cst.FunctionDef) -> bool:
-    finder = _Yields()
-    definition.body.visit(finder)
-    return finder.found
+    return any(isinstance(n, cst.Yield) for n in below(definition.body, but=(cst.FunctionDef, cst.Lambda)))
 
 
 def result_of(low: Lowering, frame: Frame, at: cst.CSTNode) -> Value:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import libcst as cst
 
+from wherelint.frontend.syntax import below
 from wherelint.graph.node import Node
 from wherelint.interpret.comparisons import compare
 from wherelint.interpret.expressions import elements
@@ -167,16 +168,7 @@ def _otherwise(low: Lowering, node: cst.For | cst.While) -> bool:
 
 def _breaks(body: cst.BaseSuite) -> bool:
     """Whether a loop may end although its test holds."""
-    found = _Breaks()
-    body.visit(found)
-    return found.any
-
-
-class _Breaks(cst.CSTVisitor):
-    any = False
-
-    def visit_Break(self, node: cst.Break) -> None:
-        self.any = True
+    return any(isinstance(node, cst.Break) for node in below(body))
 
 
 def _any_iteration(low: Lowering, body: cst.BaseSuite) -> None:
@@ -198,57 +190,42 @@ def _any_iteration(low: Lowering, body: cst.BaseSuite) -> None:
 
 
 def _assigned(body: cst.BaseSuite) -> dict[str, bool]:
-    assigned = _Assigned()
-    body.visit(assigned)
-    return assigned.names
-
-
-class _Assigned(cst.CSTVisitor):
     """The names that a loop body assigns, and whether only elements of what they stand for are written."""
+    names: dict[str, bool] = {}
 
-    def __init__(self) -> None:
-        self.names: dict[str, bool] = {}
-
-    def visit_AssignTarget(self, node: cst.AssignTarget) -> None:
-        self._targets(node.target)
-
-    def visit_AugAssign(self, node: cst.AugAssign) -> None:
-        self._targets(node.target)
-
-    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:
-        return False
-
-    def _targets(self, target: cst.BaseExpression, *, in_place: bool = False) -> None:
+    def note(target: cst.BaseExpression, in_place: bool = False) -> None:
         if isinstance(target, cst.Name):
-            self.names[target.value] = self.names.get(target.value, True) and in_place
+            names[target.value] = names.get(target.value, True) and in_place
         elif isinstance(target, (cst.Tuple, cst.List)):
             for element in target.elements:
-                self._targets(element.value)
+                note(element.value)
         elif isinstance(target, cst.Subscript):
-            self._targets(target.value, in_place=True)
+            note(target.value, in_place=True)
+
+    for node in below(body, but=(cst.FunctionDef,)):
+        if isinstance(node, (cst.AssignTarget, cst.AugAssign)):
+            note(node.target)
+    return names
 
 
 @statement(cst.With)
 def _with(low: Lowering, node: cst.With) -> bool:
-    severed = 0
+    severed = False
     for item in node.items:
         expression = item.item
         callee = expression.func if isinstance(expression, cst.Call) else expression
         name = low.expression(callee)
         if isinstance(name, Method):
-            severed += name.name == "stop_recording"  # of a GradientTape
+            severed |= name.name == "stop_recording"  # of a GradientTape
         elif isinstance(name, Dotted):
             last = name.name.rpartition(".")[2]
-            severed += last in NO_GRADIENT or (last == "set_grad_enabled" and _is_off(expression))
+            severed |= last in NO_GRADIENT or (last == "set_grad_enabled" and _is_off(expression))
         low.expression(expression)
         value = low.opaque(low.text(expression), differentiable=False)
         if item.asname is not None:
             assign(low, item.asname.name, value)
-    low.severed += severed
-    try:
+    with low.without_gradient(severed):
         return low.run(list(node.body.body))
-    finally:
-        low.severed -= severed
 
 
 def _is_off(switch: cst.BaseExpression) -> bool:

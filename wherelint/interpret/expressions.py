@@ -137,9 +137,8 @@ def _if_expression(low: Lowering, node: cst.IfExp) -> Value:
 
 @expression(cst.Lambda)
 def _lambda(low: Lowering, node: cst.Lambda) -> Value:
-    function = Function(
-        node, low.frame.scope, low.block, f"{low.frame.function}.<lambda>" if low.frame.function else "<lambda>"
-    )
+    name = f"{low.frame.function}.<lambda>".removeprefix(".")
+    function = Function(node, low.frame.scope, low.block, name)
     function.path_conditions = tuple(low.path_conditions)
     low.closures.append(function)
     return function
@@ -192,14 +191,8 @@ def elements(low: Lowering, value: Value, at: cst.CSTNode) -> list[Value]:
         return [low.node("gather", (list(value[:LANES]),), at, static=Static(lanes=tuple(range(LANES))))]
     tensor = low.tensor(value, at)
     if isinstance(tensor, Leaf):
-        return [
-            low.opaque(
-                f"{tensor.name}[...]",
-                low.identity(tensor),
-                kind=tensor.kind,
-                differentiable=tensor.differentiable,
-            )
-        ]
+        name, flows = f"{tensor.name}[...]", tensor.differentiable
+        return [low.opaque(name, low.identity(tensor), kind=tensor.kind, differentiable=flows)]
     return [low.node("identity", (tensor,), at)]
 
 

@@ -36,11 +36,8 @@ def default(low: Lowering, function: Function, parameter: cst.Param) -> Value:
     """The default of a parameter, evaluated where the function was defined; an input where there is none."""
     if parameter.default is None:
         return parameter_input(low, function, parameter)
-    low.frames.append(Frame(function.scope, function.name, function.block, len(low.path_conditions)))
-    try:
+    with low.inside(Frame(function.scope, function.name, function.block, len(low.path_conditions))):
         return low.expression(parameter.default)
-    finally:
-        low.frames.pop()
 
 
 def parameter_input(low: Lowering, function: Function, parameter: cst.Param) -> Value:

@@ -104,37 +104,23 @@ def _define(low: Lowering, module: Module, name: str) -> Value:
     definition = module.definitions[name]
     scope = global_scope(module)
     block = definition.block
-    statement = definition.statement
     try:
         statements = block.chunk.statements()
     except GiveUp as error:
         low.budget.give_up(f"`{name}`", str(error))
         return low.opaque(name, differentiable=False)
-    if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        return next(
-            (
-                make_function(low, s, scope, block, "")
-                for s in statements
-                if isinstance(s, cst.FunctionDef) and s.name.value == name
-            ),
-            low.opaque(name, differentiable=False),
-        )
-    if isinstance(statement, ast.ClassDef):
-        return next(
-            (
-                make_class(low, s, scope, block)
-                for s in statements
-                if isinstance(s, cst.ClassDef) and s.name.value == name
-            ),
-            low.opaque(name, differentiable=False),
-        )
-    low.frames.append(Frame(scope, "", block, len(low.path_conditions)))
+    if isinstance(definition.statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        for statement in statements:
+            if isinstance(statement, cst.FunctionDef) and statement.name.value == name:
+                return make_function(low, statement, scope, block, "")
+            if isinstance(statement, cst.ClassDef) and statement.name.value == name:
+                return make_class(low, statement, scope, block)
+        return low.opaque(name, differentiable=False)
     path_conditions, low.path_conditions = low.path_conditions, []
-    try:
-        with low.without_gradient():  # a module constant is computed once, before anything is differentiated
+    try:  # a module constant is computed once, before anything is differentiated
+        with low.inside(Frame(scope, "", block, len(path_conditions))), low.without_gradient():
             low.run(statements)
     finally:
-        low.frames.pop()
         low.path_conditions = path_conditions
     return scope.names.get(name, low.opaque(name, differentiable=False))
 
@@ -163,14 +149,8 @@ NO_GRADIENT = frozenset({"no_grad", "inference_mode"})
 
 def decorators_of(low: Lowering, node: cst.FunctionDef, scope: Scope, block: Block) -> list[tuple[str, str]]:
     """(canonical name, last attribute) of each decorator; of ``partial(jax.custom_jvp, ...)`` its first argument."""
-    out = []
-    low.frames.append(Frame(scope, "", block, len(low.path_conditions)))
-    try:
-        for decorator in node.decorators:
-            out.append(_decorator_name(low, decorator.decorator))
-    finally:
-        low.frames.pop()
-    return out
+    with low.inside(Frame(scope, "", block, len(low.path_conditions))):
+        return [_decorator_name(low, decorator.decorator) for decorator in node.decorators]
 
 
 def _decorator_name(low: Lowering, expression: cst.BaseExpression) -> tuple[str, str]:
@@ -215,18 +195,13 @@ def make_class(low: Lowering, node: cst.ClassDef, scope: Scope, block: Block, pr
     """A class object: methods and class constants, evaluated in order."""
     name = f"{prefix}.{node.name.value}" if prefix else node.name.value
     inner = Scope(scope.module, scope)
-    frame = Frame(scope, name, block, len(low.path_conditions))
-    low.frames.append(frame)
-    try:
+    with low.inside(Frame(scope, name, block, len(low.path_conditions))) as frame:
         generic = (a.value for a in node.bases)  # `Base[T]`
         bases = tuple(low.expression(b.value if isinstance(b, cst.Subscript) else b) for b in generic)
-        made = Class(node, scope, block, name, bases)
+        made = frame.owner = Class(node, scope, block, name, bases)
         frame.scope = inner
-        frame.owner = made
         with low.without_gradient():
             low.run(list(node.body.body))
-    finally:
-        low.frames.pop()
     made.members = inner.names
     outside = [b.name for c in made.ancestry() for b in c.bases if isinstance(b, Dotted)]
     opaque = "torch.autograd.Function" in outside or any(_UNDIFFERENTIATED.match(name) for name in outside)

@@ -84,14 +84,9 @@ def _gather_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, a
     return indexing.gathered(low, receiver, [index], at)
 
 
-@method("new_zeros", "new_empty")
-def _new_zeros(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
-    return const(0.0, origin=low.origin(at))
-
-
-@method("new_ones")
-def _new_ones(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
-    return const(1.0, origin=low.origin(at))
+@method("new_zeros", "new_empty", "new_ones")
+def _new_filled(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    return const(float(_name(at) == "new_ones"), origin=low.origin(at))
 
 
 @method("new_tensor")
@@ -124,6 +119,10 @@ def _shape_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at
     return low.size(low.text(at)) if args else Shape(low.text(at))
 
 
+_WRITES = {"add": "add", "multiply": "multiply", "mul": "multiply", "divide": "divide",
+           "min": "minimum", "max": "maximum"}  # fmt: skip
+
+
 @method("set", "add", "multiply", "mul", "divide", "power", "min", "max", "get", "apply")
 def _at(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     """``x.at[index].set(value)`` and its siblings."""
@@ -138,14 +137,7 @@ def _at(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTN
     mask = indexing.where_written(low, receiver.subscript.slice)
     if name == "set":
         return low.select(mask, args[0], tensor, at, "assignment", "jax")
-    op = {
-        "add": "add",
-        "multiply": "multiply",
-        "mul": "multiply",
-        "divide": "divide",
-        "min": "minimum",
-        "max": "maximum",
-    }.get(name)
+    op = _WRITES.get(name)
     if op is None:
         return low.opaque(low.text(at), (low.identity(tensor), low.identity(args[0])))
     return low.node("cond", (mask, low.node(op, (tensor, args[0]), at), tensor), at)

@@ -112,9 +112,8 @@ def _scan(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode)
 def _fori(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     if len(args) < 4:
         return MISSING
-    return low.invoke(
-        args[2], [low.opaque("(loop index)", low.identity(at), kind="int"), any_step(low, args[3], at)], {}, at
-    )
+    index = low.opaque("(loop index)", low.identity(at), kind="int")
+    return low.invoke(args[2], [index, any_step(low, args[3], at)], {}, at)
 
 
 @handles("jax.lax.while_loop", "tensorflow.while_loop")
@@ -123,12 +122,8 @@ def _while_loop(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CS
     if body is None:
         return MISSING
     if name.startswith("tensorflow"):
-        return low.invoke(
-            body,
-            [any_step(low, v, at) for v in initial] if isinstance(initial, (list, tuple)) else [initial],
-            {},
-            at,
-        )
+        state = [any_step(low, v, at) for v in initial] if isinstance(initial, (list, tuple)) else [initial]
+        return low.invoke(body, state, {}, at)
     with low.without_gradient():  # JAX refuses to transpose a loop of unknown length
         return low.invoke(body, [any_step(low, initial, at)], {}, at)
 

@@ -135,7 +135,7 @@ class Overrides:
     ignore: tuple[str, ...] = ()
     fixable: tuple[str, ...] | None = None
     unfixable: tuple[str, ...] = ()
-    ignore_noqa: bool = False
+    ignore_noqa: bool | None = None
     confidence: Least | None = None
     exclude: tuple[str, ...] | None = None
     extend_exclude: tuple[str, ...] = ()
@@ -148,18 +148,9 @@ class Overrides:
         settings = replace(settings, **self.inline)
         if self.select is not None:
             settings = replace(settings, select=self.select, extend_select=(), ignore=())
-        return replace(
-            settings,
-            extend_select=(*settings.extend_select, *self.extend_select),
-            ignore=(*settings.ignore, *self.ignore),
-            fixable=settings.fixable if self.fixable is None else self.fixable,
-            unfixable=(*settings.unfixable, *self.unfixable),
-            ignore_noqa=self.ignore_noqa or settings.ignore_noqa,
-            confidence=self.confidence or settings.confidence,
-            exclude=settings.exclude if self.exclude is None else self.exclude,
-            extend_exclude=(*settings.extend_exclude, *self.extend_exclude),
-            respect_gitignore=settings.respect_gitignore if self.respect_gitignore is None else self.respect_gitignore,
-        )
+        given = {key: value for key, value in vars(self).items() if value is not None and key != "inline"}
+        adding = ("extend_select", "ignore", "unfixable", "extend_exclude")
+        return replace(settings, **given | {key: (*getattr(settings, key), *given[key]) for key in adding})
 
 
 class Configuration:

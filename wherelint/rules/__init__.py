@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import import_module
 
 from wherelint.rules.rule import Rule
@@ -12,7 +13,14 @@ from wherelint.rules.words import place, selection_phrase, spoken
 #: Every file of a code: `wl101_unmasked_sqrt`.
 _MODULES = sorted(name[:-3] for name in os.listdir(os.path.dirname(__file__)) if name.startswith("wl"))
 
-RULES: tuple[Rule, ...] = tuple(import_module(f"wherelint.rules.{name}").RULE for name in _MODULES)
+
+def _rule(name: str) -> Rule:
+    module, (code, _, words) = import_module(f"wherelint.rules.{name}"), name.partition("_")
+    rule: Rule = module.RULE
+    return replace(rule, code=code.upper(), name=words.replace("_", "-"), doc=module.__doc__ or "")
+
+
+RULES: tuple[Rule, ...] = tuple(map(_rule, _MODULES))
 _BY_CODE = {rule.code: rule for rule in RULES}
 
 __all__ = ["RULES", "Rule", "codes", "get", "message", "spoken"]

@@ -1,4 +1,4 @@
-"""What a rule is: constants beside a docstring that documents it."""
+"""What a rule is: constants beside a docstring that documents it, in a file of its name."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ SECTIONS = ("What it does", "Why is this bad?", "Example", "Use instead", "Fix s
 class Rule:
     """One code: its names, the words of its findings, and its documentation."""
 
-    code: str
-    name: str
     #: One line for the table of rules.
     summary: str
-    #: The sentence of a finding; may use ``{op}``, ``{place}`` and ``{selection}``.
-    sentence: str
     #: What to do about it, in one line.
     help: str
-    #: The docstring of the rule's module.
-    doc: str
     #: Arguments of ``f`` at which the example fails and its replacement does not.
     example_at: tuple[Any, ...]
+    #: The sentence of a finding; may use ``{op}``, ``{place}``, ``{selection}`` and ``{kind}``.
+    sentence: str = "{op} is differentiated {place}, {selection}: the gradient is nan"
     #: Off unless selected.
     opt_in: bool = False
+    #: From the name of the file and its docstring.
+    code: str = ""
+    name: str = ""
+    doc: str = ""
 
     @property
     def default(self) -> bool:

@@ -41,11 +41,8 @@ A file in which nothing could be found, and a file of which a part was given up,
 from wherelint.rules.rule import Rule
 
 RULE = Rule(
-    code="WL001",
-    name="unused-noqa",
     summary="A `# noqa` comment silences nothing",
     sentence="nothing is silenced here by {op}",
     help="remove it",
-    doc=__doc__,
     example_at=(0.0,),
 )

@@ -45,11 +45,7 @@ TensorFlow in eager mode computes a zero here and the same program compiled with
 from wherelint.rules.rule import Rule
 
 RULE = Rule(
-    code="WL101",
-    name="unmasked-sqrt",
     summary="A `where` drops the value of a square root at 0, and its gradient is nan",
-    sentence="{op} is differentiated {place}, {selection}: the gradient is nan",
     help="mask the operand too (the double where): `where(c, sqrt(where(c, x, 1.0)), y)`",
-    doc=__doc__,
     example_at=(0.0,),
 )

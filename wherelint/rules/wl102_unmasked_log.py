@@ -45,11 +45,7 @@ either.
 from wherelint.rules.rule import Rule
 
 RULE = Rule(
-    code="WL102",
-    name="unmasked-log",
     summary="A `where` drops the value of a logarithm at 0, and its gradient is nan",
-    sentence="{op} is differentiated {place}, {selection}: the gradient is nan",
     help="mask the operand too (the double where): `where(c, log(where(c, x, 1.0)), y)`",
-    doc=__doc__,
     example_at=(0.0,),
 )

@@ -44,11 +44,7 @@ low`: the divisor may well never be 0.
 from wherelint.rules.rule import Rule
 
 RULE = Rule(
-    code="WL103",
-    name="unmasked-division",
     summary="A `where` drops a quotient whose divisor is 0, and its gradient is nan",
-    sentence="{op} is differentiated {place}, {selection}: the gradient is nan",
     help="mask the operand too (the double where): `where(c, x / where(c, y, 1.0), z)`",
-    doc=__doc__,
     example_at=(0.0,),
 )

@@ -43,11 +43,7 @@ Clipping the operand to [-1, 1] does not help: the clip puts it exactly onto the
 from wherelint.rules.rule import Rule
 
 RULE = Rule(
-    code="WL104",
-    name="unmasked-arccos",
     summary="A `where` drops an inverse function at the edge of its domain, and its gradient is nan",
-    sentence="{op} is differentiated {place}, {selection}: the gradient is nan",
     help="mask the operand too (the double where): `where(c, arccos(where(c, x, 0.0)), y)`",
-    doc=__doc__,
     example_at=(1.0,),
 )

@@ -44,11 +44,7 @@ PyTorch defines the derivative at the origin as 0, so nothing is reported there.
 from wherelint.rules.rule import Rule
 
 RULE = Rule(
-    code="WL105",
-    name="unmasked-arctan2",
     summary="A `where` drops an angle at the origin, and its gradient is nan",
-    sentence="{op} is differentiated {place}, {selection}: the gradient is nan",
     help="mask the operand too (the double where): `where(c, arctan2(y, where(c, x, 1.0)), z)`",
-    doc=__doc__,
     example_at=(0.0, 0.0),
 )

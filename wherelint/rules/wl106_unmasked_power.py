@@ -43,11 +43,7 @@ at several values and is itself differentiated; a default value says what it is.
 from wherelint.rules.rule import Rule
 
 RULE = Rule(
-    code="WL106",
-    name="unmasked-power",
     summary="A `where` drops a power of 0 or of a negative number, and its gradient is nan",
-    sentence="{op} is differentiated {place}, {selection}: the gradient is nan",
     help="mask the operand too (the double where): `where(c, where(c, x, 1.0) ** p, y)`",
-    doc=__doc__,
     example_at=(0.0,),
 )

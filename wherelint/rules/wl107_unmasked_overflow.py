@@ -44,11 +44,7 @@ known only at run time (a clip in the data pipeline) is not seen.
 from wherelint.rules.rule import Rule
 
 RULE = Rule(
-    code="WL107",
-    name="unmasked-overflow",
     summary="A `where` drops an exponential that overflows, and its gradient is nan",
-    sentence="{op} is differentiated {place}, {selection}: the gradient is nan",
     help="mask the operand too (the double where): `where(c, exp(where(c, x, 0.0)), y)`",
-    doc=__doc__,
     example_at=(1000.0,),
 )

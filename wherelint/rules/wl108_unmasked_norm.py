@@ -45,11 +45,7 @@ followed only as far as "some elements are combined".
 from wherelint.rules.rule import Rule
 
 RULE = Rule(
-    code="WL108",
-    name="unmasked-norm",
     summary="A `where` drops the norm or deviation of a zero vector, and its gradient is nan",
-    sentence="{op} is differentiated {place}, {selection}: the gradient is nan",
     help="mask the operand too (the double where): `where(c, norm(where(c, x, 1.0)), 0)`",
-    doc=__doc__,
     example_at=((0.0, 0.0),),
 )

@@ -46,11 +46,7 @@ not. The catalogue follows the framework of the file.
 from wherelint.rules.rule import Rule
 
 RULE = Rule(
-    code="WL109",
-    name="unmasked-special",
     summary="A `where` drops a special function at its singular point, and its gradient is nan",
-    sentence="{op} is differentiated {place}, {selection}: the gradient is nan",
     help="mask the operand too (the double where): `where(c, gammaln(where(c, x, 1.0)), y)`",
-    doc=__doc__,
     example_at=(0.0,),
 )

@@ -47,11 +47,7 @@ that construction is out of sight.
 from wherelint.rules.rule import Rule
 
 RULE = Rule(
-    code="WL110",
-    name="unmasked-linalg",
     summary="A `where` drops a decomposition of a singular matrix, and its gradient is nan",
-    sentence="{op} is differentiated {place}, {selection}: the gradient is nan",
     help="give the decomposition a matrix that is always regular: `where(c, matrix, eye(n))`",
-    doc=__doc__,
     example_at=(((0.0, 0.0), (0.0, 1.0)),),
 )

@@ -46,11 +46,8 @@ and are not reported.
 from wherelint.rules.rule import Rule
 
 RULE = Rule(
-    code="WL111",
-    name="unmasked-nan",
     summary="A `where` drops missing data (nan) after it was used, and the gradient is nan",
     sentence="{op} is differentiated at nan, {selection}: the gradient is nan",
     help="replace the missing data before they are used: `safe_y = where(isnan(y), 0.0, y)`",
-    doc=__doc__,
     example_at=(1.0, float("nan")),
 )

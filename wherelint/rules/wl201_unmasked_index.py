@@ -42,11 +42,7 @@ out is not known.
 from wherelint.rules.rule import Rule
 
 RULE = Rule(
-    code="WL201",
-    name="unmasked-index",
     summary="An index drops a value whose derivative is not finite, and the gradient is nan",
-    sentence="{op} is differentiated {place}, {selection}: the gradient is nan",
     help="index first and compute after, or mask the operand of the singular operation",
-    doc=__doc__,
     example_at=(0.0,),
 )

@@ -45,11 +45,7 @@ JAX then hides a nan that comes back as soon as a loss weighs the result.
 from wherelint.rules.rule import Rule
 
 RULE = Rule(
-    code="WL202",
-    name="mask-multiply",
     summary="A product with a 0/1 mask drops a value whose derivative is not finite",
-    sentence="{op} is differentiated {place}, {selection}: the gradient is nan",
     help="mask the operand: `mask * sqrt(where(mask, x, 1.0))`",
-    doc=__doc__,
     example_at=(0.0,),
 )

@@ -42,11 +42,7 @@ under `stop_gradient` or `no_grad` to say so.
 from wherelint.rules.rule import Rule
 
 RULE = Rule(
-    code="WL203",
-    name="nan-to-num",
     summary="`nan_to_num` replaces a value whose derivative is not finite, and the gradient is nan",
-    sentence="{op} is differentiated {place}, {selection}: the gradient is nan",
     help="test the operand before the operation, not the result after it",
-    doc=__doc__,
     example_at=(0.0,),
 )

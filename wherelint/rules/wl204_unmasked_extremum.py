@@ -43,11 +43,7 @@ not probed.
 from wherelint.rules.rule import Rule
 
 RULE = Rule(
-    code="WL204",
-    name="unmasked-extremum",
     summary="`maximum`, `minimum` or `clip` drops a value whose derivative is not finite",
-    sentence="{op} is differentiated {place}, {selection}: the gradient is nan",
     help="bound the operand instead of the result: `1 / maximum(x, 0.1)`",
-    doc=__doc__,
     example_at=(0.0,),
 )

@@ -42,11 +42,7 @@ PyTorch and TensorFlow have no `where=`; there the mask is a product (WL202) or 
 from wherelint.rules.rule import Rule
 
 RULE = Rule(
-    code="WL205",
-    name="masked-reduction",
     summary="A reduction's `where=` mask drops a value whose derivative is not finite",
-    sentence="{op} is differentiated {place}, {selection}: the gradient is nan",
     help="mask the operand too: `sum(sqrt(where(c, x, 1.0)), where=c)`",
-    doc=__doc__,
     example_at=((0.0, 4.0),),
 )

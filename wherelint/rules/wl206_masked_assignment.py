@@ -50,11 +50,7 @@ is not in place (`torch.where`).
 from wherelint.rules.rule import Rule
 
 RULE = Rule(
-    code="WL206",
-    name="masked-assignment",
     summary="An assignment overwrites a value whose derivative is not finite, and the gradient is nan",
-    sentence="{op} is differentiated {place}, {selection}: the gradient is nan",
     help="overwrite the operand before the operation: `log(where(mask, 1.0, x))`",
-    doc=__doc__,
     example_at=((0.0, 2.0),),
 )

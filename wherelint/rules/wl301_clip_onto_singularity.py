@@ -46,11 +46,8 @@ survive float32, see WL303.
 from wherelint.rules.rule import Rule
 
 RULE = Rule(
-    code="WL301",
-    name="clip-onto-singularity",
     summary="A clip puts the operand exactly onto the singular point",
     sentence="the {kind} puts the operand of {op} onto its singular point: the gradient there is not finite",
     help="keep the bound away from the singular point (1e-6, not 1e-9), or select before the operation",
-    doc=__doc__,
     example_at=(2.0,),
 )

@@ -42,12 +42,9 @@ Where the boundary cannot be reached the wider condition is harmless.
 from wherelint.rules.rule import Rule
 
 RULE = Rule(
-    code="WL302",
-    name="guard-admits-singularity",
     summary="The condition of a `where` admits the singular point itself",
     sentence="the condition still selects {op} {place}: the gradient there is not finite",
     help="make the comparison strict: `x > 0` instead of `x >= 0`",
-    doc=__doc__,
     example_at=(0.0,),
     opt_in=True,
 )

@@ -45,11 +45,8 @@ A program that runs in float64 throughout sees epsilons down to about 1e-16; ign
 from wherelint.rules.rule import Rule
 
 RULE = Rule(
-    code="WL303",
-    name="epsilon-lost",
     summary="An epsilon is too small for float32 and guards nothing",
     sentence="the epsilon is lost in float32, and {op} reaches its singular point: the gradient is not finite",
     help="use an epsilon that float32 can see next to the value: 1e-6 next to 1, 1e-30 next to 0",
-    doc=__doc__,
     example_at=(1.0,),
 )

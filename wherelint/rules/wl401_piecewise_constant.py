@@ -41,12 +41,9 @@ Often the cut is what the author wants (indices, bins, quantisation with its own
 from wherelint.rules.rule import Rule
 
 RULE = Rule(
-    code="WL401",
-    name="piecewise-constant",
     summary="A piecewise constant operation cuts the gradient",
     sentence="{op} is piecewise constant: no gradient flows through it",
     help="detach it on purpose, or use a straight-through estimator: `x + stop_gradient(round(x) - x)`",
-    doc=__doc__,
     example_at=(1.25,),
     opt_in=True,
 )

@@ -42,12 +42,9 @@ Constants computed by NumPy from constants are not reported.
 from wherelint.rules.rule import Rule
 
 RULE = Rule(
-    code="WL402",
-    name="host-numpy",
     summary="A call to host NumPy cuts the gradient",
     sentence="{op} runs on the host: no gradient flows through it",
     help="use the function of the framework instead of NumPy's",
-    doc=__doc__,
     example_at=(1.25,),
     opt_in=True,
 )
