@@ -108,6 +108,20 @@ def test_what_is_singular_in_earnest_stays(name: str) -> None:
     np.testing.assert_array_equal(np.isfinite(masked), False)
 
 
+@pytest.mark.parametrize(
+    "dropped",
+    [
+        lambda x: jnp.where(x > 0, x, 0.0), lambda x: (x > 0) * x, lambda x: (x > 0).astype(jnp.float32) * x,
+        lambda x: jnp.maximum(x, 0.0), lambda x: jnp.clip(x, 0.0, 1.0), nn.relu, lambda x: 0.0 * x,
+        lambda x: jnp.where(x > 0, jnp.log(x), 0.0),
+    ],
+)  # fmt: skip
+def test_what_is_dropped_receives_nothing_of_an_infinite_cotangent(dropped: F) -> None:
+    gradient = jax.grad(mask_gradients(lambda x, y: jnp.sqrt(dropped(x) + y)), (0, 1))
+    for run in (gradient, jax.jit(gradient)):
+        assert run(-1.0, 0.0) == (0, np.inf)
+
+
 def test_a_perfect_fit_has_the_gradient_that_it_has() -> None:
     def loss(w: Any) -> Any:
         return jnp.sum((jnp.exp(w) - 1.0) ** 2)

@@ -307,10 +307,10 @@ def _mul(transposer: Transposer, step: Step) -> list[Pair | None]:
     if literal and np.all(np.isfinite(value)) and np.all(value):
         return step.only(i, Pair(pair.ct * value, pair.dead))
     dead = pair.dead
-    if not factor.active and step.needs(i) and transposer.drops(step):
+    if not factor.active and transposer.drops(step):  # needed or not: the cotangent may be infinite in earnest
         zero = jnp.broadcast_to(jnp.asarray(value) == 0, pair.ct.shape)
         dead = zero if dead is None else dead | zero
-    return step.only(i, Pair(transposer.annihilated(Pair(pair.ct, dead), pair.ct * value), dead))
+    return step.only(i, _needed(step, i, Pair(transposer.annihilated(Pair(pair.ct, dead), pair.ct * value), dead)))
 
 
 @rule("div")
