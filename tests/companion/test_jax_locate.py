@@ -330,9 +330,17 @@ def test_what_is_singular_in_earnest() -> None:
     assert "singular in earnest" in str(report)
 
 
-def test_a_clip_onto_the_singular_point() -> None:
-    (poison,) = locate(lambda x: jnp.sum(jnp.sqrt(jnp.maximum(x, 0.0))), X).findings
+@pytest.mark.parametrize("bound", [0.0, -1.0])
+def test_a_clip_onto_the_singular_point(bound: float) -> None:
+    report = locate(lambda x: jnp.sum(jnp.sqrt(jnp.maximum(x, 0.0))), np.float32([bound, 1, 4]))
+    (poison,) = report.findings
     assert (poison.code, poison.op, poison.select) == ("WL301", "sqrt", "maximum")
+    assert report.poisoned == (bound < 0)  # beyond it the clip drops what is infinite
+
+
+def test_a_selection_is_to_blame_though_a_clip_would_drop_the_same() -> None:
+    (poison,) = locate(lambda x: jnp.where(x < 1, jnp.arccos(jnp.clip(x, -1.0, 1.0)), 0.0), 2.0).findings
+    assert (poison.code, poison.op, poison.select) == ("WL104", "arccos", "where")
 
 
 def test_a_fault_of_jax_names_the_line_of_jax_and_that_of_the_caller() -> None:

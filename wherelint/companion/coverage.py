@@ -19,18 +19,10 @@ class Marks:
     gradient: set[Frame] = field(default_factory=set)
     ran: set[Frame] = field(default_factory=set)
     blocked: set[Frame] = field(default_factory=set)
-    _known: dict[str, bool | None] = field(default_factory=dict)
 
-    def ours(self, filename: str) -> bool | None:
-        """Whether a file is one of the program's; None if nothing beyond that frame is of interest."""
-        try:
-            return self._known[filename]
-        except KeyError:
-            whole = os.path.realpath(filename)
-            inside = whole.startswith(os.path.realpath(self.root) + os.sep) and not is_library(whole)
-            runner = any(f"{os.sep}{name}{os.sep}" in whole for name in ("_pytest", "pluggy"))
-            self._known[filename] = None if runner else inside
-            return self._known[filename]
+    def __post_init__(self) -> None:
+        #: By file name, whether it is one of the program's; None if nothing beyond its frame is of interest.
+        self.ours = _Ours(os.path.realpath(self.root) + os.sep)
 
     def coverage(self) -> Coverage:
         """The same by file and span."""
@@ -45,3 +37,15 @@ class Marks:
                 if path not in found.digests:
                     found.digests[path] = digest_of(at.filename)
         return found
+
+
+class _Ours(dict[str, bool | None]):
+    def __init__(self, root: str) -> None:
+        super().__init__()
+        self._root = root
+
+    def __missing__(self, filename: str) -> bool | None:
+        whole = os.path.realpath(filename)
+        runner = any(f"{os.sep}{name}{os.sep}" in whole for name in ("_pytest", "pluggy"))
+        self[filename] = None if runner else whole.startswith(self._root) and not is_library(whole)
+        return self[filename]

@@ -80,7 +80,7 @@ def _reached(jaxpr: Any, differentiated: Sequence[bool], cotangents: Sequence[An
 
 def _mark(marks: Marks, traceback: Any) -> None:
     for code, offset in zip(*traceback.raw_frames(), strict=True):  # the innermost first
-        ours = marks.ours(code.co_filename)
+        ours = marks.ours[code.co_filename]
         if ours:
             marks.gradient.add((code, offset))
         elif ours is None or code.co_name.startswith("trace_to_jaxpr"):  # beyond stands whoever traced it first

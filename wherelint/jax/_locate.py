@@ -18,7 +18,7 @@ from wherelint.jax._mask import Flat
 from wherelint.jax._plan import Plan, plan
 from wherelint.jax._primitives import DROPS
 from wherelint.jax._tags import Origin, Site, Tags, in_jax, site_of
-from wherelint.jax._transpose import Mode, Pair, Path, Step, Transposer
+from wherelint.jax._transpose import Mode, Pair, Path, Step, Transposer, zero_where
 
 #: Equations that hold others, which are looked at one by one; a custom rule is looked at as a whole.
 _AROUND = frozenset("jit pjit closed_call core_call call remat2 checkpoint remat scan cond".split())
@@ -99,11 +99,14 @@ def all_finite(arrays: Sequence[Any]) -> bool:
     return all(map(_finite, arrays))
 
 
+_What = int | Literal["drops", "spreads", "stops"]
+
+
 class _Key(NamedTuple):
     """What a note is about: an equation in its programs, and the operand that broke or what happened otherwise."""
 
     path: Path
-    what: int | Literal["drops", "spreads"]
+    what: _What
     genuine: bool = False
 
     @property
@@ -124,8 +127,9 @@ class _Break:
     elements: Any
     #: How many selections come later in the program.
     later: int
-    #: The clip that put the operand onto the singular point.
+    #: The clip that put the operand onto the singular point, and whether that drops what came of it.
     onto: Origin | None = None
+    stopped: bool = False
 
 
 class _Watcher(Transposer):
@@ -139,6 +143,12 @@ class _Watcher(Transposer):
 
     def drops(self, step: Step) -> bool:
         return self._only is None or _key(step).site in self._only
+
+    def annihilated(self, pair: Pair, product: Any) -> Any:
+        dead = self.dead(pair)
+        if dead is not None and self._bare is not None:  # what left that equation as nan, no product drops
+            dead = dead & jnp.isfinite(pair.ct)
+        return zero_where(dead, product)
 
     def equation(self, step: Step) -> list[Pair | None]:
         if self._bare is not None and _key(step).site == self._bare:
@@ -156,7 +166,7 @@ class _Watcher(Transposer):
             self.notes += [(_key(step, "drops"), _some(dead)), (_key(step, "spreads"), _some(bad))]
 
 
-def _key(step: Step, what: int | Literal["drops", "spreads"] = "drops", genuine: bool = False) -> _Key:
+def _key(step: Step, what: _What = "drops", genuine: bool = False) -> _Key:
     return _Key((*step.path, step.eqn), what, genuine)
 
 
@@ -171,7 +181,7 @@ def bare(step: Step, mode: Mode = "ieee") -> list[Pair | None]:
 
 
 def _breaks(step: Step, results: list[Pair | None]) -> Iterator[tuple[_Key, Any]]:
-    """What the equation makes of finite cotangents: kept from breaking by a mask, or (genuine) not."""
+    """What the equation breaks: kept from it by a mask, or (genuine) not; and what it drops that was broken already."""
     if not is_risky(step.eqn):
         return
     arrived = [jnp.isfinite(pair.ct) for pair in step.cts if pair is not None]
@@ -179,10 +189,12 @@ def _breaks(step: Step, results: list[Pair | None]) -> Iterator[tuple[_Key, Any]
         if raw is None or masked is None:
             continue
         one_by_one = len(arrived) == 1 and arrived[0].shape == raw.ct.shape
-        bad = ~jnp.isfinite(raw.ct) & (arrived[0] if one_by_one else jnp.all(jnp.array([*map(jnp.all, arrived)])))
-        alive = ~jnp.isfinite(masked.ct)
-        yield _key(step, i), bad & ~alive
-        yield _key(step, i, genuine=True), bad & alive
+        whole = arrived[0] if one_by_one else jnp.all(jnp.array([*map(jnp.all, arrived)]))
+        bad, alive = ~jnp.isfinite(raw.ct), ~jnp.isfinite(masked.ct)
+        yield _key(step, i), bad & whole & ~alive
+        yield _key(step, i, genuine=True), bad & whole & alive
+        if one_by_one:
+            yield _key(step, "stops"), bad & ~whole & ~alive
 
 
 class _Search:
@@ -235,18 +247,18 @@ class _Search:
             if key.what == "drops":
                 self._selections[key.site] = self._origin(key)
                 self._indices |= {key.site} if key.path[-1].primitive.name in DROPS else set()
-            elif key.what != "spreads":
+            elif isinstance(key.what, int):
                 breaks.append(_Break(key, np.asarray(array), len(self._selections)))
-            elif (origin := self._origin(key)).kind in _CLIPS:
-                last = next((each for each in reversed(breaks) if each.key.genuine), None)
-                if last is not None and last.onto is None:
-                    last.onto = origin
+            elif key.what == "stops" or self._origin(key).kind in _CLIPS:
+                last = next((each for each in reversed(breaks) if each.key.genuine and not each.stopped), None)
+                if last is not None:
+                    last.onto, last.stopped = last.onto or self._origin(key), key.what == "stops"
         return breaks
 
     def _parts(self, each: _Break, *, genuine: bool) -> Iterator[tuple[Origin | None, Any]]:
         """The elements of a break that are to be reported, by the selection to blame."""
         if each.key.genuine:
-            yield from [(each.onto, each.elements)] if genuine else []
+            yield from [(each.onto, each.elements)] if genuine or each.stopped else []
         # An inner selection may drop what is singular, and also what would come of an operation without its mask.
         elif self._matters(each.key.site):
             yield from self._blamed(each)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
@@ -41,12 +41,14 @@ def hook(marks: Marks) -> Iterator[None]:
     seen = _Coverage(marks)
 
     def run(roots: Sequence[Any], inputs: Sequence[Any]) -> AbstractContextManager[object]:
-        for node in _between(roots, inputs):
-            marks.gradient.update(label(node))
+        seen.passed.update({id(stack): stack for stack in map(label, _between(roots, inputs))})
         return seen.again()
 
     with seen, compat.around_backward(run):
         yield
+    marks.gradient.update(*seen.passed.values())
+    for known, stacks in ((marks.ran, seen.ran), (marks.blocked, seen.blocked)):
+        known.update(stack[0] for stack in stacks.values() if stack)
 
 
 class _Coverage(Labels):
@@ -55,6 +57,10 @@ class _Coverage(Labels):
     def __init__(self, marks: Marks) -> None:
         super().__init__()
         self._marks = marks
+        #: Every stack once, by the identities of its codes: to hash a code takes longer than the operation.
+        self._stacks: dict[tuple[int, ...], tuple[Frame, ...]] = {}
+        #: Of these, by identity: those that a gradient passed, and those that ran with gradients switched on or off.
+        self.passed, self.ran, self.blocked = (dict[int, tuple[Frame, ...]]() for _ in range(3))
 
     @contextmanager
     def again(self) -> Iterator[None]:
@@ -72,24 +78,27 @@ class _Coverage(Labels):
     ) -> Any:
         result = func(*args, **(kwargs or {}))
         enabled = torch.is_grad_enabled()
-        frame: FrameType | None = sys._getframe(1)
-        while frame is not None and (ours := self._marks.ours(frame.f_code.co_filename)) is False:
-            frame = frame.f_back
-        if frame is not None and ours and (enabled or not self.inside):
-            (self._marks.ran if enabled else self._marks.blocked).add((frame.f_code, frame.f_lasti))
-        if enabled:
-            self.made(result, args)
+        if enabled or not self.inside:
+            stack = self.here()
+            (self.ran if enabled else self.blocked)[id(stack)] = stack
+            if enabled:
+                self.made(result, args, stack)
         return result
 
     def here(self) -> tuple[Frame, ...]:
         """The calling frames of the program."""
-        found: list[Frame] = []
+        ours, codes, offsets = self._marks.ours, list[CodeType](), list[int]()
         frame: FrameType | None = sys._getframe(1)
-        while frame is not None and (ours := self._marks.ours(frame.f_code.co_filename)) is not None:
-            if ours:
-                found.append((frame.f_code, frame.f_lasti))
+        while frame is not None:
+            code = frame.f_code
+            if kind := ours[code.co_filename]:
+                codes.append(code)
+                offsets.append(frame.f_lasti)
+            elif kind is None:
+                break
             frame = frame.f_back
-        return tuple(found)
+        key = (*map(id, codes), *offsets)
+        return self._stacks.get(key) or self._stacks.setdefault(key, tuple(zip(codes, offsets, strict=True)))
 
 
 def _between(roots: Sequence[Any], inputs: Sequence[Any]) -> Iterator[Node]:

@@ -67,11 +67,10 @@ class Labels(TorchFunctionMode):
         self.made(result, args)
         return result
 
-    def made(self, result: Any, args: Sequence[Any]) -> list[Node]:
+    def made(self, result: Any, args: Sequence[Any], here: tuple[Frame, ...] | None = None) -> list[Node]:
         """Label what a call has added to the graph: behind its result, or behind the operand that it wrote."""
         with compat.without_modes():
-            todo = [each.grad_fn for each in tensors([result, *args[:1]])]
-        here: tuple[Frame, ...] | None = None
+            todo = [each.grad_fn for each in tensors(result)] or [each.grad_fn for each in tensors(args[:1])]
         new: list[Node] = []
         while todo:
             node = todo.pop()
