@@ -21,6 +21,9 @@ from wherelint.torch import compat
 from wherelint.torch.masking import nodes
 from wherelint.torch.trace import Labels, label
 
+#: What a program asks a tensor for, an operation does not make.
+_ASKED = (bool, int, float, torch.Size, torch.dtype, torch.device, torch.layout)
+
 
 @contextmanager
 def record(path: str | os.PathLike[str], root: str | os.PathLike[str] = ".") -> Iterator[None]:
@@ -77,19 +80,22 @@ class _Coverage(Labels):
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         result = func(*args, **(kwargs or {}))
-        enabled = torch.is_grad_enabled()
-        if enabled or not self.inside:
+        if isinstance(result, _ASKED):
+            return result
+        if torch.is_grad_enabled():
             stack = self.here()
-            (self.ran if enabled else self.blocked)[id(stack)] = stack
-            if enabled:
-                self.made(result, args, stack)
+            self.ran[id(stack)] = stack
+            self.made(result, args, stack)
+        elif not self.inside:
+            stack = self.here(1)
+            self.blocked[id(stack)] = stack
         return result
 
-    def here(self) -> tuple[Frame, ...]:
-        """The calling frames of the program."""
+    def here(self, most: int = sys.maxsize) -> tuple[Frame, ...]:
+        """The calling frames of the program, the innermost first."""
         ours, codes, offsets = self._marks.ours, list[CodeType](), list[int]()
         frame: FrameType | None = sys._getframe(1)
-        while frame is not None:
+        while frame is not None and len(codes) < most:
             code = frame.f_code
             if kind := ours[code.co_filename]:
                 codes.append(code)
