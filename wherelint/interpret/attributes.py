@@ -57,6 +57,8 @@ def read(low: Lowering, value: Value, name: str, at: cst.CSTNode) -> Value:
             return value
     if isinstance(value, Shape):
         return low.opaque(low.text(at), kind="int")
+    if isinstance(value, tuple) and len(value) == len(_RANKED) and name in _RANKED:
+        return value[_RANKED.index(name)]
     return Method(value, name, low.text(at))
 
 
@@ -66,6 +68,10 @@ def _external(low: Lowering, value: Dotted, name: str, at: cst.CSTNode) -> Value
     if value.name.endswith("iinfo()"):
         return 2**31 - 1 if name == "max" else -(2**31)
     return external(low, low.module, canonical(f"{value.name}.{name}", low.module.aliases))
+
+
+#: What functions that rank elements return, by the names of its parts.
+_RANKED = ("values", "indices")
 
 
 def instance_attribute(low: Lowering, value: Instance, name: str, at: cst.CSTNode) -> Value:

@@ -12,6 +12,7 @@ from wherelint.interpret.operations import argument, selection
 from wherelint.interpret.tables import method
 from wherelint.interpret.values import MISSING, Args, Element, Kwargs, Method, Shape, Value
 from wherelint.intrinsics.arrays import array, cast
+from wherelint.intrinsics.discrete import extreme_method
 from wherelint.intrinsics.selections import boolean_mask, nan_to_num
 
 
@@ -127,7 +128,7 @@ _WRITES = {"add": "add", "multiply": "multiply", "mul": "multiply", "divide": "d
 def _at(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     """``x.at[index].set(value)`` and its siblings."""
     if not isinstance(receiver, Element):
-        return MISSING
+        return extreme_method(low, receiver, args, kwargs, at) if _name(at) in ("max", "min") else MISSING
     tensor = low.tensor(receiver.receiver, at)
     name = _name(at) or "set"
     if name == "get":

@@ -13,6 +13,7 @@ from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.operations import argument, framework, operation
 from wherelint.interpret.tables import handles, method
 from wherelint.interpret.values import MISSING, Args, Kwargs, Shape, Value
+from wherelint.intrinsics.discrete import integers
 
 
 @handles("tensorflow.shape", "{jax.numpy,numpy}.shape", "jax.lax.broadcast_shapes")
@@ -63,14 +64,6 @@ def _triangle(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTN
     offset = argument(args, kwargs, 2 if name.startswith("torch") else 1, "k", "offset")
     if isinstance(offset, int) and (offset > 0 if "triu" in name else offset < 0):
         found.kept, found.pairs = const([not d for d in DIAGONAL]), True
-    return found
-
-
-@handles("{jax.numpy,numpy,torch,tensorflow}.{argsort,searchsorted,digitize,bucketize}",
-         "jax.numpy.argpartition", "torch.{multinomial,randint,randperm}")  # fmt: skip
-def _indices(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
-    found = low.opaque(low.text(at), tuple(map(low.identity, args)), kind="int")
-    found.searched = True
     return found
 
 
@@ -154,7 +147,7 @@ def _scatter_nd(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CS
 @handles("{jax.numpy,numpy,torch}.bincount", "tensorflow.math.bincount")
 def _bincount(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
     index, weights = argument(args, kwargs, 0, "x", "input", "arr"), argument(args, kwargs, 1, "weights")
-    return _indices(low, name, args, kwargs, at) if weights is None else scattered(low, weights, index, at)
+    return integers(low, args, at) if weights is None else scattered(low, weights, index, at)
 
 
 @method("scatter_add", "scatter_add_", "index_add", "index_add_")
