@@ -11,6 +11,7 @@ import wherelint.analysis
 from wherelint.analysis import DetectOptions
 from wherelint.finding import Finding
 from wherelint.frontend.budget import Budget
+from wherelint.frontend.module import Module
 from wherelint.io.config import Settings
 from wherelint.io.files import Target
 from wherelint.run.engine import check_file
@@ -119,3 +120,16 @@ def test_numpy_of_tensorflow_has_tensorflows_gradients() -> None:
     for op, modes in (("sqrt", ("xla",)), ("log", ("eager", "xla"))):
         found, _ = wherelint.analysis.detect(text.format(op=op), "a.py", DetectOptions())
         assert [(finding.framework, finding.modes) for finding in found] == [("tensorflow", modes)]
+
+
+def test_what_a_star_brings_of_a_framework(tmp_path: Path) -> None:
+    """Functions that are no operation of the catalogue come with it, too; what Python knows itself does not."""
+    text = (
+        "from pack import compat as tf\n\n"
+        "def f(x, y): return tf.where(y != 0, x / tf.where(y == 0, tf.ones([], y.dtype), y), tf.zeros([], y.dtype))\n"
+        "def g(x): return tf.where(x > 0, tf.sqrt(x), 0.0)\n"
+    )
+    found = check(tmp_path, {"pack/compat.py": "from tensorflow import *\n", "pack/main.py": text})
+    assert [finding.function for finding in found] == ["g"]
+    module = Module("m.py", "from torch import *\n", {})
+    assert (module.target("zeros"), module.target("len")) == ("torch.zeros", None)

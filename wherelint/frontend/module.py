@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import os
 import stat
 from collections.abc import Mapping
@@ -183,7 +184,7 @@ class Module:
 
     def _has(self, star: str, name: str) -> bool:
         if framework_of(star):
-            return lookup(f"{star}.{name}") is not None
+            return lookup(f"{star}.{name}") is not None or not hasattr(builtins, name)
         home = self.project.module(star) if self.project is not None else None
         return home is not None and (name in home.definitions or home.target(name) is not None)
 
