@@ -51,6 +51,20 @@ USES = {
          "rank": "import torch\nfrom pkg.use import half\n\n@torch.no_grad()\ndef rank(x): return half(x)\n"}, True,
     ),
     "a gradient that is printed": ({"use": _USES + "print(torch.func.grad(root)(torch.ones(())))\n"}, False),
+    "a variable that is compared": (
+        {"use": _USES + "def rank(x):\n    y = root(x)\n    return x * (y > 3)\n"}, True,
+    ),
+    "a variable that is compared, and more": (
+        {"use": _USES + "def rank(x):\n    y = root(x)\n    return y * (y > 3)\n"}, False,
+    ),
+    "a draw": ({"use": _USES + "def rank(x): return torch.multinomial(root(x), 1)\n"}, True),
+    "a draw with a gradient of 0": ({"use": _USES + "def rank(x): return torch.bernoulli(root(x))\n"}, False),
+    "what is relaxed of a draw": ({"use": _USES + "def rank(x): return relaxed_bernoulli(root(x))\n"}, False),
+    "a rule of a derivative": (
+        {"use": _USES + "class F(torch.autograd.Function):\n"
+                        "    def backward(ctx, g): return g * root(ctx.saved_tensors[0])\n"}, True,
+    ),
+    "an object that is made": ({"use": _USES + "class Net:\n    def __init__(self): self.root = [root]\n"}, False),
     "itself": ({"use": _USES + "def half(x): return root(x) + half(x / 2)\n"}, False),
 }  # fmt: skip
 
@@ -77,6 +91,10 @@ def test_what_the_uses_of_a_function_say(name: str, tmp_path: Path, monkeypatch:
     [
         ("import torch\n\n@torch.no_grad()\ndef rank(net, x): return net.root(x)\n", True),
         ("import torch\n\ndef loss(net, x): return net.root(x)\n", False),
+        (
+            "import torch\n\nclass Small(Net):\n    def root(self): pass\n\n@torch.no_grad()\ndef rank(n): n.root(1)\n",
+            True,
+        ),
         # Which of the two it is, nobody knows.
         (
             "import torch\n\nclass Other:\n    def root(self): pass\n\n@torch.no_grad()\ndef rank(n): n.root(1)\n",

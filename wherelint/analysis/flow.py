@@ -20,7 +20,9 @@ from wherelint.interpret.values import Origin
 #: At the beginning of a line, it is about the file.
 _SAID = re.compile(r"#\s*wherelint:\s*not-differentiated\b")
 _KEYED = re.compile(r"([\w.]+?)(?:\.get\(|\[)([^()\[\]]*)[)\]].*", re.DOTALL)
-_SETTINGS = frozenset("eps epsilon tol rtol atol rcond".split())
+_SETTINGS = frozenset("accuracy eps epsilon tol tolerance rtol atol rcond".split())
+#: What a record of given data is called, if its parts have names.
+_RECORDS = frozenset("data example examples feats sample samples".split())
 #: What is not negative, by the words that the field keeps for it.
 _SIZES = frozenset(
     """concentration density densities depth dist dists distance distances length lengths lengthscale lengthscales mass
@@ -84,4 +86,5 @@ def _words(name: str) -> frozenset[str]:
     keyed = _KEYED.fullmatch(name)
     container, key = keyed.groups() if keyed else (re.split(r"[(\[]", name)[0], "")
     lasts = (container.rpartition(".")[2], key.rpartition(".")[2])
-    return frozenset(word.lower() for last in lasts for word in places.WORD.findall(last.replace("_", " ")))
+    words = frozenset(word.lower() for last in lasts for word in places.WORD.findall(last.replace("_", " ")))
+    return words | {"batch"} if key and words & _RECORDS else words

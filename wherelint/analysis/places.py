@@ -15,8 +15,8 @@ _PLACES = {
     "in a test": "test tests testing conftest",
     "in a metric": "metric metrics eval evaluation evaluate evaluator evaluators val validation",
     "in an environment": "env envs environment environments",
-    "in a data pipeline": "data dataset datasets preprocessing augmentation augmentations",
-    "in an optimizer": "optim optimizer optimizers driver drivers",
+    "in a data pipeline": "data dataset datasets preprocessing preprocessor preprocessors augmentation augmentations",
+    "in an optimizer": "optim optimizer optimizers driver drivers schedule schedules scheduler schedulers",
     "in a sampler": "sampler samplers sampling mcmc random",
     "in a picture": "plot plots plotting plotter vis viz visualize visualise visualizer visualization visualisation",
     "in a postprocessing step": "postprocess postprocessing postprocessor",
@@ -32,6 +32,8 @@ _CLASS_OF = {
     "Environment": "in an environment",
     "Dataset": "in a data pipeline",
     "Optimizer": "in an optimizer",
+    "Schedule": "in an optimizer",
+    "Scheduler": "in an optimizer",
     "Constraint": "in an optimizer",
     "Constraints": "in an optimizer",
     "Callback": "in a metric",
@@ -71,11 +73,10 @@ def of(module: Module, functions: Iterable[str]) -> Iterator[str]:
             yield _CLASS_OF[words[-1]]
         if name in _STEPS:
             yield "in a metric"
-        if words and words[0].islower():
-            if words[0] in _FUNCTION_OF:
-                yield _FUNCTION_OF[words[0]]
-            if words[-1] in _MADE:  # norm_targets makes targets; in target_loss it is another matter
-                yield "makes data"
+        if words and words[0] in _FUNCTION_OF:
+            yield _FUNCTION_OF[words[0]]
+        if words and words[-1].lower() in _MADE:  # norm_targets makes targets; in target_loss it is another matter
+            yield "makes data"
 
 
 def _of_file(module: Module) -> Iterator[str]:

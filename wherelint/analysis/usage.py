@@ -21,10 +21,20 @@ from wherelint.interpret.resolve import NO_GRADIENT
 _DEPTH, _MOST_FILES = 5, 12
 #: What is called around a result, or on it, so that no gradient comes back; the same as contexts and decorators.
 _STOPS = frozenset("stop_gradient detach item numpy tolist asarray float int bool print argmax argmin argsort".split())
+#: Calls that draw what no gradient comes back from; with a word such as `log_prob` they compute something else, and
+#: `torch.bernoulli` hands on a gradient of 0.
+_DRAWS = re.compile(
+    r"(?!.*(log|loss|prob|entropy|relaxed)|(bernoulli|poisson)$).*(bernoulli|binomial|categorical|multinomial|poisson)",
+    re.IGNORECASE,
+)
 #: What differentiates a function that is handed to it.
 _DIFFERENTIATES = re.compile(r"grad|vjp|jvp|jac|hess|lineari")
 #: Whatever uses a function there says nothing of what others do with it.
 _SHOWS = frozenset({"in a test", "in a demonstration"})
+#: Rules of a derivative that somebody wrote: only a second derivative would pass.
+_BACKWARD = frozenset({"backward", "bwd", "setup_context"})
+#: What is made there may be differentiated later.
+_HOLDS = frozenset({"at the start of a run"})
 #: Methods of these names stand in every other class.
 _COMMON = frozenset("__call__ __init__ forward call setup update step get apply run loss reset".split())
 
@@ -67,18 +77,21 @@ class Usage:
         if modules is None:
             return None
         uses = []
-        defined = 0
+        families: list[set[str]] = []
         for each in dict.fromkeys([*modules, self._module]):
-            defined += sum(_defines(statement, last, len(name) > 1) for statement, _ in each.blocks)
+            families += [_family(s) for s, _ in each.blocks if len(name) > 1 and _has_method(s, last)]
             uses += [Use(each, path) for path in _paths(each, last) if not _is_own(each, path, module, name)]
-        uses = [use for use in uses if _SHOWS.isdisjoint(places.of(use.module, _functions(use.path)))]
-        return None if len(name) > 1 and defined > 1 else uses
+        if families and not set.intersection(*families):
+            return None  # methods of classes that have nothing to do with each other
+        return [use for use in uses if _SHOWS.isdisjoint(places.of(use.module, _functions(use.path)))]
 
     def _keeps_away(self, use: Use, depth: int) -> bool:
         functions = _functions(use.path)
         if any(isinstance(node, ast.Call) and _DIFFERENTIATES.search(_named(node)) for node in use.path):
             return False
-        if any(places.of(use.module, functions)) or any(starmap(_cuts, pairwise(use.path))):
+        if _keeps_variable_away(use.path):
+            return True
+        if not _HOLDS.issuperset(places.of(use.module, functions)) or any(starmap(_cuts, pairwise(use.path))):
             return True
         called = len(use.path) > 1 and isinstance(use.path[-2], ast.Call) and use.path[-2].func is use.path[-1]
         if not functions:
@@ -86,21 +99,41 @@ class Usage:
         return self._shielded(use.module, _qualified(use.path), depth - 1)
 
 
+def _keeps_variable_away(path: Path) -> bool:
+    """Whether a place is in what a local variable is set to, and no use of that lets a gradient back."""
+    around = next((n for n in reversed(path) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))), None)
+    assign = next((n for n in reversed(path) if isinstance(n, ast.Assign)), None)
+    if around is None or assign is None or len(assign.targets) != 1 or not isinstance(assign.targets[0], ast.Name):
+        return False
+    uses = [p for p in _below((around,), assign.targets[0].id) if isinstance(p[-1].ctx, ast.Load)]  # type: ignore[attr-defined]
+    return bool(uses) and all(any(starmap(_cuts, pairwise(use))) for use in uses)
+
+
 def _is_own(module: Module, path: Path, home: Module, name: tuple[str, ...]) -> bool:
     return module is home and _qualified(path) == name
 
 
-def _defines(statement: ast.stmt, name: str, method: bool) -> int:
-    """How often a top-level statement defines a function, or a method, of a name."""
-    if method:
-        return isinstance(statement, ast.ClassDef) and sum(item.name == name for item in methods(statement))
-    return isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)) and statement.name == name
+def _has_method(statement: ast.stmt, name: str) -> bool:
+    return isinstance(statement, ast.ClassDef) and any(item.name == name for item in methods(statement))
+
+
+def _family(statement: ast.stmt) -> set[str]:
+    """The names of a class and of those that it inherits from."""
+    assert isinstance(statement, ast.ClassDef)
+    return {statement.name, *map(_named, statement.bases)} - {"", "object", "ABC", "Module"}
 
 
 def _paths(module: Module, name: str) -> Iterator[Path]:
     """Every expression of a file that is a name or ends in it, with all that it stands in, outermost first."""
     imports = (ast.Import, ast.ImportFrom)
-    todo: list[Path] = [(s,) for s, block in module.blocks if block.mentions(name) and not isinstance(s, imports)]
+    for statement, block in module.blocks:
+        if block.mentions(name) and not isinstance(statement, imports):
+            yield from _below((statement,), name)
+
+
+def _below(path: Path, name: str) -> Iterator[Path]:
+    """Every expression of the last node of a path that is a name or ends in it, with all that it stands in."""
+    todo = [path]
     while todo:
         path = todo.pop()
         node = path[-1]
@@ -124,11 +157,11 @@ def _qualified(path: Path) -> tuple[str, ...]:
 def _cuts(node: ast.AST, inner: ast.AST) -> bool:
     """Whether no gradient comes back from a part of a node."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        return any(_named(each) in NO_GRADIENT for each in node.decorator_list)
+        return node.name in _BACKWARD or any(_named(each) in NO_GRADIENT for each in node.decorator_list)
     if isinstance(node, (ast.With, ast.AsyncWith)):
         return any(_named(item.context_expr) in NO_GRADIENT for item in node.items)
     if isinstance(node, ast.Call):
-        return _named(node) in _STOPS
+        return _named(node) in _STOPS or _DRAWS.match(_named(node)) is not None
     if isinstance(node, ast.If):
         return _trains(node.test) is not None and (inner in node.body) is not _trains(node.test)
     return isinstance(node, (ast.Compare, ast.Assert))
