@@ -19,6 +19,7 @@ WEIGHTS: dict[str, float] = {
     "direct": 0.6,  # 86 right, 43 arguable, 55 wrong
     "same variable": 0.0,  # 14, 18, 29
     "incidental": -0.3,  # 8, 7, 26
+    "by the result": -0.25,  # 0, 9, 6
     "missing data": 2.0,  # 4, 0, 0
     "at the boundary": 0.2,  # 80, 46, 60
     "past the boundary": -0.6,  # 9, 8, 22
@@ -42,12 +43,13 @@ WEIGHTS: dict[str, float] = {
     "extreme data": -1.0,
     "moves an integer": -0.6,  # 0, 1, 5
     "moves an optional input": -0.8,  # 2, 3, 6
-    "moves a setting": -0.6,
+    "moves a setting": -1.2,  # 0, 4, 9
     "cancels an epsilon": -1.0,
     "leaves a default": -1.0,  # 0, 0, 2
     "late": -2.0,  # 0, 0, 2
     "doubtful": -2.0,
     "no caller": -2.0,  # 0, 1, 2
+    "no known caller": -1.0,
     # Does a gradient flow there?
     "the operand reads no gradient": -0.4,  # 4, 5, 12
     "the operation reads no gradient": -1.2,  # 0, 0, 3
@@ -64,7 +66,7 @@ WEIGHTS: dict[str, float] = {
     "in a postprocessing step": -2.0,
     "in a demonstration": -1.0,
     "at the start of a run": -0.6,
-    "makes data": -1.0,
+    "makes data": -1.0,  # 0, 3, 2
     "used without gradients": -2.0,
     "in a backward pass": -2.0,  # 0, 1, 2
     # What the user says, which goes before everything.

@@ -106,6 +106,8 @@ def test_a_wider_table_says_what_the_author_meant() -> None:
         ("pkg/optimizers/sgd.py", "in an optimizer"),
         ("pkg/post_processing.py", "in a postprocessing step"),
         ("pkg/vis.py", "in a picture"),
+        ("pkg/lr_schedule.py", "in an optimizer"),
+        ("pkg/input_preprocessors.py", "in a data pipeline"),
         ("pkg/env_matrix.py", None),
         ("pkg/metric_learning/model.py", None),
         ("pkg/attest.py", None),
@@ -146,6 +148,12 @@ def test_folders_and_files_that_the_field_reserves(
         ("def f(x): return torch.where(x > 0, 1 / (x + 1e-6), 0.0)", "cancels an epsilon"),
         ("def _standardize_advantage(x): return torch.where(x > 0, 1 / x, 0.0)", "makes data"),
         ("def norm_targets(x): return torch.where(x > 0, 1 / x, 0.0)", "makes data"),
+        ("def GenerateLabel(x): return torch.where(x > 0, 1 / x, 0.0)", "makes data"),
+        ("def f(feats): return torch.where(feats['rot'] > 0, 1 / feats['rot'], 0.0)", "poisons data"),
+        ("def f(feats): return torch.where(feats > 0, 1 / feats, 0.0)", None),
+        ("class WarmupSchedule:\n  def f(self, x): return torch.where(x > 0, 1 / x, 0.0)", "in an optimizer"),
+        ("def f(x): return torch.clamp(10**x, max=100.0)", "saves an overflow"),
+        ("def f(x): return torch.clamp(torch.exp(x), max=10.0)", None),
         ("def masked_softmax(x): return torch.where(x > 0, 1 / x, 0.0)", None),
         ("def visualize(x): return torch.where(x > 0, 1 / x, 0.0)", "in a picture"),
         ("def init_state(x): return torch.where(x > 0, 1 / x, 0.0)", "at the start of a run"),
@@ -168,7 +176,36 @@ def test_every_name_has_a_weight() -> None:
     """What is said and weighs nothing says where the selection stands to the operation, no more."""
     tables = "".join([*RELATIONS.values(), *BOUNDARIES.values()])
     said = {name for finding in analysed(tables).findings for name in finding.evidence}
-    assert said - score.WEIGHTS.keys() <= {"by the result", "onto"}
+    assert said - score.WEIGHTS.keys() <= {"onto"}
+
+
+_HELPERS = """
+    def inverse(n): return jnp.where(n > 0, 1 / n, 0.0)
+    def radius(a, b): return jnp.sqrt(jnp.maximum(jnp.sum((a - b) ** 2), 0.0))
+    def {caller}
+"""
+
+
+@pytest.mark.parametrize(
+    ("caller", "function", "guarded"),
+    [
+        ("f(x): return inverse(jnp.maximum(x, 1.0))", "inverse", True),
+        ("f(x): return inverse(x)", "inverse", False),
+        ("f(x): return inverse(jnp.maximum(x, 1.0)) + inverse(x)", "inverse", False),
+        ("f(x): return x", "inverse", False),
+        ("f(a, b): return 1 + radius(a, b)", "radius", False),
+        ("f(a, b): return 1 + radius(a, a + 1)", "radius", True),
+    ],
+)
+@pytest.mark.parametrize("private", [False, True])
+def test_what_the_callers_of_a_helper_allow(caller: str, function: str, guarded: bool, private: bool) -> None:
+    """Those of a private one are all; of a public one there may be others."""
+    text = _HELPERS.format(caller=caller)
+    if private:
+        text = text.replace(function, f"_{function}")
+    (finding,) = (f for f in analysed(text).findings if f.function == f"_{function}"[not private :])
+    said = {"no caller", "no known caller"}.intersection(finding.evidence)
+    assert said == ({"no caller" if private else "no known caller"} if guarded else set())
 
 
 def test_the_score_adds_up() -> None:

@@ -59,15 +59,14 @@ class Callers:
             self._shielded.add(caller)
         for program in found:
             for function, live in program.inlined:
-                if is_private(function):
-                    self._flows.setdefault(function, {}).setdefault(caller, []).extend(live)
+                self._flows.setdefault(function, {}).setdefault(caller, []).extend(live)
 
     def sever(self, function: str, where: int) -> bool:
         """Whether no gradient ever flows back to a place in a function: private, and shielded by each caller."""
         return self._sever(function, where, {function})
 
     def contexts(self, function: str, where: int) -> list[Node]:
-        """The node written at a place in a private helper, once for every call of the helper.
+        """The node written at a place in a helper, once for every call: of a public one, for those of this file.
 
         Empty where some caller is not known: one that hands the helper on, or is too much to follow.
         """
@@ -78,12 +77,11 @@ class Callers:
         return [node for caller in callers for node in flows.get(caller, []) if expression_id(node) == where]
 
     def _callers(self, function: str) -> list[Caller]:
-        """The functions of the project that mention a private helper, each of them lowered if that is possible."""
-        if not is_private(function):
-            return []
+        """The functions that mention a helper, each lowered if that is possible: of the project, or of this file."""
         last = function.rpartition(".")[2]
         modules = [self._module]
-        if last == function and self._module.project is not None:  # methods of one name are too many
+        private = is_private(function)
+        if private and last == function and self._module.project is not None:  # methods of one name are too many
             modules += self._module.project.mentioning(last)
         callers = []
         for module in modules:
@@ -107,7 +105,7 @@ class Callers:
         return isinstance(statement, ast.ClassDef) and all(m.name != caller.name[-1] for m in methods(statement))
 
     def _sever(self, function: str, where: int, above: set[str]) -> bool:
-        callers = self._callers(function)
+        callers = self._callers(function) if is_private(function) else []
         return bool(callers) and all(self._shields(caller, function, where, above) for caller in callers)
 
     def _shields(self, caller: Caller, function: str, where: int, above: set[str]) -> bool:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wherelint.analysis.callers import Callers, expression_id, spot
+from wherelint.analysis.callers import Callers, expression_id, is_private, spot
 from wherelint.analysis.flow import flow, standing
 from wherelint.analysis.programs import Program, flowing_back
 from wherelint.analysis.usage import Usage
@@ -224,19 +224,22 @@ class FileSearch:
         return self._in_context(replace(detection, hazard=hazard))
 
     def _in_context(self, detection: Detection) -> Detection:
-        """A hazard of a private helper is one that the arguments of some caller allow; else confidence is low."""
+        """A hazard of a helper is one that the arguments of some caller allow; of a public one, not all are known."""
         hazard = detection.hazard
-        contexts = self._callers.contexts(hazard.select.origin.function, expression_id(hazard.select))[:_MOST_CONTEXTS]
+        # A clip below the operation is found from there.
+        root = hazard.op if hazard.select in topological([hazard.op]) else hazard.select
+        contexts = self._callers.contexts(root.origin.function, expression_id(root))[:_MOST_CONTEXTS]
         if hazard.confidence == "low" or not contexts:
             return detection
         effort = Effort(self._budget.evaluations, self._effort)
-        for root in contexts:
-            search = Search(root, arithmetic(detection.framework), effort)
+        for context in contexts:
+            search = Search(context, arithmetic(detection.framework), effort)
             if effort.spent or search.meets(
                 [n for n in search.order if n.op == hazard.op.op and expression_id(n) == expression_id(hazard.op)]
             ):
                 return detection
-        return replace(detection, hazard=hazard.with_evidence("no caller"))
+        private = is_private(root.origin.function)
+        return replace(detection, hazard=hazard.with_evidence("no caller" if private else "no known caller"))
 
     def _roots(self, program: Program) -> Iterator[Node]:
         """Selections with something singular among what they drop, and singular operations that a clip feeds."""

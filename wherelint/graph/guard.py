@@ -16,7 +16,7 @@ from wherelint.graph.evaluate import Values, evaluate, truth
 from wherelint.graph.node import Const, Leaf, Node, inputs_in, leaves, topological, unreshaped, whole
 from wherelint.graph.probe import Inputs
 from wherelint.graph.relation import Relation
-from wherelint.graph.run import Run, at, code, row
+from wherelint.graph.run import Run, at, code, overflown, row
 from wherelint.ops import OPERATIONS, Array
 from wherelint.ops.traits import CLIPS, FINITE_TESTS, ORDERINGS, QUOTIENTS
 
@@ -92,7 +92,7 @@ class Guard:
             yield "compares a nan"
         if self._limits(run, culprit, p):
             yield "limits a result"
-        if not self.condition and not onto and code(culprit) == "WL107" and self._saves(run, culprit, p):
+        if not self.condition and not onto and self._saves(run, culprit, p):
             yield "saves an overflow"
         if self._out_of_order(run, culprit, p):
             yield "neighbours out of order"
@@ -218,11 +218,14 @@ class Guard:
     def _saves(self, run: Run, culprit: Node, p: int) -> bool:
         """Whether a selection by the result is there for an overflow, which hardly occurs.
 
-        ``clip(exp(x), max=1e6)``, ``maximum(f(exp(x)), 0)``; that ``minimum(exp(x), 1)`` drops something is ordinary.
+        ``clip(exp(x), max=1e6)``, ``maximum(f(exp(x)), 0)``; that ``minimum(exp(x), 1)`` drops something is ordinary,
+        that ``minimum(10**x, 1)`` drops an infinite number is not.
         """
-        infinite = np.isinf(at(run.values[culprit], p)).any()
-        sizes = self._bounds(culprit) if self.root.selection in CLIPS and self.root is not culprit else None
-        return bool(infinite) and not any(_TINY < size <= _ORDINARY for size in sizes or ())
+        if code(culprit) not in ("WL106", "WL107") or not overflown(run, culprit, p):
+            return False
+        limited = code(culprit) == "WL107" and self.root.selection in CLIPS and self.root is not culprit
+        sizes = self._bounds(culprit) if limited else None
+        return not any(_TINY < size <= _ORDINARY for size in sizes or ())
 
     def _overwrites(self) -> bool:
         """Whether an assignment is to elements by their place, which says nothing of their values."""

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 import numpy as np
 
 from wherelint.graph.node import Leaf, Node, leaves, topological
-from wherelint.graph.run import Run, at, code
+from wherelint.graph.run import Run, at, code, overflown
 
 #: Numbers beyond are nobody's data.
 _HUGE = 1e6
@@ -37,10 +37,8 @@ def occurrence(run: Run, culprit: Node, p: int, requires_grad: Collection[Node])
         yield "moves an integer"
     if any((at(run.inputs[n], p) < 0).any() for n in moved if n.kind == "float"):
         yield "moves below zero"
-    operands = [at(run.values[i], p) for i in culprit.inputs]
-    result = at(run.values[culprit], p)
-    far = all(np.isfinite(o).all() and (o != 0).all() for o in operands) and np.isinf(result).any()
-    if far or code(culprit) == "WL107" or any((np.abs(o) > _HUGE).any() for o in operands):
+    huge = any((np.abs(at(run.values[i], p)) > _HUGE).any() for i in culprit.inputs)
+    if huge or code(culprit) == "WL107" or overflown(run, culprit, p):
         yield "overflows"
     yield from read_gradient(culprit, requires_grad)
 

@@ -132,3 +132,10 @@ def row(array: Array, p: int) -> slice:
 def at(array: Array, p: int) -> Array:
     """The elements of an array at probe ``p``."""
     return np.asarray(array[row(array, p)][0])
+
+
+def overflown(run: Run, node: Node, p: int) -> bool:
+    """Whether a node makes something infinite of finite numbers other than 0."""
+    operands = [at(run.values[i], p) for i in node.inputs]
+    regular = all(np.isfinite(o).all() and (o != 0).all() for o in operands)
+    return regular and bool(np.isinf(at(run.values[node], p)).any())
