@@ -135,6 +135,8 @@ def test_folders_and_files_that_the_field_reserves(
         ("def f(x):\n  t = x.get(x.keys.target)\n  return torch.where(t > 0, t.log(), 0.0)", "poisons data"),
         ("def f(x): return torch.where(x['target'] > 0, x['target'].log(), 0.0)", "poisons data"),
         ("def f(x): return torch.where(f(x, 'target') > 0, f(x, 'target').log(), 0.0)", None),
+        ("def f(x):\n  t = made_targets(x)\n  return torch.where(t > 0, t.log(), 0.0)", "poisons data"),
+        ("def f(x):\n  t = flatten_targets_away(x)\n  return torch.where(t > 0, t.log(), 0.0)", None),
         ("def f(targetless): return torch.where(targetless > 0, targetless.log(), 0.0)", None),
         ("def f(x, eps): return torch.where(eps > 0, 1 / eps, 0.0) * x.sum()", "poisons settings"),
         ("def f(x, grad_output): return grad_output * torch.where(x > 0, 1 / x, 0.0)", "in a backward pass"),

@@ -86,5 +86,7 @@ def _words(name: str) -> frozenset[str]:
     keyed = _KEYED.fullmatch(name)
     container, key = keyed.groups() if keyed else (re.split(r"[(\[]", name)[0], "")
     lasts = (container.rpartition(".")[2], key.rpartition(".")[2])
-    words = frozenset(word.lower() for last in lasts for word in places.WORD.findall(last.replace("_", " ")))
-    return words | {"batch"} if key and words & _RECORDS else words
+    words = [word.lower() for last in lasts for word in places.WORD.findall(last.replace("_", " "))]
+    if not keyed and name.startswith(f"{container}("):  # flatten_batch(x) is no batch, get_targets(x) are targets
+        del words[:-1]
+    return frozenset(words).union({"batch"} if key and _RECORDS.intersection(words) else ())

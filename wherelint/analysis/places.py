@@ -16,11 +16,11 @@ _PLACES = {
     "in a metric": "metric metrics eval evaluation evaluate evaluator evaluators val validation",
     "in an environment": "env envs environment environments",
     "in a data pipeline": "data dataset datasets preprocessing preprocessor preprocessors augmentation augmentations",
-    "in an optimizer": "optim optimizer optimizers driver drivers schedule schedules scheduler schedulers",
+    "in an optimizer": "optimizer optimizers driver drivers schedule schedules scheduler schedulers",
     "in a sampler": "sampler samplers sampling mcmc random",
     "in a picture": "plot plots plotting plotter vis viz visualize visualise visualizer visualization visualisation",
     "in a postprocessing step": "postprocess postprocessing postprocessor",
-    "in a demonstration": "demo demos tutorial tutorials",
+    "in a demonstration": "benchmark benchmarks demo demos example examples tutorial tutorials",
 }
 _PLACE_OF = {word: place for place, words in _PLACES.items() for word in words.split()}
 #: The last word of the classes that do such work.
@@ -45,7 +45,7 @@ _CLASS_OF = {
 _FUNCTION_OF = {
     **dict.fromkeys(("visualize", "visualise", "plot"), "in a picture"),
     **dict.fromkeys(("postprocess", "preprocess", "inference"), "in a postprocessing step"),
-    **dict.fromkeys(("evaluate", "validate"), "in a metric"),
+    "validate": "in a metric",
     **dict.fromkeys(("init", "initial", "initialize", "initialise", "reset", "precompute"), "at the start of a run"),
 }
 #: What is given and not learned, by the words that the field keeps for it.
