@@ -84,14 +84,23 @@ REWRITES = {
         +    safe_x_2 = jnp.where(x > 1, x, 2.0)
         +    return jnp.where(x > 1, jnp.arccosh(safe_x_2) / jnp.log(safe_x_2), safe_x)
     """),
-    "a condition that is only known later is repeated": ("""
+    "a condition that is only known later moves": ("""
         def f(x):
             root = torch.sqrt(x)
             positive = x > 0
             return torch.where(positive, root, 0.0)
     """, """
         -    root = torch.sqrt(x)
-        +    root = torch.sqrt(torch.where(x > 0, x, 1.0))
+        +    root = torch.sqrt(torch.where(positive, x, 1.0))
+    """),
+    "a condition that is only known later, whose name is something else before": ("""
+        def f(x, positive):
+            root = torch.sqrt(x) * positive
+            positive = x > 0  # so far
+            return torch.where(positive, root, 0.0)
+    """, """
+        -    root = torch.sqrt(x) * positive
+        +    root = torch.sqrt(torch.where(x > 0, x, 1.0)) * positive
     """),
     "a long condition gets a name": ("""
         def f(x, low, high):
@@ -418,6 +427,12 @@ def test_what_is_written(why: str) -> None:
 
 #: Programs in which something stands against the obvious rewrite, and that rewrite.
 REFUSED = {
+    "along which axes a function reduces that was made elsewhere": ("""
+        def f(x, y):
+            norms = jax.vmap(jax.vmap(jnp.linalg.norm))
+            n = norms(x[None] - y[:, None])
+            return jnp.where(n > 0, 1.0 / n, 0.0)
+    """, "jnp.any("),
     "a condition that is drawn anew": ("""
         def f(x, generator):
             return jnp.where(x > generator.normal(), jnp.sqrt(x), 0.0)

@@ -29,12 +29,14 @@ from wherelint.fix.syntax import (
     has_effects,
     may_be_none,
     may_move,
+    moved_name,
     names_within,
     operands,
     part_holding,
     root_name,
     source_node,
     spot_before,
+    without_line,
 )
 from wherelint.frameworks import framework_of
 from wherelint.frontend.module import Module
@@ -143,7 +145,10 @@ class Site:
         computed = self._here(select.inputs[0]) if select.op in ("where", "compress") else None
         named = inner.written is not None and isinstance(inner.written.node, cst.Name)
         if computed is not None and named and isinstance(computed.node, _EXPRESSIONS) and self._pure(computed):
-            yield Mask(computed.one_line, inner.keeps, parts=(computed,))
+            later = next((n for n in computed.path()[::-1] if isinstance(n, cst.Assign)), None)
+            whole = later is not None and later.value is computed.node
+            named_later = SourceNode(computed.block, later) if later is not None and whole else None
+            yield Mask(computed.one_line, inner.keeps, parts=(computed,), later=named_later)
         path = [inner]
         for outer in self.around:
             if (mask := self._mask_of(outer, {select, *_between(outer, select)})) is not None:
@@ -230,6 +235,9 @@ class Site:
         inline = spot is None or not long or re.fullmatch(r"[\w.]+", mask.text)
         if not mask.fits(operand, None if inline else spot):
             return None
+        if mask.later is not None and spot is not None and (name := moved_name(mask.later, spot)):
+            masked = operand.replaced(self._writer.masked(mask.named(name), text, value))
+            return Candidate((spot.line(name, mask.text), masked, without_line(mask.later)), what, sure)
         if spot is None or inline:
             return Candidate((edit,), what, sure)
         name = spelling.free_name(operand, *spelling.condition_names(mask.text), "mask")

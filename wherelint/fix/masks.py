@@ -39,6 +39,8 @@ class Mask:
     parts: tuple[SourceNode, ...] = ()
     #: Whether it may be a bool of Python, whose ``~`` is another number.
     python: bool = False
+    #: The assignment that gives it a name later on.
+    later: SourceNode | None = None
 
     def fits(self, place: SourceNode, spot: Spot | None) -> bool:
         """Whether its variables have the same values at a place, or where a line of its own can stand before that."""

@@ -161,7 +161,7 @@ def _number(node: cst.BaseExpression) -> float | None:
 def without_gradient(text: str, framework: str, module: Module, namespace: str) -> str | None:
     """A value as a constant of reverse mode, as the framework spells it; None where the file has no name for that."""
     if framework == "torch":
-        return f"{text}.detach()" if text.isidentifier() else f"({text}).detach()"
+        return f"{text}.detach()" if re.fullmatch(r"[\w.]+(\[[^\[\]]*\])*", text) else f"({text}).detach()"
     if framework == "tensorflow":
         return f"{namespace}.stop_gradient({text})"
     for local, name in module.imports.items():

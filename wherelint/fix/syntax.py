@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -280,6 +281,24 @@ def spot_before(place: SourceNode) -> Spot | None:
         return None  # `if x: return ...` on one line
     ending = line[len(line.rstrip("\r\n")) :]
     return Spot(Location(start.row, 1), indent, ending or "\n")
+
+
+def moved_name(later: SourceNode, spot: Spot) -> str | None:
+    """The name that an assignment binds if it can stand at an earlier spot as well; None where it cannot."""
+    node, own = later.node, spot_before(later)
+    target = node.targets[0].target if isinstance(node, cst.Assign) and len(node.targets) == 1 else None
+    if not isinstance(target, cst.Name) or own is None or own.indent != spot.indent or own.location <= spot.location:
+        return None
+    between = later.source.between(spot.location, own.location)
+    rows = later.source.lines[own.location.row - 1 : later.region[1].row]
+    alone = "".join(rows).strip() == later.text
+    return target.value if alone and not re.search(rf"\b{target.value}\b", between) else None
+
+
+def without_line(statement: SourceNode) -> Edit:
+    """An edit that takes away a statement that stands alone on its rows."""
+    start, end = statement.region
+    return Edit("", Location(start.row, 1), Location(end.row + 1, 1))
 
 
 def may_move(expression: SourceNode, place: SourceNode, to: Location) -> bool:
