@@ -210,7 +210,7 @@ def test_where_gradients_matter(tmp_path: Path) -> None:
         "logs/soft.py": ("said to be differentiated",),
         "src/a.py": (),
     }.items():
-        assert settings.said_of(tmp_path / path) == said
+        assert settings.evidence_for(tmp_path / path) == said
 
 
 def test_parse_codes() -> None:

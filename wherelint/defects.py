@@ -1,4 +1,4 @@
-"""What is said of an exception that nobody expected."""
+"""The message of an unexpected exception: where in wherelint it was raised."""
 
 from __future__ import annotations
 

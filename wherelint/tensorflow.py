@@ -19,8 +19,8 @@ import tensorflow as tf
 from tensorflow.python.eager import backprop
 from tensorflow.python.framework import op_callbacks
 
-from wherelint.companion import Place, Poison, Report
-from wherelint.companion.frames import Frame, is_library, place
+from wherelint.companion import Poison, Report
+from wherelint.companion.frames import Frame, places
 from wherelint.ops import lookup
 
 __all__ = ["locate"]
@@ -217,8 +217,8 @@ def _poisons(one: _Break, calls: Sequence[_Call], roots: Sequence[Any]) -> Itera
         if not len(at):
             continue
         killer = _clip(one.call, calls) if genuine else _killer(one, elements, calls, roots)
-        op_at, op_within = _places(one.call)
-        select_at, select_within = _places(killer) if killer else (None, None)
+        op_at, op_within = places(one.call.frames)
+        select_at, select_within = places(killer.frames) if killer else (None, None)
         kind = _KINDS.get(killer.kind, "multiply") if killer else None
         yield Poison(
             _operation(one.call.kind), op_at, kind, select_at, tuple(map(int, at[0])), count=len(at), genuine=genuine,
@@ -247,14 +247,6 @@ def _clip(call: _Call, calls: Sequence[_Call]) -> _Call | None:
     operands = {id(each) for each in call.operands}
     made = [each for each in calls if operands.intersection(map(id, each.results))]
     return next((each for each in made if each.kind in _CLIPS), None)
-
-
-def _places(call: _Call) -> tuple[Place | None, Place | None]:
-    """Where the user's program ran a call, and where in a library if it stands there."""
-    user = next((each for each in call.frames if not is_library(each[0].co_filename)), None)
-    if user is None:
-        return None, place(call.frames[0]) if call.frames else None
-    return place(user), None if user is call.frames[0] else place(call.frames[0])
 
 
 def _operation(kind: str) -> str:

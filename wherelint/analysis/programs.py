@@ -19,7 +19,6 @@ from wherelint.interpret import (  # noqa: F401  (they register handlers)
     objects,
     statements,
 )  # fmt: skip
-from wherelint.interpret.attributes import decorator_names
 from wherelint.interpret.builder import Frame
 from wherelint.interpret.calls import inline
 from wherelint.interpret.lowering import Lowering
@@ -112,7 +111,7 @@ def _lower(low: Lowering, function: Function, owner: Class | None) -> Program:
     try:
         arguments = root_arguments(low, function)
         names = list(arguments)
-        kinds = decorator_names(function)
+        kinds = function.decorators
         if function.owner is not None and owner is not None and names and "staticmethod" not in kinds:
             receiver = self_of(low, owner)
             receiver.attributes = dict(receiver.initial)

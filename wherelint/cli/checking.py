@@ -123,7 +123,7 @@ def run_check(options: dict[str, Any], configuration: Configuration) -> int:
 
     result = _run_fixes(result, options, again)
     if not rewrites:
-        result = _judged(result, options, configuration)
+        result = _weighed(result, options, configuration)
     if options["write_baseline"] is not None:
         return _write_baseline(result, options)
     if options["baseline"] is not None:
@@ -138,8 +138,8 @@ def run_check(options: dict[str, Any], configuration: Configuration) -> int:
     return _confirm_and_report(unwritten(result, written), options, sys.stdout)
 
 
-def _judged(result: Result, options: dict[str, Any], configuration: Configuration) -> Result:
-    """The result with what is known of the calls that ran."""
+def _weighed(result: Result, options: dict[str, Any], configuration: Configuration) -> Result:
+    """The result, its findings weighed by the calls that ran."""
     from wherelint.run.covered import Evidence
 
     evidence = Evidence(configuration.settings, options["gradient_coverage"])
@@ -274,7 +274,7 @@ def _check_stdin(options: dict[str, Any], configuration: Configuration) -> int:
     if options["show_diff"]:
         return _diff(result, options)
     if fix_mode not in ("safe", "unsafe", "silence"):
-        return _confirm_and_report(_judged(result, options, configuration), options, sys.stdout)
+        return _confirm_and_report(_weighed(result, options, configuration), options, sys.stdout)
     sys.stdout.buffer.write(report.after if report.fixed else content)
     sys.stdout.buffer.flush()
     return _confirm_and_report(result, options, sys.stderr)

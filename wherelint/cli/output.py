@@ -194,6 +194,6 @@ def _discard(stream: TextIO) -> None:
 
 
 def interrupted() -> int:
-    """The exit status of a run that Ctrl-C has ended, which is said."""
+    """Print that Ctrl-C ended the run; the exit status for it."""
     click.echo("wherelint: interrupted", err=True)
     return INTERRUPTED

@@ -6,6 +6,7 @@ import linecache
 import os
 import sys
 import sysconfig
+from collections.abc import Sequence
 from functools import cache
 from itertools import islice
 from types import CodeType
@@ -36,6 +37,13 @@ def place(frame: Frame) -> Place:
         return Place(code.co_filename, row or code.co_firstlineno, function=name)
     begin, end = _points(code.co_filename, row, column), _points(code.co_filename, end_row, end_column)
     return Place(code.co_filename, row, begin + 1, end_row, end + 1, name)
+
+
+def places(frames: Sequence[Frame]) -> tuple[Place | None, Place | None]:
+    """Where the user's program stands, of frames from the innermost on; where a library, if that is further in."""
+    user = next((each for each in frames if not is_library(each[0].co_filename)), None)
+    within = frames[0] if frames and user is not frames[0] else None
+    return user and place(user), within and place(within)
 
 
 def _points(filename: str, row: int, column: int) -> int:

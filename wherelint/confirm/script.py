@@ -90,11 +90,7 @@ def _vector(routine: Routine) -> bool:
 
 
 def _uniform(row: Array) -> bool:
-    return (
-        bool(((row == row[0]) | (np.isnan(row) & np.isnan(row[0]))).all())
-        if row.dtype.kind == "f"
-        else bool((row == row[0]).all())
-    )
+    return bool(((row == row[0]) | ((row != row) & (row[0] != row[0]))).all())
 
 
 def _parameters(

@@ -16,5 +16,5 @@ class DetectOptions:
     opt_in: frozenset[str] = frozenset()
     #: The least score that is asked for; what scores less need not be found.
     least: float = 0.0
-    #: What is said of the gradients in the file, by the names of the score's table.
+    #: The user's evidence about the gradients in the file, by the names of the score's table.
     said: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ from pathlib import Path
 from wherelint.io.digest import digest
 from wherelint.io.disk import contents, leads_out
 
-#: What is larger is no source that anybody wrote.
+#: What is larger was not written by hand.
 _LARGEST = 50_000_000
 
 

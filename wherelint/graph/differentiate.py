@@ -37,7 +37,7 @@ class Backward:
 
 
 class Tape:
-    """What reverse mode runs through: the nodes of ``wanted``, last first, with the operands that each hands on to."""
+    """What reverse mode runs through: the nodes that require a gradient, last first, each with the operands that do."""
 
     def __init__(self, order: Sequence[Node], requires_grad: Collection[Node] | None = None) -> None:
         self.requires_grad = differentiated(order) if requires_grad is None else requires_grad

@@ -106,7 +106,7 @@ class Leaf(Node):
     op: str = "leaf"
     #: In the author's spelling.
     name: str = ""
-    #: Whether a NaN in its gradient matters to anybody.
+    #: Whether a NaN in its gradient matters.
     differentiable: bool = True
     #: A constant of the program whose value is not known here; it is benign, and no witness moves it.
     fixed: bool = False
@@ -127,7 +127,7 @@ class Leaf(Node):
     arm: bool = False
     #: None, unless it is passed or set.
     optional: bool = False
-    #: A number that somebody chose for the whole run.
+    #: A number that is chosen once for the whole run.
     setting: bool = False
     random: bool = False
     #: Booleans: an array, as opposed to a flag. Numbers: bits, and an array that is used as a mask.

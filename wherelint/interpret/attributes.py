@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import libcst as cst
 import numpy as np
 
 from wherelint.frontend.names import canonical
 from wherelint.graph.node import Kind, Leaf, Node
-from wherelint.interpret.annotations import annotated, original_name
+from wherelint.interpret.annotations import annotated
 from wherelint.interpret.defaults import of_parameter
 from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.resolve import external, fields, member
@@ -107,12 +105,11 @@ def _bound(low: Lowering, receiver: Instance, found: Value, at: cst.CSTNode) -> 
     """A class attribute as an object sees it: a method with its receiver, the value of a property."""
     if not isinstance(found, Function):
         return found
-    kinds = decorator_names(found)
-    if kinds & {"property", "cached_property", "lazy_property", "functools.cached_property"}:
+    if found.decorators & {"property", "cached_property", "lazy_property"}:
         return low.invoke(found, (receiver,), {}, at)
-    if "staticmethod" in kinds:
+    if "staticmethod" in found.decorators:
         return found
-    return Bound(found, receiver.cls if "classmethod" in kinds else receiver)
+    return Bound(found, receiver.cls if "classmethod" in found.decorators else receiver)
 
 
 def keep_kind(low: Lowering, receiver: Instance, name: str, value: Value, *, buffer: bool = False) -> None:
@@ -122,15 +119,3 @@ def keep_kind(low: Lowering, receiver: Instance, name: str, value: Value, *, buf
             f"{receiver.name}.{name}", (low.identity(receiver), name), kind=value.kind, differentiable=not buffer
         )
         receiver.attributes[name] = made
-
-
-def decorator_names(function: Function) -> set[str]:
-    """The last part of what each decorator of a function is called, seen through a renaming import."""
-    names = set()
-    imports = function.scope.module.imports
-    for decorator in getattr(function.definition, "decorators", ()):
-        expression: Any = decorator.decorator
-        if isinstance(expression, cst.Call):
-            expression = expression.func
-        names.add(original_name(expression, imports))
-    return names

@@ -167,7 +167,7 @@ def inline(low: Lowering, function: Function, args: Args, kwargs: Kwargs, at: cs
     try:
         if isinstance(function.definition, cst.Lambda):
             return low.expression(function.definition.body)
-        with low.without_gradient(bool(attributes.decorator_names(function) & NO_GRADIENT)):
+        with low.without_gradient(bool(function.decorators & NO_GRADIENT)):
             low.run(list(function.definition.body.body))
         del low.path_conditions[frame.conditions_at_entry :]
         low.path_conditions += frame.postconditions

@@ -23,7 +23,7 @@ _COMPARISONS: dict[str, tuple[tuple[str, float], ...]] = {
 
 
 def constrain(low: Lowering, made: Instance) -> None:
-    """Add what the class declares of its parameters to the facts about an object."""
+    """Add what the class declares of its parameters to the path conditions of an object."""
     for name, constraint in _declared(made.cls):
         value = made.attributes.get(name, MISSING)
         value = low.opaque(f"{made.name}.{name}", (low.identity(made), name)) if value is MISSING else value

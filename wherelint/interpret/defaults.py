@@ -1,4 +1,4 @@
-"""Numbers that are defaults: what a parameter is where nobody passes it, and the input that it is where somebody does.
+"""Numbers that are defaults: what a parameter is unless it is passed, and the input that it is where it is passed.
 
 As a value a default is its number. A branch on it has two arms, and both are searched: in the one that contradicts the
 default, and after the other has ended, the parameter is an input about which the condition holds.

@@ -41,7 +41,7 @@ def default(low: Lowering, function: Function, parameter: cst.Param) -> Value:
 
 
 def parameter_input(low: Lowering, function: Function, parameter: cst.Param) -> Value:
-    """The input that a parameter stands for when nobody gave an argument: an object where its class is known."""
+    """The input that a parameter without an argument stands for: an object where its class is known."""
     cls = _annotated_class(low, function, parameter)
     if cls is not None:
         return Instance(cls, parameter.name.value)

@@ -55,28 +55,20 @@ def global_value(low: Lowering, module: Module, name: str) -> Value:
     scope = global_scope(module)
     if name in scope.names:
         return scope.names[name]
-    if name in module.definitions:
-        key = (id(module), name)
-        if key in _resolving:
-            return low.opaque(name, differentiable=False)
-        _resolving.add(key)
-        try:
-            value = _define(low, module, name)
-        finally:
-            _resolving.discard(key)
-        scope.names[name] = value
-        return value
-    target = module.target(name)
-    if target is not None:
-        key = (id(module), name)
-        if key in _resolving:  # two files that re-export from each other
-            return Dotted(target)
-        _resolving.add(key)
-        try:
+    target = None if name in module.definitions else module.target(name)
+    if target is None and name not in module.definitions:
+        return MISSING
+    key = (id(module), name)
+    if key in _resolving:  # it is made of itself, or two files re-export from each other
+        return low.opaque(name, differentiable=False) if target is None else Dotted(target)
+    _resolving.add(key)
+    try:
+        if target is not None:
             return external(low, module, target)
-        finally:
-            _resolving.discard(key)
-    return MISSING
+        value = scope.names[name] = _define(low, module, name)
+        return value
+    finally:
+        _resolving.discard(key)
 
 
 def external(low: Lowering, module: Module, name: str) -> Value:
@@ -147,13 +139,8 @@ _UNDIFFERENTIATED = re.compile(r"(torch|tensorflow|keras|tf_keras)\b.*\.(metrics
 NO_GRADIENT = frozenset({"no_grad", "inference_mode"})
 
 
-def decorators_of(low: Lowering, node: cst.FunctionDef, scope: Scope, block: Block) -> list[tuple[str, str]]:
-    """(canonical name, last attribute) of each decorator; of ``partial(jax.custom_jvp, ...)`` its first argument."""
-    with low.inside(Frame(scope, "", block, len(low.path_conditions))):
-        return [_decorator_name(low, decorator.decorator) for decorator in node.decorators]
-
-
 def _decorator_name(low: Lowering, expression: cst.BaseExpression) -> tuple[str, str]:
+    """Canonical name and last attribute of a decorator; of ``partial(jax.custom_jvp, ...)`` its first argument."""
     if isinstance(expression, cst.Call):
         name, last = _decorator_name(low, expression.func)
         if last == "partial" and expression.args:
@@ -182,7 +169,10 @@ def decorated(low: Lowering, function: Function, scope: Scope, block: Block) -> 
     role = scope.module.rules.get(function.name if function.owner else function.name.rpartition(".")[2])
     function.opaque, function.jvp_rule, function.custom_value = role is not None, role == "jvp", role == "primal"
     assert isinstance(function.definition, cst.FunctionDef)
-    for name, last in decorators_of(low, function.definition, scope, block):
+    with low.inside(Frame(scope, "", block, len(low.path_conditions))):
+        decorators = [_decorator_name(low, decorator.decorator) for decorator in function.definition.decorators]
+    function.decorators = frozenset(last for _, last in decorators)
+    for name, last in decorators:
         if name in CUSTOM_RULES or last in _RULE_SETTERS or last == "custom_gradient":
             function.opaque = True
         function.jvp_rule = function.jvp_rule or last == "defjvp"

@@ -91,7 +91,7 @@ class Function:
     block: Block
     name: str
     owner: Class | None = None
-    #: Set when somebody called it, so that its body has been lowered with real arguments.
+    #: Whether it was called, so that its body has been lowered with real arguments.
     called: bool = False
     #: True where reverse mode does not run through the body: custom rules, ``autograd.Function``.
     opaque: bool = False
@@ -99,6 +99,8 @@ class Function:
     custom_value: bool = False
     #: True for the rule of a ``custom_jvp`` function: it is transposed, with its last parameter as the variable.
     jvp_rule: bool = False
+    #: The last part of what each decorator is called.
+    decorators: frozenset[str] = frozenset()
     #: Predicates that held where it was defined.
     path_conditions: tuple[Node, ...] = ()
 

@@ -1,6 +1,6 @@
 """The directory of what is kept between runs: how files get into it, and how they are removed again.
 
-It may have come with a tree of somebody else's: what is read from it is only data, and judged by whoever reads it.
+It may have come with another author's tree: what is read from it is only data, and checked by its reader.
 """
 
 from __future__ import annotations

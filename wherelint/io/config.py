@@ -100,8 +100,8 @@ class Settings:
         )
         return frozenset(code for code in self.codes if not code.startswith(ignored)) if ignored else self.codes
 
-    def said_of(self, path: Path) -> tuple[str, ...]:
-        """What is said of the gradients in one file, by the names of the score's table."""
+    def evidence_for(self, path: Path) -> tuple[str, ...]:
+        """What the settings tell of the gradients in one file, by the names of the score's table."""
         if any(self._matches(pattern, path) for pattern in self.differentiated):
             return ("said to be differentiated",)
         nowhere = any(self._matches(pattern, path) for pattern in self.not_differentiated)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 #: What a run that was killed may leave behind: no tool takes it for a program, and the next run removes it.
 TEMPORARY = re.compile(r"\.wherelint-[0-9a-f]{16}\.tmp")
-#: Seconds after which nobody is still at work on one.
+#: Seconds after which no run is still at work on one.
 _STALE = 3600
 
 

@@ -88,7 +88,7 @@ class Notebook:
         return text
 
     def report(self, report: FileReport) -> FileReport:
-        """What was found in the program, as it is said of the notebook."""
+        """The report on the program as one on the notebook."""
         cells = self.cells(self.program)
         problems = [
             Problem(self._filename, why, Location(cells[number - 1] + row - 1, column), error=False, cells=cells)

@@ -253,7 +253,7 @@ def confirmation_sentence(finding: Finding) -> tuple[str, str]:
     after = confirmation.after_fix
     if after is not None:
         gradient = "finite" if after.gradient_finite else "NOT finite"
-        value = "unchanged" if after.value_unchanged else "ANOTHER one"
+        value = "unchanged" if after.value_unchanged else "CHANGED"
         parts.append(f"after the fix the gradient is {gradient}, the value {value}")
     return label, "; ".join(parts)
 

@@ -7,7 +7,7 @@ stand. Only rules that are on count, and comments without codes are left alone.
 
 ## Why is this bad?
 
-It silences what somebody writes there tomorrow.
+It silences a finding that is written there tomorrow.
 
 ## Example
 

@@ -27,7 +27,7 @@ REFUTED = frozenset(
 
 @dataclass
 class Evidence:
-    """The findings of a result, judged by gradient coverage; ``changed`` and ``differentiated`` say of which."""
+    """The findings of a result, weighed by gradient coverage; ``changed`` and ``differentiated`` say of which."""
 
     settings: Callable[[Path], Settings]
     #: The files of the command line, which go before those of configurations.
@@ -62,17 +62,17 @@ class Evidence:
         self.differentiated += kind == "gradient"
         if kind == "gradient":
             evidence = tuple(each for each in finding.evidence if each not in REFUTED)
-            judged = replace(finding, evidence=evidence, confidence=confidence(evidence))
+            weighed = replace(finding, evidence=evidence, confidence=confidence(evidence))
             why = "a gradient passed it"
         elif kind == "blocked":
-            judged, why = finding.with_evidence("ran without gradients"), "it ran, and never with gradients"
+            weighed, why = finding.with_evidence("ran without gradients"), "it ran, and never with gradients"
         else:
             return finding
-        if judged.confidence != finding.confidence:
+        if weighed.confidence != finding.confidence:
             place = spelled(begin, finding.cells)
-            told = f"{finding.filename}:{place}: {finding.code} is of {judged.confidence} confidence: {why}"
+            told = f"{finding.filename}:{place}: {finding.code} is of {weighed.confidence} confidence: {why}"
             self.changed.append(told)
-        return judged
+        return weighed
 
 
 def read(paths: tuple[Path, ...]) -> Coverage:

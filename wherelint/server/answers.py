@@ -1,4 +1,4 @@
-"""What is said of a snapshot in the words of the protocol: diagnostics, hovers and code actions."""
+"""The findings of a snapshot in the words of the protocol: diagnostics, hovers and code actions."""
 
 from __future__ import annotations
 

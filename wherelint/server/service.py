@@ -100,7 +100,7 @@ class Server(LanguageServer):
         return self.snapshots.get(next((home for home, cells in self.notebooks.items() if uri in cells), uri))
 
     async def ask(self, snapshot: Snapshot, question: Callable[[], Answer]) -> Answer | None:
-        """The worker's answer to a question about a snapshot; None where there is none, or nobody waits for it."""
+        """The worker's answer to a question about a snapshot; None where there is none, or the text was changed."""
 
         def answer() -> Answer | None:
             return question() if self.snapshots.get(snapshot.uri) is snapshot else None
@@ -116,12 +116,12 @@ class Server(LanguageServer):
             traceback.print_exc()
         return None
 
-    def forget_what_was_said(self) -> None:
-        """Say again what is wrong with the configuration, if it still is."""
+    def forget_messages(self) -> None:
+        """Show again what is wrong with the configuration, if it still is."""
         self._said.clear()
 
     def report_server_error(self, error: Exception, source: object) -> None:
-        """Log an error of the protocol; pygls would show it to somebody who is typing."""
+        """Log an error of the protocol; pygls would interrupt the author with it."""
         self._log(str(error))
 
     async def _check(self, snapshot: Snapshot, rest: float) -> None:
@@ -218,7 +218,7 @@ def did_save(ls: Server, _: types.DidSaveTextDocumentParams | types.DidSaveNoteb
 
 def did_change_configuration_file(ls: Server, _: types.DidChangeWatchedFilesParams) -> None:
     """Check everything under the new settings."""
-    ls.forget_what_was_said()
+    ls.forget_messages()
     ls.refresh_all()
 
 

@@ -132,7 +132,7 @@ class Snapshot:
     @cached_property
     def _analysis(self) -> Analysis | None:
         settings = self._settings or Settings(root=self._root)
-        said = settings.said_of(Path(os.path.abspath(self._name)))
+        said = settings.evidence_for(Path(os.path.abspath(self._name)))
         options = DetectOptions(settings.aliases, least=score.least(settings.confidence), said=said)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -1,1 +1,1 @@
-"""Findings that somebody has decided about: ``noqa`` comments and the baseline."""
+"""Findings that the user has decided about: ``noqa`` comments and the baseline."""

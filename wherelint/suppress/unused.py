@@ -26,7 +26,7 @@ def unused(
     """
     lines = Source(text).lines
     for comment, idle in suppressions.idle(findings):
-        named = [code for code in idle if code.startswith("WL") and _judged(code, codes)]
+        named = [code for code in idle if code.startswith("WL") and _asked(code, codes)]
         if not named:
             continue
         start = Location(comment.row, comment.suppression[0])
@@ -49,7 +49,7 @@ def unused(
         )
 
 
-def _judged(prefix: str, codes: Collection[str]) -> bool:
+def _asked(prefix: str, codes: Collection[str]) -> bool:
     """Whether every rule that a prefix stands for was asked; one that stands for none silences nothing."""
     return all(code in codes for code in rules.codes() if code.startswith(prefix) and code != CODE)
 

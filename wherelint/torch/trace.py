@@ -14,7 +14,8 @@ from torch.autograd.graph import Node
 from torch.overrides import TorchFunctionMode
 
 from wherelint.companion import Place
-from wherelint.companion.frames import Frame, is_library, place
+from wherelint.companion.frames import Frame
+from wherelint.companion.frames import places as places_of
 from wherelint.torch import compat
 
 _KEY = "wherelint"
@@ -104,8 +105,4 @@ def label(node: Node) -> tuple[Frame, ...]:
 
 def places(node: Node) -> tuple[Place | None, Place | None]:
     """Where the user's program made a node, and where in a library if it was made there."""
-    made = label(node)
-    user = next((each for each in made if not is_library(each[0].co_filename)), None)
-    if user is None:
-        return None, place(made[0]) if made else None
-    return place(user), None if user is made[0] else place(made[0])
+    return places_of(label(node))
