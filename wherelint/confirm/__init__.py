@@ -88,7 +88,8 @@ def verdict(snippet: Snippet, results: Mapping[str, Any], version: str, device: 
     at = _named(snippet.before, (probes[probe] for probes in snippet.before.probes), list(modes.values()))
     if shown[probe]:
         return Confirmation("confirmed", None, device, version, at, modes, after)
-    return Confirmation("not-reproduced", _why_not(before), device, version, at, modes, after)
+    what = "gradient is" if any(result.finite[0] for result in before.values()) else "value itself is not"
+    return Confirmation("not-reproduced", f"the {what} finite there", device, version, at, modes, after)
 
 
 class _Result:
@@ -104,12 +105,6 @@ class _Result:
         for gradient in self.gradients:
             self.bad |= ~np.isfinite(gradient).all(axis=1)
         self.shows: Array = self.finite & self.bad
-
-
-def _why_not(before: Mapping[str, _Result]) -> str:
-    if not any(result.finite[0] for result in before.values()):
-        return "the value itself is not finite there"
-    return "the gradient is finite there"
 
 
 def _after(snippet: Snippet, before: Mapping[str, _Result], after: Mapping[str, _Result]) -> AfterFix:
@@ -133,7 +128,9 @@ def _after(snippet: Snippet, before: Mapping[str, _Result], after: Mapping[str, 
 def _outcome(routine: Routine, result: _Result, probe: int) -> Outcome:
     names = [step.name for step in routine.parameters if step.data]
     found: dict[str, Number] = {}
-    for name, gradient in sorted(zip(names, result.gradients, strict=True), key=lambda g: _regular(g[1][probe])):
+    for name, gradient in sorted(
+        zip(names, result.gradients, strict=True), key=lambda g: np.isfinite(g[1][probe]).all()
+    ):
         if len(found) < _MOST_NAMES:
             found.setdefault(name, _number(gradient[probe]))
     return Outcome(_number(result.value[probe]), found)
@@ -147,10 +144,6 @@ def _named(routine: Routine, rows: Iterable[Array], outcomes: Sequence[Outcome])
     first = [name for outcome in outcomes for name in outcome.gradient]
     order = dict.fromkeys([*first, *given])
     return {name: given[name] for name in list(order)[:_MOST_NAMES]}
-
-
-def _regular(row: Array) -> bool:
-    return bool(np.isfinite(row).all())
 
 
 def _number(row: Array) -> Number:

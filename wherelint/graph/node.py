@@ -88,7 +88,8 @@ class Node:
     path_conditions: tuple[Node, ...] = ()
 
     def __repr__(self) -> str:
-        return f"<{self.op}/{len(self.inputs)}>"
+        detail = getattr(self, "name", getattr(self, "value", f"/{len(self.inputs)}"))
+        return f"<{self.op} {detail}>"
 
 
 class Call(NamedTuple):
@@ -139,9 +140,6 @@ class Leaf(Node):
     kept: Node | None = None
     pairs: bool = False
 
-    def __repr__(self) -> str:
-        return f"<leaf {self.name}>"
-
 
 @dataclass(eq=False, slots=True, repr=False)
 class Const(Node):
@@ -153,9 +151,6 @@ class Const(Node):
     single: bool = False
     #: The array that it has the shape and the dtype of.
     like: Node | None = None
-
-    def __repr__(self) -> str:
-        return f"<const {self.value}>"
 
 
 def leaf(name: str, *, kind: Kind = "float", differentiable: bool = True, origin: Any = None) -> Leaf:

@@ -62,7 +62,7 @@ def check_source(
         return failed(filename, TOO_DEEP)
     except Exception as error:
         # Only if it is the file that does not parse: the analysis may stumble over a piece of one that does.
-        return (isinstance(error, SyntaxError) and _syntax_error(text, filename)) or _internal_error(error, filename)
+        return (isinstance(error, SyntaxError) and _syntax_error(text, filename)) or failed(filename, describe(error))
 
 
 def _check_text(
@@ -110,7 +110,9 @@ def _check_text(
         return replace(seen, analysis=made.completed(neighbourhood(made, seen.shown)))
 
     seen = analysed(text)
-    snippet = _snippet() if snippets and seen.shown else None
+    snippet: Callable[[Analysis, Finding], object] | None = None
+    if snippets and seen.shown:
+        from wherelint.confirm.snippet import snippet
     fixed: tuple[Finding, ...] = ()
     if seen.shown and fix_mode in ("safe", "unsafe"):
         from wherelint.fix.rounds import Allowed, fixpoint
@@ -155,12 +157,6 @@ def _tidied(path: Path, is_notebook: bool) -> Callable[[str, str], str]:
         return wrapped(before, after, line_length(path, before)) if new is None else new
 
     return tidied
-
-
-def _snippet() -> Callable[[Analysis, Finding], object]:
-    from wherelint.confirm.snippet import snippet
-
-    return snippet
 
 
 def _given_up(findings: Sequence[Finding]) -> Iterator[Problem]:
@@ -208,10 +204,6 @@ def _syntax_error(text: str, filename: str) -> FileReport | None:
     except (RecursionError, MemoryError, ValueError):
         pass
     return None
-
-
-def _internal_error(error: Exception, filename: str) -> FileReport:
-    return failed(filename, describe(error))
 
 
 def failed(filename: str, message: str, location: Location | None = None) -> FileReport:
