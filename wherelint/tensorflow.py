@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import FrameType
 from typing import Any
 
 import tensorflow as tf
@@ -20,7 +18,7 @@ from tensorflow.python.eager import backprop
 from tensorflow.python.framework import op_callbacks
 
 from wherelint.companion import Poison, Report
-from wherelint.companion.frames import Frame, places
+from wherelint.companion.frames import Frame, calling, places
 from wherelint.ops import lookup
 
 __all__ = ["locate"]
@@ -187,7 +185,7 @@ def _recorded(calls: list[_Call]) -> Iterator[None]:
         kind: str | bytes, operands: Any, attributes: Any, results: Any, op_name: Any = None, graph: Any = None
     ) -> None:
         kind = kind.decode() if isinstance(kind, bytes) else kind
-        calls.append(_Call(kind, attributes, operands, results, _frames()))
+        calls.append(_Call(kind, attributes, operands, results, calling(_OWN)))
 
     eager = tf.config.functions_run_eagerly()
     tf.config.run_functions_eagerly(True)
@@ -197,18 +195,6 @@ def _recorded(calls: list[_Call]) -> Iterator[None]:
     finally:
         op_callbacks.remove_op_callback(note)
         tf.config.run_functions_eagerly(eager)
-
-
-def _frames() -> list[Frame]:
-    """The calling frames, the innermost first, without those of TensorFlow and of this file."""
-    found: list[Frame] = []
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        name = frame.f_code.co_filename
-        if name != __file__ and not name.startswith(_OWN[0]):
-            found.append((frame.f_code, frame.f_lasti))
-        frame = frame.f_back
-    return found
 
 
 def _poisons(one: _Break, calls: Sequence[_Call], roots: Sequence[Any]) -> Iterator[Poison]:

@@ -9,13 +9,24 @@ import sysconfig
 from collections.abc import Sequence
 from functools import cache
 from itertools import islice
-from types import CodeType
+from types import CodeType, FrameType
 
 from wherelint.companion.report import Place
 
 #: A frame of the stack: its code, and the offset of the instruction that it executes.
 Frame = tuple[CodeType, int]
 _LIBRARIES = tuple({os.path.abspath(sysconfig.get_path(name)) + os.sep for name in ("stdlib", "purelib", "platlib")})
+
+
+def calling(own: tuple[str, ...]) -> tuple[Frame, ...]:
+    """The calling frames, the innermost first, without those of files that begin like one of ``own``."""
+    found: list[Frame] = []
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if not frame.f_code.co_filename.startswith(own):
+            found.append((frame.f_code, frame.f_lasti))
+        frame = frame.f_back
+    return tuple(found)
 
 
 @cache

@@ -14,12 +14,12 @@ from torch.autograd.graph import Node
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from wherelint.companion import Poison, Report
-from wherelint.companion.frames import Frame
+from wherelint.companion.frames import Frame, places
 from wherelint.ops import OPERATIONS, lookup
 from wherelint.torch import compat
 from wherelint.torch.masked import Break, Run
 from wherelint.torch.masking import masked_grad, nodes
-from wherelint.torch.trace import Labels, places, tensors
+from wherelint.torch.trace import Labels, label, tensors
 
 #: How many selections are told apart: the nearest ones to what broke.
 _MOST = 64
@@ -175,8 +175,8 @@ def _poisons(breaks: list[Break], graph: dict[Node, list[Node]], masked_finite: 
             genuine = False
         elif genuine:
             killer = next((node for node in reach([each.node], graph)[1:_NEAR] if _binds(node)), None)
-        op_at, op_within = places(each.node)
-        select_at, select_within = places(killer) if killer else (None, None)
+        op_at, op_within = places(label(each.node))
+        select_at, select_within = places(label(killer)) if killer else (None, None)
         at = (each.elements & ~_given(each, broken, graph)).nonzero()
         if not len(at):
             continue

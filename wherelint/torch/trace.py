@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from types import FrameType
 from typing import Any
 
 import torch
@@ -13,24 +11,11 @@ from torch import Tensor
 from torch.autograd.graph import Node
 from torch.overrides import TorchFunctionMode
 
-from wherelint.companion import Place
-from wherelint.companion.frames import Frame
-from wherelint.companion.frames import places as places_of
+from wherelint.companion.frames import Frame, calling
 from wherelint.torch import compat
 
 _KEY = "wherelint"
 _OWN = tuple(os.path.dirname(os.path.abspath(each)) + os.sep for each in (torch.__file__, __file__))
-
-
-def frames() -> tuple[Frame, ...]:
-    """The calling frames, the innermost first, without those of torch and of this package."""
-    found: list[Frame] = []
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if not frame.f_code.co_filename.startswith(_OWN):
-            found.append((frame.f_code, frame.f_lasti))
-        frame = frame.f_back
-    return tuple(found)
 
 
 class Labels(TorchFunctionMode):
@@ -85,7 +70,7 @@ class Labels(TorchFunctionMode):
 
     def here(self) -> tuple[Frame, ...]:
         """The frames that new nodes are labelled with."""
-        return frames()
+        return calling(_OWN)
 
 
 def tensors(tree: Any, depth: int = 3) -> Iterator[Tensor]:
@@ -101,8 +86,3 @@ def label(node: Node) -> tuple[Frame, ...]:
     """The frames that made a node, the innermost first; none if it was made outside of `Labels`."""
     found: tuple[Frame, ...] = node.metadata.get(_KEY, ())
     return found
-
-
-def places(node: Node) -> tuple[Place | None, Place | None]:
-    """Where the user's program made a node, and where in a library if it was made there."""
-    return places_of(label(node))
