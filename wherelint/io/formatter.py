@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from wherelint.io.disk import contents
+from wherelint.io.edits import physical_lines
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -67,7 +68,7 @@ def _apart(before: str, clean: str, after: str) -> bool:
 
 def _changed(before: str, after: str) -> Iterator[tuple[int, int]]:
     """The rows of a text that another does not have, from first to last."""
-    matcher = difflib.SequenceMatcher(None, before.splitlines(), after.splitlines(), autojunk=False)
+    matcher = difflib.SequenceMatcher(None, physical_lines(before), physical_lines(after), autojunk=False)
     yield from ((b0 + 1, max(b1, b0 + 1)) for kind, _, _, b0, b1 in matcher.get_opcodes() if kind != "equal")
 
 
