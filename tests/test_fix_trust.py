@@ -552,3 +552,18 @@ def test_an_integer_stays_one(framework: str, tmp_path: Path) -> None:
     x = tensor(framework, np.array([0.0, 1.0, 2.0], np.float32))
     x = x.bfloat16() if framework == "torch" else x.astype("bfloat16")
     assert after(x).dtype == before(x).dtype
+
+
+def test_what_a_file_does_while_it_is_imported_is_no_result(tmp_path: Path) -> None:
+    """Another function asked for the constant first: so the old text has less of it than the new one."""
+    helper = (
+        "def handler(name):\n    found = name.split('.')[0]\n    found.level = max(found.count, 1)\n    return found\n"
+    )
+    text = (
+        "import torch\n\nfrom helper import handler\n\nLOG = handler(__name__)\n\n\n"
+        "def f(x):\n    LOG.info(x)\n    return torch.where(x > 0, x.log(), 0.0)\n"
+    )
+    (tmp_path / "helper.py").write_text(helper)
+    path = tmp_path / "f.py"
+    path.write_text(text)
+    assert check_source(text.encode(), str(path), Settings(root=tmp_path), "safe").fixed

@@ -109,11 +109,15 @@ def _define(low: Lowering, module: Module, name: str) -> Value:
                 return make_class(low, statement, scope, block)
         return low.opaque(name, differentiable=False)
     path_conditions, low.path_conditions = low.path_conditions, []
+    # Which function asks first is chance: what leaves the file while it is imported is no result of that one.
+    outputs, measured, opaque_calls = len(low.outputs), len(low.measured), low.opaque_calls
     try:  # a module constant is computed once, before anything is differentiated
         with low.inside(Frame(scope, "", block, len(path_conditions))), low.without_gradient():
             low.run(statements)
     finally:
         low.path_conditions = path_conditions
+        del low.outputs[outputs:], low.measured[measured:]
+        low.opaque_calls = opaque_calls
     return scope.names.get(name, low.opaque(name, differentiable=False))
 
 
