@@ -65,6 +65,7 @@ WEIGHTS: dict[str, float] = {
     "in a picture": -2.0,
     "in a postprocessing step": -2.0,
     "in a demonstration": -1.0,
+    "in an example": 0.0,  # others see it there; people train in examples, too
     "at the start of a run": -0.6,
     "makes data": -1.0,  # 0, 3, 2
     "used without gradients": -2.0,

@@ -35,6 +35,7 @@ USES = {
     ),
     "a test": ({"test_use": _USES + "def test(): assert root(1) == 1\n"}, False),
     "a demonstration": ({"demo": _USES + "def show(x): return root(x)\n"}, False),
+    "an example": ({"examples/use": _USES + "TABLE = root(torch.arange(9.0))\n"}, False),
     "a test and a metric": (
         {"test_use": _USES + "def test(): root(1)\n", "metrics/use": _USES + "def rank(x): return root(x)\n"}, True,
     ),

@@ -20,7 +20,8 @@ _PLACES = {
     "in a sampler": "sampler samplers sampling mcmc random",
     "in a picture": "plot plots plotting plotter vis viz visualize visualise visualizer visualization visualisation",
     "in a postprocessing step": "postprocess postprocessing postprocessor",
-    "in a demonstration": "benchmark benchmarks demo demos example examples tutorial tutorials",
+    "in a demonstration": "demo demos tutorial tutorials",
+    "in an example": "benchmark benchmarks example examples",
 }
 _PLACE_OF = {word: place for place, words in _PLACES.items() for word in words.split()}
 #: The last word of the classes that do such work.

@@ -30,7 +30,7 @@ _DRAWS = re.compile(
 #: What differentiates a function that is handed to it.
 _DIFFERENTIATES = re.compile(r"grad|vjp|jvp|jac|hess|lineari")
 #: Whatever uses a function there says nothing of what others do with it.
-_SHOWS = frozenset({"in a test", "in a demonstration"})
+_SHOWS = frozenset({"in a test", "in a demonstration", "in an example"})
 #: Rules of a derivative that somebody wrote: only a second derivative would pass.
 _BACKWARD = frozenset({"backward", "bwd", "setup_context"})
 #: What is made there may be differentiated later, and an optimizer may be a layer.
