@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from wherelint.analysis import places
-from wherelint.graph.node import Node, inputs_in, leaves
+from wherelint.graph.node import Leaf, Node, leaves
 from wherelint.graph.run import Hazard
 from wherelint.interpret.values import Origin
 
@@ -35,9 +35,9 @@ _EXTREME = 10.0
 _COTANGENTS = ("grad_output", "grad_input", "grad_out", "cotangent")
 
 
-def flow(hazard: Hazard, program: Iterable[Node]) -> Iterator[str]:
-    """What speaks against a gradient through a hazard of a program, and against its inputs by their names."""
-    yield from standing(hazard.select, program)
+def flow(hazard: Hazard, inputs: Iterable[Leaf]) -> Iterator[str]:
+    """What speaks against a gradient through a hazard of a program with such inputs, and against these by name."""
+    yield from standing(hazard.select, inputs)
     poisoned = [n for n, g in hazard.gradient.items() if n.differentiable and not np.isfinite(g).all()]
     said = [_words(n.name) for n in poisoned]
     for words, name in ((places.DATA, "poisons data"), (_SETTINGS, "poisons settings")):
@@ -51,14 +51,14 @@ def flow(hazard: Hazard, program: Iterable[Node]) -> Iterator[str]:
             yield "extreme data"
 
 
-def standing(select: Node, program: Iterable[Node]) -> Iterator[str]:
-    """What speaks against a gradient through a selection of a program, whatever the hazard."""
+def standing(select: Node, inputs: Iterable[Leaf]) -> Iterator[str]:
+    """What speaks against a gradient through a selection of a program with such inputs, whatever the hazard."""
     origin = select.origin
     if isinstance(origin, Origin):
         yield from dict.fromkeys(places.of(origin.block.module, origin.function.split(".")))
         if _SAID.search(origin.block.module.text) and _said_of(origin):
             yield "said not to be differentiated"
-    if any(n.name.startswith(_COTANGENTS) for n in inputs_in(program)):
+    if any(n.name.startswith(_COTANGENTS) for n in inputs):
         yield "in a backward pass"
 
 

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from wherelint import intrinsics  # noqa: F401  (its modules register handlers)
 from wherelint.frontend.module import Module
-from wherelint.graph.node import Node, differentiable_inputs, topological
+from wherelint.graph.node import Leaf, Node, differentiable_inputs, inputs_in, topological
 from wherelint.graph.work import Work
 from wherelint.interpret import (  # noqa: F401  (they register handlers)
     attributes,
@@ -51,6 +51,11 @@ class Program:
     def order(self) -> list[Node]:
         """Everything that the floating point values leaving the function read."""
         return topological(s for s in self.outputs if s.kind == "float")
+
+    @cached_property
+    def inputs(self) -> list[Leaf]:
+        """The inputs among them."""
+        return list(inputs_in(self.order))
 
 
 def programs(module: Module, name: tuple[str, ...], used: Sequence[str], *, strict: bool = False) -> list[Program]:

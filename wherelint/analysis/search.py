@@ -146,7 +146,7 @@ class FileSearch:
         if self._outlook.least <= 0:
             return frozenset()
         selects = [root] if root.selection is not None else [n for n in topological([root]) if n.selection in CLIPS]
-        return frozenset.intersection(*(frozenset(standing(select, program.order)) for select in selects))
+        return frozenset.intersection(*(frozenset(standing(select, program.inputs)) for select in selects))
 
     def _note(
         self,
@@ -218,7 +218,7 @@ class FileSearch:
         select = hazard.select
         if not self._meet_here(hazard.op, select) or self._callers.sever(select.origin.function, expression_id(select)):
             return None
-        hazard = hazard.with_evidence(*flow(hazard, detection.program.order))
+        hazard = hazard.with_evidence(*flow(hazard, detection.program.inputs))
         if self._usage.shielded(detection.name):
             hazard = hazard.with_evidence("used without gradients")
         return self._in_context(replace(detection, hazard=hazard))
