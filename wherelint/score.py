@@ -19,7 +19,7 @@ WEIGHTS: dict[str, float] = {
     "direct": 0.6,  # 86 right, 43 arguable, 55 wrong
     "same variable": 0.0,  # 14, 18, 29
     "incidental": -0.3,  # 8, 7, 26
-    "by the result": -0.25,  # 0, 9, 6
+    "by the result": -0.05,  # 0, 9, 6
     "missing data": 2.0,  # 4, 0, 0
     "at the boundary": 0.2,  # 80, 46, 60
     "past the boundary": -0.6,  # 9, 8, 22
