@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from importlib import import_module
 
 from wherelint.rules.rule import Rule
@@ -15,9 +14,9 @@ _MODULES = sorted(name[:-3] for name in os.listdir(os.path.dirname(__file__)) if
 
 
 def _rule(name: str) -> Rule:
-    module, (code, _, words) = import_module(f"wherelint.rules.{name}"), name.partition("_")
+    module = import_module(f"wherelint.rules.{name}")
     rule: Rule = module.RULE
-    return replace(rule, code=code.upper(), name=words.replace("_", "-"), doc=module.__doc__ or "")
+    return rule.documented(name, module.__doc__ or "")
 
 
 RULES: tuple[Rule, ...] = tuple(map(_rule, _MODULES))

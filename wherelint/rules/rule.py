@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import inspect
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 #: The sections of every rule's documentation, in this order.
 SECTIONS = ("What it does", "Why is this bad?", "Example", "Use instead", "Fix safety", "Known problems")
+#: The section of a rule that says nothing else of its fix: the double where.
+_FIX_SAFETY = """\
+## Fix safety
+
+The double where changes no value that is selected: it only replaces operands whose result is dropped. The fix
+is safe when mask and operand are elementwise, unsafe when a reduction or an unknown call lies between them.
+
+"""
 
 
 @dataclass(frozen=True)
@@ -34,6 +42,13 @@ class Rule:
     def default(self) -> bool:
         """Whether the rule is on without being selected."""
         return not self.opt_in
+
+    def documented(self, module: str, doc: str) -> Rule:
+        """The rule with what the name of its file (``wl101_unmasked_sqrt``) and the docstring there say."""
+        code, _, words = module.partition("_")
+        before, last, after = doc.partition("## Known problems")
+        doc = doc if "## Fix safety" in before else before + _FIX_SAFETY + last + after
+        return replace(self, code=code.upper(), name=words.replace("_", "-"), doc=doc)
 
     def sections(self) -> dict[str, str]:
         """The documentation by section title."""

@@ -31,11 +31,6 @@ def f(x):
     return jnp.where(x > 0, jnp.sqrt(jnp.where(x > 0, x, 1.0)), 0.0)
 ```
 
-## Fix safety
-
-The double where changes no value that is selected: it only replaces operands whose result is dropped. The fix
-is safe when mask and operand are elementwise, unsafe when a reduction or an unknown call lies between them.
-
 ## Known problems
 
 TensorFlow in eager mode computes a zero here and the same program compiled with XLA a nan; the finding says

@@ -30,11 +30,6 @@ def f(x):
     return torch.where(x > 0, torch.log(torch.where(x > 0, x, 1.0)), -100.0)
 ```
 
-## Fix safety
-
-The double where changes no value that is selected: it only replaces operands whose result is dropped. The fix
-is safe when mask and operand are elementwise, unsafe when a reduction or an unknown call lies between them.
-
 ## Known problems
 
 At a negative operand the value of `log` is nan but its derivative `1 / x` is finite, so the gradient

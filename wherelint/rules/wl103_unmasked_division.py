@@ -30,11 +30,6 @@ def f(x):
     return tf.where(x > 0, 1.0 / tf.where(x > 0, x, 1.0), 1.0)
 ```
 
-## Fix safety
-
-The double where changes no value that is selected: it only replaces operands whose result is dropped. The fix
-is safe when mask and operand are elementwise, unsafe when a reduction or an unknown call lies between them.
-
 ## Known problems
 
 A mask that has nothing to do with the divisor (`where(valid, a / b, 0)`) is shown only with `--confidence

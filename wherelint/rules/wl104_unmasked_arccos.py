@@ -30,11 +30,6 @@ def f(x):
     return jnp.where(x < 1, jnp.arccos(jnp.where(x < 1, x, 0.0)), 0.0)
 ```
 
-## Fix safety
-
-The double where changes no value that is selected: it only replaces operands whose result is dropped. The fix
-is safe when mask and operand are elementwise, unsafe when a reduction or an unknown call lies between them.
-
 ## Known problems
 
 Clipping the operand to [-1, 1] does not help: the clip puts it exactly onto the edge (WL301).

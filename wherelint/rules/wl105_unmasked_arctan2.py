@@ -31,11 +31,6 @@ def f(x, y):
     return jnp.where(origin, 0.0, jnp.arctan2(y, jnp.where(origin, 1.0, x)))
 ```
 
-## Fix safety
-
-The double where changes no value that is selected: it only replaces operands whose result is dropped. The fix
-is safe when mask and operand are elementwise, unsafe when a reduction or an unknown call lies between them.
-
 ## Known problems
 
 PyTorch defines the derivative at the origin as 0, so nothing is reported there.

@@ -29,11 +29,6 @@ def f(x):
     return torch.where(x > 0, torch.where(x > 0, x, 1.0) ** 0.5, 0.0)
 ```
 
-## Fix safety
-
-The double where changes no value that is selected: it only replaces operands whose result is dropped. The fix
-is safe when mask and operand are elementwise, unsafe when a reduction or an unknown call lies between them.
-
 ## Known problems
 
 Positive integer exponents are smooth everywhere and never reported. An exponent that is a parameter is probed

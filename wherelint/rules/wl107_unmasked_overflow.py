@@ -30,11 +30,6 @@ def f(x):
     return torch.where(x > 0, x, torch.exp(torch.where(x > 0, 0.0, x)) - 1)
 ```
 
-## Fix safety
-
-The double where changes no value that is selected: it only replaces operands whose result is dropped. The fix
-is safe when mask and operand are elementwise, unsafe when a reduction or an unknown call lies between them.
-
 ## Known problems
 
 The probes are float32, which overflows near 88; a program that runs in float64 overflows near 709. A bound

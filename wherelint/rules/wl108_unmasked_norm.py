@@ -31,11 +31,6 @@ def f(x):
     return jnp.where(nonzero, jnp.linalg.norm(jnp.where(nonzero, x, 1.0)), 0.0)
 ```
 
-## Fix safety
-
-The double where changes no value that is selected: it only replaces operands whose result is dropped. The fix
-is safe when mask and operand are elementwise, unsafe when a reduction or an unknown call lies between them.
-
 ## Known problems
 
 PyTorch defines the gradient of a norm at 0 as 0, so nothing is reported there. `keepdims` and axes are

@@ -32,11 +32,6 @@ def f(x):
     return jnp.where(x > 0, gammaln(jnp.where(x > 0, x, 1.0)), 0.0)
 ```
 
-## Fix safety
-
-The double where changes no value that is selected: it only replaces operands whose result is dropped. The fix
-is safe when mask and operand are elementwise, unsafe when a reduction or an unknown call lies between them.
-
 ## Known problems
 
 Frameworks disagree about these functions: TensorFlow's `xlogy` is regular at 0, those of JAX and PyTorch are

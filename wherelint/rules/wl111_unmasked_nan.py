@@ -32,11 +32,6 @@ def f(x, y):
     return torch.where(torch.isnan(y), 0.0, (x - safe_y) ** 2)
 ```
 
-## Fix safety
-
-The double where changes no value that is selected: it only replaces operands whose result is dropped. The fix
-is safe when mask and operand are elementwise, unsafe when a reduction or an unknown call lies between them.
-
 ## Known problems
 
 Only selections that ask about nan themselves are probed with nan. `nanmean` and `nansum` mask their operand

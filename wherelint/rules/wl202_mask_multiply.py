@@ -31,11 +31,6 @@ def f(x):
     return (x > 0).float() * torch.sqrt(torch.where(x > 0, x, 1.0))
 ```
 
-## Fix safety
-
-The double where changes no value that is selected: it only replaces operands whose result is dropped. The fix
-is safe when mask and operand are elementwise, unsafe when a reduction or an unknown call lies between them.
-
 ## Known problems
 
 XLA may turn the product of the cotangent with the mask into a select, too, if that cotangent is a constant: compiled

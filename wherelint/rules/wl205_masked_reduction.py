@@ -29,11 +29,6 @@ def f(x):
     return jnp.sum(jnp.sqrt(jnp.where(x > 0, x, 1.0)), where=x > 0)
 ```
 
-## Fix safety
-
-The double where changes no value that is selected: it only replaces operands whose result is dropped. The fix
-is safe when mask and operand are elementwise, unsafe when a reduction or an unknown call lies between them.
-
 ## Known problems
 
 PyTorch and TensorFlow have no `where=`; there the mask is a product (WL202) or an index (WL201).

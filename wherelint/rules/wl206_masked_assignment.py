@@ -33,11 +33,6 @@ def f(x):
     return y.sum()
 ```
 
-## Fix safety
-
-The double where changes no value that is selected: it only replaces operands whose result is dropped. The fix
-is safe when mask and operand are elementwise, unsafe when a reduction or an unknown call lies between them.
-
 ## Known problems
 
 Arrays are modelled by a few elements; which of them an assignment overwrites is followed only roughly.
