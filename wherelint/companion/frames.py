@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import os
+import site
 import sys
 import sysconfig
 from collections.abc import Sequence
@@ -15,7 +16,9 @@ from wherelint.companion.report import Place
 
 #: A frame of the stack: its code, and the offset of the instruction that it executes.
 Frame = tuple[CodeType, int]
-_LIBRARIES = tuple({os.path.abspath(sysconfig.get_path(name)) + os.sep for name in ("stdlib", "purelib", "platlib")})
+_PATHS = ("stdlib", "purelib", "platlib")
+_HOMES = [*map(sysconfig.get_path, _PATHS), *site.getsitepackages(), site.getusersitepackages()]
+_LIBRARIES = tuple(os.path.abspath(home) + os.sep for home in _HOMES)
 
 
 def calling(own: tuple[str, ...]) -> tuple[Frame, ...]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from wherelint.companion.report import Poison, Report
+from wherelint.finding import Confidence
 
 Array = npt.NDArray[Any]
 
@@ -41,6 +44,22 @@ def distance(point: Sequence[Array], start: Sequence[Array]) -> tuple[bool, int,
     steps = np.concatenate([np.abs(np.ravel(a).astype(float) - np.ravel(b)) for a, b in zip(point, start, strict=True)])
     steps = np.nan_to_num(steps, nan=1.0, posinf=np.inf)  # a missing number is as good as any other
     return bool((steps > _EXTREME).any()), int((steps != 0).sum()), float(steps.max(initial=0.0))
+
+
+def common(seen: Iterable[tuple[list[Array], Any, Report]], start: Sequence[Array]) -> Report | None:
+    """What was found at some inputs, every pair once: at the first input that shows it, which is its ``witness``.
+
+    ``seen``: the inputs, the nearest first, as they moved and as arguments, each with its report. None without any.
+    """
+    found: dict[tuple[Any, ...], Poison] = {}
+    first: Report | None = None
+    for point, arguments, report in seen:
+        first = first or report
+        confidence: Confidence = "low" if distance(point, start)[0] else "high"
+        for poison in report.findings:
+            key = (poison.op, poison.op_at, poison.op_within, poison.select, poison.select_at)
+            found.setdefault(key, replace(poison, witness=arguments, confidence=confidence))
+    return first and replace(first, findings=tuple(found.values()))
 
 
 def special_points(start: Sequence[Array], literals: Iterable[float] = (), seed: int = 0) -> Iterator[list[Array]]:

@@ -11,14 +11,12 @@ from jax import lax
 from jax import numpy as jnp
 
 from wherelint.jax import _compat
-from wherelint.jax._compat import ClosedJaxpr, JaxprEqn
-from wherelint.jax._primitives import CATALOGUE
+from wherelint.jax._compat import ClosedJaxpr, JaxprEqn, Path
+from wherelint.jax._plan import replaced
+from wherelint.jax._primitives import CALLS, CATALOGUE
+from wherelint.jax._tags import Evaluation
 from wherelint.ops import OPERATIONS
 
-_CALLS = frozenset(
-    "jit pjit closed_call core_call call remat2 checkpoint remat custom_jvp_call custom_vjp_call "
-    "custom_vjp_call_jaxpr".split()
-)
 #: How many operands are aimed at, in how many steps, and which of these are tried.
 _AIMS, STEPS, _TRIED = 64, 20, (0, 1, 2, 4, 9, 19)
 #: Nearer to 0 than that is 0: underflow is another matter.
@@ -40,43 +38,25 @@ def literals(program: ClosedJaxpr) -> Iterator[float]:
             yield float(value)
 
 
+class _Distances(Evaluation):
+    """It notes by how much the operands miss the singular points of their operations."""
+
+    calls = CALLS | {"custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr"}
+
+    def one(self, eqn: JaxprEqn, given: list[Any], path: Path) -> list[Any]:
+        self.notes += ((None, miss) for miss in _misses(eqn, given))
+        return super().one(eqn, given, path)
+
+    def equation(self, eqn: JaxprEqn, given: list[Any], path: Path) -> list[Any]:
+        # What a branch that is not taken misses, nobody can aim at.
+        return self.one(eqn, given, path) if eqn.primitive.name == "cond" else super().equation(eqn, given, path)
+
+
 def distances(program: ClosedJaxpr, inputs: Sequence[Any]) -> list[Any]:
     """By how much the operands miss the singular points of their operations; calls and loops are looked into."""
-    return [jnp.ravel(miss) for miss in _run(program, inputs)[1]]
-
-
-def _run(program: ClosedJaxpr, inputs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    jaxpr, found = program.jaxpr, list[Any]()
-    values = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*program.consts, *inputs), strict=True))
-
-    def read(v: Any) -> Any:
-        return v.val if isinstance(v, _compat.Literal) else values[v]
-
-    for eqn in jaxpr.eqns:
-        given, name = [read(v) for v in eqn.invars], eqn.primitive.name
-        inner = _compat.programs(eqn)
-        if name in _CALLS and inner and len(inner[0].in_avals) == len(given):
-            made, more = _run(inner[0], given)
-        elif name == "scan":
-            made, more = _scan(eqn, given)
-        else:
-            made, more = _compat.bind(eqn, given), list(_misses(eqn, given))
-        values.update(zip(eqn.outvars, made, strict=True))
-        found += more
-    return [read(v) for v in jaxpr.outvars], found
-
-
-def _scan(eqn: JaxprEqn, given: list[Any]) -> tuple[list[Any], list[Any]]:
-    params = eqn.params
-    first, count = params["num_consts"], params["num_carry"]
-
-    def step(carry: list[Any], each: list[Any]) -> tuple[list[Any], tuple[list[Any], list[Any]]]:
-        made, found = _run(params["jaxpr"], [*given[:first], *carry, *each])
-        return made[:count], (made[count:], found)
-
-    start, slices = given[first : first + count], given[first + count :]
-    carry, (each, found) = lax.scan(step, start, slices, params["length"], params["reverse"])
-    return [*carry, *each], found
+    run = _Distances()
+    run.run(program, inputs)
+    return [jnp.ravel(miss) for _, miss in run.notes]
 
 
 def _misses(eqn: JaxprEqn, given: Sequence[Any]) -> Iterator[Any]:
@@ -105,11 +85,11 @@ def approaches(program: ClosedJaxpr, inputs: Sequence[Any], moving: Sequence[int
     """Inputs on the way to ``most`` singular points, and beyond them: the arrays that move, in NumPy."""
 
     def misses(some: Sequence[Any]) -> Any:
-        found = distances(program, _filled(inputs, moving, some))
+        found = distances(program, replaced(inputs, moving, some))
         return jnp.concatenate([each.astype(jnp.float32) for each in found]) if found else jnp.zeros(0)
 
     start = [jnp.asarray(inputs[i]) for i in moving]
-    shapes = jax.eval_shape(lambda some: distances(program, _filled(inputs, moving, some)), start)
+    shapes = jax.eval_shape(lambda some: distances(program, replaced(inputs, moving, some)), start)
     sizes = [int(np.prod(each.shape)) for each in shapes]
     aims = _chosen(np.asarray(jax.jit(misses)(start)), sizes)[:most] if sizes and most > 0 else []
     if not aims:
@@ -131,13 +111,6 @@ def approaches(program: ClosedJaxpr, inputs: Sequence[Any], moving: Sequence[int
     for t in _TRIED:
         for a in range(len(aims)):
             yield [each[a, t] for each in arrays]
-
-
-def _filled(inputs: Sequence[Any], moving: Sequence[int], some: Sequence[Any]) -> list[Any]:
-    full = list(inputs)
-    for i, value in zip(moving, some, strict=True):
-        full[i] = value
-    return full
 
 
 def _chosen(misses: Any, sizes: Sequence[int]) -> list[tuple[int, float]]:

@@ -24,6 +24,9 @@ else:
 
 __all__ = ["ClosedJaxpr", "Jaxpr", "JaxprEqn", "Literal", "Var"]
 
+#: The equations that an equation lies in, the outermost first.
+Path = tuple[JaxprEqn, ...]
+
 
 _undefined: Any = ad.UndefinedPrimal
 #: Keeps what comes before from being merged with what comes after; not where it cannot be differentiated once more.

@@ -13,6 +13,7 @@ from jax.custom_derivatives import SymbolicZero
 from wherelint.jax import _compat
 from wherelint.jax._activity import active_outputs, needs_masks
 from wherelint.jax._compat import ClosedJaxpr, Jaxpr
+from wherelint.jax._plan import replaced
 from wherelint.jax._primitives import refusal
 from wherelint.jax._transpose import (
     Known,
@@ -67,17 +68,18 @@ def _cond(transposer: Transposer, step: Step) -> list[Pair | None]:
 
     def arm(body: ClosedJaxpr) -> Any:
         def run(values: Sequence[Any], cts: list[Pair]) -> list[Pair]:
-            found = transposer.run(body, _with_values(operands, values), cts, path)
+            given = [
+                each._replace(value=value) if isinstance(each, Known) else each
+                for each, value in zip(operands, values, strict=True)
+            ]
+            found = transposer.run(body, given, cts, path)
             return [full(transposer, found[i], body.in_avals[i]) for i in linear]
 
         return run
 
     given = [each.value if isinstance(each, Known) else None for each in operands]
     found = transposer.switch(which.value, [arm(body) for body in bodies], given, cts)
-    results: list[Pair | None] = [None] * len(step.operands)
-    for i, pair in zip(linear, found, strict=True):
-        results[1 + i] = pair
-    return results
+    return [None, *replaced([None] * len(operands), linear, found)]
 
 
 def full(transposer: Transposer, pair: Pair | None, aval: Any, masked: bool = True) -> Pair:
@@ -89,13 +91,6 @@ def full(transposer: Transposer, pair: Pair | None, aval: Any, masked: bool = Tr
     return Pair(pair.ct, dead if masked else None)
 
 
-def _with_values(operands: Sequence[Operand], values: Sequence[Any]) -> list[Operand]:
-    return [
-        Known(value, each.active) if isinstance(each, Known) else each
-        for each, value in zip(operands, values, strict=True)
-    ]
-
-
 @rule("scan")
 def _scan(transposer: Transposer, step: Step) -> list[Pair | None]:
     params = step.eqn.params
@@ -104,16 +99,12 @@ def _scan(transposer: Transposer, step: Step) -> list[Pair | None]:
     operands = list(step.operands)
     for i, aval in enumerate(body.in_avals[first:last], first):
         if isinstance(operands[i], Known):  # zeros that only become linear within the loop
-            if not _is_linear_carry(operands[i], aval):
+            if not jnp.issubdtype(aval.dtype, jnp.inexact):
                 raise refusal("scan")
             operands[i] = Linear(need=False)
     operands = _stable(body.jaxpr, operands, first, last)
     loop = _Loop(transposer, step, body, operands, first, last)
     return [pair if isinstance(each, Linear) else None for pair, each in zip(loop.run(), step.operands, strict=True)]
-
-
-def _is_linear_carry(operand: Operand, aval: Any) -> bool:
-    return isinstance(operand, Known) and jnp.issubdtype(aval.dtype, jnp.inexact)
 
 
 def _stable(body: Jaxpr, operands: list[Operand], first: int, last: int) -> list[Operand]:
@@ -140,7 +131,7 @@ class _Loop:
         self.consts = [i for i in linear if i < first]
         self.carry = [i for i in linear if first <= i < last]
         self.slices = [i for i in linear if i >= last]
-        self.known_slices = [i for i, each in enumerate(operands) if i >= last and isinstance(each, Known)]
+        self.known_slices = {i: each for i, each in enumerate(operands) if i >= last and isinstance(each, Known)}
         params = step.eqn.params
         self.length, self.reverse, self.unroll = params["length"], params["reverse"], params.get("unroll", 1)
         count = last - first
@@ -158,39 +149,28 @@ class _Loop:
         """The cotangents of the body's linear inputs, as arrays."""
         operands = list(self.operands)
         for i, value in zip(self.known_slices, known, strict=True):
-            old = operands[i]
-            assert isinstance(old, Known)
-            operands[i] = Known(value, old.active)
+            operands[i] = self.known_slices[i]._replace(value=value)
         found = self.transposer.run(self.body, operands, [*carry, *each], (*self.step.path, self.step.eqn))
         return [self._full(found[i], self.body.in_avals[i], i) for i in (*self.consts, *self.carry, *self.slices)]
 
-    def _split(self, found: list[Pair]) -> tuple[list[Pair], list[Pair], list[Pair]]:
-        a, b = len(self.consts), len(self.consts) + len(self.carry)
-        return found[:a], found[a:b], found[b:]
-
-    def _collect(self, consts: list[Pair], carry: list[Pair], slices: list[Pair]) -> list[Pair | None]:
-        results: list[Pair | None] = [None] * len(self.operands)
-        for i, pair in zip((*self.consts, *self.carry, *self.slices), (*consts, *carry, *slices), strict=True):
-            results[i] = pair
-        return results
-
-    def _start(self) -> list[Pair]:
-        return [self._full(None, self.body.in_avals[i], i) for i in self.consts]
-
     def run(self) -> list[Pair | None]:
         """As another ``scan``."""
+        first, last = len(self.consts), len(self.consts) + len(self.carry)
 
         def body(state: Any, given: Any) -> Any:
             (carry, totals), (known, each) = state, given
-            consts, carry, slices = self._split(self._round(known, carry, each))
-            return (carry, [joined(a, b) for a, b in zip(totals, consts, strict=True)]), slices
+            found = self._round(known, carry, each)
+            totals = [joined(a, b) for a, b in zip(totals, found[:first], strict=True)]
+            return (found[first:last], totals), found[last:]
 
-        known = [operand.value for operand in map(self.operands.__getitem__, self.known_slices)]  # type: ignore[union-attr]
+        known = [operand.value for operand in self.known_slices.values()]
+        start = [self._full(None, self.body.in_avals[i], i) for i in self.consts]
         (carry, totals), slices = self.transposer.scan(
-            body, (self.final, self._start()), (known, self.each), length=self.length, reverse=not self.reverse,
+            body, (self.final, start), (known, self.each), length=self.length, reverse=not self.reverse,
             unroll=self.unroll,
         )  # fmt: skip
-        return self._collect(totals, carry, slices)
+        places = (*self.consts, *self.carry, *self.slices)
+        return replaced([None] * len(self.operands), places, (*totals, *carry, *slices))
 
 
 @rule("custom_lin")

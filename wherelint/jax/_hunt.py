@@ -12,11 +12,11 @@ import jax
 import numpy as np
 from jax import numpy as jnp
 
-from wherelint.companion import Poison, Report
-from wherelint.companion.points import Array, Domain, distance, special_points
-from wherelint.finding import Confidence
+from wherelint.companion import Report
+from wherelint.companion.points import Array, Domain, common, distance, special_points
 from wherelint.jax._aim import STEPS, approaches, literals
-from wherelint.jax._locate import Program, gradient
+from wherelint.jax._locate import Program, finite, gradient
+from wherelint.jax._plan import replaced
 from wherelint.jax._transpose import Transposer
 
 #: How many inputs are explained, the nearest first; how many are tried at once, if they are not too large together.
@@ -46,9 +46,9 @@ def hunt(
     """
     began = time.monotonic()
     search = _Search(f, args, Domain(dict(bounds or {}), frozenset(positive)), budget, began + 0.75 * seconds)
-    note = search.run(seed)
+    search.note = search.run(seed)
     report = search.report(began + seconds)
-    return replace(report, tried=search.tried, seconds=time.monotonic() - began, note=report.note or note)
+    return replace(report, tried=search.tried, seconds=time.monotonic() - began, note=report.note or search.note)
 
 
 class _Search:
@@ -65,6 +65,8 @@ class _Search:
         self._start = [np.asarray(self._inputs[i]) for i in self._moving]
         self._hits: list[list[Array]] = []
         self.tried = 0
+        #: Why not everything was tried.
+        self.note = ""
 
     def run(self, seed: int) -> str:
         """Try everything; a sentence about what was left out, if anything was."""
@@ -105,9 +107,9 @@ class _Search:
 
     def _oracle(self, some: list[Any]) -> Any:
         """Whether the value is finite, the gradient is not, and the masked one is."""
-        values, residuals = self._program.plan.run_forward(self._filled(some))
+        values, residuals = self._program.plan.run_forward(replaced(self._inputs, self._moving, some))
         plain, masked = (gradient(self._program.plan, residuals, Transposer(mode)) for mode in ("ieee", "dead"))
-        return _finite(values) & ~_finite(plain) & _finite(masked)
+        return finite(values) & ~finite(plain) & finite(masked)
 
     def _try(self, oracle: Callable[..., Any], points: list[list[Array]], pad: int = 0) -> None:
         if not points:
@@ -120,33 +122,21 @@ class _Search:
             hits = np.asarray([oracle(point) for point in points])
         self._hits += [point for point, hit in zip(points, hits, strict=False) if hit]
 
-    def _filled(self, some: Sequence[Any]) -> list[Any]:
-        full: list[Any] = list(self._inputs)
-        for i, value in zip(self._moving, some, strict=True):
-            full[i] = value
-        return full
-
     def report(self, deadline: float) -> Report:
-        """What the hits have in common with `locate`: every pair once, at the nearest input that shows it."""
-        found: dict[tuple[Any, ...], Poison] = {}
-        first: Report | None = None
-        hits = sorted(self._hits, key=lambda point: distance(point, self._start))
-        for point in hits[:_EXPLAINED]:
-            filled = self._filled(point)
+        """What the hits have in common with `locate`."""
+        return common(self._explained(deadline), self._start) or self._program.explain(self._inputs)
+
+    def _explained(self, deadline: float) -> Iterator[tuple[list[Array], Any, Report]]:
+        first = True
+        for point in sorted(self._hits, key=lambda point: distance(point, self._start))[:_EXPLAINED]:
+            filled = replaced(self._inputs, self._moving, point)
             report = self._program.explain(filled, deadline)
-            if first is not None and report.note:
-                first = replace(first, note=first.note or "The time was used up.")
-                break
-            if not report.poisoned:
-                continue  # compiled for many inputs at once, a branch is a selection
-            first = first or report
-            witness = self._program.flat.arguments(filled)[0]
-            confidence: Confidence = "low" if distance(point, self._start)[0] else "high"
-            for poison in report.findings:
-                key = (poison.op, poison.op_at, poison.op_within, poison.select, poison.select_at)
-                found.setdefault(key, replace(poison, witness=witness, confidence=confidence))
-        first = first or self._program.explain(self._inputs)
-        return replace(first, findings=tuple(found.values())) if found else first
+            if report.note and not first:
+                self.note = "The time was used up."
+                return
+            if report.poisoned:  # compiled for many inputs at once, a branch is a selection
+                first = False
+                yield point, self._program.flat.arguments(filled)[0], report
 
 
 def _alternating(*each: Iterator[list[Array]]) -> Iterator[list[Array]]:
@@ -158,8 +148,3 @@ def _flushed(point: list[Array]) -> list[Array]:
     """Without subnormal numbers, which XLA takes for 0."""
     finfo: Any = jnp.finfo
     return [np.where(np.abs(each) < finfo(each.dtype).tiny, 0, each).astype(each.dtype) for each in point]
-
-
-def _finite(arrays: Sequence[Any]) -> Any:
-    real = [array for array in arrays if jnp.issubdtype(array.dtype, jnp.inexact)]
-    return jnp.all(jnp.array([jnp.all(jnp.isfinite(array)) for array in real])) if real else jnp.array(True)

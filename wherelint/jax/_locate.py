@@ -14,14 +14,15 @@ from jax import numpy as jnp
 
 from wherelint.companion import Poison, Report
 from wherelint.jax._activity import is_inexact, is_risky
+from wherelint.jax._compat import Path
 from wherelint.jax._mask import Flat
 from wherelint.jax._plan import Plan, plan
-from wherelint.jax._primitives import DROPS
+from wherelint.jax._primitives import CALLS, DROPS
 from wherelint.jax._tags import Origin, Site, Tags, in_jax, site_of
-from wherelint.jax._transpose import Mode, Pair, Path, Step, Transposer, zero_where
+from wherelint.jax._transpose import Mode, Pair, Step, Transposer, zero_where
 
 #: Equations that hold others, which are looked at one by one; a custom rule is looked at as a whole.
-_AROUND = frozenset("jit pjit closed_call core_call call remat2 checkpoint remat scan cond".split())
+_AROUND = CALLS | {"scan", "cond"}
 _WHOLE = frozenset({"custom_lin", "custom_linear_solve"})
 _CLIPS = frozenset({"clip", "maximum", "minimum", "relu", "relu6"})
 _SELECTIONS = DROPS | {"select_n", "mul", "dot_general"}
@@ -68,14 +69,14 @@ class Program:
         """The report of one input; after the deadline, no selection is looked for any more."""
         values, residuals = self.plan.run_forward([jnp.asarray(value) for value in inputs])
         plain = gradient(self.plan, residuals, Transposer("ieee"))
-        masked = plain if all_finite(plain) else gradient(self.plan, residuals, Transposer("dead"))
-        finite = all_finite(plain), all_finite(masked)
+        masked = plain if finite(plain) else gradient(self.plan, residuals, Transposer("dead"))
+        kept = bool(finite(plain)), bool(finite(masked))
         search = _Search(self.plan, inputs, residuals, self._tags, deadline)
-        findings = () if finite[0] else tuple(search.findings(genuine=not finite[1]))
+        findings = () if kept[0] else tuple(search.findings(genuine=not kept[1]))
         late = any(each.select is None and not each.genuine for each in findings) and search.late
         note = "The time was used up: locate(f, *witness) names the selections." if late else ""
         shaped = [self.flat.gradient(dict(zip(self.perturbed, each, strict=True))) for each in (plain, masked)]
-        return Report(all_finite(values), *finite, findings, gradient=shaped[0], masked=shaped[1], note=note)
+        return Report(bool(finite(values)), *kept, findings, gradient=shaped[0], masked=shaped[1], note=note)
 
 
 def gradient(program: Plan, residuals: Sequence[Any], transposer: Transposer) -> list[Any]:
@@ -90,13 +91,10 @@ def gradient(program: Plan, residuals: Sequence[Any], transposer: Transposer) ->
     ]
 
 
-def _finite(array: Any) -> bool:
-    return not jnp.issubdtype(array.dtype, jnp.inexact) or bool(jnp.all(jnp.isfinite(array)))
-
-
-def all_finite(arrays: Sequence[Any]) -> bool:
-    """Whether no element is nan or inf."""
-    return all(map(_finite, arrays))
+def finite(arrays: Sequence[Any]) -> Any:
+    """Whether no element is nan or inf, as a boolean of JAX."""
+    real = [array for array in arrays if jnp.issubdtype(array.dtype, jnp.inexact)]
+    return jnp.all(jnp.array([jnp.all(jnp.isfinite(array)) for array in real]))
 
 
 _What = int | Literal["drops", "spreads", "stops"]
@@ -266,7 +264,7 @@ class _Search:
     def _matters(self, site: Site) -> bool:
         """Whether the gradient is lost if only this operation is left without a mask: a selection may lie below it."""
         if site not in self._matter:
-            lost = self.late or not all_finite(gradient(self._program, self._residuals, _Watcher(bare=site)))
+            lost = self.late or not finite(gradient(self._program, self._residuals, _Watcher(bare=site)))
             self._matter[site] = lost
         return self._matter[site]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 import jax
@@ -12,7 +13,7 @@ from jax import numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 
 from wherelint.jax import _compat, _control
-from wherelint.jax._plan import Plan, plan
+from wherelint.jax._plan import Plan, plan, replaced
 from wherelint.jax._transpose import Transposer
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -79,17 +80,13 @@ class Flat:
 
     def arguments(self, inputs: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments with other arrays."""
-        leaves = list(self._leaves)
-        for i, value in zip(self._dynamic, inputs, strict=True):
-            leaves[i] = value
-        args, kwargs = jax.tree.unflatten(self._tree, leaves)
+        args, kwargs = jax.tree.unflatten(self._tree, replaced(self._leaves, self._dynamic, inputs))
         return args, kwargs
 
     def gradient(self, by_input: dict[int, Any]) -> tuple[Any, ...]:
         """Gradients in the shape of the positional arguments; None where nothing is differentiated."""
-        leaves: list[Any] = [None] * len(self._leaves)
-        for n, gradient in by_input.items():
-            leaves[self._dynamic[n]] = gradient
+        places = [self._dynamic[n] for n in by_input]
+        leaves = replaced([None] * len(self._leaves), places, [*by_input.values()])
         args: tuple[Any, ...] = jax.tree.unflatten(self._tree, leaves)[0]
         return args
 
@@ -124,19 +121,15 @@ def _is_array(leaf: Any) -> bool:
     )
 
 
-@jax.tree_util.register_pytree_node_class
+@dataclass
 class _Residuals:
     """What the backward pass needs: the residuals, and, as a part of their structure, the plan."""
 
-    def __init__(self, values: Sequence[Any], plan: Plan) -> None:
-        self.values, self.plan = values, plan
+    values: list[Any]
+    plan: Plan
 
-    def tree_flatten(self) -> tuple[tuple[Any, ...], Plan]:
-        return tuple(self.values), self.plan
 
-    @classmethod
-    def tree_unflatten(cls, plan: Plan, values: Sequence[Any]) -> _Residuals:
-        return cls(values, plan)
+jax.tree_util.register_dataclass(_Residuals, ["values"], ["plan"])
 
 
 def _with_masks(closed: _compat.ClosedJaxpr, zeros: Literal["dead", "exact"], refused: set[int]) -> Callable[..., Any]:
@@ -148,7 +141,8 @@ def _with_masks(closed: _compat.ClosedJaxpr, zeros: Literal["dead", "exact"], re
         return _compat.evaluate(program, inputs)
 
     def forward(*primals: Any) -> tuple[list[Any], _Residuals]:
-        perturbed = [i for i, primal in enumerate(primals) if primal.perturbed and _is_inexact(primal.value)]
+        moved = [i for i, primal in enumerate(primals) if primal.perturbed]
+        perturbed = [i for i in moved if jnp.issubdtype(jnp.result_type(primals[i].value), jnp.inexact)]
         if beyond := refused.intersection(perturbed):
             raise ValueError(f"mask_gradients: {len(beyond)} arrays are differentiated that are not among argnums")
         values = [primal.value for primal in primals]
@@ -159,16 +153,9 @@ def _with_masks(closed: _compat.ClosedJaxpr, zeros: Literal["dead", "exact"], re
     def backward(residuals: _Residuals, cts: Sequence[Any]) -> tuple[Any, ...]:
         made = residuals.plan
         arrived = [None if isinstance(ct, SymbolicZero) or ct.dtype == jax.dtypes.float0 else ct for ct in cts]
-        gradients: list[Any] = [None] * len(program.in_avals)
-        for i, pair in zip(
-            made.perturbed, made.run_backward(Transposer(zeros), residuals.values, arrived), strict=True
-        ):
-            gradients[i] = None if pair is None else pair.ct
-        return tuple(gradients)
+        pairs = made.run_backward(Transposer(zeros), residuals.values, arrived)
+        gradients = [None if pair is None else pair.ct for pair in pairs]
+        return tuple(replaced([None] * len(program.in_avals), made.perturbed, gradients))
 
     call.defvjp(forward, backward, symbolic_zeros=True)
     return call
-
-
-def _is_inexact(value: Any) -> bool:
-    return bool(jnp.issubdtype(jnp.result_type(value), jnp.inexact))

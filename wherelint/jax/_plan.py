@@ -14,6 +14,14 @@ from wherelint.jax._compat import ClosedJaxpr
 from wherelint.jax._transpose import Known, Linear, Operand, Pair, Transposer
 
 
+def replaced(values: Sequence[Any], places: Sequence[int], others: Sequence[Any]) -> list[Any]:
+    """Some values, with others at some places."""
+    found = list(values)
+    for i, other in zip(places, others, strict=True):
+        found[i] = other
+    return found
+
+
 @dataclass(frozen=True, eq=False)
 class Plan:
     """``forward`` computes the results and then the residuals, which ``linear`` takes before its tangents."""
@@ -46,10 +54,7 @@ def plan(f: Callable[..., Sequence[Any]], inputs: Sequence[Any], perturbed: Sequ
 
     def forward(*leaves: Any) -> list[Any]:
         def differentiated(*some: Any) -> Sequence[Any]:
-            full = list(leaves)
-            for i, value in zip(perturbed, some, strict=True):
-                full[i] = value
-            return f(*full)
+            return f(*replaced(leaves, perturbed, some))
 
         given = [leaves[i] for i in perturbed]
         results, pushed = jax.linearize(differentiated, *given)

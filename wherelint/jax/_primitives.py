@@ -26,10 +26,12 @@ DENSE = {
     "fft": 3, "triangular_solve": 2, "tridiagonal_solve": 2, "linear_call": None,
     "ragged_dot_general": None, "scatter-mul": None,
 }  # fmt: skip
+#: What computes another program, and nothing else.
+CALLS = frozenset("jit pjit closed_call core_call call remat2 checkpoint remat".split())
 #: Where a rule of its own is: sums, products, selections, calls and loops.
-BY_HAND = frozenset(
-    """add add_any sub mul div select_n dot_general conv_general_dilated jit pjit remat2 checkpoint remat closed_call
-    core_call call scan cond custom_lin custom_linear_solve""".split()
+BY_HAND = CALLS | frozenset(
+    """add add_any sub mul div select_n dot_general conv_general_dilated scan cond custom_lin
+    custom_linear_solve""".split()
 )
 _LOOP = "has no reverse mode in JAX either: use `lax.scan` or a `fori_loop` with static bounds"
 _SHARDED = "is a program for many devices: mask the function that it maps, inside of it"

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import os
 import re
-import site
-import sysconfig
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import jax
 import numpy as np
@@ -21,20 +19,16 @@ from jax import numpy as jnp
 
 import wherelint
 from wherelint.companion import Place
+from wherelint.companion.frames import is_library
 from wherelint.jax import _compat
-from wherelint.jax._compat import ClosedJaxpr, JaxprEqn
+from wherelint.jax._compat import ClosedJaxpr, JaxprEqn, Path
 from wherelint.jax._notes import Notes
-from wherelint.jax._primitives import CATALOGUE
+from wherelint.jax._primitives import CALLS, CATALOGUE
 from wherelint.ops import OPERATIONS, SIGNATURES
 
 _TAG = re.compile(r"wherelint(\d+)_")
-_CALLS = frozenset("jit pjit closed_call core_call call remat2 checkpoint remat".split())
 _JAX = os.path.dirname(jax.__file__) + os.sep
 _OWN = os.path.dirname(wherelint.__file__) + os.sep
-_LIBRARIES = tuple({
-    *(path + os.sep for path in (*site.getsitepackages(), site.getusersitepackages(), sysconfig.get_path("stdlib"))),
-    os.path.dirname(_JAX.rstrip(os.sep)) + os.sep,
-})  # fmt: skip
 #: Parts of JAX that are libraries in their own right: a fault in there is not the caller's.
 _PARTS = re.compile(r"[/\\](scipy|nn|linalg|random|image|experimental|optimizers)\b")
 #: Selections by the name of the function of JAX, or the primitive, that makes the zero.
@@ -54,10 +48,8 @@ FUNCTIONS = {
 }
 
 
-#: The equations that an equation lies in, the outermost first, and itself.
-Path: TypeAlias = tuple[JaxprEqn, ...]
-#: The same, to be compared.
-Site: TypeAlias = tuple[int, ...]
+#: The equations that an equation lies in, and itself, to be compared.
+Site = tuple[int, ...]
 
 
 def site_of(path: Path) -> Site:
@@ -69,7 +61,7 @@ def site_of(path: Path) -> Site:
 class Origin:
     """An equation of the program, and those that it lies in, the outermost first."""
 
-    path: tuple[JaxprEqn, ...]
+    path: Path
     eqn: JaxprEqn
     #: Who asked, for what lies in a library altogether.
     caller: Place | None
@@ -107,8 +99,9 @@ class Origin:
     def places(self) -> tuple[Place | None, Place | None]:
         """Where it stands in the program, and in the library, if the fault is that library's."""
         frames = self._frames()
-        own = next((place for place in frames if not place.filename.startswith((*_LIBRARIES, _OWN))), self.caller)
-        first = next((p for p in frames if not p.filename.startswith((_OWN, _JAX)) or _PARTS.search(p.filename)), None)
+        outside = [p for p in frames if not p.filename.startswith((_OWN, _JAX))]
+        own = next((p for p in outside if not is_library(p.filename)), self.caller)
+        first = next((p for p in frames if p in outside or _PARTS.search(p.filename)), None)
         return own, None if first == own else first
 
     def _frames(self) -> list[Place]:
@@ -148,8 +141,10 @@ def _caller() -> Place | None:
     return None
 
 
-class _Evaluation(Notes):
-    """A program, evaluated equation by equation."""
+class Evaluation(Notes):
+    """A program, evaluated equation by equation; the programs of ``calls`` and loops as well."""
+
+    calls = CALLS
 
     def one(self, eqn: JaxprEqn, given: list[Any], path: Path) -> list[Any]:
         """What an equation computes that holds no others."""
@@ -165,15 +160,14 @@ class _Evaluation(Notes):
 
         for eqn in jaxpr.eqns:
             given = [read(v) for v in eqn.invars]
-            values.update(zip(eqn.outvars, self._equation(eqn, given, path), strict=True))
+            values.update(zip(eqn.outvars, self.equation(eqn, given, path), strict=True))
         return [read(v) for v in jaxpr.outvars]
 
-    def _equation(self, eqn: JaxprEqn, given: list[Any], path: Path) -> list[Any]:
+    def equation(self, eqn: JaxprEqn, given: list[Any], path: Path) -> list[Any]:
+        """What an equation computes."""
         name, params, inside = eqn.primitive.name, eqn.params, (*path, eqn)
-        if name in _CALLS:
-            (body,) = _compat.programs(eqn)
-            if len(body.in_avals) == len(given):
-                return self.run(body, given, inside)
+        if name in self.calls and (inner := _compat.programs(eqn)) and len(inner[0].in_avals) == len(given):
+            return self.run(inner[0], given, inside)
         if name == "cond":
             arms: list[Callable[..., Any]] = [
                 lambda *values, body=branch: self.run(body, values, inside) for branch in params["branches"]
@@ -194,7 +188,7 @@ class _Evaluation(Notes):
         return self.one(eqn, given, path)
 
 
-class Tags(_Evaluation):
+class Tags(Evaluation):
     """A program whose equations are numbered."""
 
     def __init__(self, closed: ClosedJaxpr) -> None:
@@ -231,7 +225,7 @@ class Tags(_Evaluation):
         return found
 
 
-class _Operands(_Evaluation):
+class _Operands(Evaluation):
     """It notes which elements of operands are not finite, and may give numbers in place of what is not."""
 
     watches = True

@@ -16,7 +16,7 @@ from jax import numpy as jnp
 
 from wherelint.jax import _compat, _primitives
 from wherelint.jax._activity import active_results, needs_masks
-from wherelint.jax._compat import ClosedJaxpr, JaxprEqn, Var
+from wherelint.jax._compat import ClosedJaxpr, JaxprEqn, Path, Var
 from wherelint.jax._notes import Notes
 
 Mode = Literal["dead", "exact", "ieee"]
@@ -43,8 +43,6 @@ class Linear(NamedTuple):
 
 
 Operand = Known | Linear
-#: The equations that an equation lies in, the outermost first.
-Path = tuple[JaxprEqn, ...]
 
 
 class Step(NamedTuple):

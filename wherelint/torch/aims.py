@@ -12,14 +12,14 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from wherelint.companion.points import Array
-from wherelint.ops import OPERATIONS, Operation, lookup
+from wherelint.ops import OPERATIONS, Operation
 from wherelint.torch import compat
+from wherelint.torch.trace import catalogued
 
 #: What operators are, by the names of their methods.
 _OPERATORS = {"__truediv__": "div", "__rtruediv__": "reciprocal", "__rdiv__": "reciprocal", "__pow__": "pow"}
 #: Where a program asks for one of these, a missing number may occur.
 _MISSING = frozenset("isnan isfinite nan_to_num nansum nanmean nanmedian".split())
-_MODULES = ("torch", "torch.linalg", "torch.special", "torch.nn.functional")
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,7 @@ class Aims(TorchFunctionMode):
 
     def _note(self, name: str, args: Sequence[Any]) -> None:
         name = _OPERATORS.get(name, name).rstrip("_")
-        signature = next((found for module in _MODULES if (found := lookup(f"{module}.{name}"))), None)
-        operation = signature and OPERATIONS.get(signature.op)
+        operation = OPERATIONS.get(catalogued(name) or "")
         if not operation or not operation.code or (name == "pow" and _is_tame(args[1:])):
             return
         for targets in _targets(operation):

@@ -13,11 +13,10 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from wherelint.companion import Poison, Report
-from wherelint.companion.points import Array, Domain, distance, special_points
-from wherelint.finding import Confidence
+from wherelint.companion import Report
+from wherelint.companion.points import Array, Domain, common, distance, special_points
 from wherelint.torch.aims import Aim, Aims
-from wherelint.torch.locate import Numbers, Traced, explain, finite, gradients, trace
+from wherelint.torch.locate import Traced, finite, gradients, locate, trace
 from wherelint.torch.masked import Run
 
 #: How many inputs are explained, the nearest first; how many operands are aimed at, and in how many steps.
@@ -122,35 +121,25 @@ class _Search:
             step = found.step(seen[0].leaves[: len(point)])
             if step is None:
                 return
-            yield self._moved(point, step, 2.0)
-            point = self._moved(point, step, 1.0)
+            yield _moved(point, step, 2.0)
+            point = _moved(point, step, 1.0)
             yield point
             yield [np.round(each, 3) for each in point]
 
-    def _moved(self, point: list[Array], step: list[Array], length: float) -> list[Array]:
-        return [(a - length * b).astype(a.dtype) for a, b in zip(point, step, strict=True)]
-
     def report(self, deadline: float) -> Report:
-        """What the hits have in common with `locate`: every pair once, at the nearest input that shows it."""
-        found: dict[tuple[Any, ...], Poison] = {}
-        first = None
-        for point in sorted(self._hits, key=lambda each: distance(each, self.start))[:_EXPLAINED]:
-            if first is not None and time.monotonic() > deadline:
-                break
+        """What the hits have in common with `locate`."""
+        return common(self._explained(deadline), self.start) or locate(self.f, *self.args)
+
+    def _explained(self, deadline: float) -> Iterator[tuple[list[Array], Any, Report]]:
+        for number, point in enumerate(sorted(self._hits, key=lambda each: distance(each, self.start))[:_EXPLAINED]):
+            if number and time.monotonic() > deadline:
+                return
             arguments = self._arguments(point)
-            with Numbers():
-                traced = trace(self.f, arguments)
-            report = explain(traced)
-            first = first or report
-            confidence: Confidence = "low" if distance(point, self.start)[0] else "high"
-            for poison in report.findings:
-                key = (poison.op, poison.op_at, poison.op_within, poison.select, poison.select_at)
-                found.setdefault(key, replace(poison, witness=arguments, confidence=confidence))
-        if first is None:
-            with Numbers():
-                traced = trace(self.f, self.args)
-            return explain(traced)
-        return replace(first, findings=tuple(found.values()))
+            yield point, arguments, locate(self.f, *arguments)
+
+
+def _moved(point: list[Array], step: list[Array], length: float) -> list[Array]:
+    return [(a - length * b).astype(a.dtype) for a, b in zip(point, step, strict=True)]
 
 
 def _array(tensor: Tensor) -> Array:

@@ -8,7 +8,6 @@ made of is; *selections* kill what no element reaches; *contractions* leave out 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import torch
@@ -157,20 +156,12 @@ def _move(call: Call) -> Any:
     kwargs = {k: v for k, v in call.kwargs.items() if k != "dtype"}
 
     def mask(key: Any) -> Any:
-        def dead(t: Ghost) -> Tensor:
-            return t.dead.get(key, torch.zeros(t.shape, dtype=torch.bool, device=t.device))
+        return call.over(lambda t: t.dead_by(key), lambda t: t == 0 if t.is_floating_point() else t, kwargs=kwargs)
 
-        return call.over(dead, lambda t: t == 0 if t.is_floating_point() else t, kwargs=kwargs)
-
-    keys = call.killers()
-    if any(isinstance(t, Tensor) for t in _members(call)) and EVERY not in keys:
+    keys, first = call.killers(), call.args[0]
+    if isinstance(first, list | tuple) and any(isinstance(t, Tensor) for t in first) and EVERY not in keys:
         keys.append(EVERY)
     return {key: mask(key) for key in keys}
-
-
-def _members(call: Call) -> list[Any]:
-    first = call.args[0]
-    return list(first) if isinstance(first, list | tuple) else []
 
 
 def _add(call: Call) -> Any:
@@ -178,7 +169,7 @@ def _add(call: Call) -> Any:
 
     def dead(t: Any, key: Any) -> Tensor:
         if isinstance(t, Ghost):
-            return t.dead.get(key, torch.zeros(t.shape, dtype=torch.bool, device=t.device))
+            return t.dead_by(key)
         return torch.as_tensor(t == 0, device=call.operands[0].device)
 
     return {key: dead(left, key) & dead(right, key) for key in call.killers()}
@@ -349,13 +340,13 @@ def _without_dead_terms(call: Call, cotangent: Tensor) -> Any:
     alive = meets(lambda t: _live(t, EVERY))
     _mapped(lambda v, bad: v.masked_fill_(bad, torch.nan), value, alive)
     if call.run.breaks is not None and isinstance(value, Tensor):
-        broken = {key: meets(partial(_not_live, key)) & ~alive for key in call.killers()}
+
+        def broken_by(key: Any) -> Any:
+            return meets(lambda t: 1 - _live(t, key)) & ~alive
+
+        broken = {key: broken_by(key) for key in call.killers()}
         note(call, broken.get(EVERY, alive) | alive, broken)
     return value
-
-
-def _not_live(key: Any, operand: Ghost) -> Tensor:
-    return 1 - _live(operand, key)
 
 
 def note(call: Call, broken: Tensor, masks: dict[Any, Tensor]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,11 +14,11 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from wherelint.companion import Poison, Report
 from wherelint.companion.frames import Frame, places
-from wherelint.ops import OPERATIONS, lookup
+from wherelint.ops import OPERATIONS
 from wherelint.torch import compat
 from wherelint.torch.masked import Break, Run
-from wherelint.torch.masking import masked_grad, nodes
-from wherelint.torch.trace import Labels, label, tensors
+from wherelint.torch.masking import masked_grad, nodes, reach, users
+from wherelint.torch.trace import Labels, catalogued, label, tensors
 
 #: How many selections are told apart: the nearest ones to what broke.
 _MOST = 64
@@ -50,7 +49,21 @@ def locate(f: Callable[..., Any], *args: Any) -> Report:
     """
     with Numbers():
         traced = trace(f, args)
-    return explain(traced)
+    plain = gradients(traced)
+    own = tuple(plain[: traced.own])
+    if finite(plain):
+        return Report(traced.value_finite, True, True, gradient=own, masked=own)
+    graph = nodes(traced.roots)
+    run = Run(breaks=[])
+    gradients(traced, run)
+    candidates = frozenset(_nearest_selections(graph, {each.node for each in run.breaks or ()}))
+    run = Run(breaks=[], killers=candidates)
+    masked = gradients(traced, run)
+    found = _poisons(run.breaks or [], graph, finite(masked))
+    note = f"Dropped elements could not be followed through {', '.join(sorted(run.lost))}." if run.lost else ""
+    return Report(
+        traced.value_finite, False, finite(masked), found, gradient=own, masked=tuple(masked[: traced.own]), note=note
+    )
 
 
 class Numbers(Labels):
@@ -122,44 +135,9 @@ def finite(found: Iterable[Tensor | None]) -> bool:
     return all(each is None or bool(torch.isfinite(each).all()) for each in found)
 
 
-def explain(traced: Traced) -> Report:
-    """The report on a call that was traced with labels."""
-    plain = gradients(traced)
-    own = tuple(plain[: traced.own])
-    if finite(plain):
-        return Report(traced.value_finite, True, True, gradient=own, masked=own)
-    graph = nodes(traced.roots)
-    run = Run(breaks=[])
-    gradients(traced, run)
-    candidates = frozenset(_nearest_selections(graph, {each.node for each in run.breaks or ()}))
-    run = Run(breaks=[], killers=candidates)
-    masked = gradients(traced, run)
-    found = _poisons(run.breaks or [], graph, finite(masked))
-    note = f"Dropped elements could not be followed through {', '.join(sorted(run.lost))}." if run.lost else ""
-    return Report(
-        traced.value_finite, False, finite(masked), found, gradient=own, masked=tuple(masked[: traced.own]), note=note
-    )
-
-
 def _nearest_selections(graph: dict[Node, list[Node]], broken: set[Node]) -> list[Node]:
     """The selections behind which the broken nodes lie, the nearest first."""
-    users: dict[Node, list[Node]] = {}
-    for node, nexts in graph.items():
-        for each in nexts:
-            users.setdefault(each, []).append(node)
-    found = [node for node in reach(broken, users) if kind(node)]
-    return found[:_MOST]
-
-
-def reach(start: Iterable[Node], edges: dict[Node, list[Node]]) -> list[Node]:
-    """The nodes and what can be reached from them, the nearest first."""
-    seen, todo = dict.fromkeys(start), deque(start)
-    while todo:
-        for node in edges.get(todo.popleft(), ()):
-            if node not in seen:
-                seen[node] = None
-                todo.append(node)
-    return list(seen)
+    return [node for node in reach(broken, users(graph)) if kind(node)][:_MOST]
 
 
 def _poisons(breaks: list[Break], graph: dict[Node, list[Node]], masked_finite: bool) -> tuple[Poison, ...]:
@@ -224,7 +202,4 @@ def operation(node: Node) -> str:
     """The catalogue's name of the operation that a node differentiates; torch's own if the catalogue has none."""
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", _stem(node)).lower().removeprefix("special_")
     name = name.removeprefix("linalg_")
-    for module in ("torch", "torch.linalg", "torch.special", "torch.nn.functional"):
-        if signature := lookup(f"{module}.{name}"):
-            return signature.op
-    return name
+    return catalogued(name) or name

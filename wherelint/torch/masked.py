@@ -93,6 +93,10 @@ class Ghost:
         assert self._dead is not None
         return self._dead
 
+    def dead_by(self, key: Node | None) -> Tensor:
+        """The mask of one key; nothing is dead by a key that there is none for."""
+        return self.dead.get(key, torch.zeros(self.shape, dtype=torch.bool, device=self.device))
+
     def _needed(self) -> list[Ghost]:
         return self._later[0].operands if self._later and self._dead is None else []
 

@@ -86,8 +86,7 @@ def masked_pass(
     cotangents = [_seed(root, seed, run) for root, seed in zip(roots, seeds or [None] * len(roots), strict=True)]
     arguments[seeds_name] = cotangents[0] if roots_name == "self" else cotangents
     order = nodes(roots)
-    compiled = next((node for node in order if compat.is_compiled(node)), None)
-    if compiled is not None:
+    if any(map(compat.is_compiled, order)):
         raise NotImplementedError("mask_gradients cannot look into what torch.compile made: call the plain function")
     lost: list[Tensor] = []
 
@@ -150,3 +149,23 @@ def nodes(roots: Iterable[Any]) -> dict[Node, list[Node]]:
             found[node] = [each for each, _ in node.next_functions if each is not None]
             todo.extend(found[node])
     return found
+
+
+def users(graph: Mapping[Node, Sequence[Node]]) -> dict[Node, list[Node]]:
+    """The nodes that hand cotangents to each node of a graph."""
+    found: dict[Node, list[Node]] = {}
+    for node, nexts in graph.items():
+        for each in nexts:
+            found.setdefault(each, []).append(node)
+    return found
+
+
+def reach(start: Iterable[Node], edges: Mapping[Node, Sequence[Node]]) -> list[Node]:
+    """The nodes and what can be reached from them, the nearest first."""
+    seen = dict.fromkeys(start)
+    todo = list(seen)
+    for node in todo:
+        new = [each for each in edges.get(node, ()) if each not in seen]
+        seen |= dict.fromkeys(new)
+        todo += dict.fromkeys(new)
+    return todo

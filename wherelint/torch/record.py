@@ -18,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 from wherelint.companion.coverage import Marks
 from wherelint.companion.frames import Frame
 from wherelint.torch import compat
-from wherelint.torch.masking import nodes
+from wherelint.torch.masking import nodes, reach, users
 from wherelint.torch.trace import Labels, label
 
 #: What a program asks a tensor for, an operation does not make.
@@ -117,15 +117,5 @@ def _between(roots: Sequence[Any], inputs: Sequence[Any]) -> Iterator[Node]:
     for each in inputs:
         node = each.grad_fn if isinstance(each, Tensor) else each.node
         ends.add(id(each) if node is None else node)
-    users: dict[Node, list[Node]] = {}
-    for node, nexts in graph.items():
-        for each in nexts:
-            users.setdefault(each, []).append(node)
-    reached = {node for node in graph if node in ends or id(getattr(node, "variable", None)) in ends}
-    todo = list(reached)
-    while todo:
-        for node in users.get(todo.pop(), ()):
-            if node not in reached:
-                reached.add(node)
-                todo.append(node)
-    yield from (node for node in reached if node not in ends)
+    begin = [node for node in graph if node in ends or id(getattr(node, "variable", None)) in ends]
+    yield from (node for node in reach(begin, users(graph)) if node not in ends)

@@ -12,10 +12,18 @@ from torch.autograd.graph import Node
 from torch.overrides import TorchFunctionMode
 
 from wherelint.companion.frames import Frame, calling
+from wherelint.ops import lookup
 from wherelint.torch import compat
 
 _KEY = "wherelint"
+_MODULES = ("torch", "torch.linalg", "torch.special", "torch.nn.functional")
 _OWN = tuple(os.path.dirname(os.path.abspath(each)) + os.sep for each in (torch.__file__, __file__))
+
+
+def catalogued(name: str) -> str | None:
+    """The catalogue's name of a function of torch, by the last part of its own."""
+    signatures = (lookup(f"{module}.{name}") for module in _MODULES)
+    return next((signature.op for signature in signatures if signature), None)
 
 
 class Labels(TorchFunctionMode):
