@@ -12,22 +12,26 @@ from wherelint.finding import Edit, Location
 
 #: What no place lies inside of.
 _UNIT = re.compile(r"\r\n|.", re.DOTALL)
+_AFTER_LINE = re.compile(r"(?<=\n)|(?<=\r)(?!\n)")
 #: From one place to another.
 Region = tuple[Location, Location]
 
 
+def split_lines(text: str) -> list[str]:
+    r"""Lines as Python counts them, with their ends (\n, \r\n or \r; a form feed is none).
+
+    The last one has no end, and is empty after a final one.
+    """
+    if "\r" in text:
+        return _AFTER_LINE.split(text)
+    *lines, last = text.split("\n")
+    return [*(f"{line}\n" for line in lines), last]
+
+
 def physical_lines(text: str) -> list[str]:
-    r"""Lines as Python counts them: \n, \r\n and \r end a line, a form feed does not."""
-    if "\r" not in text:
-        return [f"{line}\n" for line in text.split("\n")]
-    lines: list[str] = []
-    for line in text.split("\n"):
-        parts = line.split("\r")
-        for i, part in enumerate(parts[:-1]):
-            lines.append(part + ("\r\n" if i == len(parts) - 2 and parts[-1] == "" else "\r"))
-        if parts[-1] or len(parts) == 1:
-            lines.append(parts[-1] + "\n")
-    return lines
+    """The same, with an end of the last one."""
+    *lines, last = split_lines(text)
+    return [*lines, f"{last}\n"]
 
 
 class Source:
@@ -97,9 +101,7 @@ class Source:
 
     def difference(self, text: str) -> tuple[Edit, ...]:
         """Edits that make another text of this one, as few rows as possible."""
-        old, new = physical_lines(self.text), physical_lines(text)
-        for lines in (old, new):
-            lines[-1] = lines[-1].removesuffix("\n")  # the one that only the list has
+        old, new = split_lines(self.text), split_lines(text)
         edits = []
         for kind, a0, a1, b0, b1 in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
             if kind != "equal":

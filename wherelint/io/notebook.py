@@ -54,16 +54,13 @@ def spelled(place: Location, cells: Sequence[int]) -> str:
     return f"{'' if number is None else f'cell {number}:'}{place.row}:{place.column}"
 
 
-class Notebook:
-    """A notebook and its ``program``, which is empty for another language. Raises UndecodableError for what is none."""
+class Cells:
+    """Cells of a notebook as one ``program``; of those that are empty no row is in it."""
 
-    def __init__(self, text: str, filename: str) -> None:
-        self._text = text
-        self._filename = filename
+    def __init__(self, sources: Sequence[str]) -> None:
         #: Lines that are not Python, and (cell, row in the cell, column, why) for the cells that are not.
         self._hidden: list[str] = []
-        self._broken: list[tuple[int, int, int, str]] = []
-        sources = _sources(text)
+        self.broken: list[tuple[int, int, int, str]] = []
         longest = max(map(len, re.findall("#+", "".join(sources))), default=0)
         self._mark = "#" * (longest + 2)  # longer than the comments of the author, and than one that a fix writes
         self.program = "".join(f"{self._mark}\n{self._python(n, source)}" for n, source in enumerate(sources, 1))
@@ -73,31 +70,12 @@ class Notebook:
         rows = enumerate(physical_lines(program), 1)
         return tuple(row + 1 for row, line in rows if line == f"{self._mark}\n")
 
-    def rewritten(self, program: str) -> str:
-        """The notebook with the cells of a changed program; everything else stays as it is, to the byte."""
+    def changed(self, program: str) -> list[tuple[str, str]]:
+        """Every cell in the program, and in a changed one. Raises ValueError where these are not the same cells."""
         marks = re.compile(rf"{self._mark}\d*")
         if marks.findall(program) != marks.findall(self.program):
             raise ValueError("a fix reached for what is not Python in a notebook")
-        text = self._text
-        spans = list(_items(text, _members(text, _after_blanks(text, 0))["cells"][0]))
-        before, after = (whole.split(f"{self._mark}\n")[1:] for whole in (self.program, program))
-        for (_, start, _), old, new in reversed(list(zip(spans, before, after, strict=True))):
-            if old != new:
-                start, end = _members(text, start)["source"]
-                text = text[:start] + _respelled(text, start, end, self._restored(new)[:-1]) + text[end:]
-        return text
-
-    def report(self, report: FileReport) -> FileReport:
-        """The report on the program as one on the notebook."""
-        cells = self.cells(self.program)
-        problems = [
-            Problem(self._filename, why, Location(cells[number - 1] + row - 1, column), error=False, cells=cells)
-            for number, row, column, why in self._broken
-        ]
-        findings = tuple(map(_within_cells, report.findings))
-        return replace(
-            report, findings=findings, problems=(*problems, *report.problems), text=self._restored(report.text)
-        )
+        return list(zip(*(whole.split(f"{self._mark}\n")[1:] for whole in (self.program, program)), strict=True))
 
     def _python(self, number: int, source: str) -> str:
         """The rows of a cell in the program."""
@@ -115,7 +93,7 @@ class Notebook:
             why = f"does not parse as Python: {error}"
         except (RecursionError, MemoryError):
             why = "too deeply nested to analyse"
-        self._broken.append((number, row, column, f"{why}; the cell is left out"))
+        self.broken.append((number, row, column, f"{why}; the cell is left out"))
         return "".join(self._hide(line) for line in lines)
 
     def _without_magics(self, lines: list[str]) -> str:
@@ -149,9 +127,40 @@ class Notebook:
         self._hidden.append(code)
         return f"{stand_in}{self._mark}{len(self._hidden) - 1}{line[len(code) :]}"
 
-    def _restored(self, program: str) -> str:
+    def restored(self, program: str) -> str:
         """The program with the lines that are hidden in it."""
         return re.sub(rf"[^\r\n]*{self._mark}(\d+)", lambda match: self._hidden[int(match[1])], program)
+
+
+class Notebook(Cells):
+    """A notebook, whose program is empty for another language. Raises UndecodableError for what is none."""
+
+    def __init__(self, text: str, filename: str) -> None:
+        super().__init__(_sources(text))
+        self._text = text
+        self._filename = filename
+
+    def rewritten(self, program: str) -> str:
+        """The notebook with the cells of a changed program; everything else stays as it is, to the byte."""
+        text = self._text
+        spans = list(_items(text, _members(text, _after_blanks(text, 0))["cells"][0]))
+        for (_, start, _), (old, new) in reversed(list(zip(spans, self.changed(program), strict=True))):
+            if old != new:
+                start, end = _members(text, start)["source"]
+                text = text[:start] + _respelled(text, start, end, self.restored(new)[:-1]) + text[end:]
+        return text
+
+    def report(self, report: FileReport) -> FileReport:
+        """The report on the program as one on the notebook."""
+        cells = self.cells(self.program)
+        problems = [
+            Problem(self._filename, why, Location(cells[number - 1] + row - 1, column), error=False, cells=cells)
+            for number, row, column, why in self.broken
+        ]
+        findings = tuple(map(_within_cells, report.findings))
+        return replace(
+            report, findings=findings, problems=(*problems, *report.problems), text=self.restored(report.text)
+        )
 
 
 def _stand_in(line: str) -> str | None:

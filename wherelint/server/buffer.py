@@ -6,7 +6,6 @@ nor the protocol does: the edits of such a file would end up elsewhere.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
@@ -15,13 +14,7 @@ from lsprotocol import types
 from pygls.workspace import PositionCodec
 
 from wherelint.finding import Location
-
-_AFTER_LINE = re.compile(r"(?<=\n)|(?<=\r)(?!\n)")
-
-
-def split_lines(text: str) -> list[str]:
-    r"""The lines with their ends (\n, \r\n or \r); the last one has none, and is empty after a final end of line."""
-    return _AFTER_LINE.split(text)
+from wherelint.io.edits import split_lines
 
 
 @dataclass(frozen=True)

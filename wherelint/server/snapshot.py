@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import io
 import os
-import re
 import tokenize
 import warnings
 from bisect import bisect_right
@@ -13,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 from functools import cached_property
-from itertools import accumulate, count
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,22 +22,18 @@ from wherelint import score
 from wherelint.finding import Edit, FileReport, Finding, Fix, Location, Problem
 from wherelint.frontend.options import DetectOptions
 from wherelint.io.config import Settings, load
-from wherelint.io.encoding import NOWHERE, decode
+from wherelint.io.edits import split_lines
+from wherelint.io.encoding import decode
 from wherelint.io.files import excluded
 from wherelint.io.formatter import line_length
+from wherelint.io.notebook import Cells
 from wherelint.run.check import check_source
-from wherelint.server.buffer import Buffer, split_lines
+from wherelint.server.buffer import Buffer
 from wherelint.suppress.silence import silence
 
 if TYPE_CHECKING:
     from wherelint.analysis.findings import Analysis
 
-#: The row between two cells of a notebook.
-_BETWEEN = "\n# the next cell\n"
-#: ``%time f()``, ``x = %time f()``, ``!ls``, ``f?``.
-_MAGIC = re.compile(r"^([ \t]*)(?:[%!][^\r\n]*|[\w.]+[ \t]*=[ \t]*[%!][^\r\n]*|[^\r\n]*\?[ \t]*)$", re.MULTILINE)
-#: The first line of a cell that is Python all the same, and runs in the namespace of the notebook.
-_PYTHON_CELL = re.compile(r"(\s*)%%(?:capture|prun|time|timeit)\b[^\r\n]*")
 _NUMBERS = count()
 
 
@@ -106,19 +100,18 @@ class Snapshot:
         return None if excluded(self._path, settings) else settings
 
     @cached_property
-    def _sources(self) -> list[str]:
-        """The cells as Python reads them, row for row."""
-        texts = [cell.text.removeprefix("\ufeff") for cell in self.cells]
-        return list(map(_python, texts)) if self._notebook else texts
+    def _joined(self) -> Cells | None:
+        """The cells of a notebook as one program."""
+        return Cells([cell.text for cell in self.cells]) if self._notebook else None
 
     @cached_property
     def _program(self) -> str:
-        return _BETWEEN.join(self._sources)
+        return self._joined.program if self._joined else self.cells[0].text.removeprefix("\ufeff")
 
     @cached_property
-    def _starts(self) -> list[int]:
+    def _starts(self) -> Sequence[int]:
         """For every cell the row at which it begins in the program."""
-        return list(accumulate((len(cell.lines) + 1 for cell in self.cells[:-1]), initial=1))
+        return self._joined.cells(self._program) if self._joined else (1,)
 
     @cached_property
     def _content(self) -> bytes | None:
@@ -154,25 +147,14 @@ class Snapshot:
 
     def _line_edits(self, program: str) -> Iterator[Edit]:
         """The lines to replace for another program; none where its cells cannot be told apart any more."""
-        after = program.split(_BETWEEN) if len(self.cells) > 1 else [program]
-        if len(after) != len(self.cells):
+        try:
+            changed = self._joined.changed(program) if self._joined else [(self._program, program)]
+        except ValueError:
             return
-        for first, *texts in zip(self._starts, self._sources, after, strict=True):
+        for first, texts in zip(self._starts, changed, strict=True):
             old, new = map(split_lines, texts)
             for kind, a0, a1, b0, b1 in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
                 if kind != "equal":
-                    yield Edit("".join(new[b0:b1]), Location(first + a0, 1), Location(first + a1, 1))
-
-
-def _python(cell: str) -> str:
-    """A cell of a notebook as Python, row for row: without magics, and empty where it is something else."""
-    cell = _PYTHON_CELL.sub(r"\1", cell, count=1) if _PYTHON_CELL.match(cell) else cell
-    for text in (cell, _MAGIC.sub(r"\1pass", cell)):
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                ast.parse(text, NOWHERE)
-            return text
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            continue
-    return re.sub(r"[^\r\n]", "", cell)
+                    content = "".join(new[b0:b1])
+                    content = self._joined.restored(content) if self._joined else content
+                    yield Edit(content, Location(first + a0, 1), Location(first + a1, 1))

@@ -62,12 +62,16 @@ class Suppressions:
 
     def _rows(self, finding: Finding) -> set[int]:
         """The rows with comments that concern a finding."""
+        return self.rows.keys() & self.places(finding)
+
+    def places(self, finding: Finding) -> list[int]:
+        """The rows on which a comment may concern a finding, the best first."""
         operation, selection = finding.location.row, finding.select.location.row
-        rows = {finding.noqa_row, selection, *range(operation, finding.end_location.row + 1)}
+        rows = [finding.noqa_row, *range(operation, finding.end_location.row + 1)]
         for first, last in self.statements:
             if first <= operation <= last or first <= selection <= last:
-                rows |= {first, last}
-        return rows & self.rows.keys()
+                rows += [last, first]
+        return list(dict.fromkeys([*rows, selection]))
 
 
 NONE = Suppressions({}, (), ())

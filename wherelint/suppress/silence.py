@@ -19,23 +19,13 @@ def silence(text: str, finding: Finding) -> Edit | None:
     """The edit that silences a finding and changes nothing else about the program; None where there is none."""
     source = Source(text)
     meaning = _meaning(text)
-    for row in _rows(text, finding):
+    for row in find_suppressions(f"{text}\n# noqa").places(finding):
         for edit in _edits(source.lines[row - 1].rstrip("\r\n"), row, finding.code):
             silenced = source.edited([edit])
             # A row may end within a string, or go on after a backslash: what comes of the comment decides.
             if find_suppressions(silenced).cover(finding) and _meaning(silenced) == meaning is not None:
                 return edit
     return None
-
-
-def _rows(text: str, finding: Finding) -> list[int]:
-    """The rows on which a comment counts, the best first."""
-    operation, selection = finding.location.row, finding.select.location.row
-    rows = [finding.noqa_row, *range(operation, finding.end_location.row + 1)]
-    for first, last in find_suppressions(f"{text}\n# noqa").statements:
-        if first <= operation <= last or first <= selection <= last:
-            rows += [last, first]
-    return list(dict.fromkeys([*rows, selection]))
 
 
 def _edits(line: str, row: int, code: str) -> Iterator[Edit]:
