@@ -40,7 +40,7 @@ def script(snippet: Snippet, finding: Finding) -> str:
     It contains nothing of the linted file but names, made into plain identifiers.
     """
     framework = snippet.framework
-    names = _Identifiers()
+    names = Identifiers()
     function = names.new(snippet.function.rpartition(".")[2].replace("<lambda>", "f") or "f")
     routines = [(function, "before the fix", snippet.before)]
     if snippet.after is not None:
@@ -51,7 +51,7 @@ def script(snippet: Snippet, finding: Finding) -> str:
     defined, calls = [], []
     for name, label, routine in routines:
         parameters, signature = _parameters(routine, names, inputs, framework, vector)
-        body = _Body(framework, routine, parameters, names.inside())
+        body = Body(framework, routine.steps, parameters, names.inside())
         defined.append("\n".join([f"def {name}({', '.join(signature)}):", *body.lines]))
         used |= body.used
         watched = [text for text, step in zip(parameters, routine.parameters, strict=True) if step.data]
@@ -95,7 +95,7 @@ def _uniform(row: Array) -> bool:
 
 def _parameters(
     routine: Routine,
-    names: _Identifiers,
+    names: Identifiers,
     inputs: dict[object, tuple[str, str]],
     framework: str,
     vector: bool,
@@ -133,15 +133,15 @@ def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
-class _Identifiers:
+class Identifiers:
     """Names of the author as identifiers: none is reserved, and none is given twice."""
 
     def __init__(self) -> None:
         self._taken = set(RESERVED)
 
-    def inside(self) -> _Identifiers:
+    def inside(self) -> Identifiers:
         """The names of a function, which may be those of another one."""
-        scope = _Identifiers()
+        scope = Identifiers()
         scope._taken |= self._taken
         return scope
 
@@ -157,22 +157,22 @@ class _Identifiers:
         return name
 
 
-class _Body:
-    """The statements of a routine."""
+class Body:
+    """The statements of a function of some parameters. Raises NotRunnableError where an operation is missing."""
 
-    def __init__(self, framework: str, routine: Routine, parameters: Sequence[str], names: _Identifiers) -> None:
+    def __init__(self, framework: str, steps: Sequence[Step], parameters: Sequence[str], names: Identifiers) -> None:
         self._framework = framework
-        self._steps = routine.steps
+        self._steps = steps
         self._names = names
         #: Helpers that the statements call.
         self.used: set[str] = set()
         self.lines: list[str] = []
-        uses = Counter(i for step in routine.steps for i in step.inputs)
+        uses = Counter(i for step in steps for i in step.inputs)
         given = iter(parameters)
         #: The expression that stands for each step, and how deep it is nested.
         self._found: dict[int, tuple[ast.expr, int]] = {}
-        last = len(routine.steps) - 1
-        for i, step in enumerate(routine.steps):
+        last = len(steps) - 1
+        for i, step in enumerate(steps):
             if step.op == "leaf":
                 self._found[i] = ast.Name(next(given)), 0
             elif step.op != "const":
@@ -184,7 +184,7 @@ class _Body:
                     self._bind(i, step.name or "t", text)
                 else:
                     self._found[i] = expression, depth
-        if routine.steps[last].op in ("leaf", "const"):
+        if steps[last].op in ("leaf", "const"):
             self._write("return ", ast.unparse(self._argument(Argument("value", last))))
 
     def _bind(self, i: int, preferred: str, text: str) -> None:
@@ -206,19 +206,19 @@ class _Body:
                 self._bind(argument.step, "t", ast.unparse(found[0]))
         operands = [self._argument(argument) for argument in arguments]
         depth = 1 + max((self._found[a.step][1] for a in arguments if a.step in self._found), default=0)
-        return filled(template, operands, _extra(step)), depth
+        return _filled(template, operands, _extra(step)), depth
 
     def _argument(self, argument: Argument) -> ast.expr:
         step = self._steps[argument.step]
         if step.op == "const":
             if argument.how in ("number", "decimal"):
                 return _written(step.data if argument.how == "number" else floats(step.data))
-            array = filled(templates(self._framework)["array"], [_written(floats(step.data))], None)
+            array = _filled(templates(self._framework)["array"], [_written(floats(step.data))], None)
         else:
             array = self._found[argument.step][0]
         if argument.how == "truth":
             return ast.Compare(array, [ast.NotEq()], [ast.Constant(0)])
-        return filled(templates(self._framework)["float"], [array], None) if argument.how == "float" else array
+        return _filled(templates(self._framework)["float"], [array], None) if argument.how == "float" else array
 
 
 def _written(data: object) -> ast.expr:
@@ -237,7 +237,7 @@ def _extra(step: Step) -> ast.expr | None:
     return ast.Constant(step.data) if step.op == "nth" else None
 
 
-def filled(template: Template, operands: Sequence[ast.expr], extra: ast.expr | None) -> ast.expr:
+def _filled(template: Template, operands: Sequence[ast.expr], extra: ast.expr | None) -> ast.expr:
     """A template with its operands put in."""
     if template.variadic:
         first = [] if extra is None else [extra]

@@ -9,6 +9,7 @@ import libcst as cst
 import numpy as np
 
 from wherelint.confirm.routine import MOST_STEPS, PROBES, NotRunnableError, Routine, Step
+from wherelint.fix.syntax import walk
 from wherelint.frontend.module import Block
 from wherelint.graph.evaluate import Values, evaluate, truth
 from wherelint.graph.node import LANES, Const, Leaf, Node, topological
@@ -203,10 +204,7 @@ class _Names:
 
 def _assignments(tree: cst.CSTNode) -> Iterator[tuple[int, str]]:
     """The identity of every expression that a plain variable is assigned, with the variable's name."""
-    todo: list[cst.CSTNode] = [tree]
-    while todo:
-        node = todo.pop()
-        todo += node.children
+    for node in walk(tree):
         target: cst.CSTNode | None = None
         if isinstance(node, cst.Assign) and len(node.targets) == 1:
             target = node.targets[0].target

@@ -317,17 +317,6 @@ class _Found(NamedTuple):
         return [node for node in self.remains if expression_id(node) not in known]
 
 
-class _Passed(NamedTuple):
-    """How a function passed the proof."""
-
-    #: Whether a call that is not known has another argument, or a value, for all that is known, another shape.
-    crossed: bool
-    lost: int
-    clean: bool
-    remains: tuple[Node, ...]
-    doubtful: bool
-
-
 class _Proof:
     """What a candidate has to keep."""
 
@@ -353,7 +342,7 @@ class _Proof:
         assert project is not None
         try:
             module = project.revised(text)
-            passed = [self._pass(module, name) for name in self.names]
+            passed = [record for name in self.names for record in self._pass(module, name)]
         except (SyntaxError, GiveUp, RecursionError, _OtherwiseError):
             return None
         nodes = sum(len(p.order) for known in self._records.values() for p, _ in known)
@@ -364,7 +353,7 @@ class _Proof:
             return None
         return _Found(
             after=after,
-            doubtful=any(p.crossed or p.doubtful for p in passed),
+            doubtful=any(p.doubtful for p in passed),
             lost=sum(p.lost for p in passed),
             clean=all(p.clean for p in passed),
             remains=tuple(node for p in passed for node in p.remains),
@@ -377,12 +366,12 @@ class _Proof:
     def holds(self, module: Module, names: list[tuple[str, ...]], *, sure: bool) -> bool:
         """Whether some functions compute the same in another text, beyond doubt where it has to be ``sure``."""
         passed = self._passed(module, names, (False, True))
-        return passed is not None and not (sure and any(p.crossed or p.doubtful for p in passed))
+        return passed is not None and not (sure and any(p.doubtful for p in passed))
 
-    def _passed(self, module: Module, names: list[tuple[str, ...]], modes: tuple[bool, ...]) -> list[_Passed] | None:
+    def _passed(self, module: Module, names: list[tuple[str, ...]], modes: tuple[bool, ...]) -> list[Record] | None:
         """How functions pass the proof, with their defaults or whatever else is given; None where one does not."""
         try:
-            return [self._pass(module, name, strict=strict) for strict in modes for name in names]
+            return [p for strict in modes for name in names for p in self._pass(module, name, strict=strict)]
         except (GiveUp, RecursionError, _OtherwiseError):
             return None
 
@@ -405,10 +394,14 @@ class _Proof:
         others = self._passed(module, self.callers, (False, True)) if own is not None else None
         if own is None or others is None:
             return None
-        return found.doubtful or any(p.crossed or p.doubtful for p in [*own, *others])
+        return found.doubtful or any(p.doubtful for p in [*own, *others])
 
-    def _pass(self, module: Module, name: tuple[str, ...], *, strict: bool = False) -> _Passed:
-        """How a function passes the proof. Raises where it computes something else."""
+    def _pass(self, module: Module, name: tuple[str, ...], *, strict: bool = False) -> list[Record]:
+        """How a function passes the proof. Raises where it computes something else.
+
+        Doubtful is also that a call that is not known has another argument, or a value, for all that is known, another
+        shape.
+        """
         if (name, strict) not in self._records:
             old = lowered(self._analysis.module, name, self._analysis.used, strict)
             self._records[name, strict] = [(p, record(p, self.detection)) for p in old]
@@ -416,23 +409,22 @@ class _Proof:
         new = lowered(module, name, self._analysis.used, strict)
         if [p.name for p, _ in known] != [p.name for p in new]:
             raise _OtherwiseError
-        crossed, lost, clean, doubtful = False, 0, True, False
-        remains: list[Node] = []
-        reshaped: list[bool | None] = []
+        passed: list[Record] = []
         for (old_program, before), program in zip(known, new, strict=True):
             self._effort.spend(len(program.order))
             now = same(before, program, self.detection.framework)
             if now is None:
                 raise _OtherwiseError
-            crossed, lost, clean = crossed or bool(now.crossed), lost + now.lost, clean and now.clean
-            remains, doubtful = remains + now.remains, doubtful or now.doubtful
+            reshaped: bool | None = False
             if strict:
                 pairs = (old_program, before), (program, now)
                 shaped = [Shaped(tuple(r.outlets[i] for i in before.told.outlets), p.measured) for p, r in pairs]
-                reshaped.append(differ(shaped[0], shaped[1], now.crossed))
-        if True in reshaped:
-            raise _OtherwiseError
-        return _Passed(crossed or None in reshaped, lost, clean, tuple(remains), doubtful)
+                reshaped = differ(shaped[0], shaped[1], now.crossed)
+            if reshaped:
+                raise _OtherwiseError
+            now.doubtful |= bool(now.crossed) or reshaped is None
+            passed.append(now)
+        return passed
 
 
 class _OtherwiseError(Exception):

@@ -12,8 +12,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import libcst as cst
+import numpy as np
 
 from wherelint.fix.opaque import Name, names_of
+from wherelint.fix.syntax import code
 from wherelint.graph.node import Const, Leaf, Node, topological
 from wherelint.interpret.annotations import last_name
 from wherelint.interpret.values import Origin
@@ -170,14 +172,11 @@ def joined(shapes: Sequence[Shape]) -> Shape:
     shapes = [shape for shape in dict.fromkeys(shapes) if shape != Shape()]
     if len(shapes) < 2:
         return shapes[0] if shapes else Shape()
-    rank = max((len(s.known) for s in shapes), default=0)
-    known = []
-    for sizes in zip(*((1,) * (rank - len(s.known)) + s.known for s in shapes), strict=True):
-        wide = {n for n in sizes if n != 1}
-        if len(wide) > 1:
-            raise MismatchError
-        known.append(wide.pop() if wide else 1)
-    return Shape(tuple(known), frozenset().union(*(s.atoms for s in shapes)))
+    try:
+        known = np.broadcast_shapes(*(shape.known for shape in shapes))
+    except ValueError:
+        raise MismatchError from None
+    return Shape(known, frozenset().union(*(shape.atoms for shape in shapes)))
 
 
 def _operation(node: Node, inputs: list[Shape]) -> Shape:
@@ -200,17 +199,13 @@ def _operation(node: Node, inputs: list[Shape]) -> Shape:
 def _constant(node: Const, call: cst.Call | None) -> Shape:
     if call is not None and last_name(call.func) in ("eye", "identity") and call.args:
         sizes = [a.value.evaluated_value for a in call.args[:2] if isinstance(a.value, cst.Integer)]
-        return Shape((sizes[0], sizes[-1])) if sizes else _atom("eye", _text(call.args[0]))
+        return Shape((sizes[0], sizes[-1])) if sizes else _atom("eye", code(call.args[0]))
     return Shape() if node.value.size == 1 else _atom("constant", node.value.tobytes())
-
-
-def _text(node: cst.CSTNode) -> str:
-    return cst.Module([]).code_for_node(node)
 
 
 def _rest(call: cst.Call | None) -> str:
     """What a call is given besides its operand."""
-    return "" if call is None else ", ".join(_text(a) for a in _options(call)).rstrip(", ")
+    return "" if call is None else ", ".join(code(a) for a in _options(call)).rstrip(", ")
 
 
 def _options(call: cst.Call) -> list[cst.Arg]:
@@ -248,10 +243,8 @@ def _reduced(call: cst.Call, inputs: list[Shape]) -> Shape:
     shape = inputs[0]
     options = _options(call)
     axis = next((a.value for a in options if a.keyword is None or a.keyword.value in ("axis", "dim")), None)
-    keep = next(
-        (a.value for a in options if a.keyword is not None and a.keyword.value in ("keepdims", "keepdim")), None
-    )
-    kept = keep is not None and _text(keep) == "True"
+    keep = next((a.value for a in options if a.keyword and a.keyword.value in ("keepdims", "keepdim")), None)
+    kept = keep is not None and code(keep) == "True"
     if axis is None and not shape.atoms:
         return Shape((1,) * len(shape.known)) if kept else Shape()
     elements = [e.value for e in axis.elements] if isinstance(axis, (cst.Tuple, cst.List)) else [axis]
@@ -270,7 +263,7 @@ def _indexed(at: cst.Subscript, shape: Shape) -> Shape:
     parts = [_part(element.slice) for element in at.slice]
     used = sum(part in ("keep", "drop") for part in parts)
     if None in parts or parts.count("rest") > 1 or shape.atoms:
-        return _atom("index", *map(_text, at.slice), shape)
+        return _atom("index", *map(code, at.slice), shape)
     if used > len(shape.known):
         raise MismatchError
     if "rest" not in parts:

@@ -8,7 +8,7 @@ from itertools import chain, count
 
 import libcst as cst
 
-from wherelint.fix.syntax import SourceNode, default_of, path_after, root_name
+from wherelint.fix.syntax import SourceNode, code, default_of, path_after, root_name
 from wherelint.frameworks import FRAMEWORKS
 from wherelint.frontend.module import Module
 from wherelint.frontend.names import canonical, imported
@@ -70,9 +70,9 @@ def negated(mask: str, *, atom: bool = False) -> str:
     except cst.ParserSyntaxError:
         return f"~({mask})"
     if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.BitInvert) and not node.lpar:
-        return cst.Module([]).code_for_node(node.expression)
+        return code(node.expression)
     if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:
-        first, second = (cst.Module([]).code_for_node(n) for n in (node.left, node.comparisons[0].comparator))
+        first, second = (code(n) for n in (node.left, node.comparisons[0].comparator))
         flipped = {cst.Equal: "!=", cst.NotEqual: "=="}.get(type(node.comparisons[0].operator))
         if flipped is not None:
             return f"({first} {flipped} {second})" if atom else f"{first} {flipped} {second}"
@@ -120,7 +120,7 @@ def condition_names(text: str) -> tuple[str, ...]:
     number = _number(given[1])
     if number == 0:
         return _of(_BESIDE_ZERO[order], given[:1])
-    if order == "equal" and re.search(r"\binf(inity)?\b", cst.Module([]).code_for_node(given[1])):
+    if order == "equal" and re.search(r"\binf(inity)?\b", code(given[1])):
         return _of("infinite", given[:1])
     if order not in _BESIDE:
         return _of("equal" if order == "equal" else "different", given[:1])

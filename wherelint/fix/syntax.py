@@ -180,15 +180,23 @@ def _mask_argument(call: cst.Call, select: Node) -> cst.CSTNode | None:
     return None
 
 
+def walk(node: cst.CSTNode, *leaves: type[cst.CSTNode]) -> Iterator[cst.CSTNode]:
+    """A node and all that is below it, level by level; nothing below nodes of some types."""
+    todo = [node]
+    for each in todo:
+        yield each
+        if not isinstance(each, leaves):
+            todo += each.children
+
+
+def code(node: cst.CSTNode) -> str:
+    """The text of a node."""
+    return cst.Module([]).code_for_node(node)
+
+
 def calls_within(place: SourceNode) -> Iterator[SourceNode]:
     """The calls inside an expression, the innermost last."""
-    todo: list[cst.CSTNode] = [place.node]
-    while todo:
-        node = todo.pop(0)
-        if isinstance(node, cst.Call):
-            yield SourceNode(place.block, node)
-        if not isinstance(node, cst.Lambda):
-            todo += node.children
+    return (SourceNode(place.block, node) for node in walk(place.node, cst.Lambda) if isinstance(node, cst.Call))
 
 
 def names_within(place: SourceNode) -> dict[str, list[SourceNode]]:
@@ -316,9 +324,7 @@ def may_move(expression: SourceNode, place: SourceNode, to: Location) -> bool:
 def _bindings(scope: cst.CSTNode) -> list[tuple[frozenset[str], cst.CSTNode]]:
     """The names that are bound below a node, and what ends where the binding has been made."""
     found: list[tuple[frozenset[str], cst.CSTNode]] = []
-    todo = [scope]
-    for node in todo:
-        todo += node.children
+    for node in walk(scope):
         if isinstance(node, cst.Assign):
             found += ((_names(each.target), node) for each in node.targets)
         elif isinstance(node, _NAMED):
@@ -329,10 +335,7 @@ def _bindings(scope: cst.CSTNode) -> list[tuple[frozenset[str], cst.CSTNode]]:
 
 
 def _names(node: cst.CSTNode) -> frozenset[str]:
-    todo = [node]
-    for each in todo:
-        todo += each.children
-    return frozenset(each.value for each in todo if isinstance(each, cst.Name))
+    return frozenset(each.value for each in walk(node) if isinstance(each, cst.Name))
 
 
 _NAMED = (cst.AsName, cst.ImportAlias, cst.FunctionDef, cst.ClassDef)
@@ -345,15 +348,11 @@ def has_effects(node: cst.CSTNode, module: Module | None = None) -> bool:
 
     With a module, so may a call of whatever is not known to be pure.
     """
-    todo = [node]
-    while todo:
-        current = todo.pop()
-        if isinstance(current, (cst.NamedExpr, cst.Await, cst.Yield)):
-            return True
-        if module is not None and isinstance(current, cst.Call) and not _is_pure(current.func, module):
-            return True
-        todo += current.children
-    return False
+    return any(
+        isinstance(each, (cst.NamedExpr, cst.Await, cst.Yield))
+        or (isinstance(each, cst.Call) and module is not None and not _is_pure(each.func, module))
+        for each in walk(node)
+    )
 
 
 def _is_pure(function: cst.BaseExpression, module: Module) -> bool:
@@ -393,10 +392,4 @@ def _is_keyword_constant(node: cst.CSTNode) -> bool:
 
 def _parents(tree: cst.CSTNode) -> dict[cst.CSTNode, cst.CSTNode]:
     """Which node each node below another one stands in."""
-    parents: dict[cst.CSTNode, cst.CSTNode] = {}
-    todo = [tree]
-    for node in todo:
-        for child in node.children:
-            parents[child] = node
-            todo.append(child)
-    return parents
+    return {child: node for node in walk(tree) for child in node.children}
