@@ -131,10 +131,6 @@ def _lerp(a: Array, b: Array, w: Array) -> Any:
     return np.where(np.abs(w) < 0.5, a + w * (b - a), b - (b - a) * (1 - w))
 
 
-def _where(cond: Array, a: Array, b: Array) -> Array:
-    return np.where(cond != 0, a, b)
-
-
 def _clip(x: Array, lo: Array, hi: Array) -> Array:
     return np.minimum(np.maximum(x, lo), hi)
 
@@ -142,10 +138,6 @@ def _clip(x: Array, lo: Array, hi: Array) -> Array:
 def _unclipped(x: Array, lo: Array, hi: Array) -> tuple[Array, Array, Array]:
     outside = (x < lo) | (x > hi)
     return outside, ~(x < lo), ~(x > hi)
-
-
-def _selected(ct: Array, out: Array, cond: Array, a: Array, b: Array) -> tuple[None, Array, Array]:
-    return None, np.where(cond != 0, ct, 0), np.where(cond != 0, 0, ct)
 
 
 def _power(x: Array, n: Array) -> Array:
@@ -160,21 +152,13 @@ def _torch_power(x: Array, n: Array) -> Array:
     return np.where(np.abs(n) == 0.5, np.where(n > 0, root, 1 / root), np.power(x, n))
 
 
-def _integer_power(x: Array, n: Array) -> Array:
-    return np.asarray(np.power(x, n))
-
-
 def _power_slope(z: Array, x: Array, n: Array) -> Any:
     return n * np.power(x, n - 1)
 
 
-def _unless_zero_power(ct: Array, z: Array, x: Array, n: Array) -> Array:
+def _unless_zero(power: Any) -> Any:
     """The cotangent of the base where the framework tests for an exponent of 0 (``x ** 0`` does not read x)."""
-    return np.where(n == 0, 0, ct * (n * np.power(x, n - 1)))
-
-
-def _unless_zero_torch_power(ct: Array, z: Array, x: Array, n: Array) -> Array:
-    return np.where(n == 0, 0, ct * (n * _torch_power(x, n - 1)))
+    return lambda ct, z, x, n: np.where(n == 0, 0, ct * (n * power(x, n - 1)))
 
 
 def _jax_log_slope(z: Array, x: Array, n: Array) -> Any:
@@ -182,17 +166,9 @@ def _jax_log_slope(z: Array, x: Array, n: Array) -> Any:
     return np.log(np.where(x == 0, 1, x)) * z
 
 
-def _torch_log_slope(z: Array, x: Array, n: Array) -> Any:
-    return np.where((x == 0) & (n >= 0), 0, z * np.log(x))
-
-
 def _tf_log_slope(z: Array, x: Array, n: Array) -> Any:
     """TensorFlow gives a base outside the domain no logarithm at all."""
     return z * np.where(x > 0, np.log(np.where(x > 0, x, 1)), 0)
-
-
-def _copysign_slope(z: Array, x: Array, y: Array) -> Any:
-    return np.where(np.signbit(y), -1, 1) * np.where(x >= 0, 1, -1)
 
 
 ROOTS = table(
@@ -289,7 +265,7 @@ ARITHMETIC = table(
                        lambda z, y, x: -y * _reciprocal_or_zero(x * x + y * y)),
           code="WL105", place="at (0, 0)", domains=(Domain("({x} != 0) | ({y} != 0)", "1.0", ("0.0",), 1),)),
     entry("copysign", np.copysign, pullback(times(_ratio_or_zero), zeros),
-          jax=pullback(times(_copysign_slope), None)),
+          jax=pullback(times(lambda z, x, y: np.where(np.signbit(y), -1, 1) * np.where(x >= 0, 1, -1)), None)),
     entry("heaviside", np.heaviside, pullback(None, drop(lambda z, x, y: x == 0)), torch=no_vjp,
           jax=pullback(drop(lambda z, x, y: np.isnan(x)), drop(lambda z, x, y: x == 0)),
           forwards={"torch": lambda x, y: _zero_if(np.isnan(x), np.heaviside(x, y))}),
@@ -309,20 +285,25 @@ ARITHMETIC = table(
 _ALL_POWERS = ((0.0, 0.5), (0.0, -1.0), (-1.0, 0.5), (0.0, 0.0), (0.0, 1.0))
 POWERS = table(
     entry("power", _power, slopes(_power_slope, _jax_log_slope), _ALL_POWERS, (1.0, None),
-          unselected=lambda x, n: (n == 0, None), torch=pullback(_unless_zero_power, times(_torch_log_slope)),
+          unselected=lambda x, n: (n == 0, None),
+          torch=pullback(_unless_zero(np.power),
+                         times(lambda z, x, n: np.where((x == 0) & (n >= 0), 0, z * np.log(x)))),
           tensorflow=slopes(_power_slope, _tf_log_slope), code="WL106", place="at 0 or a negative base", domains=BASE),
     entry("power_static", _power, slopes(_power_slope, None), _ALL_POWERS, (1.0, None),
-          unselected=lambda x, n: (n == 0, None), torch=pullback(_unless_zero_torch_power, None),
+          unselected=lambda x, n: (n == 0, None), torch=pullback(_unless_zero(_torch_power), None),
           forwards={"torch": _torch_power},
           code="WL106", place="at 0 or a negative base", spoken="power", numbers=(1,), domains=BASE),
-    entry("integer_power", _integer_power, pullback(_unless_zero_power, None), ((0.0, -1.0), (0.0, -2.0)),
+    entry("integer_power", np.power, pullback(_unless_zero(np.power), None), ((0.0, -1.0), (0.0, -2.0)),
           (1.0, None), unselected=lambda x, n: (n == 0, None), tensorflow=slopes(_power_slope, None),
           code="WL106", place="at 0 with a negative exponent", spoken="power", result="same", numbers=(1,),
           domains=(BASE[0], BASE[2])),
 )  # fmt: skip
 
 SELECTIONS = table(
-    entry("where", _where, _selected, unselected=lambda cond, a, b: (None, cond == 0, cond != 0),
+    entry("where", lambda cond, a, b: np.where(cond != 0, a, b),
+          pullback(None, lambda ct, z, cond, a, b: np.where(cond != 0, ct, 0),
+                   lambda ct, z, cond, a, b: np.where(cond != 0, 0, ct)),
+          unselected=lambda cond, a, b: (None, cond == 0, cond != 0),
           selects="where", result="same"),
     entry("maximum", np.maximum, _MULTIPLIED_EXTREMUM, unselected=_strictly_less,
           torch=_torch_extremum(np.less), tensorflow=_first_if(np.greater_equal), selects="maximum", result="same"),
@@ -348,16 +329,11 @@ SELECTIONS = table(
 )  # fmt: skip
 
 
-def _isclose(a: Array, b: Array) -> Array:
-    return np.isclose(a, b)
-
-
 COMPARISONS = table(
     *(entry(function.__name__, function, no_vjp, result="bool") for function in (
         np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal,
         np.logical_and, np.logical_or, np.logical_xor, np.logical_not,
-        np.isnan, np.isinf, np.isfinite, np.signbit, np.isneginf, np.isposinf)),
-    entry("isclose", _isclose, no_vjp, result="bool"),
+        np.isnan, np.isinf, np.isfinite, np.signbit, np.isneginf, np.isposinf, np.isclose)),
 )  # fmt: skip
 
 OPERATIONS: dict[str, Operation] = {**ROOTS, **ARITHMETIC, **POWERS, **SELECTIONS, **COMPARISONS}

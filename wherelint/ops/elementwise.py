@@ -128,17 +128,9 @@ def _hard_sigmoid_slope(x: Array) -> Any:
     return np.where((x > -3) & (x < 3), 1 / 6, 0)
 
 
-def _hard_silu_slope(x: Array) -> Any:
-    return _hard_sigmoid(x) + np.where((x > -3) & (x < 3), x / 6, 0)
-
-
 def _hard_silu_product(ct: Array, y: Array, x: Array) -> Array:
     """x * hard_sigmoid(x), where hard_sigmoid selects."""
     return np.asarray(ct * _hard_sigmoid(x) + np.where((x > -3) & (x < 3), ct * x / 6, 0))
-
-
-def _elu_slope(y: Array, x: Array, alpha: Array) -> Any:
-    return np.where(x <= 0, alpha * np.exp(np.minimum(x, 0)), 1)
 
 
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
@@ -191,7 +183,8 @@ ACTIVATIONS = table(
           xla=pullback(drop(lambda y, x: _hard_sigmoid_slope(x))), selects="clip"),
     entry("hard_silu", lambda x: x * _hard_sigmoid(x), pullback(_hard_silu_product), xla=pullback(_hard_silu_product),
           unselected=lambda x: (x < -3,),
-          torch=pullback(lambda ct, y, x: np.where(x <= -3, 0, ct * _hard_silu_slope(x))),
+          torch=pullback(lambda ct, y, x: np.where(
+              x <= -3, 0, ct * (_hard_sigmoid(x) + np.where((x > -3) & (x < 3), x / 6, 0)))),
           tensorflow=pullback(paths(lambda y, x: _hard_sigmoid(x), lambda y, x: x * _hard_sigmoid_slope(x))),
           selects="clip"),
     entry("leaky_relu", lambda x, slope: np.where(x >= 0, x, slope * x),
@@ -200,7 +193,8 @@ ACTIVATIONS = table(
     entry("prelu", lambda x, slope: np.where(x > 0, x, slope * x),
           pullback(times(lambda y, x, slope: np.where(x > 0, 1, slope)),
                    lambda ct, y, x, slope: np.where(x > 0, 0, ct * x))),
-    entry("elu", lambda x, alpha: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0))), slopes(_elu_slope, None),
+    entry("elu", lambda x, alpha: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0))),
+          slopes(lambda y, x, alpha: np.where(x <= 0, alpha * np.exp(np.minimum(x, 0)), 1), None),
           jax=slopes(lambda y, x, alpha: np.where(x > 0, 1, alpha * np.exp(np.minimum(x, 0))), None), numbers=(1,)),
     entry("celu", lambda x, alpha: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0) / alpha)),
           slopes(lambda y, x, alpha: np.where(x <= 0, np.exp(np.minimum(x, 0) / alpha), 1), None),

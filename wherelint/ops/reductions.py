@@ -119,13 +119,9 @@ def norm(x: Array) -> Any:
     return np.sqrt(total(x * x))
 
 
-def _finite_maximum(x: Array) -> Any:
-    top = np.max(x, axis=-1, keepdims=True)
-    return np.where(np.isfinite(top), top, 0)
-
-
 def _logsumexp(x: Array) -> Any:
-    top = _finite_maximum(x)
+    top = np.max(x, axis=-1, keepdims=True)
+    top = np.where(np.isfinite(top), top, 0)
     return np.log(total(np.exp(x - top))) + top
 
 
@@ -187,20 +183,12 @@ def _naive_logaddexp(a: Array, b: Array) -> Any:
     return np.maximum(a, b) + np.log1p(np.exp(np.minimum(a, b) - np.maximum(a, b)))
 
 
-def _normalize(x: Array, eps: Array) -> Any:
-    return x / np.maximum(norm(x), eps)
-
-
 def _normalize_pull(ct: Array, out: Array, x: Array, eps: Array) -> Array:
     """F.normalize: x / max(norm, eps), and torch's norm has slope 0 at 0."""
     size = norm(x)
     unit = np.where(size == 0, 0, x / np.where(size == 0, 1, size))
     radial = np.where(size >= eps, total(ct * x) / np.square(np.maximum(size, eps)), 0)
     return np.asarray(ct / np.maximum(size, eps) - unit * radial)
-
-
-def _l2_normalize(x: Array, eps: Array) -> Any:
-    return x / np.sqrt(np.maximum(total(x * x), eps))
 
 
 def _l2_normalize_pull(ct: Array, out: Array, x: Array, eps: Array) -> Array:
@@ -296,8 +284,10 @@ NORMS = table(
     entry("euclidean_norm", norm, pullback(lambda ct, y, x: x / (y / ct)), (0.0,), 1.0, mixes=True,
           code="WL108", place="at the zero vector", spoken="norm",
           domains=(Domain("{x} != 0", "1.0", name="vector", reduces=True),)),
-    entry("l2_normalize", _l2_normalize, pullback(_l2_normalize_pull, None), mixes=True, numbers=(1,)),
-    entry("normalize", _normalize, pullback(_normalize_pull, None), mixes=True, numbers=(1,)),
+    entry("l2_normalize", lambda x, eps: x / np.sqrt(np.maximum(total(x * x), eps)),
+          pullback(_l2_normalize_pull, None), mixes=True, numbers=(1,)),
+    entry("normalize", lambda x, eps: x / np.maximum(norm(x), eps),
+          pullback(_normalize_pull, None), mixes=True, numbers=(1,)),
 )  # fmt: skip
 
 
@@ -306,10 +296,6 @@ def _broadcast_pull(other: int) -> Any:
         return operands[other] * np.ones_like(operands[1 - other])
 
     return times(slope)
-
-
-def _cosine(a: Array, b: Array, eps: Array) -> Any:
-    return total(a * b) / (np.maximum(norm(a), eps) * np.maximum(norm(b), eps))
 
 
 def _cosine_pull(ct: Array, x: Array, other: Array, eps: Array) -> Array:
@@ -327,7 +313,8 @@ PRODUCTS = table(
           pullback(lambda ct, y, x, w, b: total(ct) * w * np.ones_like(x),
                    lambda ct, y, x, w, b: total(ct) * x * np.ones_like(w), times(lambda y, x, w, b: np.ones_like(y))),
           mixes=True),
-    entry("cosine_similarity", _cosine,
+    entry("cosine_similarity",
+          lambda a, b, eps: total(a * b) / (np.maximum(norm(a), eps) * np.maximum(norm(b), eps)),
           pullback(lambda ct, y, a, b, eps: _cosine_pull(ct, a, b, eps),
                    lambda ct, y, a, b, eps: _cosine_pull(ct, b, a, eps), None), mixes=True, numbers=(2,)),
 )  # fmt: skip

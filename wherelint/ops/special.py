@@ -67,10 +67,6 @@ def _betaln_pull(ct: Array, a: Array, b: Array) -> Array:
     return np.asarray(to_minimum * least + to_maximum * most)
 
 
-def _gelu_slope(y: Array, x: Array) -> Any:
-    return special.ndtr(x) + x * _density(x)
-
-
 OPERATIONS: dict[str, Operation] = table(
     unary("erf", special.erf, lambda y, x: 2 / ROOT_PI * np.exp(-x * x)),
     unary("erfc", special.erfc, lambda y, x: -2 / ROOT_PI * np.exp(-x * x)),
@@ -84,7 +80,7 @@ OPERATIONS: dict[str, Operation] = table(
           jax=pullback(lambda ct, y, x: np.where(np.isinf(y), 0, ct * (ROOT_2PI * np.exp(0.5 * y * y)) + 0 * ct)),
           code="WL109", place="at the edge of its domain", domains=PROBABILITY),
     unary("log_ndtr", special.log_ndtr, lambda y, x: np.exp(-0.5 * x * x - y) / ROOT_2PI),
-    entry("gelu", lambda x: x * special.ndtr(x), slopes(_gelu_slope),
+    entry("gelu", lambda x: x * special.ndtr(x), slopes(lambda y, x: special.ndtr(x) + x * _density(x)),
           tensorflow=pullback(paths(lambda y, x: special.ndtr(x), lambda y, x: x * _density(x)))),
     unary("lgamma", lambda x: np.where(np.isinf(x), np.inf, special.gammaln(x)), _digamma_nan_at_zero,
           (0.0, -1.0), 1.0, torch=lambda y, x: special.digamma(x), code="WL109", place="at a pole", domains=POLES),
