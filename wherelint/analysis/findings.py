@@ -15,7 +15,7 @@ from wherelint.analysis.callers import spot
 from wherelint.analysis.programs import Program, lowered, programs
 from wherelint.analysis.search import Detection, FileSearch, arithmetic, nearest_framework
 from wherelint.defects import describe
-from wherelint.finding import Elsewhere, Finding, Number, Problem, Selection, Witness
+from wherelint.finding import Elsewhere, Finding, Problem, Selection, Witness
 from wherelint.frontend import gate
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
@@ -26,6 +26,7 @@ from wherelint.graph.search import Hazard, Search
 from wherelint.graph.work import WorkBudget
 from wherelint.interpret.values import Origin
 from wherelint.ops import OPERATIONS, Array
+from wherelint.ops.numeric import shortest
 from wherelint.ops.traits import CLIPS, SELECTIONS
 
 _MOST_INPUTS = 6
@@ -296,14 +297,6 @@ def _witness(hazard: Hazard) -> Witness:
     shown = [n for n in read if (n in hazard.inputs or n in bad) and not n.name.startswith("(")]
     shown += [n for n, v in hazard.inputs.items() if isinstance(n, Leaf) and n not in shown and _is_passed(n, v)]
     named = sorted(shown, key=lambda n: n not in bad)
-    inputs = {n.name: _number(hazard.inputs[n]) for n in named[:_MOST_INPUTS] if n in hazard.inputs}
-    gradient = {n.name: _number(hazard.gradient[n]) for n in named[:_MOST_INPUTS] if n in bad}
-    return Witness(inputs, _number(hazard.value), gradient)
-
-
-def _number(array: Array) -> Number:
-    """A lane-constant value as one number; float32 in its shortest spelling."""
-    flat = [float(str(v)) for v in np.asarray(array, np.float32).reshape(-1)]
-    first = flat[0]
-    same = all(v == first or (v != v and first != first) for v in flat)
-    return first if same else flat
+    inputs = {n.name: shortest(hazard.inputs[n]) for n in named[:_MOST_INPUTS] if n in hazard.inputs}
+    gradient = {n.name: shortest(hazard.gradient[n]) for n in named[:_MOST_INPUTS] if n in bad}
+    return Witness(inputs, shortest(hazard.value), gradient)

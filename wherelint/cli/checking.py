@@ -76,11 +76,13 @@ def run_check(options: dict[str, Any], configuration: Configuration) -> int:
     from wherelint.io import files
 
     paths = options["paths"] or (".",)
-    if options["device"] != "auto" and not (options["confirm"] or options["only_confirmed"]):
+    options["confirm"] |= options["only_confirmed"]
+    options["fix"] |= options["fix_only"] or options["show_diff"]
+    if options["device"] != "auto" and not options["confirm"]:
         raise click.UsageError("--device says where to confirm: it needs --confirm")
     if options["show_diff"] and _snippets(options):
         raise click.UsageError("--diff reports no findings, so that there is none to confirm")
-    rewrites = options["fix"] or options["fix_only"] or options["show_diff"] or options["add_noqa"]
+    rewrites = options["fix"] or options["add_noqa"]
     if rewrites and (options["baseline"] or options["write_baseline"]):
         raise click.UsageError(
             "a baseline is about what is reported: it cannot be combined with what fixes or silences"
@@ -155,17 +157,22 @@ def _run_fixes(
     result: Result, options: dict[str, Any], again: Callable[[FileReport, frozenset[FixKey]], FileReport]
 ) -> Result:
     """With --confirm every fix is run before it is written; without those that were refuted."""
-    if not result.fixed or not (options["confirm"] or options["only_confirmed"]):
+    if not result.fixed or not options["confirm"]:
         return result
     from wherelint.run import engine
 
-    def run(part: Result) -> Result:
-        with Progress(options["quiet"], "confirming", least=2, every=1) as progress:
-            return engine.confirm_result(
-                part, options["device"], _cache(options), progress=lambda done: progress(done, len(part.findings))
-            )[0]
+    return engine.without_refuted(result, again, lambda part: _confirmed(part, options)[0])
 
-    return engine.without_refuted(result, again, run)
+
+def _confirmed(result: Result, options: dict[str, Any], *, only: bool = False) -> tuple[Result, list[str]]:
+    """The result of running what was found, and why a framework could not be run."""
+    from wherelint.run import engine
+
+    total = len(result.findings)
+    with Progress(options["quiet"], "confirming", least=2, every=1) as progress:
+        return engine.confirm_result(
+            result, options["device"], _cache(options), only=only, progress=lambda done: progress(done, total)
+        )
 
 
 def _write_baseline(result: Result, options: dict[str, Any]) -> int:
@@ -185,15 +192,8 @@ def _write_baseline(result: Result, options: dict[str, Any]) -> int:
 def _confirm_and_report(result: Result, options: dict[str, Any], stream: TextIO) -> int:
     """Run and write what was asked for of the findings, and report them."""
     failed = CLEAN
-    if options["confirm"] or options["only_confirmed"]:
-        from wherelint.run import engine
-
-        total = len(result.findings)
-        with Progress(options["quiet"], "confirming", least=2, every=1) as progress:
-            result, problems = engine.confirm_result(
-                result, options["device"], _cache(options), only=options["only_confirmed"],
-                progress=lambda done: progress(done, total),
-            )  # fmt: skip
+    if options["confirm"]:
+        result, problems = _confirmed(result, options, only=options["only_confirmed"])
         serious = options["only_confirmed"] or options["device"] != "auto"
         for problem in problems:
             click.echo(f"{'error' if serious else 'warning'}: {problem}", err=True)
@@ -232,7 +232,7 @@ def _write_scripts(result: Result, directory: Path) -> int:
 
 
 def _snippets(options: dict[str, Any]) -> bool:
-    return bool(options["confirm"] or options["only_confirmed"] or options["repro_dir"] is not None)
+    return bool(options["confirm"] or options["repro_dir"] is not None)
 
 
 def _cache(options: dict[str, Any]) -> Path | None:
@@ -244,10 +244,10 @@ def _cache(options: dict[str, Any]) -> Path | None:
 
 def _fix_mode(options: dict[str, Any]) -> FixMode:
     if options["add_noqa"]:
-        if options["fix"] or options["fix_only"] or options["show_diff"] or _snippets(options):
+        if options["fix"] or _snippets(options):
             raise click.UsageError("--add-noqa silences findings: it cannot be combined with what fixes or runs them")
         return "silence"
-    if options["fix"] or options["fix_only"] or options["show_diff"]:
+    if options["fix"]:
         return "unsafe" if options["unsafe_fixes"] else "safe"
     if _snippets(options):
         return "offer"

@@ -40,7 +40,7 @@ def write_report(result: Result, options: dict[str, Any], stream: TextIO) -> int
     if options["show_fixes"] and style not in FORMATS:
         text.write(map(text.fixed_line, result.fixed), stream, color=use_color(options["color"], stream))
     if (style not in FORMATS or options["output_file"] is not None) and not options["quiet"]:
-        if options["fix"] or options["fix_only"]:
+        if options["fix"]:
             lines = text.fix_table(result.fixed, findings)
             click.echo("".join(f"{line}\n" for line in lines), nl=False, file=stream)
         if result.fixed:

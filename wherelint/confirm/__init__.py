@@ -16,6 +16,7 @@ from wherelint.confirm.harness import Harness, HarnessError, Limits, LostError
 from wherelint.confirm.routine import PROBES, Routine, Snippet
 from wherelint.finding import AfterFix, Confirmation, Finding, Number, Outcome
 from wherelint.ops import Array
+from wherelint.ops.numeric import shortest
 
 __all__ = ["confirm"]
 
@@ -128,25 +129,18 @@ def _after(snippet: Snippet, before: Mapping[str, _Result], after: Mapping[str, 
 def _outcome(routine: Routine, result: _Result, probe: int) -> Outcome:
     names = [step.name for step in routine.parameters if step.data]
     found: dict[str, Number] = {}
-    for name, gradient in sorted(
-        zip(names, result.gradients, strict=True), key=lambda g: np.isfinite(g[1][probe]).all()
-    ):
+    pairs = zip(names, result.gradients, strict=True)
+    for name, gradient in sorted(pairs, key=lambda pair: np.isfinite(pair[1][probe]).all()):
         if len(found) < _MOST_NAMES:
-            found.setdefault(name, _number(gradient[probe]))
-    return Outcome(_number(result.value[probe]), found)
+            found.setdefault(name, shortest(gradient[probe]))
+    return Outcome(shortest(result.value[probe]), found)
 
 
 def _named(routine: Routine, rows: Iterable[Array], outcomes: Sequence[Outcome]) -> Mapping[str, Number]:
     """The inputs by name, those first of which a gradient is shown."""
     given: dict[str, Number] = {}
     for step, row in zip(routine.parameters, rows, strict=True):
-        given.setdefault(step.name, _number(row))
+        given.setdefault(step.name, shortest(row))
     first = [name for outcome in outcomes for name in outcome.gradient]
     order = dict.fromkeys([*first, *given])
     return {name: given[name] for name in list(order)[:_MOST_NAMES]}
-
-
-def _number(row: Array) -> Number:
-    numbers = [float(str(v)) for v in np.asarray(row, np.float32).reshape(-1)]
-    same = all(v == numbers[0] or (v != v and numbers[0] != numbers[0]) for v in numbers)
-    return numbers[0] if same else numbers

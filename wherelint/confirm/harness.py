@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from wherelint.confirm.routine import Routine, Snippet
+from wherelint.confirm.routine import Snippet
 from wherelint.isolated import command
 
 #: Variables that a framework needs to find its accelerator and its libraries; no other is passed.
@@ -251,14 +251,14 @@ class Harness:
 def request(snippet: Snippet) -> bytes:
     """A snippet as the child reads it, on one line: operations, numbers and probes, without a name of the author's."""
     routines = {"before": snippet.before, **({"after": snippet.after} if snippet.after is not None else {})}
-    return json.dumps({name: _sent(routine) for name, routine in routines.items()}).encode() + b"\n"
-
-
-def _sent(routine: Routine) -> dict[str, Any]:
-    return {
-        "steps": [[step.op, step.inputs, step.kind, step.data] for step in routine.steps],
-        "probes": [probes.tolist() for probes in routine.probes],
+    sent = {
+        name: {
+            "steps": [[step.op, step.inputs, step.kind, step.data] for step in routine.steps],
+            "probes": [probes.tolist() for probes in routine.probes],
+        }
+        for name, routine in routines.items()
     }
+    return json.dumps(sent).encode() + b"\n"
 
 
 def _resident(pid: int) -> int:

@@ -21,6 +21,7 @@ from wherelint.finding import Finding
 from wherelint.frameworks import FRAMEWORKS
 from wherelint.io.notebook import spelled
 from wherelint.ops import OPERATIONS, Array
+from wherelint.ops.numeric import shortest
 from wherelint.version import __version__
 
 _LINE = 100
@@ -65,8 +66,9 @@ def script(snippet: Snippet, finding: Finding) -> str:
         *(["an array has four elements here, whatever it has there"] if vector else []),
         *([] if snippet.after else ["no fix is offered"]),
     ]
+    imports = [line for line, mark in FRAMEWORKS[framework].imports.items() if mark in "\n".join(defined)]
     parts = [
-        "\n".join(f"# {_printable(line)}" for line in head) + f"\n{_imports(framework, defined)}",
+        "\n".join([*(f"# {_printable(line)}" for line in head), *imports]),
         *helpers(framework, used),
         *defined,
         FRAMEWORKS[framework].report.strip(),
@@ -75,22 +77,13 @@ def script(snippet: Snippet, finding: Finding) -> str:
     return "\n\n\n".join(parts) + "\n"
 
 
-def _imports(framework: str, defined: Sequence[str]) -> str:
-    text = "\n".join(defined)
-    return "\n".join(line for line, mark in FRAMEWORKS[framework].imports.items() if mark in text)
-
-
 def _vector(routine: Routine) -> bool:
     """Whether the program tells elements apart, or joins them: then its inputs are arrays."""
     for step in routine.steps:
         entry = OPERATIONS.get(step.op)
         if step.op in _SINGLE or (entry is not None and entry.mixes) or isinstance(step.data, tuple):
             return True
-    return any(not _uniform(probes[0]) for probes in routine.probes)
-
-
-def _uniform(row: Array) -> bool:
-    return bool(((row == row[0]) | ((row != row) & (row[0] != row[0]))).all())
+    return any(isinstance(shortest(probes[0]), list) for probes in routine.probes)
 
 
 def _parameters(
@@ -104,9 +97,8 @@ def _parameters(
     seen: Counter[object] = Counter()
     found = []
     for step, probes in zip(routine.parameters, routine.probes, strict=True):
-        key = (step.name, step.kind)
-        seen[key] += 1
-        key = (*key, seen[key])  # type: ignore[assignment]
+        seen[step.name, step.kind] += 1
+        key = step.name, step.kind, seen[step.name, step.kind]
         if key not in inputs:
             name = names.new(step.name)
             inputs[key] = name, f"{name} = {_literal(probes[0], step, framework, vector)}"

@@ -170,15 +170,9 @@ def _number(node: Node, values: Array) -> Step:
 def _operation(node: Node, operands: tuple[int, ...], name: str) -> Step:
     if isinstance(node, Leaf) and node.of is not None:
         return Step("lane", operands, node.kind, node.of[1] % LANES, name)
-    if node.op == "lane":
-        return Step("lane", operands, node.kind, node.static.index % LANES, name)
-    if node.op == "pick":
-        return Step("nth", operands, "float", node.static.index, name)
-    if node.op == "gather":
-        return Step("gather", operands, node.kind, node.static.lanes, name)
-    if node.op == "compress":
-        return Step("keep", operands, node.kind, None, name)
-    return Step(node.op, operands, node.kind, None, name)
+    told = {"lane": node.static.index % LANES, "pick": node.static.index, "gather": node.static.lanes}.get(node.op)
+    op = {"pick": "nth", "compress": "keep"}.get(node.op, node.op)
+    return Step(op, operands, "float" if node.op == "pick" else node.kind, told, name)
 
 
 class _Names:

@@ -71,11 +71,15 @@ class Cells:
         return tuple(row + 1 for row, line in rows if line == f"{self._mark}\n")
 
     def changed(self, program: str) -> list[tuple[str, str]]:
-        """Every cell in the program, and in a changed one. Raises ValueError where these are not the same cells."""
+        """Every cell as the program has it, and a changed one. Raises ValueError where these are not the same cells."""
         marks = re.compile(rf"{self._mark}\d*")
         if marks.findall(program) != marks.findall(self.program):
             raise ValueError("a fix reached for what is not Python in a notebook")
-        return list(zip(*(whole.split(f"{self._mark}\n")[1:] for whole in (self.program, program)), strict=True))
+        # The last end of a line is one that only the program has.
+        before, after = (
+            [cell[:-1] for cell in whole.split(f"{self._mark}\n")[1:]] for whole in (self.program, program)
+        )
+        return list(zip(before, after, strict=True))
 
     def _python(self, number: int, source: str) -> str:
         """The rows of a cell in the program."""
@@ -147,7 +151,7 @@ class Notebook(Cells):
         for (_, start, _), (old, new) in reversed(list(zip(spans, self.changed(program), strict=True))):
             if old != new:
                 start, end = _members(text, start)["source"]
-                text = text[:start] + _respelled(text, start, end, self.restored(new)[:-1]) + text[end:]
+                text = text[:start] + _respelled(text, start, end, self.restored(new)) + text[end:]
         return text
 
     def report(self, report: FileReport) -> FileReport:

@@ -32,29 +32,19 @@ def active_results(eqn: JaxprEqn, given: Sequence[bool]) -> list[bool]:
     results = [any(given)] * len(eqn.outvars)
     name, inner = eqn.primitive.name, programs(eqn)
     if name == "scan":
-        results = _scan(eqn, list(given))
+        first = eqn.params["num_consts"]
+        results = _until_stable(inner[0].jaxpr, list(given), first, first + eqn.params["num_carry"])
     elif name == "cond":
         branches = [active_outputs(branch.jaxpr, given[1:]) for branch in inner]
         results = [any(each) for each in zip(*branches, strict=True)]
     elif name == "while":
-        results = _while(eqn, list(given))
+        given = given[eqn.params["cond_nconsts"] :]
+        results = _until_stable(eqn.params["body_jaxpr"].jaxpr, list(given), eqn.params["body_nconsts"], len(given))
     elif len(inner) == 1 and (len(inner[0].in_avals), len(inner[0].out_avals)) == (len(given), len(eqn.outvars)):
         results = active_outputs(inner[0].jaxpr, given)
     elif name == "select_n":
         results = [any(given[1:])]
     return [result and is_inexact(v) for result, v in zip(results, eqn.outvars, strict=True)]
-
-
-def _scan(eqn: JaxprEqn, given: list[bool]) -> list[bool]:
-    (body,) = programs(eqn)
-    first, last = eqn.params["num_consts"], eqn.params["num_consts"] + eqn.params["num_carry"]
-    return _until_stable(body.jaxpr, given, first, last)
-
-
-def _while(eqn: JaxprEqn, given: list[bool]) -> list[bool]:
-    body = eqn.params["body_jaxpr"].jaxpr
-    given = given[eqn.params["cond_nconsts"] :]
-    return _until_stable(body, given, eqn.params["body_nconsts"], len(given))
 
 
 def _until_stable(body: Jaxpr, given: list[bool], first: int, last: int) -> list[bool]:

@@ -76,7 +76,8 @@ class _Search:
         bool(oracle(self._start))
         one = time.monotonic() - spent
         special = special_points(self._start, literals(self._program.closed), seed)
-        points = self._allowed(_alternating(special, self._approaches(one)))
+        pairs = zip_longest(special, self._approaches(one))
+        points = self._allowed(point for pair in pairs for point in pair if point is not None)
         size = sum(each.size for each in self._start)
         batch = max(1, min(_BATCH, _ELEMENTS // max(size, 1)))
         if one * batch > (self._deadline - time.monotonic()) / 4:
@@ -137,11 +138,6 @@ class _Search:
             if report.poisoned:  # compiled for many inputs at once, a branch is a selection
                 first = False
                 yield point, self._program.flat.arguments(filled)[0], report
-
-
-def _alternating(*each: Iterator[list[Array]]) -> Iterator[list[Array]]:
-    for several in zip_longest(*each):
-        yield from (point for point in several if point is not None)
 
 
 def _flushed(point: list[Array]) -> list[Array]:

@@ -6,7 +6,7 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["direct", "np", "special"]
+__all__ = ["direct", "np", "shortest", "special"]
 
 
 class _Function:
@@ -57,3 +57,11 @@ if TYPE_CHECKING:
 else:
     np = _Module("numpy")
 special: Any = _Module("scipy.special")
+
+
+def shortest(array: Any) -> float | list[float]:
+    """The elements of an array, in the fewest digits that tell a float32; one number where all are the same."""
+    numbers = [float(str(number)) for number in np.asarray(array, np.float32).reshape(-1)]
+    first = numbers[0]
+    same = all(number == first or (number != number and first != first) for number in numbers)
+    return first if same else numbers

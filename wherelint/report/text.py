@@ -19,7 +19,6 @@ from wherelint.finding import (
     Fix,
     Location,
     Number,
-    Outcome,
     Problem,
     Selection,
     Witness,
@@ -155,10 +154,10 @@ def _left(finding: Finding) -> str:
     """Why a finding was not fixed."""
     if finding.fix is None:
         return "no fix was looked for"
+    if finding.fix.applicability == "unsafe":
+        return "unsafe: see --unsafe-fixes"
     if finding.fix.edits:
-        return (
-            "unsafe: see --unsafe-fixes" if finding.fix.applicability == "unsafe" else "it changes values that are read"
-        )
+        return "it changes values that are read"
     return finding.fix.message.removeprefix("no fix is offered: ")
 
 
@@ -242,7 +241,7 @@ def confirmation_sentence(finding: Finding) -> tuple[str, str]:
     ran = f"{finding.framework} {confirmation.framework_version} on {confirmation.device}"
     if confirmation.verdict != "confirmed":
         return label, f"{f'{ran}: ' if confirmation.device else ''}{confirmation.reason}"
-    bad = {mode: outcome for mode, outcome in confirmation.modes.items() if not _all_finite(outcome)}
+    bad = {mode: out for mode, out in confirmation.modes.items() if not all(map(_finite, out.gradient.values()))}
     fine = [mode for mode in confirmation.modes if mode not in bad]
     outcome = next(iter(bad.values()))
     parts = [f"{ran}, {_and([_MODES[mode] for mode in bad])}"]
@@ -265,10 +264,6 @@ def _as_witnessed(witness: Witness | None, at: Mapping[str, Number]) -> bool:
     """Whether a finding was confirmed at its witness, which is printed already."""
     shared = {} if witness is None else {name: value for name, value in witness.inputs.items() if name in at}
     return bool(shared) and all(str(at[name]) == str(value) for name, value in shared.items())
-
-
-def _all_finite(outcome: Outcome) -> bool:
-    return all(_finite(slope) for slope in outcome.gradient.values())
 
 
 def confirmations(findings: Iterable[Finding], unconfirmed: int) -> str:

@@ -12,7 +12,8 @@ from wherelint.rules.rule import Rule
 
 def render(findings: Sequence[Finding], problems: Sequence[Problem], rules: Sequence[Rule], version: str) -> str:
     """A line a finding, then a line a problem. The message repeats the place: the log does not show the properties."""
-    return "\n".join([*map(_finding, findings), *map(_problem, problems)])
+    told = (_command(p, "wherelint", p.message, p.location, p.location) for p in problems)
+    return "\n".join([*map(_finding, findings), *told])
 
 
 def _finding(finding: Finding) -> str:
@@ -20,10 +21,6 @@ def _finding(finding: Finding) -> str:
     if finding.witness is not None:
         message += f"\n{witness_sentence(finding.witness)}"
     return _command(finding, f"wherelint ({finding.code})", message, finding.location, finding.end_location)
-
-
-def _problem(problem: Problem) -> str:
-    return _command(problem, "wherelint", problem.message, problem.location, problem.location)
 
 
 def _command(said: Finding | Problem, title: str, message: str, start: Location | None, end: Location | None) -> str:

@@ -19,6 +19,7 @@ from wherelint.rules.rule import Rule
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _ROOT = "%SRCROOT%"
+_MARKUP = re.compile(r"^(## |```.*\n)", re.MULTILINE)
 
 _PROPERTIES = ("confidence", "evidence", "framework", "modes", "op", "witness", "confirmation")
 
@@ -57,7 +58,7 @@ def _rule(rule: Rule) -> dict[str, Any]:
         "name": rule.name,
         "shortDescription": _message(rule.summary),
         "fullDescription": _message(" ".join(rule.sections()["What it does"].split())),
-        "help": {**_message(_without_markup(doc)), **_message(doc, "markdown")},
+        "help": {**_message(_MARKUP.sub("", doc)), **_message(doc, "markdown")},
         "helpUri": URL,
         "defaultConfiguration": {"enabled": rule.default, "level": "error"},
         "properties": {"tags": ["correctness", "gradient", "numerics"]},
@@ -139,7 +140,3 @@ def _artifact(filename: str) -> dict[str, str]:
 def _message(text: str, kind: str = "text") -> dict[str, str]:
     """A message, in which SARIF reads braces as a placeholder unless they are doubled."""
     return {kind: text.replace("{", "{{").replace("}", "}}")}
-
-
-def _without_markup(markdown: str) -> str:
-    return re.sub(r"^(## |```.*\n)", "", markdown, flags=re.MULTILINE)
