@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from real_gradients import require
-from test_fix_trust import checked, functions, program, tensor
+from test_fix_trust import checked, executed, program, tensor
 
 #: Programs, each with the framework that it is written in and with what its fix writes.
 PROGRAMS = {
@@ -80,12 +79,9 @@ def gradients(framework: str, f: Any, x: Any) -> Any:
 @pytest.mark.parametrize("why", PROGRAMS)
 def test_values_stay_and_gradients_are_finite(why: str, tmp_path: Path) -> None:
     framework, body, written = PROGRAMS[why]
-    require(framework)
-    text = program(framework, body)
-    report = checked(text)
+    report, before, after = executed(framework, program(framework, body), tmp_path)
     assert written in report.after.decode()
     assert checked(report.after.decode()).fixed == ()
-    before, after = functions(text, report.after, tmp_path)
     for dtype in ("float32", "float64", "bfloat16"):
         for shape in SHAPES:
             size = int(np.prod(shape))
@@ -116,3 +112,25 @@ def cast(framework: str, x: Any, dtype: str) -> Any:
 
         return tf.cast(x, dtype)
     return x.astype(dtype) if dtype != "float64" else x  # JAX has none unless it is asked for
+
+
+#: Operations that are singular in either operand: a mask of one is not enough.
+EITHER = {
+    "betaln": ("jax", "jax.scipy.special.betaln(a, b)"),
+    "gammainc": ("jax", "jax.scipy.special.gammainc(a, b)"),
+}
+
+
+@pytest.mark.parametrize("op", EITHER)
+def test_each_operand_that_may_be_singular_is_masked(op: str, tmp_path: Path) -> None:
+    framework, call = EITHER[op]
+    body = f"def f(a, b):\n    ok = (a > 0) & (b > 0)\n    return jnp.where(ok, {call}, -3.0)\n"
+    report, before, after = executed(framework, program(framework, body), tmp_path)
+    assert [finding.fix.message.split()[2] for finding in report.fixed] == ["operands"]
+    import jax
+
+    a, b = (tensor(framework, each.ravel()) for each in np.meshgrid([0.0, 0.5, 2.0], [-0.0, 1.0, 3.0]))
+    np.testing.assert_array_equal(after(a, b), before(a, b))
+    for f, is_whole in ((before, False), (after, True)):
+        slopes = jax.grad(lambda a, b, f=f: f(a, b).sum(), (0, 1))(a, b)
+        assert all(np.isfinite(slope).all() for slope in slopes) == is_whole

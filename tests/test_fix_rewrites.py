@@ -400,6 +400,15 @@ REWRITES = {
         +    is_nonzero = frac != 0
         +    return jnp.where(is_nonzero, frac * jnp.log(jnp.where(is_nonzero, jnp.abs(frac), 1.0)), 0.0)
     """),
+    "every operand that may be singular, each with a value that is safe for it": ("""
+        def f(a, b, c, d):
+            ok = (a * c > 0) & (b * d > 0)
+            return jnp.where(ok, jax.scipy.special.betaln(a * c, b * d), 0.0)
+    """, """
+        -    return jnp.where(ok, jax.scipy.special.betaln(a * c, b * d), 0.0)
+        +    return jnp.where(ok, """
+    """jax.scipy.special.betaln(jnp.where(ok, a * c, 1.0), jnp.where(ok, b * d, 1.0)), 0.0)
+    """),
 }  # fmt: skip
 
 

@@ -27,18 +27,20 @@ def program(framework: str, body: str) -> str:
     return _HEADER[framework] + textwrap.dedent(body).strip("\n") + "\n"
 
 
-def checked(text: str, fixes: str = "safe") -> FileReport:
-    return check_source(text.encode(), "f.py", Settings(root=Path("/")), fixes)  # type: ignore[arg-type]
+def checked(text: str, fixes: Any = "safe", **settings: Any) -> FileReport:
+    return check_source(text.encode(), "f.py", Settings(root=Path("/"), **settings), fixes)
 
 
-def functions(text: str, after: bytes, tmp_path: Path) -> tuple[Any, Any]:
-    """``f`` before and after."""
+def executed(framework: str, text: str, tmp_path: Path, fixes: str = "safe", **settings: Any) -> tuple[Any, Any, Any]:
+    """The report on a program, and its ``f`` before and after the fixes."""
+    require(framework)
+    report = checked(text, fixes, **settings)
     found = []
-    for name, content in (("before", text.encode()), ("after", after)):
+    for name, content in (("before", text.encode()), ("after", report.after or text.encode())):
         path = tmp_path / f"{name}.py"
         path.write_bytes(content)
         found.append(load(path).f)
-    return found[0], found[1]
+    return report, found[0], found[1]
 
 
 #: An operand guarded by its own condition has another value there, which something sees: nothing of the kind is safe.
@@ -71,10 +73,7 @@ ALONE = {
 @pytest.mark.parametrize("why", ALONE)
 def test_no_safe_fix_changes_a_value(why: str, tmp_path: Path) -> None:
     framework, body, given = ALONE[why]
-    require(framework)
-    text = program(framework, body)
-    report = checked(text)
-    before, after = functions(text, report.after or text.encode(), tmp_path)
+    report, before, after = executed(framework, program(framework, body), tmp_path)
     names, columns = list(given), [np.array(c, np.float32) for c in given.values()]
     for values in np.stack(np.meshgrid(*columns), -1).reshape(-1, len(names)):
         old, new = (
@@ -238,11 +237,8 @@ READ = {
 @pytest.mark.parametrize("why", READ)
 def test_a_value_that_is_read_stays(why: str, tmp_path: Path) -> None:
     framework, body, given = READ[why]
-    require(framework)
-    text = program(framework, body)
-    report = check_source(text.encode(), "f.py", Settings(root=Path("/"), confidence="low"), "safe")
+    report, before, after = executed(framework, program(framework, body), tmp_path, "safe", confidence="low")
     assert report.fixed or report.findings
-    before, after = functions(text, report.after or text.encode(), tmp_path)
     for values in itertools.product(*given.values()):
         old, new = (f(*(tensor(framework, np.float32(v)) for v in values)) for f in (before, after))
         np.testing.assert_allclose(np.asarray(new), np.asarray(old), rtol=1e-5, err_msg=report.after.decode())
@@ -287,7 +283,7 @@ def test_a_guard_of_what_is_read_is_not_safe() -> None:
             v3 = tf.random.normal(tf.shape(x)) > 0.001
             return tf.where(v3, y / v1, 0.5)
     """)  # fmt: skip
-    report = check_source(text.encode(), "f.py", Settings(root=Path("/"), confidence="low"), "offer")
+    report = checked(text, "offer", confidence="low")
     (fix,) = [finding.fix for finding in report.findings]
     assert fix is not None
     assert fix.applicability == "display"
@@ -322,11 +318,8 @@ MOVED = {
 @pytest.mark.parametrize("why", MOVED)
 def test_a_condition_moves_only_where_its_names_are_bound(why: str, tmp_path: Path) -> None:
     framework, body = MOVED[why]
-    require(framework)
-    text = program(framework, body)
-    report = check_source(text.encode(), "f.py", Settings(root=Path("/"), confidence="low"), "unsafe")
+    report, before, after = executed(framework, program(framework, body), tmp_path, "unsafe", confidence="low")
     assert report.fixed or report.findings
-    before, after = functions(text, report.after or text.encode(), tmp_path)
     x, y = (tensor(framework, np.array(v, np.float32)) for v in ([0.0, 1.0, 0.3], [0.5, 2.0, -0.4]))
     key = tensor(framework, np.array([10, 52], np.uint32))
     np.testing.assert_allclose(np.asarray(after(x, y, key)), np.asarray(before(x, y, key)), rtol=1e-6)
@@ -362,11 +355,8 @@ MISSING = {
 @pytest.mark.parametrize("why", MISSING)
 def test_nan_stays_nan(why: str, tmp_path: Path) -> None:
     framework, line = MISSING[why]
-    require(framework)
-    text = program(framework, f"def f(x):\n    {line}\n")
-    report = checked(text)
+    report, before, after = executed(framework, program(framework, f"def f(x):\n    {line}\n"), tmp_path)
     assert report.fixed
-    before, after = functions(text, report.after, tmp_path)
     for values in ([np.nan, 0.5, 1.0, 0.0], [np.inf, 0.5, -1.0, 1.0], [-np.inf, 2.0, 100.0, 0.0]):
         x = tensor(framework, np.array(values, np.float32))
         np.testing.assert_allclose(
@@ -412,10 +402,7 @@ SHAPES = {
 @pytest.mark.parametrize("why", SHAPES)
 def test_no_safe_fix_changes_a_shape(why: str, tmp_path: Path) -> None:
     framework, body, shapes = SHAPES[why]
-    require(framework)
-    text = program(framework, body)
-    report = checked(text)
-    before, after = functions(text, report.after or text.encode(), tmp_path)
+    report, before, after = executed(framework, program(framework, body), tmp_path)
     for shape in shapes:
         x = tensor(framework, np.linspace(0, 2, int(np.prod(shape)), dtype=np.float32).reshape(shape))
         np.testing.assert_array_equal(np.asarray(after(x)), np.asarray(before(x)), err_msg=report.after.decode())
@@ -432,13 +419,11 @@ OLD = {
 
 @pytest.mark.parametrize("imports", OLD)
 def test_a_fix_calls_what_broadcasts(imports: str, tmp_path: Path) -> None:
-    require("tensorflow")
     where, called = OLD[imports]
     namespace = where.removesuffix(".where")
     text = f"{imports}\n\n\ndef f(x):\n    return {where}(x > 0, {namespace}.sqrt(x), {namespace}.zeros_like(x))\n"
-    report = checked(text)
+    report, before, after = executed("tensorflow", text, tmp_path)
     assert called in report.after.decode()
-    before, after = functions(text, report.after, tmp_path)
     x = tensor("tensorflow", [0.0, 4.0])
     np.testing.assert_array_equal(after(x), before(x))
 
@@ -469,9 +454,8 @@ def test_a_fix_keeps_what_an_heir_computes(tmp_path: Path) -> None:
 
         f = Heir()
     """)  # fmt: skip
-    report = checked(text)
+    report, before, after = executed("torch", text, tmp_path)
     assert report.fixed
-    before, after = functions(text, report.after, tmp_path)
     x = tensor("torch", [0.0, -0.0, 2.0, np.nan])
     np.testing.assert_array_equal(after(x), before(x))
     blind = checked(text.replace("torch.tanh(r)", "1.0"))
@@ -481,11 +465,9 @@ def test_a_fix_keeps_what_an_heir_computes(tmp_path: Path) -> None:
 
 def test_a_condition_may_be_a_bool_of_python(tmp_path: Path) -> None:
     """The opposite of True is -2 there."""
-    require("tensorflow")
     text = program("tensorflow", "def f(x, flat):\n    return tf.where(flat > 0, x, tf.sqrt(x))\n")
-    report = check_source(text.encode(), "f.py", Settings(root=Path("/"), confidence="low"), "safe")
+    report, before, after = executed("tensorflow", text, tmp_path, confidence="low")
     assert report.fixed
-    before, after = functions(text, report.after, tmp_path)
     x = tensor("tensorflow", [1.0, 4.0])
     for flat in (1, 0):
         np.testing.assert_array_equal(after(x, flat), before(x, flat))
@@ -502,8 +484,7 @@ def test_the_gradient_at_the_witness_is_finite_after_every_fix(tmp_path: Path) -
             v3 = v1 >= 0.0
             return tf.where(v3, tf.math.acosh(v1), 0.5)
     """)  # fmt: skip
-    report = checked(text)
-    _, after = functions(text, report.after or text.encode(), tmp_path)
+    report, _, after = executed("tensorflow", text, tmp_path)
     y = tf.constant([0.0])
     with tf.GradientTape() as tape:
         tape.watch(y)
@@ -518,7 +499,7 @@ def test_a_guard_of_a_finite_value_is_not_safe() -> None:
             v1 = torch.exp(x)
             return torch.where(v1 > y, 1.0, v1)
     """)  # fmt: skip
-    report = check_source(text.encode(), "f.py", Settings(root=Path("/"), confidence="low"), "offer")
+    report = checked(text, "offer", confidence="low")
     (fix,) = (finding.fix for finding in report.findings)
     assert fix is not None
     assert fix.applicability != "safe" or not any("80" in edit.content for edit in fix.edits)
@@ -544,11 +525,9 @@ COUNTS = {
 @pytest.mark.parametrize("framework", COUNTS)
 def test_an_integer_stays_one(framework: str, tmp_path: Path) -> None:
     """A number with a point would make a float32 of a count, and of the half precision that it divides."""
-    require(framework)
     text = program(framework, f"def f(x):\n    {COUNTS[framework]}\n")
-    report = checked(text, "unsafe")
+    report, before, after = executed(framework, text, tmp_path, "unsafe")
     assert report.fixed
-    before, after = functions(text, report.after, tmp_path)
     x = tensor(framework, np.array([0.0, 1.0, 2.0], np.float32))
     x = x.bfloat16() if framework == "torch" else x.astype("bfloat16")
     assert after(x).dtype == before(x).dtype

@@ -96,6 +96,7 @@ class Site:
                 yield from self.guards()
             for mask in masks:
                 yield from self._masked(self.op, mask, self._operands(self.op))
+                yield from self._all_operands(self.op, mask)
         for mask in masks[:2]:
             for call in self._helpers():
                 yield from self._masked(call, mask, [(p, _SAFE) for p in operands(call)[:_MOST_PLACES]])
@@ -211,37 +212,57 @@ class Site:
         return sorted(chosen, key=lambda pair: pair[0].one_line not in missing)
 
     def _masked(self, around: SourceNode, mask: Mask, places: _Operands) -> Iterator[Candidate]:
+        sure = self._elementwise(around is self.op) and not self._mapped(around)
         for operand, values in places:
-            if not isinstance(operand.node, cst.BaseNumber) and not has_effects(operand.node):
-                for value in values:
-                    sure = self._elementwise(around is self.op) and not self._mapped(around)
-                    if not mask.leaves(operand, value) and (found := self._double_where(mask, operand, value, sure)):
-                        yield found
+            for value in values:
+                if found := self._double_where(mask, [(operand, value)], sure):
+                    yield found
 
-    def _double_where(self, mask: Mask, operand: SourceNode, value: float, sure: bool) -> Candidate | None:
-        if self._writer is None:
+    def _all_operands(self, op: SourceNode, mask: Mask) -> Iterator[Candidate]:
+        """Every operand masked that the operation may be singular in, each with the value that is safe for it."""
+        safe = OPERATIONS[self.hazard.op.op].safe
+        chosen = [
+            (operand, number)
+            for i, (operand, value) in enumerate(zip(operands(op, len(safe)), safe, strict=False))
+            if value is not None
+            for number in self._alike(i, [value])
+        ]
+        if len(chosen) > 1 and (found := self._double_where(mask, chosen, self._elementwise(True))):
+            yield found
+
+    def _double_where(self, mask: Mask, places: Sequence[tuple[SourceNode, float]], sure: bool) -> Candidate | None:
+        """One mask for some operands of an operation, each with the value that stands where it is dropped."""
+        writer = self._writer
+        if writer is None or any(isinstance(p.node, cst.BaseNumber) or has_effects(p.node) for p, _ in places):
             return None
-        what = f"mask the operand with the condition of the {self._selection}"
-        text = operand.text if operand.is_atom else operand.one_line
-        edit = operand.replaced(self._writer.masked(mask, text, value))
+        if any(mask.leaves(operand, value) for operand, value in places):
+            return None
+
+        def masked(by: Mask) -> list[Edit]:
+            texts = [operand.text if operand.is_atom else operand.one_line for operand, _ in places]
+            return [p.replaced(writer.masked(by, text, v)) for (p, v), text in zip(places, texts, strict=True)]
+
+        operand = places[0][0]
+        what = f"mask the operand{'s' * (len(places) > 1)} with the condition of the {self._selection}"
+        edits = masked(mask)
         spot = self._spot_for(operand)
         before = spot_before(mask.written) if mask.written is not None else None
         row = operand.source.lines[operand.region[0].row - 1]
-        several = len({place.region for place in self.siblings}) > 1
-        long = several or mask.once or len(mask.text) > _LONG or len(row) + len(edit.content) > _WIDE
+        several = len({place.region for place in self.siblings}) > 1 or len(places) > 1
+        long = several or mask.once or len(mask.text) > _LONG or len(row) + len(edits[0].content) > _WIDE
         apart = spot is None or before is None or spot.indent != before.indent
         if mask.once and apart:
             return None  # it would be evaluated again
         inline = spot is None or not long or re.fullmatch(r"[\w.]+", mask.text)
-        if not mask.fits(operand, None if inline else spot):
+        if not all(mask.fits(each, None if inline else spot) for each, _ in places):
             return None
         if mask.later is not None and spot is not None and (name := moved_name(mask.later, spot)):
-            masked = operand.replaced(self._writer.masked(mask.named(name), text, value))
-            return Candidate((spot.line(name, mask.text), masked, without_line(mask.later)), what, sure)
+            bound = spot.line(name, mask.text)
+            return Candidate((bound, *masked(mask.named(name)), without_line(mask.later)), what, sure)
         if spot is None or inline:
-            return Candidate((edit,), what, sure)
+            return Candidate(tuple(edits), what, sure)
         name = spelling.free_name(operand, *spelling.condition_names(mask.text), "mask")
-        edits = [spot.line(name, mask.text), operand.replaced(self._writer.masked(mask.named(name), text, value))]
+        edits = [spot.line(name, mask.text), *masked(mask.named(name))]
         if mask.written is not None and not apart:
             edits.append(mask.written.replaced(name))
         return Candidate(tuple(edits), what, sure)
