@@ -12,14 +12,12 @@ from wherelint.ops import OPERATIONS
 from wherelint.rules.rule import SECTIONS
 
 ROOT = Path(__file__).parent.parent
-OPT_IN = {"WL302", "WL401", "WL402"}
 
 
 def test_codes_and_names_are_unique_and_in_order() -> None:
     codes = [rule.code for rule in rules.RULES]
     assert codes == sorted(set(codes))
     assert len({rule.name for rule in rules.RULES}) == len(codes)
-    assert {rule.code for rule in rules.RULES if not rule.default} == OPT_IN
 
 
 def test_every_module_of_a_rule_is_registered() -> None:

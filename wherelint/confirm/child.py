@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from wherelint.confirm.routine import NotRunnableError, Step
-from wherelint.confirm.script import Body, Identifiers
+from wherelint.confirm.spelling import Argument, call, floats, templates
 from wherelint.frameworks import FRAMEWORKS
 from wherelint.frameworks.base import DeviceError, Function, Mode
 
@@ -74,22 +74,45 @@ def answer(framework: str, modes: dict[str, Mode], request: dict[str, Any]) -> d
     return found
 
 
-def written(framework: str, steps: Sequence[Step]) -> str:
-    """The function ``routine`` that some steps make, written as in a script, with names that mean nothing.
-
-    Raises NotRunnableError where an operation is missing.
-    """
-    names = Identifiers()
-    parameters = [names.new("x") for step in steps if step.op == "leaf"]
-    return "\n".join([f"def routine({', '.join(parameters)}):", *Body(framework, steps, parameters, names).lines])
-
-
 def build(framework: str, steps: Sequence[Step]) -> Function:
-    """The same, compiled: there are templates and numbers in it, and nothing else."""
-    made = dict(_namespace(framework))
-    exec(written(framework, steps), made)
-    routine: Function = made["routine"]
+    """The function of the parameters that some steps make. Raises NotRunnableError where an operation is missing."""
+    plan = [None if step.op in ("leaf", "const") else _planned(framework, steps, step) for step in steps]
+    array = _function(framework, "array")
+    as_float = _function(framework, "float")
+
+    def routine(*parameters: Any) -> Any:
+        given = iter(parameters)
+        values: list[Any] = []
+
+        def passed(argument: Argument) -> Any:
+            value = values[argument.step]
+            if argument.how == "decimal":
+                return floats(value)
+            if steps[argument.step].op == "const" and argument.how != "number":
+                value = array(floats(value))
+            return value != 0 if argument.how == "truth" else as_float(value) if argument.how == "float" else value
+
+        for step, planned in zip(steps, plan, strict=True):
+            if planned is None:
+                values.append(next(given) if step.op == "leaf" else step.data)
+            else:
+                function, arguments, before, after = planned
+                values.append(function(*before, *map(passed, arguments), *after))
+        return values[-1]
+
     return routine
+
+
+def _planned(framework: str, steps: Sequence[Step], step: Step) -> tuple[Any, ...]:
+    template, arguments = call(framework, steps, step)
+    extra = slice(step.data, step.data + 1) if step.op == "lane" else step.data
+    extras = [] if extra is None else [list(extra) if isinstance(extra, tuple) else extra]
+    before, after = (extras, []) if template.variadic else ([], extras)
+    return _compiled(framework, template.text), arguments, before, after
+
+
+def _function(framework: str, op: str) -> Callable[..., Any]:
+    return _compiled(framework, templates(framework)[op].text)
 
 
 @cache
@@ -99,3 +122,11 @@ def _namespace(framework: str) -> dict[str, Any]:
         "\n".join([*FRAMEWORKS[framework].imports, *FRAMEWORKS[framework].helpers.values()]), names
     )  # texts of this package
     return names
+
+
+@cache
+def _compiled(framework: str, text: str) -> Callable[..., Any]:
+    """A template as a function; templates are texts of this package."""
+    parameters = "index, *each" if "nth" in text else "*each" if "each" in text else "a, b=None, c=None, d=None"
+    text = text.replace("nth(a", "nth(index")
+    return eval(f"lambda {parameters}: {text}", _namespace(framework))  # type: ignore[no-any-return]

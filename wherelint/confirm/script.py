@@ -41,7 +41,7 @@ def script(snippet: Snippet, finding: Finding) -> str:
     It contains nothing of the linted file but names, made into plain identifiers.
     """
     framework = snippet.framework
-    names = Identifiers()
+    names = _Identifiers()
     function = names.new(snippet.function.rpartition(".")[2].replace("<lambda>", "f") or "f")
     routines = [(function, "before the fix", snippet.before)]
     if snippet.after is not None:
@@ -52,7 +52,7 @@ def script(snippet: Snippet, finding: Finding) -> str:
     defined, calls = [], []
     for name, label, routine in routines:
         parameters, signature = _parameters(routine, names, inputs, framework, vector)
-        body = Body(framework, routine.steps, parameters, names.inside())
+        body = _Body(framework, routine.steps, parameters, names.inside())
         defined.append("\n".join([f"def {name}({', '.join(signature)}):", *body.lines]))
         used |= body.used
         watched = [text for text, step in zip(parameters, routine.parameters, strict=True) if step.data]
@@ -88,7 +88,7 @@ def _vector(routine: Routine) -> bool:
 
 def _parameters(
     routine: Routine,
-    names: Identifiers,
+    names: _Identifiers,
     inputs: dict[object, tuple[str, str]],
     framework: str,
     vector: bool,
@@ -125,15 +125,15 @@ def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
-class Identifiers:
+class _Identifiers:
     """Names of the author as identifiers: none is reserved, and none is given twice."""
 
     def __init__(self) -> None:
         self._taken = set(RESERVED)
 
-    def inside(self) -> Identifiers:
+    def inside(self) -> _Identifiers:
         """The names of a function, which may be those of another one."""
-        scope = Identifiers()
+        scope = _Identifiers()
         scope._taken |= self._taken
         return scope
 
@@ -149,10 +149,10 @@ class Identifiers:
         return name
 
 
-class Body:
-    """The statements of a function of some parameters. Raises NotRunnableError where an operation is missing."""
+class _Body:
+    """The statements of a routine. Raises NotRunnableError where an operation is missing."""
 
-    def __init__(self, framework: str, steps: Sequence[Step], parameters: Sequence[str], names: Identifiers) -> None:
+    def __init__(self, framework: str, steps: Sequence[Step], parameters: Sequence[str], names: _Identifiers) -> None:
         self._framework = framework
         self._steps = steps
         self._names = names

@@ -214,9 +214,7 @@ class Site:
     def _masked(self, around: SourceNode, mask: Mask, places: _Operands) -> Iterator[Candidate]:
         sure = self._elementwise(around is self.op) and not self._mapped(around)
         for operand, values in places:
-            for value in values:
-                if found := self._double_where(mask, [(operand, value)], sure):
-                    yield found
+            yield from filter(None, (self._double_where(mask, [(operand, value)], sure) for value in values))
 
     def _all_operands(self, op: SourceNode, mask: Mask) -> Iterator[Candidate]:
         """Every operand masked that the operation may be singular in, each with the value that is safe for it."""
