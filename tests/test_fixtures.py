@@ -1,4 +1,5 @@
-"""Ordinary files whose offending lines say so: ``# error: WL101``, with ``select=+1`` for the row of the selection.
+"""Ordinary files whose offending lines say so: ``# error: WL101``, with ``select=+1`` for the row of the selection, and
+in ``causes.py`` with ``of=-1`` for the row of the finding that speaks for it.
 
 A row without a marker must stay silent, so every fixture tests precision as much as recall. A fixture that begins
 with ``# replay: jax torch tensorflow`` is written for ``xp`` of JAX and read again for the other frameworks.
@@ -17,7 +18,7 @@ from wherelint.io.config import Settings
 from wherelint.run.check import check_source
 
 FIXTURES = Path(__file__).parent / "fixtures"
-_MARKER = re.compile(r"# error: (WL\d+)(?: select=([+-]\d+))?")
+_MARKER = re.compile(r"# error: (WL\d+)(?: select=([+-]\d+))?(?: of=([+-]\d+))?")
 _IMPORT = "import jax.numpy as xp"
 #: How the other frameworks spell what a replayed fixture uses.
 _SPELLINGS = {
@@ -57,7 +58,7 @@ def source(fixture: str, framework: str) -> str:
 def expected(text: str) -> set[tuple[int, str]]:
     """Row and code of every marker."""
     rows = enumerate(text.splitlines(), 1)
-    return {(row, code) for row, line in rows for code, _ in _MARKER.findall(line)}
+    return {(row, code) for row, line in rows for code, *_ in _MARKER.findall(line)}
 
 
 def function_at(text: str, row: int) -> str:
@@ -76,8 +77,8 @@ def report_on(text: str, fixture: str) -> FileReport:
 def check(text: str, fixture: str) -> tuple[set[tuple[int, str]], dict[tuple[int, str], int]]:
     report = report_on(text, fixture)
     assert report.problems == ()
-    found = {(f.location.row, f.code) for f in report.findings}
-    return found, {(f.location.row, f.code): f.select.location.row for f in report.findings}
+    places = [place for finding in report.findings for place in finding.places]
+    return {(f.location.row, f.code) for f in places}, {(f.location.row, f.code): f.select.location.row for f in places}
 
 
 @pytest.mark.parametrize(("fixture", "framework"), replays())
@@ -99,9 +100,18 @@ def test_the_selection_is_the_marked_one(fixture: str, framework: str) -> None:
     text = source(fixture, framework)
     _, selections = check(text, fixture)
     for row, line in enumerate(text.splitlines(), 1):
-        for code, offset in _MARKER.findall(line):
+        for code, offset, _ in _MARKER.findall(line):
             if offset and (row, code) in selections:
                 assert selections[row, code] == row + int(offset), line
+
+
+@pytest.mark.parametrize("framework", [framework for fixture, framework in replays() if fixture == "causes"])
+def test_a_cause_is_reported_once(framework: str) -> None:
+    text = source("causes", framework)
+    rows = enumerate(text.splitlines(), 1)
+    marked = {(row, code): row + int(of or 0) for row, line in rows for code, _, of in _MARKER.findall(line)}
+    findings = report_on(text, "causes").findings
+    assert {(place.location.row, place.code): f.location.row for f in findings for place in f.places} == marked
 
 
 @pytest.mark.parametrize("known", KNOWN, ids="-".join)

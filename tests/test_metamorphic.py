@@ -33,7 +33,8 @@ def found(text: str) -> Found:
     """The findings of a program, wherever they are in it."""
     report = check_source(text.encode(), "f.py", Settings(root=Path("/")))
     assert report.problems == ()
-    return Counter((f.code, f.select.kind, f.function) for f in report.findings)
+    places = (place for finding in report.findings for place in finding.places)
+    return Counter((f.code, f.select.kind, f.function) for f in places)
 
 
 @cache

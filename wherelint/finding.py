@@ -6,7 +6,7 @@ builds these values, ``suppress`` filters them, ``report`` prints them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -127,9 +127,9 @@ class Finding:
     """One singular operation whose cotangent is a selection's zero.
 
     ``location`` is the singular operation, ``select`` the innermost selection that makes its zero, ``related`` the
-    other selections that lie over the same operation. Of what stands in another file, the call that leads there counts,
-    and ``elsewhere`` has the place itself. ``modes`` names the ways of running the framework in which the gradient is
-    bad (``("xla",)`` for a TensorFlow finding that eager mode does not show).
+    other selections that lie over the same operation, ``also`` what else one mask would fix. Of what stands in another
+    file, the call that leads there counts, and ``elsewhere`` has the place itself. ``modes`` names the ways of running
+    the framework in which the gradient is bad (``("xla",)`` for a TensorFlow finding that eager mode does not show).
     """
 
     code: str
@@ -148,6 +148,8 @@ class Finding:
     modes: tuple[str, ...] = ()
     related: tuple[Selection, ...] = ()
     elsewhere: tuple[Elsewhere, ...] = ()
+    #: The other findings of one cause, the surest first.
+    also: tuple[Finding, ...] = ()
     fix: Fix | None = None
     confirmation: Confirmation | None = None
     #: What speaks for it and against it, by the names of ``score.WEIGHTS``.
@@ -156,6 +158,18 @@ class Finding:
     snippet: object = field(default=None, compare=False, repr=False)
     #: In a notebook, for every cell the row at which it begins in the program that the cells make.
     cells: tuple[int, ...] = field(default=(), compare=False, repr=False)
+    #: What is the same for all findings of the file that have one cause, before they are put together.
+    cause: int | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def places(self) -> tuple[Finding, ...]:
+        """The finding without the others of its cause, and these."""
+        return (replace(self, also=()), *self.also)
+
+    def only(self, kept: Callable[[Finding], bool]) -> Finding | None:
+        """The same finding for some of its places; None where it has none of them."""
+        places = [place for place in self.places if kept(place)]
+        return replace(places[0], also=tuple(places[1:]), fix=self.fix) if places else None
 
     def with_evidence(self, *names: str) -> Finding:
         """The same finding, and more that is known of it."""

@@ -50,7 +50,7 @@ def test_json_has_the_place_with_the_keys_of_a_finding(package: Path, capsys: py
     (finding,) = json.loads(output(capsys, "json"))
     location, end = {"row": 5, "column": 12}, {"row": 5, "column": 23}
     place: dict[str, Any] = {"location": location, "end_location": end, "message": "the sqrt"}
-    assert finding["related"] == [{"kind": None, "filename": "pack/other.py", **place}]
+    assert finding["related"] == [{"kind": None, "code": None, "filename": "pack/other.py", **place}]
 
 
 def test_sarif_relates_the_place(package: Path, capsys: pytest.CaptureFixture[str]) -> None:

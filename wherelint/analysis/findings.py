@@ -12,6 +12,7 @@ import numpy as np
 from wherelint import rules
 from wherelint.analysis import severed
 from wherelint.analysis.callers import spot
+from wherelint.analysis.causes import with_causes
 from wherelint.analysis.programs import Program, lowered, programs
 from wherelint.analysis.search import Detection, FileSearch, arithmetic, nearest_framework
 from wherelint.defects import describe
@@ -61,6 +62,11 @@ class Analysis:
         """The findings, in the order they were made."""
         return [finding for finding, _ in self.found]
 
+    def places(self, finding: Finding) -> list[tuple[Finding, Detection | None]]:
+        """What is known of a finding, wherever it was handed on, and of the others of its cause."""
+        known = {(f.sort_key(), f.elsewhere): (f, made) for f, made in self.found}
+        return [known[key] for place in finding.places if (key := (place.sort_key(), place.elsewhere)) in known]
+
 
 def analyse(
     module: Module,
@@ -107,6 +113,7 @@ def analyse(
     found_now, failed = _made(bugs, filename, lambda made: made if draft else _simplest(made))
     problems += failed
     if not draft:
+        found_now = with_causes(found_now)
         problems += (Problem(filename, said, error=False) for said in module.budget.given_up)
     return Analysis(module, used, [*found.values(), *found_now], problems, searches if outlook.least > 0 else None)
 

@@ -237,7 +237,7 @@ def _findings_of(name: str, configuration: Configuration) -> tuple[Finding, ...]
     serious = [problem for problem in result.problems if problem.error]
     if serious:
         raise click.ClickException(text.problem_line(serious[0]).removeprefix("error: "))
-    return result.findings
+    return tuple(place for finding in result.findings for place in finding.places)
 
 
 @cli.command()

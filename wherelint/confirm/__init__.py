@@ -33,36 +33,43 @@ def confirm(
 ) -> tuple[list[Finding], list[str]]:
     """The findings with their confirmations, in the same order, and why a framework could not be run.
 
-    Their snippets have to be there. What cannot be run is reported as not runnable.
+    Their snippets have to be there. What cannot be run is reported as not runnable. Of several places of one cause, one
+    that is confirmed confirms it, and a fix is run at each.
     """
     found: dict[int, Confirmation] = {}
     problems: list[str] = []
+
+    def told(snippet: object, harness: Harness) -> Confirmation:
+        if not isinstance(snippet, Snippet):
+            return Confirmation("not-runnable", snippet if isinstance(snippet, str) else "it has no program")
+        if cache is not None and (known := cache.find(snippet, device)) is not None:
+            return known
+        if unusable:
+            return Confirmation("not-runnable", unusable[0])
+        try:
+            made = _run(snippet, harness)
+        except HarnessError as error:
+            unusable.append(str(error))
+            problems.append(str(error))
+            made = Confirmation("not-runnable", str(error))
+        if cache is not None:
+            cache.keep(snippet, device, made)
+        return made
+
     by_framework: dict[Any, list[int]] = {}
     for index, finding in enumerate(findings):
         by_framework.setdefault(finding.framework, []).append(index)
     spent = 0.0
     for framework, indices in by_framework.items():
+        unusable: list[str] = []
         with Harness(framework, device, limits, spent=spent) as harness:
-            unusable = ""
             for index in indices:
-                snippet = findings[index].snippet
-                if not isinstance(snippet, Snippet):
-                    found[index] = Confirmation(
-                        "not-runnable", snippet if isinstance(snippet, str) else "it has no program"
-                    )
-                elif cache is not None and (known := cache.find(snippet, device)) is not None:
-                    found[index] = known
-                elif unusable:
-                    found[index] = Confirmation("not-runnable", unusable)
-                else:
-                    try:
-                        found[index] = _run(snippet, harness)
-                    except HarnessError as error:
-                        unusable = str(error)
-                        problems.append(unusable)
-                        found[index] = Confirmation("not-runnable", unusable)
-                    if cache is not None:
-                        cache.keep(snippet, device, found[index])
+                verdicts: list[Confirmation] = []
+                for place in findings[index].places:
+                    verdicts.append(told(place.snippet, harness))
+                    if verdicts[-1].verdict == "confirmed" and verdicts[-1].after_fix is None:
+                        break
+                found[index] = max(verdicts, key=lambda each: (each.refutes_fix, each.verdict == "confirmed"))
                 progress(len(found))
             spent = harness.spent
     return [replace(finding, confirmation=found[index]) for index, finding in enumerate(findings)], problems

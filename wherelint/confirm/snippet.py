@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -28,10 +29,15 @@ _MOST_MOVED = 10
 _MOST_ROUNDS = 4
 
 
-def snippet(analysis: Analysis, finding: Finding) -> Snippet | str:
-    """The program that shows a finding of an analysis; why there is none."""
-    detection = next((c for f, c in analysis.found if f.code == finding.code and f.location == finding.location
-                  and f.select == finding.select), None)  # fmt: skip
+def with_snippets(analysis: Analysis, finding: Finding) -> Finding:
+    """A finding of an analysis with the programs that show it, and what its fix does, at each of its places."""
+    made = [replace(p, snippet=_program(analysis, replace(p, fix=finding.fix))) for p in finding.places]
+    return replace(made[0], also=tuple(made[1:]))
+
+
+def _program(analysis: Analysis, finding: Finding) -> Snippet | str:
+    """The program that shows a finding; why there is none."""
+    (_, detection), *_ = analysis.places(finding) or [(finding, None)]
     if detection is None:
         return "this rule reports no gradient that is nan"
     try:

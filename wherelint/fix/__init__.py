@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Literal, NamedTuple
@@ -15,7 +15,7 @@ from wherelint.analysis.search import Detection
 from wherelint.defects import describe
 from wherelint.finding import Finding, Fix
 from wherelint.fix.candidates import Site
-from wherelint.fix.groups import Attempt, Taken, concerned, otherwise, proven
+from wherelint.fix.groups import Attempt, Places, Taken, around, concerned, otherwise, places_of, proven
 from wherelint.fix.masks import Candidate
 from wherelint.fix.opaque import names_of
 from wherelint.fix.proof import Comparison, Record, finite_at, key, record, same
@@ -23,7 +23,7 @@ from wherelint.fix.refusals import TOO_LONG, TOO_MANY, TOO_MUCH, TRIES, UNWANTED
 from wherelint.fix.shapes import Shaped, differ
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
-from wherelint.graph.node import Node, topological
+from wherelint.graph.node import Node
 from wherelint.graph.work import Effort, WorkBudget
 from wherelint.io.edits import Source, consistent
 
@@ -49,14 +49,18 @@ def propose(analysis: Analysis, finding: Finding, whole: WorkBudget | None = Non
 
     None for a finding that no search made. ``whole`` is what is left for the file.
     """
-    detection = _detection(analysis, finding)
-    if detection is None:
+    places = places_of(analysis, finding)
+    if not places:
         return None
     if whole is not None and whole.spent:
         return refused(TOO_MANY)
     try:
-        effort = Effort(_MOST_WORK, whole)
-        steps = _steps(analysis, finding, detection, _MOST_STEPS, effort)
+        effort = Effort(_MOST_WORK * len(places), whole)
+        steps: _Proven | str = ""
+        for first in range(len(places)):  # the rewrite of any of them may fix all, or make way for another
+            steps = _steps(analysis, [*places[first:], *places[:first]], max(_MOST_STEPS, len(places)), effort)
+            if not isinstance(steps, str) or effort.spent:
+                break
     except (GiveUp, RecursionError):
         return refused(TOO_MUCH)
     except Exception as error:  # a defect of ours: it is said where, and the finding stands all the same
@@ -94,20 +98,20 @@ def offered_for(
 
 def _attempt(analysis: Analysis, finding: Finding) -> tuple[Attempt, Fix] | None:
     """The first rewrite that would be tried for a finding; None where it had better be tried alone."""
-    detection = _detection(analysis, finding) if finding.fix is None else None
-    if detection is None:
+    places = places_of(analysis, finding) if finding.fix is None else []
+    if not places:
         return None
     try:
-        site, arm = _site(analysis, finding, detection)
+        site, arm = _site(analysis, places)
         candidate = next(site.candidates(several=len(arm) > 1), None)
     except Exception:  # it is met again, and reported, where the finding is tried alone
         return None
     if candidate is None or candidate.alone or not consistent(candidate.edits):
         return None
-    targets = arm if candidate.kind == "arm" else [finding]
     grade = _grade(candidate, candidate.elementwise)
     fix = Fix(grade, candidate.message, candidate.edits)
-    return Attempt(finding, detection, *concerned(analysis, detection), candidate.edits, targets), fix
+    near = concerned(analysis, places[0][1])
+    return Attempt(finding, places[0][1], *near, candidate.edits, _targets(candidate, places, arm)), fix
 
 
 def together(analysis: Analysis, after: Module, done: list[Finding], whole: WorkBudget, *, sure: bool) -> list[Finding]:
@@ -117,7 +121,7 @@ def together(analysis: Analysis, after: Module, done: list[Finding], whole: Work
 
     Those that share no function need no other proof.
     """
-    detections = [(finding, detection) for finding in done if (detection := _detection(analysis, finding)) is not None]
+    detections = [(finding, detection) for finding in done for _, detection in places_of(analysis, finding)[:1]]
     attempts = [Attempt(finding, detection, concerned(analysis, detection)[0]) for finding, detection in detections]
     often = Counter(name for each in attempts for name in each.names)
     failing = otherwise(analysis, after, [each for each in attempts if any(often[name] > 1 for name in each.names)])
@@ -128,19 +132,24 @@ def together(analysis: Analysis, after: Module, done: list[Finding], whole: Work
 
 def reach(analysis: Analysis | None, finding: Finding) -> frozenset[str]:
     """The functions and classes of the file that a fix for a finding may concern, or that it depends on."""
-    detection = _detection(analysis, finding) if analysis is not None else None
-    if analysis is None or detection is None:
+    places = places_of(analysis, finding) if analysis is not None else []
+    if analysis is None or not places:
         return frozenset()
+    detection = places[0][1]
     proof = _Proof(analysis, detection, Effort())
     inlined = (name.partition(".")[0] for name, _ in detection.program.inlined)
     return frozenset([*inlined, *(name[0] for name in [*proof.names, *proof.callers])])
 
 
-def _steps(analysis: Analysis, finding: Finding, detection: Detection, most: int, effort: Effort) -> _Proven | str:
-    """The rewrites, one after the other, that remove a finding and whatever they lay bare; why there are none."""
+def _steps(analysis: Analysis, places: Places, most: int, effort: Effort) -> _Proven | str:
+    """The rewrites, one after the other, that remove a finding and whatever they lay bare; why there are none.
+
+    ``places``: the finding and the others of its cause, which have to go as well.
+    """
+    finding, detection = places[0]
     proof = _Proof(analysis, detection, effort)
-    detours: list[tuple[Candidate, Analysis, Finding, Grade, list[Finding]]] = []
-    site, arm = _site(analysis, finding, detection)
+    detours: list[tuple[Candidate, Analysis, list[Finding], Grade, list[Finding]]] = []
+    site, arm = _site(analysis, places)
     bare: list[tuple[Candidate, _Found, list[Finding], bool, list[Finding]]] = []
     good: list[_Proven] = []
     unfinished: list[tuple[Candidate, _Found, list[Finding]]] = []
@@ -153,7 +162,7 @@ def _steps(analysis: Analysis, finding: Finding, detection: Detection, most: int
             continue
         if not consistent(candidate.edits) or (found := proof.of(proof.source.edited(candidate.edits))) is None:
             continue
-        targets = arm if candidate.kind == "arm" else [finding]
+        targets = _targets(candidate, places, arm)
         compared = Comparison(proof.source, candidate.edits, analysis.findings)
         sure = candidate.elementwise and not found.doubtful
         if compared.gone(targets, found.after.findings):
@@ -176,17 +185,20 @@ def _steps(analysis: Analysis, finding: Finding, detection: Detection, most: int
                 break
         elif not good:
             fresh = compared.come(found.after.findings)
-            others = [f for f in found.after.findings if f not in fresh]
-            if compared.gone(targets, others):
-                sure = sure and not (candidate.alone and proof.exposed)
+            stay = compared.come(found.after.findings, targets)
+            sure = sure and not (candidate.alone and proof.exposed)
+            if not fresh and len(stay) < len(targets) and not found.silent:
+                detours.append((candidate, found.after, stay, _grade(candidate, sure), targets))
+            elif fresh == stay:
                 bare.append((candidate, found, fresh, sure, targets))
                 if len(fresh) == 1:
-                    detours.append((candidate, found.after, fresh[0], _grade(candidate, sure), targets))
+                    detours.append((candidate, found.after, fresh, _grade(candidate, sure), targets))
     if good:
         return min(good, key=lambda each: each.rank)  # the first of the best
-    for candidate, after, fresh_one, grade, targets in detours[:_MOST_DETOURS] if most > 1 else ():
-        found_one = _detection(after, fresh_one)
-        rest = _steps(after, fresh_one, found_one, most - 1, effort) if found_one is not None else ""
+    detours.sort(key=lambda detour: _GRADES.index(detour[3]))
+    for candidate, after, left, grade, targets in detours[:_MOST_DETOURS] if most > 1 else ():
+        following = [place for one in left for place in places_of(after, one)]
+        rest = _steps(after, following, most - 1, effort) if following else ""
         if isinstance(rest, str) or (last := proof.of(rest.text)) is None:
             continue
         compared = Comparison(proof.source, proof.source.difference(rest.text), analysis.findings)
@@ -207,9 +219,10 @@ def _steps(analysis: Analysis, finding: Finding, detection: Detection, most: int
 
 def laid_bare(before: Analysis, after: Analysis, finding: Finding) -> bool:
     """Whether what is found after a rewrite was not finite before either, at its witness: it was hidden."""
-    detection = _detection(after, finding)
-    if detection is None:
+    places = places_of(after, finding)
+    if not places:
         return False
+    detection = places[0][1]
     try:
         programs = lowered(before.module, detection.name, before.used, False)
         return any(not finite_at(p, p, [detection])[0] for p in programs if p.name == detection.program.name)
@@ -217,12 +230,22 @@ def laid_bare(before: Analysis, after: Analysis, finding: Finding) -> bool:
         return False
 
 
-def _site(analysis: Analysis, finding: Finding, detection: Detection) -> tuple[Site, list[Finding]]:
-    """A finding in the file that is rewritten, and every finding in the arm that drops it."""
+def _targets(candidate: Candidate, places: Places, arm: list[Finding]) -> list[Finding]:
+    """The findings that a rewrite has to remove: all of one cause, and those of the arm that it is made for."""
+    asked = [finding for finding, _ in places]
+    more = arm if candidate.kind == "arm" else []
+    return [*asked, *(f for f in more if not any(f is each for each in asked))]
+
+
+def _site(analysis: Analysis, places: Places) -> tuple[Site, list[Finding]]:
+    """A finding in the file that is rewritten, and every finding in the arm that drops it, or of the same cause."""
+    finding, detection = places[0]
     siblings = [
-        c.hazard.op for f, c in analysis.found if c is not None and f.select.location == finding.select.location
+        c.hazard.op
+        for f, c in analysis.found
+        if c is not None and (f.select.location == finding.select.location or any(f is each for each, _ in places))
     ]
-    site = Site(analysis.module, detection.framework, detection.hazard, list(_around(detection)), siblings)
+    site = Site(analysis.module, detection.framework, detection.hazard, list(around(detection)), siblings)
     start, end = site.arm.region if site.arm is not None else (finding.location, finding.location)
     arm = [f for f in analysis.findings if start <= f.location <= end]
     reading = [place.region for places in site.sharing.values() for place in places]
@@ -233,7 +256,7 @@ def _site(analysis: Analysis, finding: Finding, detection: Detection) -> tuple[S
         and not any(f is each for each in arm)
         and any(f.location <= start and end <= f.end_location for start, end in reading)
     ]
-    return site, arm
+    return site, [*arm, *(f for f, _ in places if not any(f is each for each in arm))]
 
 
 def _finished(proof: _Proof, candidate: Candidate, found: _Found, targets: list[Finding], most: int) -> _Proven | None:
@@ -261,22 +284,6 @@ def _finished(proof: _Proof, candidate: Candidate, found: _Found, targets: list[
 def _grade(candidate: Candidate, sure: bool) -> Grade:
     """How a rewrite is offered; one that changes what an operand is for everybody has to be sure."""
     return "safe" if sure else "display" if candidate.alone else "unsafe"
-
-
-def _detection(analysis: Analysis, finding: Finding) -> Detection | None:
-    return next((c for f, c in analysis.found if f is finding), None)
-
-
-def _around(detection: Detection) -> Iterator[Node]:
-    """The selections that the hazard's own flows through on its way out of the function, the nearest first."""
-    select = detection.hazard.select
-    reading = {select}
-    for node in detection.program.order:
-        if node not in reading and not reading.isdisjoint(node.inputs):
-            reading.add(node)
-            outer = node.op == "where" and node.selection is not None and expression_id(node) != expression_id(select)
-            if outer and any(select in topological([i]) for i in node.inputs[1:]):
-                yield node
 
 
 def _why_not(analysis: Analysis, detection: Detection, unfinished: _Found | None) -> str:

@@ -26,11 +26,13 @@ from wherelint.frontend import gate
 from wherelint.frontend.inherited import heirs
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
-from wherelint.graph.node import Const, Leaf, Node
+from wherelint.graph.node import Const, Leaf, Node, topological
 from wherelint.graph.work import WorkBudget
 from wherelint.io.edits import Source, compatible
 
 Function = tuple[str, ...]
+#: The findings of one cause.
+Places = Sequence[tuple[Finding, Detection]]
 
 _BINDS = re.compile(r"^[ \t]*(\w+) = ", re.MULTILINE)
 _MOST_CALLERS = 6
@@ -202,6 +204,23 @@ def concerned(analysis: Analysis, detection: Detection) -> tuple[list[Function],
                 break
     callers += [heir for name in (*names, *callers) if len(name) > 1 for heir in heirs(module, name)]
     return list(dict.fromkeys(names)), [name for name in dict.fromkeys(callers) if name not in names]
+
+
+def places_of(analysis: Analysis, finding: Finding) -> Places:
+    """The findings of one cause that a search made, as it made them."""
+    return [(found, made) for found, made in analysis.places(finding) if made is not None]
+
+
+def around(detection: Detection) -> Iterator[Node]:
+    """The selections that the hazard's own flows through on its way out of the function, the nearest first."""
+    select = detection.hazard.select
+    reading = {select}
+    for node in detection.program.order:
+        if node not in reading and not reading.isdisjoint(node.inputs):
+            reading.add(node)
+            outer = node.op == "where" and node.selection is not None and expression_id(node) != expression_id(select)
+            if outer and any(select in topological([i]) for i in node.inputs[1:]):
+                yield node
 
 
 def neighbourhood(analysis: Analysis, shown: Collection[Finding]) -> set[Function]:

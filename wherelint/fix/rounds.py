@@ -40,8 +40,8 @@ class Allowed:
     unsafe: bool = False
     #: Not these: a run of the framework refuted them.
     refuted: Collection[FixKey] = ()
-    #: Makes the program that shows a finding, where the findings that were fixed are to come with theirs.
-    snippet: Callable[[Analysis, Finding], object] | None = None
+    #: Makes the programs that show a finding, where the findings that were fixed are to come with theirs.
+    snippet: Callable[[Analysis, Finding], Finding] | None = None
     tidied: Tidied = lambda before, after: after
     #: Of which rules; None stands for all.
     codes: Collection[str] | None = None
@@ -97,7 +97,7 @@ def _fixed(seen: View, finding: Finding, fix: Fix, allowed: Allowed) -> Finding:
     finding = replace(finding, fix=fix)
     if allowed.snippet is None or seen.analysis is None:
         return finding
-    return replace(finding, snippet=allowed.snippet(seen.analysis, finding))
+    return allowed.snippet(seen.analysis, finding)
 
 
 def _offered(seen: View, findings: Sequence[Finding], whole: WorkBudget, allowed: Allowed) -> list[Fix | None]:
@@ -136,7 +136,8 @@ def _blamed(seen: View, now: View, chosen: Chosen, whole: WorkBudget) -> list[Fi
     source, after = Source(seen.analysis.module.text), now.analysis.module.text
     edits = _edits(chosen) if source.edited(_edits(chosen)) == after else source.difference(after)
     compared = Comparison(source, edits, seen.analysis.findings)
-    fresh = compared.come((f for f in now.analysis.findings if f.confidence == "high"), done)
+    fixed = [place for finding in done for place, _ in seen.analysis.places(finding)]
+    fresh = compared.come((f for f in now.analysis.findings if f.confidence == "high"), fixed)
     fresh = [f for f in fresh if not laid_bare(seen.analysis, now.analysis, f)]
     sure = all(fix.applicability == "safe" for _, fix in chosen)
     otherwise = together(seen.analysis, now.analysis.module, done, whole, sure=sure)

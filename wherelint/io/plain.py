@@ -89,11 +89,11 @@ def _mapping(item: Decode) -> Decode:
 
 def _record(kind: Any) -> Decode:
     hints = get_type_hints(kind)
-    parts = [decoder(hints[field.name]) for field in fields(kind)]
+    names = [field.name for field in fields(kind)]
 
     def decode(value: Any) -> Any:
-        if type(value) is not list or len(value) != len(parts):
+        if type(value) is not list or len(value) != len(names):
             raise ValueError("this has not the right fields")
-        return kind(*[part(each) for part, each in zip(parts, value, strict=True)])
+        return kind(*[decoder(hints[name])(each) for name, each in zip(names, value, strict=True)])  # may hold its like
 
     return decode

@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from pathlib import PurePath
-from typing import Literal
+from typing import Literal, NamedTuple
 from unicodedata import category
 
-from wherelint.finding import Finding, Problem
+from wherelint.finding import Finding, Location, Problem
+from wherelint.io.notebook import spelled
+
+_MOST_PLACES = 3
+
+
+class Related(NamedTuple):
+    """A place, and what stands there: a selection of some kind, or a finding of a code."""
+
+    filename: str
+    location: Location
+    end_location: Location
+    message: str
+    kind: str | None = None
+    code: str | None = None
+    #: The rows of a place in another file.
+    rows: str | None = None
 
 
 def posix(filename: str) -> str:
@@ -22,6 +38,30 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c == "\t" or category(c) == "Zs" else ascii(c)[1:-1] for c in text)
+
+
+def told(finding: Finding) -> str:
+    """The message of a finding, and where else its cause shows."""
+    places = [spelled(place.location, place.cells) for place in finding.also]
+    if len(places) > _MOST_PLACES + 1:
+        places = [*places[:_MOST_PLACES], f"{len(places) - _MOST_PLACES} more places"]
+    return f"{finding.message}; also at {listed(places)}" if places else finding.message
+
+
+def listed(parts: Sequence[str]) -> str:
+    """``a, b and c``."""
+    return ", ".join(parts[:-1]) + " and " + parts[-1] if len(parts) > 1 else "".join(parts)
+
+
+def related(finding: Finding) -> Iterator[Related]:
+    """The places that a finding is about besides its own, without its selection."""
+    here = finding.filename
+    for each in finding.related:
+        yield Related(here, each.location, each.end_location, f"the {each.kind}", each.kind)
+    for place in finding.also:
+        yield Related(here, place.location, place.end_location, f"of the same cause: {place.message}", code=place.code)
+    for other in finding.elsewhere:
+        yield Related(other.filename, other.location, other.end_location, other.message, rows=other.rows)
 
 
 def level(said: Finding | Problem) -> Literal["error", "warning"]:

@@ -26,7 +26,7 @@ from wherelint.finding import (
 from wherelint.io.edits import Source, diff
 from wherelint.io.encoding import decode
 from wherelint.io.notebook import spelled
-from wherelint.report.common import printable
+from wherelint.report.common import listed, printable, told
 from wherelint.report.frame import Line, frame
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def concise(finding: Finding) -> Line:
     marks = " (low confidence)" if finding.confidence == "low" else ""
     if finding.confirmation is not None:
         marks += f" ({_VERDICTS[finding.confirmation.verdict]})"
-    return [(_place(finding), "path"), (": ", ""), (finding.code, "code_name"), (f" {finding.message}{marks}", "")]
+    return [(_place(finding), "path"), (": ", ""), (finding.code, "code_name"), (f" {told(finding)}{marks}", "")]
 
 
 def evidence_line(finding: Finding) -> str:
@@ -219,14 +219,14 @@ def statistics_json(findings: Iterable[Finding]) -> str:
 
 def witness_sentence(witness: Witness) -> str:
     """``at x = 0.0 the value is 0.0 and the gradient with respect to x is nan``."""
-    inputs = _and([f"{name} = {_number(value)}" for name, value in witness.inputs.items()])
+    inputs = listed([f"{name} = {_number(value)}" for name, value in witness.inputs.items()])
     bad = {name: value for name, value in witness.gradient.items() if not _finite(value)} or dict(witness.gradient)
     by_value: dict[str, list[str]] = {}
     for name, value in bad.items():
         by_value.setdefault(_number(value), []).append(name)
-    gradients = [f"with respect to {_and(names)} is {value}" for value, names in by_value.items()]
+    gradients = [f"with respect to {listed(names)} is {value}" for value, names in by_value.items()]
     return (
-        f"{f'at {inputs} ' if inputs else ''}the value is {_number(witness.value)} and the gradient {_and(gradients)}"
+        f"{f'at {inputs} ' if inputs else ''}the value is {_number(witness.value)} and the gradient {listed(gradients)}"
     )
 
 
@@ -244,11 +244,11 @@ def confirmation_sentence(finding: Finding) -> tuple[str, str]:
     bad = {mode: out for mode, out in confirmation.modes.items() if not all(map(_finite, out.gradient.values()))}
     fine = [mode for mode in confirmation.modes if mode not in bad]
     outcome = next(iter(bad.values()))
-    parts = [f"{ran}, {_and([_MODES[mode] for mode in bad])}"]
+    parts = [f"{ran}, {listed([_MODES[mode] for mode in bad])}"]
     if not _as_witnessed(finding.witness, confirmation.at):
         parts.append(witness_sentence(Witness(confirmation.at, outcome.value, outcome.gradient)))
     if fine:
-        parts.append(f"{_and([_MODES[mode] for mode in fine])} the gradient is finite")
+        parts.append(f"{listed([_MODES[mode] for mode in fine])} the gradient is finite")
     after = confirmation.after_fix
     if after is not None:
         gradient = "finite" if after.gradient_finite else "NOT finite"
@@ -332,6 +332,12 @@ def _notes(finding: Finding, helps: Mapping[str, str]) -> Iterable[tuple[str, st
     yield "why", finding.message
     if finding.witness is not None:
         yield "witness", witness_sentence(finding.witness)
+    if finding.also:
+        by_code: dict[str, list[str]] = {}
+        for place in finding.also:
+            by_code.setdefault(place.code, []).append(spelled(place.location, place.cells))
+        others = [f"{code} at {listed(places)}" for code, places in by_code.items()]
+        yield "also", f"{'; '.join(others)}: one mask can fix all {len(finding.places)}"
     if finding.framework == "tensorflow" and finding.modes:
         yield "mode", _mode_sentence(finding.modes)
     if finding.confirmation is not None:
@@ -370,10 +376,6 @@ def _place(finding: Finding) -> str:
 def count(number: int, noun: str) -> str:
     """``1 file``, ``2 files``."""
     return f"{number} {noun}{'s' * (number != 1)}"
-
-
-def _and(parts: Sequence[str]) -> str:
-    return ", ".join(parts[:-1]) + " and " + parts[-1] if len(parts) > 1 else "".join(parts)
 
 
 def _finite(number: Number) -> bool:

@@ -258,7 +258,8 @@ def _decoded(name: str, findings: Any, problems: Any) -> FileReport:
     if not findings and not problems:
         return FileReport(name)
     report = FileReport(name, decoder(tuple[Finding, ...])(findings), decoder(tuple[Problem, ...])(problems))
-    if {name} != {each.filename for each in report.findings} | {each.filename for each in report.problems}:
+    places = {place.filename for finding in report.findings for place in finding.places}
+    if {name} != places | {each.filename for each in report.problems}:
         raise ValueError("this is about another file")
     return report
 
@@ -278,13 +279,14 @@ def _fits(report: FileReport, codes: Collection[str]) -> bool:
     """Whether findings could be of this text: their places lie in it, and their rules are on."""
     source = Source(report.text)
     rows = range(1, len(source.lines) + 2)
-    places = [place for finding in report.findings for place in _places(finding)]
+    findings = [place for finding in report.findings for place in finding.places]
+    places = [place for finding in findings for place in _places(finding)]
     return all(place.row in rows and place.column > 0 for place in places) and all(
         finding.code in codes
         and finding.snippet is None
         and finding.confirmation is None
         and (finding.fix is None or source.fit(finding.fix.edits))
-        for finding in report.findings
+        for finding in findings
     )
 
 

@@ -110,9 +110,9 @@ def _check_text(
         return replace(seen, analysis=made.completed(neighbourhood(made, seen.shown)))
 
     seen = analysed(text)
-    snippet: Callable[[Analysis, Finding], object] | None = None
+    snippet: Callable[[Analysis, Finding], Finding] | None = None
     if snippets and seen.shown:
-        from wherelint.confirm.snippet import snippet
+        from wherelint.confirm.snippet import with_snippets as snippet
     fixed: tuple[Finding, ...] = ()
     if seen.shown and fix_mode in ("safe", "unsafe"):
         from wherelint.fix.rounds import Allowed, fixpoint
@@ -136,7 +136,7 @@ def _check_text(
         width = line_length(path, text)
         shown = tuple(replace(f, fix=laid_out(text, f.fix, width) if f.fix is not None else None) for f in shown)
     if shown and snippet is not None and seen.analysis is not None:
-        shown = tuple(replace(finding, snippet=snippet(seen.analysis, finding)) for finding in shown)
+        shown = tuple(snippet(seen.analysis, finding) for finding in shown)
     problems = tuple(seen.analysis.problems) if seen.analysis else ()
     if seen.skipped == "too many imports":
         why = "gave up on the file: its imports lead to too many others, or too large ones"

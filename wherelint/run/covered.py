@@ -52,11 +52,12 @@ class Evidence:
         known, name = self._known[paths], Path(os.path.relpath(report.filename, root)).as_posix()
         if known.digests.get(name) != digest_of(report.filename):  # rows may have moved
             return report
-        findings = tuple(self._finding(finding, known, name) for finding in report.findings)
-        shown = tuple(f for f in findings if f.reaches(settings.confidence))
-        return replace(report, findings=shown, hidden=report.hidden + len(findings) - len(shown))
+        weighed = [replace(f, also=tuple(self._place(p, known, name) for p in f.also)) for f in report.findings]
+        weighed = [self._place(f, known, name) for f in weighed]
+        shown = [f for finding in weighed if (f := finding.only(lambda p: p.reaches(settings.confidence))) is not None]
+        return replace(report, findings=tuple(shown), hidden=report.hidden + len(weighed) - len(shown))
 
-    def _finding(self, finding: Finding, known: Coverage, name: str) -> Finding:
+    def _place(self, finding: Finding, known: Coverage, name: str) -> Finding:
         begin, end = finding.location, finding.end_location
         kind = known.kind(name, (begin.row, begin.column, end.row, end.column))
         self.differentiated += kind == "gradient"

@@ -14,6 +14,7 @@ from pygls.capabilities import get_capability
 
 from wherelint import rules
 from wherelint.finding import Edit, Finding
+from wherelint.report.common import Related, related, told
 from wherelint.report.formats.json import URL
 from wherelint.report.text import why_fixed, witness_sentence
 from wherelint.server.buffer import Buffer
@@ -128,7 +129,7 @@ def _diagnostics(snapshot: Snapshot) -> Iterator[tuple[int, Buffer, types.Diagno
     for index, finding in enumerate(snapshot.report.findings):
         if place := snapshot.locate(finding.location, finding.end_location):
             cell, where = place
-            said = types.Diagnostic(where, finding.message, source=SOURCE, code=finding.code)
+            said = types.Diagnostic(where, told(finding), source=SOURCE, code=finding.code)
             said.severity = _SEVERITIES[finding.confidence]
             said.code_description = types.CodeDescription(URL)
             said.related_information = list(_related(snapshot, finding, cell))
@@ -137,15 +138,18 @@ def _diagnostics(snapshot: Snapshot) -> Iterator[tuple[int, Buffer, types.Diagno
 
 
 def _related(snapshot: Snapshot, finding: Finding, home: Buffer) -> Iterator[types.DiagnosticRelatedInformation]:
-    for selection in (finding.select, *finding.related):
-        if place := snapshot.locate(selection.location, selection.end_location):
+    select = Related(
+        finding.filename, finding.select.location, finding.select.end_location, f"the {finding.select.kind}"
+    )
+    for each in (select, *related(finding)):
+        if each.rows is not None:
+            uri = Path(os.path.abspath(each.filename)).as_uri()
+            text = replace(home, uri=uri, text="\n" * (each.location.row - 1) + each.rows)
+            where = types.Range(text.position(each.location), text.position(each.end_location))
+            yield types.DiagnosticRelatedInformation(types.Location(uri, where), each.message)
+        elif place := snapshot.locate(each.location, each.end_location):
             cell, where = place
-            yield types.DiagnosticRelatedInformation(types.Location(cell.uri, where), f"the {selection.kind}")
-    for other in finding.elsewhere:
-        uri = Path(os.path.abspath(other.filename)).as_uri()
-        text = replace(home, uri=uri, text="\n" * (other.location.row - 1) + other.rows)
-        where = types.Range(text.position(other.location), text.position(other.end_location))
-        yield types.DiagnosticRelatedInformation(types.Location(uri, where), other.message)
+            yield types.DiagnosticRelatedInformation(types.Location(cell.uri, where), each.message)
 
 
 def _explained(finding: Finding) -> str:

@@ -1,7 +1,8 @@
 """Findings that are known: kept in a file, and left out of the report until they change.
 
-An entry is what a finding is about and the text of its line, not its row: lines may move. Several findings of one
-entry are counted. The names of files are those that are printed: relative to the working directory.
+An entry is what a place of a finding is about and the text of its line, not its row: lines may move, and places may
+be put together otherwise. Several places of one entry are counted. The names of files are those that are printed:
+relative to the working directory.
 """
 
 from __future__ import annotations
@@ -9,12 +10,12 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from wherelint.finding import FileReport
+from wherelint.finding import FileReport, Finding
 from wherelint.io import disk
 from wherelint.io.config import ConfigError
 from wherelint.io.edits import physical_lines
@@ -23,7 +24,7 @@ _VERSION = 1
 
 
 class Entry(NamedTuple):
-    """What is known of one finding."""
+    """What is known of one place of a finding."""
 
     filename: str
     code: str
@@ -33,21 +34,19 @@ class Entry(NamedTuple):
     line: str
 
 
-def entries(report: FileReport) -> list[Entry]:
-    """An entry for each finding of a report, in order."""
+def _entries(report: FileReport) -> Callable[[Finding], Entry]:
+    """What makes an entry of a place in a report."""
     lines = physical_lines(report.text)
-    return [
-        Entry(f.filename, f.code, f.function, f.op, f.select.kind, lines[f.location.row - 1].strip())
-        for f in report.findings
-    ]
+    return lambda f: Entry(f.filename, f.code, f.function, f.op, f.select.kind, lines[f.location.row - 1].strip())
 
 
 def write(path: Path, reports: Iterable[FileReport]) -> int:
     """Write the findings of some reports as a baseline; how many there are."""
-    counts = Counter(entry for report in reports for entry in entries(report))
+    findings = [(finding, _entries(report)) for report in reports for finding in report.findings]
+    counts = Counter(entry(place) for finding, entry in findings for place in finding.places)
     known = [{**entry._asdict(), "count": count} for entry, count in sorted(counts.items())]
     disk.write(path, (json.dumps({"version": _VERSION, "findings": known}, indent=1) + "\n").encode())
-    return counts.total()
+    return len(findings)
 
 
 class Baseline:
@@ -67,17 +66,18 @@ class Baseline:
         self.known = 0
 
     def without_known(self, report: FileReport) -> FileReport:
-        """The report with the findings that are new."""
+        """The report with the findings that are new, each at its places that are."""
         if not report.findings:
             return report
-        new = []
-        for finding, entry in zip(report.findings, entries(report), strict=True):
-            if self._left[entry] > 0:
-                self._left[entry] -= 1
-                self.known += 1
-            else:
-                new.append(finding)
-        return replace(report, findings=tuple(new))
+        entry = _entries(report)
+
+        def new(place: Finding) -> bool:
+            self._left[entry(place)] -= 1
+            return self._left[entry(place)] < 0
+
+        findings = tuple(rest for finding in report.findings if (rest := finding.only(new)) is not None)
+        self.known += len(report.findings) - len(findings)
+        return replace(report, findings=findings)
 
     def stale(self, checked: Iterable[str], codes: Collection[str]) -> int:
         """How many entries of rules that are on matched nothing: of files that were checked, or that are gone."""

@@ -1,9 +1,12 @@
-"""The findings of a text that are shown: neither switched off, nor suppressed, nor of too low a confidence."""
+"""The findings of a text that are shown: neither switched off, nor suppressed, nor of too low a confidence.
+
+A cause is shown once, at its surest place. A comment there silences it; one at another of its places only that.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from wherelint.finding import Finding, Least
@@ -29,13 +32,23 @@ def view(
     """What is seen of the findings of a text; without ``noqa`` also of those that comments silence."""
     from wherelint.suppress.noqa import find_suppressions
 
-    findings = [finding for finding in analysis.findings if finding.code in codes]
+    every = [finding for finding in analysis.findings if finding.code in codes]
+    findings = together(finding for finding in every if finding.reaches(least))
     if suppressions := noqa and find_suppressions(text):
         idle: Iterable[Finding] = ()
         if "WL001" in codes and suppressions.comments and analysis.used and not analysis.problems:
             from wherelint.suppress.unused import unused
 
-            idle = list(unused(text, filename, suppressions, findings, codes, analysis.used[0]))
-        findings = [*(finding for finding in findings if not suppressions.cover(finding)), *idle]
-    shown = (finding for finding in findings if finding.reaches(least))
-    return View(analysis, tuple(sorted(shown, key=Finding.sort_key)))
+            idle = list(unused(text, filename, suppressions, every, codes, analysis.used[0]))
+        heard = (f.only(lambda place: not suppressions.cover(place)) for f in findings if not suppressions.cover(f))
+        findings = [*(finding for finding in heard if finding is not None), *idle]
+    return View(analysis, tuple(sorted(findings, key=Finding.sort_key)))
+
+
+def together(findings: Iterable[Finding]) -> list[Finding]:
+    """One finding for each cause, at the surest of its places."""
+    causes: dict[object, list[Finding]] = {}
+    for finding in findings:
+        causes.setdefault(id(finding) if finding.cause is None else finding.cause, []).append(finding)
+    ranked = (sorted(places, key=lambda f: (-f.score, f.sort_key())) for places in causes.values())
+    return [replace(places[0], also=tuple(places[1:])) for places in ranked]

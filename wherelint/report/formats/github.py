@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from wherelint.finding import Finding, Location, Problem
-from wherelint.report.common import level, posix, printable
+from wherelint.report.common import level, posix, printable, told
 from wherelint.report.text import witness_sentence
 from wherelint.rules.rule import Rule
 
@@ -17,7 +17,7 @@ def render(findings: Sequence[Finding], problems: Sequence[Problem], rules: Sequ
 
 
 def _finding(finding: Finding) -> str:
-    message = f"{finding.code} {finding.message}"
+    message = f"{finding.code} {told(finding)}"
     if finding.witness is not None:
         message += f"\n{witness_sentence(finding.witness)}"
     return _command(finding, f"wherelint ({finding.code})", message, finding.location, finding.end_location)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from wherelint.finding import Finding, Location, Problem
-from wherelint.report.common import fingerprints, posix
+from wherelint.report.common import fingerprints, posix, told
 from wherelint.rules.rule import Rule
 
 
@@ -22,7 +22,7 @@ def _issue(said: Finding | Problem) -> dict[str, Any]:
     if isinstance(said, Finding):
         severity = "major" if said.confidence == "high" else "minor"
         return {
-            "description": f"{said.code} {said.message}",
+            "description": f"{said.code} {told(said)}",
             "check_name": said.code,
             "severity": severity,
             "location": _location(said.filename, said.location, said.end_location),

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from wherelint.finding import Elsewhere, Finding, Location, Problem, Selection
+from wherelint.finding import Finding, Location, Problem
 from wherelint.io.notebook import in_cell
+from wherelint.report.common import Related, related
 
 #: The table of rules in the README; ``wherelint explain`` has the rest.
 URL = "https://github.com/wherelint/wherelint#rules"
@@ -41,7 +42,7 @@ def as_dict(finding: Finding) -> dict[str, Any]:
         "location": _plain(finding.location, cells),
         "end_location": _plain(finding.end_location, cells),
         "select": {**_plain(finding.select, cells), "kind": finding.select.kind or None},
-        "related": [*(_related(finding, each) for each in finding.related), *map(_elsewhere, finding.elsewhere)],
+        "related": [_related(each, cells) for each in related(finding)],
         "function": finding.function,
         "framework": finding.framework,
         "modes": list(finding.modes),
@@ -86,12 +87,8 @@ def _plain(value: object, cells: Sequence[int] = ()) -> Any:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _related(finding: Finding, selection: Selection) -> dict[str, Any]:
-    place = {"filename": finding.filename, "message": f"the {selection.kind}"}
-    return {**_plain(selection, finding.cells), **place}
-
-
-def _elsewhere(place: Elsewhere) -> dict[str, Any]:
-    """A place in another file, with the keys of a finding, and none for the ``kind`` of selection."""
-    ends = {"location": _plain(place.location), "end_location": _plain(place.end_location)}
-    return {"kind": None, **ends, "filename": place.filename, "message": place.message}
+def _related(place: Related, cells: Sequence[int]) -> dict[str, Any]:
+    """A place with the keys of a finding; the ``kind`` of a selection, or the ``code`` of what has the same cause."""
+    keys = {**place._asdict()}
+    cells = cells if keys.pop("rows") is None else ()
+    return {name: _plain(value, cells) for name, value in keys.items()}

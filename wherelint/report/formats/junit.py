@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from wherelint.finding import Finding, Location, Problem
-from wherelint.report.common import level, posix, printable
+from wherelint.report.common import level, posix, printable, told
 from wherelint.report.text import witness_sentence
 from wherelint.rules.rule import Rule
 
@@ -42,10 +42,10 @@ def render(findings: Sequence[Finding], problems: Sequence[Problem], rules: Sequ
 def _failure(finding: Finding, helps: dict[str, str]) -> Element:
     row, column = finding.location.row, finding.location.column
     case = _case(finding, f"{finding.code} {finding.name} at {row}:{column}", finding.location)
-    lines = [f"{posix(finding.filename)}:{row}:{column}: {finding.code} {finding.message}"]
+    lines = [f"{posix(finding.filename)}:{row}:{column}: {finding.code} {told(finding)}"]
     lines += [f"witness: {witness_sentence(finding.witness)}"] if finding.witness is not None else []
     lines += [f"help: {helps[finding.code]}"] if finding.code in helps else []
-    failure = SubElement(case, "failure", message=_speakable(finding.message), type=level(finding))
+    failure = SubElement(case, "failure", message=_speakable(told(finding)), type=level(finding))
     failure.text = _speakable("\n".join(map(printable, lines)))
     return case
 

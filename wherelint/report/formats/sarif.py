@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from wherelint.finding import Finding, Fix, Location, Problem
-from wherelint.report.common import fingerprints, level, posix
+from wherelint.report.common import fingerprints, level, posix, related, told
 from wherelint.report.formats.json import URL, as_dict
 from wherelint.report.text import witness_sentence
 from wherelint.rules.rule import Rule
@@ -70,7 +70,7 @@ def _result(finding: Finding, indices: dict[str, int], fingerprint: str) -> dict
     place = _place(finding.filename, finding.location, finding.end_location)
     if finding.function:
         place["logicalLocations"] = [{"fullyQualifiedName": finding.function, "kind": "function"}]
-    sentences = [finding.message]
+    sentences = [told(finding)]
     if finding.witness is not None:
         sentences.append(f"Witness: {witness_sentence(finding.witness)}")
     result = {
@@ -91,11 +91,11 @@ def _result(finding: Finding, indices: dict[str, int], fingerprint: str) -> dict
 
 
 def _related(finding: Finding) -> Iterator[dict[str, Any]]:
-    for selection in (finding.select, *finding.related):
-        if selection.kind:  # a singularity that the companion met has no selection
-            place = _place(finding.filename, selection.location, selection.end_location)
-            yield {**place, "message": _message(f"the {selection.kind}")}
-    for other in finding.elsewhere:
+    select = finding.select
+    if select.kind:  # a singularity that the companion met has no selection
+        place = _place(finding.filename, select.location, select.end_location)
+        yield {**place, "message": _message(f"the {select.kind}")}
+    for other in related(finding):
         place = _place(other.filename, other.location, other.end_location)
         yield {**place, "message": _message(other.message)}
 

@@ -1,0 +1,82 @@
+"""Which findings have one cause: one mask would fix them all.
+
+They are in one function, the same input makes each operation singular, and one selection drops them, one condition
+decides about them, or they are one operation that several selections drop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from wherelint.analysis.callers import spot
+from wherelint.analysis.search import Detection
+from wherelint.finding import Finding
+from wherelint.graph.differentiate import Tape, backward
+from wherelint.graph.evaluate import evaluate
+from wherelint.graph.node import Const, Node, leaves, topological, whole
+from wherelint.graph.run import any_lane
+
+Found = tuple[Finding, Detection | None]
+
+
+def with_causes(found: Sequence[Found]) -> list[Found]:
+    """The same findings, each with the number of its cause.
+
+    The surest come first, so that less sure ones never come between them.
+    """
+    numbers: dict[Hashable, int] = {}
+    #: For each cause its function, the inputs one of which has to be masked, and where a mask would stand.
+    causes: list[tuple[str, frozenset[Node], set[Hashable]]] = []
+    told: dict[int, int] = {}
+    for index in sorted(range(len(found)), key=lambda i: (-found[i][0].score, found[i][0].sort_key())):
+        finding, made = found[index]
+        if made is None:
+            continue
+        masked, places = fixing(made), _places(made, numbers)
+        for number, (function, inputs, known) in enumerate(causes):
+            if function == finding.function and inputs & masked and known & places:
+                causes[number] = function, inputs & masked, known | places
+                break
+        else:
+            number = len(causes)
+            causes.append((finding.function, masked, places))
+        told[index] = number
+    return [(replace(finding, cause=told.get(i)), made) for i, (finding, made) in enumerate(found)]
+
+
+def fixing(detection: Detection) -> frozenset[Node]:
+    """The inputs that each alone, where the search departed from, keep the operation of a hazard regular."""
+    hazard, starts = detection.hazard, detection.search.starts
+    read = dict.fromkeys(whole(n, hazard.inputs) for n in leaves(hazard.op))
+    tried = [(n, start[n]) for n in read for start in starts if not np.array_equal(start[n], hazard.inputs[n])]
+    batch = {n: np.repeat(v, len(tried) + 1, axis=0) for n, v in hazard.inputs.items()}
+    for row, (node, value) in enumerate(tried, 1):
+        batch[node] = np.repeat(batch[node], value.shape[1] // batch[node].shape[1], axis=1)
+        batch[node][row] = value
+    values = evaluate(topological([hazard.op]), batch)
+    tape = Tape([hazard.op], {hazard.op, *hazard.op.inputs})
+    broke = backward(tape, values, hazard.op, detection.framework, symbolic=False).broke
+    nowhere = np.zeros((1, 1), np.bool_)
+    singular = any_lane(broke.get(hazard.op, nowhere) | ~np.isfinite(values[hazard.op]))
+    singular = np.broadcast_to(singular, len(tried) + 1)
+    return frozenset(node for (node, _), bad in zip(tried, singular[1:], strict=True) if singular[0] and not bad)
+
+
+def _places(detection: Detection, numbers: dict[Hashable, int]) -> set[Hashable]:
+    """Where a mask of a hazard would stand: its operation, its selection, and the condition of that."""
+    hazard = detection.hazard
+    condition = hazard.select.inputs[:1] if hazard.select.op == "where" else ()
+    return {spot(hazard.op), spot(hazard.select), *(_computed(c, numbers) for c in condition)}
+
+
+def _computed(node: Node, numbers: dict[Hashable, int]) -> int:
+    """A number for what a node computes, the same wherever that is written again."""
+    known: dict[Node, int] = {}
+    for each in topological([node]):
+        own = (each.value.shape, each.value.tobytes()) if isinstance(each, Const) else each if not each.inputs else 0
+        told = each.op, each.static, own, tuple(known[i] for i in each.inputs)
+        known[each] = numbers.setdefault(told, len(numbers))
+    return known[node]
