@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from real_gradients import require
-from test_fix_trust import functions, program, tensor
+from test_fix_trust import executed, program, tensor
 
 from wherelint.io.config import Settings
 from wherelint.run.check import check_source
@@ -65,11 +64,8 @@ NUMBERS = {
 @pytest.mark.parametrize("why", NUMBERS)
 def test_a_safe_fix_keeps_the_dtype(why: str, tmp_path: Path) -> None:
     framework, body = NUMBERS[why]
-    require(framework)
-    text = program(framework, body)
-    report = check_source(text.encode(), "f.py", Settings(root=Path("/"), confidence="low"), "safe")
+    report, before, after = executed(framework, program(framework, body), tmp_path, confidence="low")
     assert report.fixed or report.findings
-    before, after = functions(text, report.after or text.encode(), tmp_path)
     given = (0.0,) if "annotation" in why else ()
     for dtype in ("float32", "float64", "float16"):
         x = tensor(framework, np.array([0.5, 2.0], dtype))

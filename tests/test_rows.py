@@ -284,7 +284,7 @@ PARAMETERS = [
 @pytest.mark.parametrize("row", PARAMETERS)
 def test_what_is_found(row: Row) -> None:
     findings = row.check()
-    assert {f.code for f in findings} == row.found
+    assert {place.code for f in findings for place in f.places} == row.found
     assert all(f.confidence == "high" and f.witness is not None for f in findings)
     assert all(f.framework == row.framework for f in findings)
 

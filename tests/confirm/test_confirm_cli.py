@@ -166,9 +166,9 @@ def test_repro_of_one_of_several(project: Path, capsys: pytest.CaptureFixture[st
     write(project, {"a.py": UNSAFE.replace("jnp.sqrt(x)", "jnp.sqrt(x) * jnp.arccosh(x)").replace("> 0", "> 1")})
     status, output, errors = wherelint(capsys, "repro", "a.py:5")
     assert status == CLEAN
-    assert output.splitlines()[2] == "# WL101 unmasked-sqrt in f, a.py:5"
-    assert errors == "other findings there: a.py:5:43\n"
-    assert wherelint(capsys, "repro", "a.py:5:43")[1].splitlines()[2] == "# WL104 unmasked-arccos in f, a.py:5"
+    assert output.splitlines()[2] == "# WL104 unmasked-arccos in f, a.py:5"
+    assert errors == "other findings there: a.py:5:29\n"
+    assert wherelint(capsys, "repro", "a.py:5:29")[1].splitlines()[2] == "# WL101 unmasked-sqrt in f, a.py:5"
 
 
 def test_repro_of_what_cannot_be_run(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
