@@ -53,7 +53,8 @@ def test_the_readme_is_one_page() -> None:
 def test_links_lead_somewhere(path: Path) -> None:
     text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
     links = [link for link in re.findall(r"\]\(([^)]+)\)", text) if not link.startswith("https://")]
-    assert [link for link in links if not (path.parent / link).exists()] == []
+    sections = {f"#{title.lower().replace(' ', '-')}" for title in re.findall(r"^#+ (.+)$", text, re.MULTILINE)}
+    assert [link for link in links if link not in sections and not (path.parent / link).exists()] == []
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)

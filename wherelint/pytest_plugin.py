@@ -50,6 +50,7 @@ class Gradients:
 
         ``hunt``: neither may be lost at inputs nearby; ``options`` are those of the companion's ``hunt``.
         """
+        __tracebackhide__ = True
         companion = import_module(_COMPANIONS[framework(f, *args)])
         report: Report = companion.locate(f, *args)
         report.raise_if_poisoned()
@@ -60,8 +61,10 @@ class Gradients:
 
     def assert_finite(self, tree: Any) -> None:
         """AssertionError if an array or a tensor in nested containers, or the gradient of a module, is not finite."""
-        bad = [path for path, each in _leaves(tree, "") if not _finite(each)]
-        assert not bad, f"not finite: {', '.join(path or 'the value itself' for path in bad)}"
+        __tracebackhide__ = True
+        bad = ", ".join(path or "the value itself" for path, each in _leaves(tree, "") if not _finite(each))
+        if bad:
+            raise AssertionError(f"not finite: {bad}")
 
 
 def framework(f: Callable[..., Any], *args: Any) -> str:

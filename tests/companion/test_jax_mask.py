@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -286,6 +287,12 @@ def test_closures_are_differentiated() -> None:
     np.testing.assert_array_equal(x, 2 * np.float32(root))
     batched = jax.vmap(jax.grad(outer), (0, None))(jnp.array([1.0, 2.0]), X)
     np.testing.assert_array_equal(batched, np.float32([3, 3]))
+
+
+def test_a_program_that_turns_warnings_into_errors() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.isfinite(jax.grad(mask_gradients(COMPOSED["checkpointed scan"]))(X)).all()
 
 
 def test_names_and_documentation_are_kept() -> None:

@@ -134,6 +134,24 @@ def dropped_again(x: Tensor) -> Tensor:
     return (mask * x).sqrt().sum()
 
 
+def in_branches(x: Tensor) -> Tensor:
+    roots = x.sqrt()
+    y = torch.where(x < 0, -roots, roots * 2)
+    return torch.where(x > 0, y, 0.0).sum()
+
+
+def of_parts(x: Tensor) -> Tensor:
+    z = torch.complex(x.cos(), x.sin())
+    y = z.imag / x
+    return torch.where(x > 0, y, z.real).sum()
+
+
+def in_place(x: Tensor) -> Tensor:
+    y = x.clone()
+    y.sqrt_()
+    return torch.where(x > 0, y, 0.0).sum()
+
+
 PROGRAMS: dict[Callable[[Tensor], Tensor], list[tuple[str, int, str, int]]] = {
     two: [("sqrt", 1, "where", 1), ("log", 2, "where", 2)],
     chain: [("sqrt", 1, "where", 1)],
@@ -144,6 +162,9 @@ PROGRAMS: dict[Callable[[Tensor], Tensor], list[tuple[str, int, str, int]]] = {
     looped: [("sqrt", 3, "where", 4)],
     product: [("log", 1, "where", 2)],
     dropped_again: [("sqrt", 2, "multiply", 2)],
+    in_branches: [("sqrt", 1, "where", 3)],
+    of_parts: [("divide", 2, "where", 3)],
+    in_place: [("sqrt", 2, "where", 3)],
 }
 
 
@@ -205,6 +226,31 @@ def test_modules_are_differentiated_by_their_parameters_and_nothing_is_changed()
     assert not batch["x"].requires_grad
     (masked,) = report.masked
     assert masked.isfinite().all()
+
+
+def test_a_module_in_training_is_explained_without_a_note_on_what_did_not_matter() -> None:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Dropout(0.5), nn.Linear(4, 2))
+    with torch.no_grad():
+        net[4].weight.zero_(), net[4].bias.zero_()
+
+    def entropy(x: Tensor) -> Tensor:
+        p = net(x)
+        return torch.where(p > 0, -p * p.log(), 0.0).sum()
+
+    report = locate(entropy, torch.randn(4, 3))
+    assert [(p.op, p.select, p.count) for p in report.findings] == [("log", "where", 8)]
+    assert (report.poisoned, report.note) == (True, "")
+
+
+def test_a_function_that_begins_a_backward_pass_is_refused() -> None:
+    def step(x: Tensor) -> Tensor:
+        loss = (x * x).sum()
+        loss.backward()
+        return loss
+
+    with pytest.raises(ValueError, match="begins a backward pass itself"):
+        locate(step, X)
 
 
 def test_what_is_singular_in_earnest_has_no_selection() -> None:

@@ -73,6 +73,9 @@ POISONED = {
         lambda x: checkpoint(lambda y: torch.where(y > 0, y.sqrt(), 0.0), x, use_reentrant=False).sum(), ROOTS,
     ),
     "in place": (lambda x: torch.where(x > 0, x.clone().sqrt_(), 0.0).mul_(1.0).sum(), ROOTS),
+    "a complex number": (
+        lambda x: torch.where(x > 0, torch.view_as_real(torch.complex(x.sqrt(), x.log()))[:, 0], 0.0).sum(), ROOTS,
+    ),
     "norm of a row": (
         lambda x: torch.where(x > 0, (x[:, None] ** 2).expand(4, 2).sum(1).sqrt(), 0.0).sum(), torch.full((3,), 2**0.5),
     ),

@@ -202,6 +202,7 @@ class Report:
 
     def raise_if_poisoned(self) -> None:
         """PoisonedGradient with this report, unless value and gradient are finite."""
+        __tracebackhide__ = True  # pytest shows the line of the test
         if not self.ok:
             raise PoisonedGradient(self)
 

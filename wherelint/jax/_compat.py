@@ -40,7 +40,9 @@ barrier: Any = (
 def open_constants(closed: ClosedJaxpr) -> ClosedJaxpr:
     """The program with its constants as its first inputs."""
     jaxpr = closed.jaxpr
-    opened = jaxpr.replace(constvars=[], invars=[*jaxpr.constvars, *jaxpr.invars], debug_info=None)
+    unnamed = getattr(jaxpr.debug_info, "with_unknown_names", None)  # an old JAX knows no names, a new one warns
+    told = unnamed and unnamed()
+    opened = jaxpr.replace(constvars=[], invars=[*jaxpr.constvars, *jaxpr.invars], debug_info=told)
     return ClosedJaxpr(opened, ())
 
 

@@ -142,7 +142,9 @@ def _view(call: Call) -> Any:
     (operand,) = call.operands
 
     def view(dead: Tensor) -> Any:
-        return call.over(lambda t: dead)
+        if call.name == "view_as_complex":  # a number is dead where both of its parts are
+            return dead.all(-1)
+        return dead[..., None].expand(*dead.shape, 2) if call.name == "view_as_real" else call.over(lambda t: dead)
 
     return {key: view(dead) for key, dead in operand.dead.items()}
 
@@ -200,8 +202,6 @@ def _select(call: Call, residuals: bool = False) -> Any:
     masks = {key: _unreached(call, key, residuals) for key in call.killers()}
     own = _unreached(call, _NOTHING, residuals)
     if bool(own.any()):
-        for key in masks.keys() - {EVERY}:
-            masks[key] &= ~own
         _kill(call, masks, own)
     return masks
 

@@ -60,7 +60,8 @@ def locate(f: Callable[..., Any], *args: Any) -> Report:
     run = Run(breaks=[], killers=candidates)
     masked = gradients(traced, run)
     found = _poisons(run.breaks or [], graph, finite(masked))
-    note = f"Dropped elements could not be followed through {', '.join(sorted(run.lost))}." if run.lost else ""
+    lost = "" if finite(masked) else ", ".join(sorted(run.lost))
+    note = f"Dropped elements could not be followed through {lost}." if lost else ""
     return Report(
         traced.value_finite, False, finite(masked), found, gradient=own, masked=tuple(masked[: traced.own]), note=note
     )
@@ -127,7 +128,14 @@ def gradients(traced: Traced, run: Run | None = None) -> list[Tensor | None]:
     seeds = [torch.ones_like(each) for each in traced.roots]
     if run is not None:
         return masked_grad(traced.roots, traced.leaves, seeds, run)
-    return list(torch.autograd.grad(traced.roots, traced.leaves, seeds, retain_graph=True, allow_unused=True))
+    try:
+        return list(torch.autograd.grad(traced.roots, traced.leaves, seeds, retain_graph=True, allow_unused=True))
+    except RuntimeError as error:
+        if "second time" not in str(error):
+            raise
+        raise ValueError(
+            "the function begins a backward pass itself: hand over the one that it differentiates"
+        ) from error
 
 
 def finite(found: Iterable[Tensor | None]) -> bool:
