@@ -119,6 +119,7 @@ class FileSearch:
     def _search(self, name: tuple[str, ...], program: Program) -> None:
         effort = Effort(self._budget.evaluations, self._effort)
         programs: dict[str, _InProgram] = {}
+        satisfiable: dict[tuple[Node, ...], bool] = {}
         for root in self._roots(program):
             if self._only is not None and not self._only(root):
                 continue
@@ -128,7 +129,7 @@ class FileSearch:
             framework = nearest if nearest and nearest in self._used else self._used[0]
             accept = programs.setdefault(framework, _InProgram(program, arithmetic(framework), effort, self._budget))
             outlook = self._outlook.with_known(self._standing(root, program))
-            search = Search(root, arithmetic(framework), effort, accept, outlook)
+            search = Search(root, arithmetic(framework), effort, accept, outlook, satisfiable)
             self._turn += 1
             self._note(search.hazards(low=self._low), framework, search, name, program, self._turn)
             if search.left_out:

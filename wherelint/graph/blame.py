@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 import numpy as np
 
+from wherelint.graph.dependence import Dependence
 from wherelint.graph.evaluate import truth
 from wherelint.graph.node import Node
 from wherelint.graph.run import Run, at, code
@@ -49,12 +49,9 @@ def reaches_leaf(run: Run, start: Node, p: int) -> Node | None:
     return None
 
 
-def root_drops(run: Run, root: Node, start: Node, p: int, below: Callable[[Node], Collection[Node]]) -> bool:
-    """Whether the root drops an operand that reads ``start``, or the operation drops one itself (``x ** 0``).
-
-    ``below`` gives everything that a node reads.
-    """
-    reading = [i for i in root.inputs if i in run.ieee.cotangents and start in below(i)]
+def root_drops(run: Run, root: Node, start: Node, p: int, dependence: Dependence) -> bool:
+    """Whether the root drops an operand that reads ``start``, or the operation drops one itself (``x ** 0``)."""
+    reading = [i for i in root.inputs if i in run.ieee.cotangents and dependence.reads(i, start)]
     own = OPERATIONS[start.op].unselected is not None if start.op in OPERATIONS else False
     return own or any(_drops(run, root, i, p) for i in reading)
 

@@ -11,6 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
+from wherelint.graph.dependence import Dependence
 from wherelint.graph.differentiate import Tape, backward
 from wherelint.graph.evaluate import Values, evaluate, truth
 from wherelint.graph.node import Const, Leaf, Node, inputs_in, leaves, topological, unreshaped, whole
@@ -35,11 +36,12 @@ _NEARBY = 6
 class Guard:
     """The condition of a selection, and what it has to do with a hazard."""
 
-    def __init__(self, root: Node, order: list[Node], framework: str) -> None:
+    def __init__(self, root: Node, order: list[Node], framework: str, dependence: Dependence) -> None:
         self._framework = framework
         self.root = root
         self._order = order
         self._known = set(order)
+        self._dependence = dependence
         #: The operands that decide what is dropped; empty for a clip, which decides by its operands' values.
         self.condition: list[Node] = []
         if root.selection == "multiply":
@@ -48,7 +50,7 @@ class Guard:
             self.condition = [root.inputs[0]]
         self._base: Inputs = {}
         self._selected: Array | None = None
-        self._reads: dict[Node, frozenset[Node]] = {}
+        self._searched = [n for n in order if n.op == "gather" and n.static.searched]
         self._settled: dict[Node, frozenset[str]] = {}
         #: What an operation and the condition read, and the sources among that.
         self._decides: dict[Node, tuple[list[Node], list[Node]]] = {}
@@ -79,7 +81,7 @@ class Guard:
     @cached_property
     def _tested(self) -> frozenset[Node]:
         """Everything that the condition reads, and itself."""
-        return frozenset[Node]().union(*map(self.below, self.condition))
+        return frozenset[Node]().union(*map(self._dependence.below, self.condition))
 
     def evidence(self, run: Run, culprit: Node, p: int, missing_data: bool, *, onto: bool) -> Iterator[str]:
         """What speaks for and against that the condition was written for a hazard, by the score's table.
@@ -118,15 +120,19 @@ class Guard:
         """How closely the condition speaks of the operand that is singular."""
         if not self.condition:
             return "by the result"
-        if Relation(run, p, self._tested).direct(culprit, self.below):
+        if Relation(run, p, self._tested).direct(culprit, self._dependence.below):
             return "direct"
         return "same variable" if self.tests(culprit) else "incidental"
 
     def tests(self, culprit: Node) -> bool:
         """Whether the condition itself compares what an operation computes with, for what it is."""
-        read = self._leaves(culprit)
-        tests = (n for c in self.condition for n in self.below(c) if n.op in ORDERINGS | FINITE_TESTS)
-        return any(self._leaves(n) <= read for n in tests)
+        read = self._dependence.inputs(culprit)
+        return any(inputs <= read for inputs in self._tests)
+
+    @cached_property
+    def _tests(self) -> list[frozenset[Node]]:
+        """What the tests in the condition read."""
+        return [self._dependence.inputs(n) for n in self._tested if n.op in ORDERINGS | FINITE_TESTS]
 
     def held_elements(self) -> list[Inputs]:
         """For each constant array that the condition reads, its zero and another element, standing at every place.
@@ -146,15 +152,6 @@ class Guard:
                     held.append(dict.fromkeys(alike, full))  # written twice, it is one array all the same
         return held[:4]
 
-    def below(self, node: Node) -> frozenset[Node]:
-        """Everything that a node reads, and itself."""
-        if node not in self._reads:
-            self._reads[node] = frozenset(topological([node]))
-        return self._reads[node]
-
-    def _leaves(self, node: Node) -> frozenset[Node]:
-        return frozenset(self._inputs_of(node))
-
     def _incidental(self, run: Run, culprit: Node, p: int) -> bool:
         """Whether the condition compares what the operation made of an operand that it was not written to guard.
 
@@ -164,14 +161,15 @@ class Guard:
         out = at(run.values[culprit], p)
         if np.isfinite(out).all() or (culprit.op not in QUOTIENTS and not np.isnan(out).any()):
             return False
-        below = frozenset[Node]().union(*map(self.below, self.condition or self.root.inputs))
-        if culprit not in below:
+        deciding = self.condition or self.root.inputs
+        if not any(self._dependence.reads(n, culprit) for n in deciding):
             return False
-        if any(n.op in FINITE_TESTS and culprit in self.below(n) for n in below):
+        below = frozenset[Node]().union(*map(self._dependence.below, deciding))
+        if any(n.op in FINITE_TESTS and self._dependence.reads(n, culprit) for n in below):
             return False
         if culprit.op not in QUOTIENTS:
             return True
-        numerator, divisor = (self._leaves(i) for i in culprit.inputs[:2])
+        numerator, divisor = map(self._dependence.inputs, culprit.inputs[:2])
         return bool(divisor) and not numerator <= divisor
 
     def _remote(self, culprit: Node) -> bool:
@@ -181,7 +179,7 @@ class Guard:
         Such a selection reads everything upstream, so that what it reads says nothing; only nearness does.
         """
         deciding = self.condition or [self.root]
-        if culprit not in frozenset[Node]().union(*map(self.below, deciding)):
+        if not any(self._dependence.reads(n, culprit) for n in deciding):
             return False
         layer = set(deciding)
         seen = set(layer)
@@ -211,7 +209,7 @@ class Guard:
 
     def _bounds(self, culprit: Node) -> list[float] | None:
         """The sizes of what an extremum compares with, None where they are no constants."""
-        bounds = [unreshaped(i) for i in self.root.inputs if culprit not in self.below(i)]
+        bounds = [unreshaped(i) for i in self.root.inputs if not self._dependence.reads(i, culprit)]
         sizes = [float(np.abs(b.value).max()) for b in bounds if isinstance(b, Const)]
         return sizes if len(sizes) == len(bounds) else None
 
@@ -233,15 +231,19 @@ class Guard:
 
     def _chance(self, culprit: Node) -> bool:
         """Whether a random number decides: whatever such a condition drops, it does not mean it."""
-        return any(n.random for n in leaves(*self.condition)) and not self.tests(culprit)
+        return self._random and not self.tests(culprit)
+
+    @cached_property
+    def _random(self) -> bool:
+        return any(n.random for n in self._tested if isinstance(n, Leaf))
 
     def _looks_up(self, culprit: Node) -> bool:
         """Whether the operation reads elements by an index that was searched for, such as the bins of a spline.
 
         Which elements meet there depends on their order and on the search, of which the model knows neither.
         """
-        found = [n for n in self._order if n.op == "gather" and n.static.searched]
-        return any(n in self.below(culprit) or culprit in self.below(n) for n in found)
+        reads = self._dependence.reads
+        return any(reads(culprit, n) or reads(n, culprit) for n in self._searched)
 
     def _normalises(self, culprit: Node) -> bool:
         """Whether a quotient measures a variable in units of the very limit that the condition compares it with.
@@ -253,10 +255,10 @@ class Guard:
         numerator, divisor = (unreshaped(i) for i in culprit.inputs[:2])
         if divisor.op != "leaf":
             return False
-        for node in self.below(self.condition[0]):
+        for node in self._dependence.below(self.condition[0]):
             if node.op in ORDERINGS and divisor in (sides := [unreshaped(i) for i in node.inputs]):
                 other = sides[1 - sides.index(divisor)]
-                if self._leaves(other) & self._leaves(numerator):
+                if self._dependence.inputs(other) & self._dependence.inputs(numerator):
                     return True
         return False
 
@@ -266,7 +268,7 @@ class Guard:
         ``where(x < a, 1 / (b - a), 0)`` is no guard against ``a == b``; ``where(x != y, 1 / (x - y), 0)`` is.
         """
         condition = self.condition
-        read = self._leaves(culprit)
+        read = self._dependence.inputs(culprit)
         moved = {n for n in read if run.moved(n, p)}
         # An input that was moved onto the value of another meets it, though only one of them moved.
         meeting = moved | {n for n in read for m in moved if self._meets(run, m, n, p)}
@@ -274,11 +276,10 @@ class Guard:
             return False
         if not condition:  # a clip is about its operand, not about how two inputs of it stand to each other
             return self.root.selection in CLIPS and self.root is not culprit
-        if not self._leaves(condition[0]):
+        if not self._dependence.inputs(condition[0]):
             return False
-        tests = [self._leaves(n) for n in self.below(condition[0]) if n.op in ORDERINGS | FINITE_TESTS]
-        one_by_one = frozenset[Node]().union(*(t for t in tests if t <= meeting))
-        return not (meeting <= one_by_one or any(meeting <= t for t in tests))
+        one_by_one = frozenset[Node]().union(*(t for t in self._tests if t <= meeting))
+        return not (meeting <= one_by_one or any(meeting <= t for t in self._tests))
 
     def _out_of_order(self, run: Run, culprit: Node, p: int) -> bool:
         """Whether neighbours of an array, ``x[1:] - x[:-1]``, are equal or falling, and no test asks for that.
@@ -288,9 +289,9 @@ class Guard:
         return any(
             n.op == "subtract"
             and all(unreshaped(i).op in ("gather", "lane") for i in n.inputs)
-            and self._leaves(n.inputs[0]) & self._leaves(n.inputs[1])
+            and frozenset.intersection(*map(self._dependence.inputs, n.inputs))
             and not (at(run.values[n], p) > 0).all()
-            for n in self.below(culprit) - self._tested
+            for n in self._dependence.below(culprit) - self._tested
         )
 
     @staticmethod

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from wherelint.graph.dependence import Dependence
 from wherelint.graph.guard import Guard
 from wherelint.graph.node import Const, Node, inputs_in, rounded_away
 from wherelint.graph.occurrence import read_gradient
@@ -51,12 +52,12 @@ class Prospects:
     """Which operations below a selection can still be findings that score what is asked for."""
 
     def __init__(
-        self, outlook: Outlook, guard: Guard, order: Sequence[Node], requires_grad: Collection[Node], missing: bool
+        self, outlook: Outlook, guard: Guard, order: Sequence[Node], dependence: Dependence, missing: bool
     ) -> None:
         self._outlook = outlook
         self._guard = guard
         self._order = order
-        self._requires_grad = requires_grad
+        self._dependence = dependence
         self._known: dict[tuple[Node, frozenset[str]], float] = {}
         self._absent: dict[Node, frozenset[str]] = {}
         #: Whether an input may be nan or infinite of itself; then any operation may be named.
@@ -78,7 +79,7 @@ class Prospects:
 
     def _most(self, culprit: Node, evidence: frozenset[str]) -> float:
         if (culprit, evidence) not in self._known:
-            sure = {*evidence, *self._guard.settled(culprit), *read_gradient(culprit, self._requires_grad)}
+            sure = {*evidence, *self._guard.settled(culprit), *read_gradient(culprit, self._dependence.requires_grad)}
             self._known[culprit, evidence] = self._outlook.most(sure, self.absent(culprit))
         return self._known[culprit, evidence]
 
@@ -102,10 +103,10 @@ class Prospects:
         """Evidence for a hazard of an operation that there cannot be."""
         if culprit not in self._absent:
             condition = self._guard.condition
-            reads = {n for c in condition for n in self._guard.below(c) if n.op == "leaf"}
             absent = set() if self._missing else {"missing data"}
             absent.update(() if self._rounds else ("an epsilon is lost",), () if condition else ("at the boundary",))
-            absent.update(("direct",) if reads.isdisjoint(self._guard.below(culprit)) else ())
+            read = self._dependence.inputs(culprit)
+            absent.update(("direct",) if all(read.isdisjoint(self._dependence.inputs(c)) for c in condition) else ())
             self._absent[culprit] = frozenset(absent)
         return self._absent[culprit]
 

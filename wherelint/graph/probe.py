@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from wherelint.graph.evaluate import evaluate, truth
-from wherelint.graph.node import LANES, Const, Leaf, Node, inputs_in, leaves, topological
+from wherelint.graph.node import LANES, Const, Leaf, Node, inputs_in, leaves, topological, whole
 from wherelint.ops import OPERATIONS, Array
 from wherelint.ops.traits import FINITE_TESTS
 
@@ -140,6 +140,21 @@ def bases(
     return [{leaf: column[i : i + 1] for leaf, column in batch.items()} for i in best]
 
 
+def holds_somewhere(predicates: Sequence[Node], order: Sequence[Node]) -> bool:
+    """Whether some input is found at which predicates hold together; ``order`` is all that they read."""
+    known = set(order)
+    sources = [n for n in inputs_in(order) if whole(n, known) is n]
+
+    def hold(inputs: Inputs) -> Array:
+        values = evaluate(order, inputs)
+        kept = np.ones(1, np.bool_)
+        for predicate in predicates:
+            kept = kept & truth(values[predicate]).all(axis=1)
+        return kept.astype(np.float64)
+
+    return bool(bases(sources, predicates, Pool(order), hold, 1))
+
+
 def _passed(conditions: Sequence[Node]) -> set[Node]:
     """Parameters that are not what they are by default, since predicates about nothing else say so."""
     found: set[Node] = set()
@@ -256,14 +271,14 @@ def _random_moves(movable: Sequence[Node], pool: Pool, joint: int) -> Iterator[M
     for chosen, chances in _drawn(len(movable), min(joint, len(movable))):
         together: Moves = []
         extreme = False
-        for i, (moved, which, whole) in zip(chosen, chances, strict=True):
+        for i, (moved, which, all_lanes) in zip(chosen, chances, strict=True):
             leaf = movable[i]
             values = pool.values(leaf)
             value = values[int(which * len(values))]
             if moved > 0.7 or (extreme and abs(value) > _EXTREME):  # two extreme values at once are nobody's input
                 continue
             extreme = extreme or abs(value) > _EXTREME
-            together.append((leaf, _ALL if whole < 0.7 else _first(leaf), value))
+            together.append((leaf, _ALL if all_lanes < 0.7 else _first(leaf), value))
         yield together
 
 

@@ -10,13 +10,14 @@ import numpy as np
 
 from wherelint.graph.aim import aimed
 from wherelint.graph.blame import Blamed, culprit_of, reaches_leaf, root_drops
+from wherelint.graph.dependence import Dependence
 from wherelint.graph.differentiate import Backward, Tape, backward
 from wherelint.graph.evaluate import Values, evaluate, truth
 from wherelint.graph.guard import Guard
-from wherelint.graph.node import LANES, Node, differentiated, inputs_in, leaves, topological, unreshaped, whole
+from wherelint.graph.node import LANES, Node, inputs_in, topological, unreshaped, whole
 from wherelint.graph.occurrence import occurrence
 from wherelint.graph.outlook import Outlook, Prospects
-from wherelint.graph.probe import Inputs, Pool, bases, perturbations
+from wherelint.graph.probe import Inputs, Pool, bases, holds_somewhere, perturbations
 from wherelint.graph.run import Hazard, Run, any_lane, at, code, joined, keep, row, rows
 from wherelint.graph.work import Effort
 from wherelint.ops import OPERATIONS, Array
@@ -50,7 +51,10 @@ class Search:
         effort: Effort | None = None,
         accept: Callable[[Hazard, Run, int], bool] = lambda hazard, run, p: True,
         outlook: Outlook | None = None,
+        satisfiable: dict[tuple[Node, ...], bool] | None = None,
     ) -> None:
+        #: Whether predicates hold together somewhere; searches of one program ask the same.
+        self._satisfiable = {} if satisfiable is None else satisfiable
         #: What else a witness must satisfy, such as that the whole program is finite there.
         self.accept = accept
         self.effort = effort or Effort()
@@ -58,7 +62,8 @@ class Search:
         self.framework = framework
         self.path_conditions = root.path_conditions
         self.order = topological([root, *root.path_conditions])
-        self.requires_grad = differentiated(self.order)
+        self._dependence = Dependence(self.order)
+        self.requires_grad = self._dependence.requires_grad
         self._tape = Tape(self.order, self.requires_grad)
         known = set(self.order)
         sources = inputs_in(self.order)
@@ -66,10 +71,10 @@ class Search:
         self.leaves = [n for n in sources if whole(n, known) is n]
         self._sources = sources
         self.pool = Pool(self.order)
-        self.guard = Guard(root, self.order, framework)
+        self.guard = Guard(root, self.order, framework, self._dependence)
         self._outlook = outlook or Outlook()
         missing = bool(self.pool.missing)
-        self._prospects = Prospects(self._outlook, self.guard, self.order, self.requires_grad, missing)
+        self._prospects = Prospects(self._outlook, self.guard, self.order, self._dependence, missing)
         #: Singular operations that were not searched for, since they cannot score what is asked for.
         self.left_out: set[Node] = set()
         #: Benign points from which the search departed.
@@ -174,7 +179,7 @@ class Search:
 
     def _flip(self, leaf: Node, start: Inputs) -> float | None:
         """A value of a parameter with a default at which a lazy choice takes its other arm."""
-        tests = [n.inputs[0] for n in self.order if n.op == "cond" and leaf in leaves(n.inputs[0])]
+        tests = [n.inputs[0] for n in self.order if n.op == "cond" and self._dependence.reads(n.inputs[0], leaf)]
         values = np.array([v for v in self.pool.values(leaf) if np.isfinite(v)], np.float32)
         batch = {n: np.repeat(v, len(values), axis=0) for n, v in start.items()}
         batch[leaf] = np.repeat(values[:, None], LANES, axis=1)
@@ -188,17 +193,11 @@ class Search:
 
     def _satisfied(self, *path_conditions: Node) -> bool:
         """Whether some input is found at which predicates hold together."""
-        order = topological(path_conditions)
-        self.effort.spend(len(order))
-
-        def hold(inputs: Inputs) -> Array:
-            values = evaluate(order, inputs)
-            kept = np.ones(1, np.bool_)
-            for condition in path_conditions:
-                kept = kept & rows(truth(values[condition]))
-            return kept.astype(np.float64)
-
-        return bool(bases(self.leaves, path_conditions, self.pool, hold, 1))
+        if path_conditions not in self._satisfiable:
+            order = topological(path_conditions)
+            self.effort.spend(len(order))
+            self._satisfiable[path_conditions] = holds_somewhere(path_conditions, order)
+        return self._satisfiable[path_conditions]
 
     def shows(self, hazard: Hazard) -> bool:
         """Whether the hazard's witness is one under this search's framework too."""
@@ -290,14 +289,14 @@ class Search:
         self.effort.spend(3 * len(self.order) * len(batches))
         values = evaluate(self.order, inputs, dtype)
         fit = self._allowed(values) & self._finite(values)
-        ieee = self._backward(values, symbolic=False)
+        count = int((batch == 0).sum())
+        first = {n: v[:count] if v.shape[0] == len(batch) else v for n, v in values.items()}
+        inputs, values, batch = keep(fit, inputs), keep(fit, values), batch[fit]
+        ieee = self._backward(values, symbolic=False) if fit.any() else Backward({}, {})
         broken = np.zeros(len(batch), np.bool_)
         for node in self._sources:
             if node in ieee.cotangents:
                 broken = broken | any_lane(~np.isfinite(ieee.cotangents[node]))
-        broken = broken & fit
-        count = int((batch == 0).sum())
-        first = {n: v[:count] if v.shape[0] == len(batch) else v for n, v in values.items()}
         inputs, values = keep(broken, inputs), keep(broken, values)
         ieee = Backward(keep(broken, ieee.cotangents), keep(broken, ieee.broke))
         symbolic = self._backward(values, symbolic=True) if broken.any() else ieee
@@ -358,7 +357,7 @@ class Search:
             select = clip
         else:
             select = self.root
-            if select.selection is None or not root_drops(run, select, node, p, self.guard.below):
+            if select.selection is None or not root_drops(run, select, node, p, self._dependence):
                 return None
         culprit, data = culprit_of(run, node, p)
         return None if culprit is None else Blamed(culprit, select, data)
