@@ -117,6 +117,22 @@ def test_the_picture_shows_the_output(
     assert "examples/output.svg" in README.read_text(encoding="utf-8")
 
 
+def test_the_plot_is_the_one_drawn(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Letter by letter, and as many curves; the rest is matplotlib's."""
+    monkeypatch.chdir(ROOT)
+    path = ROOT / "examples" / "angle.svg"
+    assert main(["plot", "examples/angle.py:12", "--isolated"]) == 0
+    drawn = capsys.readouterr().out
+    if request.config.getoption("--regenerate"):
+        path.write_text(drawn, encoding="utf-8")
+    kept = path.read_text(encoding="utf-8")
+    for pattern in (r">[^<>]+</text>", r"stroke: #\w+; stroke-width: [\d.]+"):
+        assert re.findall(pattern, kept) == re.findall(pattern, drawn)
+    assert "examples/angle.svg" in README.read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("told", [True, False])
 def test_ruff_keeps_our_comments_as_the_readme_says(tmp_path: Path, told: bool) -> None:
     (block,) = re.findall(

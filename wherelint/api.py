@@ -51,6 +51,7 @@ def check_paths(
     *,
     fix_mode: FixMode = "no",
     snippets: bool = False,
+    plots: bool = False,
     force_exclude: bool = False,
     jobs: int | None = 1,
     progress: Callable[[int, int], None] = lambda done, total: None,
@@ -71,6 +72,7 @@ def check_paths(
         configuration or Configuration(),
         fix_mode,
         snippets=snippets,
+        plots=plots,
         force_exclude=force_exclude,
     )
     kept = None if cache is None else Path(cache)

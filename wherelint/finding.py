@@ -123,6 +123,30 @@ class Confirmation:
 
 
 @dataclass(frozen=True)
+class Curve:
+    """What a selection computes along a line: its value, and the gradient of one input."""
+
+    value: tuple[float, ...]
+    gradient: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A selection along a line through the witness, before the fix and, where there is one, after it.
+
+    ``at`` are the places on the line: the numbers that the one input in ``moved`` takes; where several move, 0 is the
+    witness, and 1 a point at which all is well. The gradient is that of ``wrt``.
+    """
+
+    moved: tuple[str, ...]
+    wrt: str
+    witness: float
+    at: tuple[float, ...]
+    before: Curve
+    after: Curve | None = None
+
+
+@dataclass(frozen=True)
 class Finding:
     """One singular operation whose cotangent is a selection's zero.
 
@@ -158,6 +182,8 @@ class Finding:
     snippet: object = field(default=None, compare=False, repr=False)
     #: In a notebook, for every cell the row at which it begins in the program that the cells make.
     cells: tuple[int, ...] = field(default=(), compare=False, repr=False)
+    #: Where it was asked for, and a search made the finding.
+    plot: Plot | None = field(default=None, compare=False, repr=False)
     #: What is the same for all findings of the file that have one cause, before they are put together.
     cause: int | None = field(default=None, compare=False, repr=False)
 

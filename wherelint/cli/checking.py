@@ -19,7 +19,7 @@ from wherelint.cli.output import (
     FAILED,
     FINDINGS,
     Progress,
-    more_reports,
+    asked_styles,
     refuse_clashes,
     tell_problems,
     use_color,
@@ -115,13 +115,14 @@ def run_check(options: dict[str, Any], configuration: Configuration) -> int:
     with Progress(options["quiet"]) as progress:
         result = api.check_paths(
             paths, configuration, fix_mode=_fix_mode(options), snippets=_snippets(options),
-            force_exclude=options["force_exclude"], jobs=options["jobs"], progress=progress,
+            plots=_plots(options), force_exclude=options["force_exclude"], jobs=options["jobs"], progress=progress,
             cache=_cache(options),
         )  # fmt: skip
 
     def again(report: FileReport, refuted: frozenset[FixKey]) -> FileReport:
         settings = configuration.settings(Path(os.path.abspath(report.filename)).parent)
-        return engine.check_file(files.Target(report.filename, settings, _fix_mode(options), True, refuted))[0]
+        target = files.Target(report.filename, settings, _fix_mode(options), True, _plots(options), refuted)
+        return engine.check_file(target)[0]
 
     result = _run_fixes(result, options, again)
     if not rewrites:
@@ -235,6 +236,10 @@ def _snippets(options: dict[str, Any]) -> bool:
     return bool(options["confirm"] or options["repro_dir"] is not None)
 
 
+def _plots(options: dict[str, Any]) -> bool:
+    return "html" in asked_styles(options)
+
+
 def _cache(options: dict[str, Any]) -> Path | None:
     """The directory of what is kept from run to run; None where nothing is to be."""
     from wherelint.io import cachedir
@@ -251,8 +256,8 @@ def _fix_mode(options: dict[str, Any]) -> FixMode:
         return "unsafe" if options["unsafe_fixes"] else "safe"
     if _snippets(options):
         return "offer"
-    styles = {options["output_format"], *(style for style, _ in more_reports(options))}
-    return "offer" if styles & {"full", "json", "json-lines", "sarif"} and not options["statistics"] else "no"
+    styles = asked_styles(options)
+    return "offer" if styles & {"full", "html", "json", "json-lines", "sarif"} and not options["statistics"] else "no"
 
 
 def _check_stdin(options: dict[str, Any], configuration: Configuration) -> int:
@@ -264,10 +269,10 @@ def _check_stdin(options: dict[str, Any], configuration: Configuration) -> int:
     settings = configuration.settings(Path(os.path.abspath(name)).parent)
     content = sys.stdin.buffer.read()
     fix_mode = _fix_mode(options)
-    report = check_source(content, name, settings, fix_mode, snippets=_snippets(options))
+    report = check_source(content, name, settings, fix_mode, snippets=_snippets(options), plots=_plots(options))
 
     def again(report: FileReport, refuted: frozenset[FixKey]) -> FileReport:
-        return check_source(content, name, settings, fix_mode, snippets=True, refuted=refuted)
+        return check_source(content, name, settings, fix_mode, snippets=True, plots=_plots(options), refuted=refuted)
 
     result = _run_fixes(Result((report,), 1, 0.0), options, again)
     report = result.reports[0]

@@ -5,24 +5,19 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from wherelint.cli.checking import given_overrides, run_check, told_to_end
-from wherelint.cli.output import (
-    STYLES,
-    interrupted,
-    reader_left,
-)
+from wherelint.cli.output import CLEAN, STYLES, interrupted, needed, reader_left
 from wherelint.report.common import printable
 from wherelint.version import __version__
 
 if TYPE_CHECKING:
-    from wherelint.finding import Finding, Least
-    from wherelint.io.config import Configuration
+    from wherelint.finding import Least
 
 
 def _least(context: click.Context, option: click.Parameter, given: str | None) -> Least | None:
@@ -181,63 +176,59 @@ def explain(names: Sequence[str]) -> None:
             click.echo(text)
 
 
+def _of_a_place(command: Callable[..., int]) -> Callable[..., int]:
+    """What every command about the finding at a place takes."""
+    command = click.option("--isolated", is_flag=True, help="Ignore every configuration file.")(command)
+    read = click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Read this TOML file.")
+    return click.argument("place", metavar="PATH:[cell N:]ROW[:COLUMN]")(read(command))
+
+
 @cli.command()
-@click.argument("place", metavar="PATH:[cell N:]ROW[:COLUMN]")
-@click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Read this TOML file.")
-@click.option("--isolated", is_flag=True, help="Ignore every configuration file.")
-def repro(place: str, config: Path | None, isolated: bool) -> None:
+@_of_a_place
+def repro(place: str, config: Path | None, isolated: bool) -> int:
     """Print a script that reproduces the finding at a place, and needs nothing but the framework.
 
     It shows the finite value, the gradient that is nan, and both after the fix.
     """
+    from wherelint.cli.place import findings_at, tell_others
     from wherelint.confirm.routine import Snippet
     from wherelint.confirm.script import script
-    from wherelint.io.config import ConfigError, Configuration, Overrides
-    from wherelint.io.notebook import in_cell, spelled
 
-    match = re.fullmatch(r"(.+?)(?::cell (\d+))?:(\d+)(?::(\d+))?", place, re.DOTALL)
-    if match is None:
-        raise click.UsageError(f"{place!r} is not a place: write PATH:ROW, as in model.py:12")
-    name, cell, row, column = match[1], int(match[2] or 0), int(match[3]), int(match[4] or 0)
-    try:
-        configuration = Configuration(Overrides(confidence="low"), config, isolated)
-        found = _findings_of(name, configuration)
-    except ConfigError as error:
-        raise click.ClickException(printable(str(error))) from None
+    finding, *others = findings_at(place, config, isolated, snippets=True)
+    if not isinstance(finding.snippet, Snippet):
+        raise click.ClickException(f"no script for {finding.code} at {place}: {finding.snippet}")
+    click.echo(script(finding.snippet, finding).encode(), nl=False)  # what Python reads is UTF-8
+    tell_others(others)
+    return CLEAN
 
-    def at(finding: Finding) -> bool:
-        places = [in_cell(each, finding.cells) for each in (finding.location, finding.select.location)]
-        return any(row == p.row and cell in (0, c) for c, p in places) and column in (0, finding.location.column)
 
-    there = [finding for finding in found if at(finding)]
-    if not there:
-        rows = list(dict.fromkeys(spelled(f.location, f.cells).rpartition(":")[0] for f in found))
-        known = f"there {'is one' if len(rows) == 1 else 'are some'} at {', '.join(rows[:10])}"
-        known = known if rows else "there is none in this file"
-        raise click.ClickException(f"no finding at {place}: {known}")
-    there.sort(key=lambda f: (f.confidence, in_cell(f.location, f.cells)[1].row != row))
-    if isinstance(there[0].snippet, Snippet):
-        click.echo(script(there[0].snippet, there[0]).encode(), nl=False)  # what Python reads is UTF-8
+@cli.command()
+@_of_a_place
+@click.option(
+    "-o", "--output-file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    help="An SVG or a PNG, by its name (default: an SVG on standard output).",
+)  # fmt: skip
+def plot(place: str, config: Path | None, isolated: bool, output_file: Path | None) -> int:
+    """Draw the value and the gradient around the finding at a place, before and after the fix."""
+    from wherelint.cli.place import findings_at, tell_others
+    from wherelint.io import disk
+
+    kind = ".svg" if output_file is None else output_file.suffix.lower()
+    if kind not in (".svg", ".png"):
+        raise click.UsageError(f"{output_file}: write an .svg or a .png")
+    needed(("matplotlib",), "a plot")
+    finding, *others = findings_at(place, config, isolated, plots=True)
+    if finding.plot is None:
+        raise click.ClickException(f"no plot for {finding.code} at {place}: this rule reports no gradient that is nan")
+    from wherelint.report.plot import png, svg
+
+    content = svg(finding.plot).encode() if kind == ".svg" else png(finding.plot)
+    if output_file is None:
+        click.echo(content, nl=False)
     else:
-        raise click.ClickException(f"no script for {there[0].code} at {place}: {there[0].snippet}")
-    if len(there) > 1:
-        others = ", ".join(f"{name}:{spelled(f.location, f.cells)}" for f in there[1:])
-        click.echo(f"other findings there: {others}", err=True)
-
-
-def _findings_of(name: str, configuration: Configuration) -> tuple[Finding, ...]:
-    """The findings of one file with their snippets. Raises ClickException where it cannot be checked."""
-    from wherelint.io import files
-    from wherelint.report import text
-    from wherelint.run import engine
-    from wherelint.run.results import add_problems
-
-    targets, problems = files.discover([name], configuration, "offer", snippets=True)
-    result = add_problems(engine.check_targets(targets, 1), problems)
-    serious = [problem for problem in result.problems if problem.error]
-    if serious:
-        raise click.ClickException(text.problem_line(serious[0]).removeprefix("error: "))
-    return tuple(place for finding in result.findings for place in finding.places)
+        disk.write(output_file, content)
+    tell_others(others)
+    return CLEAN
 
 
 @cli.command()

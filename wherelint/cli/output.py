@@ -5,14 +5,15 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from wherelint.report.common import printable
-from wherelint.report.formats import FORMATS
+from wherelint.report.common import listed, printable
+from wherelint.report.formats import FORMATS, needs
 from wherelint.version import __version__
 
 if TYPE_CHECKING:
@@ -83,7 +84,8 @@ def _write(style: str, result: Result, options: dict[str, Any], stream: TextIO) 
     if options["statistics"] and style == "json":
         click.echo(text.statistics_json(findings), file=stream)
     elif style in FORMATS:
-        if written := FORMATS[style](findings, result.problems, rules.RULES, __version__):
+        texts = {report.filename: report.text for report in result.reports}
+        if written := FORMATS[style](findings, result.problems, rules.RULES, __version__, texts):
             click.echo(written, file=stream)
     elif options["statistics"]:
         click.echo("".join(f"{line}\n" for line in text.statistics(findings)), nl=False, file=stream)
@@ -97,7 +99,9 @@ def _write(style: str, result: Result, options: dict[str, Any], stream: TextIO) 
 
 
 def refuse_clashes(options: dict[str, Any]) -> None:
-    """Refuse to write two reports into one file, or one into what may be the source of a program."""
+    """Refuse what cannot be written, two reports in one file, and one in what may be the source of a program."""
+    for style in sorted(asked_styles(options) & FORMATS.keys()):
+        needed(needs(style), f"the format {style}")
     files = [path for path in (options["output_file"], *(path for _, path in more_reports(options))) if path]
     for path in files:
         if path.suffix in (".py", ".ipynb"):
@@ -119,6 +123,17 @@ def more_reports(options: dict[str, Any]) -> list[tuple[str, Path]]:
             raise click.UsageError(f"--report: there is no format {style!r}{did_you_mean(style, STYLES, 0.6)}")
         found.append((style, Path(path)))
     return found
+
+
+def needed(packages: Sequence[str], what: str) -> None:
+    """Refuse to begin what needs packages that are not installed."""
+    if missing := [name for name in packages if find_spec(name) is None]:
+        raise click.ClickException(f'{what} needs {listed(missing)}: pip install "wherelint[report]"')
+
+
+def asked_styles(options: dict[str, Any]) -> set[str]:
+    """The formats of all reports."""
+    return {options["output_format"], *(style for style, _ in more_reports(options))}
 
 
 def tell_problems(result: Result, options: dict[str, Any]) -> int:

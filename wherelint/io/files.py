@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from wherelint.finding import FixKey, Problem
 from wherelint.io.config import Configuration, Settings, relative_to
@@ -28,8 +28,9 @@ class Target:
     name: str
     settings: Settings
     fix_mode: FixMode = "no"
-    #: Whether the findings come with the programs that show them.
+    #: Whether the findings come with the programs that show them, and with plots.
     snippets: bool = False
+    plots: bool = False
     #: Fixes that a run of the framework refuted.
     refuted: frozenset[FixKey] = frozenset()
 
@@ -40,13 +41,14 @@ def discover(
     fix_mode: FixMode = "no",
     *,
     snippets: bool = False,
+    plots: bool = False,
     force_exclude: bool = False,
 ) -> tuple[list[Target], list[Problem]]:
     """The files to check in a stable order, each once, and what could not be read.
 
     A file that is named is checked whatever its name and the excludes say, unless ``force_exclude``.
     """
-    walk = _Walk(configuration, fix_mode, snippets)
+    walk = _Walk(configuration, fix_mode, snippets, plots)
     for name in paths:
         path = Path(os.path.abspath(name))
         if path.is_dir():
@@ -89,16 +91,15 @@ def rewrite(name: str, before: bytes, after: bytes) -> Problem | None:
 class _Walk:
     """Collects files; ``ignores`` on the way down are (directory, its .gitignore)."""
 
-    def __init__(self, configuration: Configuration, fix_mode: FixMode, snippets: bool) -> None:
-        self.snippets = snippets
+    def __init__(self, configuration: Configuration, *asked: Any) -> None:
         self.configuration = configuration
-        self.fix_mode = fix_mode
+        self.asked = asked
         self.targets: dict[Path, Target] = {}
         self.problems: list[Problem] = []
 
     def add(self, path: Path, name: str | None = None) -> None:
         settings = self.configuration.settings(path.parent)
-        self.targets.setdefault(path, Target(name or display_name(path), settings, self.fix_mode, self.snippets))
+        self.targets.setdefault(path, Target(name or display_name(path), settings, *self.asked))
 
     def directory(self, top: Path) -> None:
         """Walk a directory that was named: the patterns that exclude it as a whole do not count below it."""

@@ -62,22 +62,22 @@ def full(report: FileReport, helps: Mapping[str, str], width: int) -> list[Line]
         for other in finding.elsewhere:
             lines.append([(f"{other.filename}:{other.location.row}:{other.location.column}", "path"), (": ", "")])
             lines[-1].append((other.message, ""))
-            lines += frame(*_alone(finding, other), width)
-        for label, sentence in _notes(finding, helps):
+            lines += frame(*alone(finding, other), width)
+        for label, sentence in notes(finding, helps):
             lines += _wrapped(label, sentence, min(width, _SENTENCE))
-        lines += _change(report.text, finding)
+        lines += change(report.text, finding)
         lines.append([])
     return lines
 
 
-def _alone(finding: Finding, other: Elsewhere) -> tuple[str, Finding]:
+def alone(finding: Finding, other: Elsewhere) -> tuple[str, Finding]:
     """What is known of another file, and a finding that stands at a place there."""
     mark = Selection("", other.location, other.end_location)
     text = "\n" * (other.location.row - 1) + other.rows
     return text, replace(finding, location=mark.location, end_location=mark.end_location, select=mark, cells=())
 
 
-def _change(text: str, finding: Finding) -> Iterable[Line]:
+def change(text: str, finding: Finding) -> Iterable[Line]:
     """The lines that a fix takes away and puts in their place."""
     if finding.fix is None or not finding.fix.edits:
         return
@@ -104,7 +104,7 @@ def concise(finding: Finding) -> Line:
     """``path:row:column: CODE message``."""
     marks = " (low confidence)" if finding.confidence == "low" else ""
     if finding.confirmation is not None:
-        marks += f" ({_VERDICTS[finding.confirmation.verdict]})"
+        marks += f" ({VERDICTS[finding.confirmation.verdict]})"
     return [(_place(finding), "path"), (": ", ""), (finding.code, "code_name"), (f" {told(finding)}{marks}", "")]
 
 
@@ -230,14 +230,14 @@ def witness_sentence(witness: Witness) -> str:
     )
 
 
-_VERDICTS = {"confirmed": "confirmed", "not-reproduced": "not reproduced", "not-runnable": "not run"}
+VERDICTS = {"confirmed": "confirmed", "not-reproduced": "not reproduced", "not-runnable": "not run"}
 
 
 def confirmation_sentence(finding: Finding) -> tuple[str, str]:
     """A label and a sentence: ``jax 0.10.2 on cpu, under jit and eager; after the fix ...``."""
     confirmation = finding.confirmation
     assert confirmation is not None
-    label = _VERDICTS[confirmation.verdict]
+    label = VERDICTS[confirmation.verdict]
     ran = f"{finding.framework} {confirmation.framework_version} on {confirmation.device}"
     if confirmation.verdict != "confirmed":
         return label, f"{f'{ran}: ' if confirmation.device else ''}{confirmation.reason}"
@@ -269,7 +269,7 @@ def _as_witnessed(witness: Witness | None, at: Mapping[str, Number]) -> bool:
 def confirmations(findings: Iterable[Finding], unconfirmed: int) -> str:
     """``2 confirmed, 1 not reproduced.``; empty where nothing was run."""
     counts: Counter[str] = Counter(f.confirmation.verdict for f in findings if f.confirmation is not None)
-    said = ", ".join(f"{counts[verdict]} {word}" for verdict, word in _VERDICTS.items() if counts[verdict])
+    said = ", ".join(f"{counts[verdict]} {word}" for verdict, word in VERDICTS.items() if counts[verdict])
     lines = [f"{said}."] if said else []
     if unconfirmed:
         lines.append(
@@ -328,7 +328,8 @@ def columns() -> int:
     return shutil.get_terminal_size().columns or 80
 
 
-def _notes(finding: Finding, helps: Mapping[str, str]) -> Iterable[tuple[str, str]]:
+def notes(finding: Finding, helps: Mapping[str, str]) -> Iterable[tuple[str, str]]:
+    """What is known of a finding: labels and sentences."""
     yield "why", finding.message
     if finding.witness is not None:
         yield "witness", witness_sentence(finding.witness)

@@ -143,7 +143,8 @@ class Cache:
             about += [sorted(settings.fixed_codes), str(said_of_lines(settings.root))]
             self._settings[known] = json.dumps([self._about, about])
         package = self._files.package(os.path.dirname(path))
-        about_file = "\0".join((self._settings[known], fix_mode, target.name, path, *package))
+        mode = fix_mode + ", plots" * (target.plots and bool(fix_mode))
+        about_file = "\0".join((self._settings[known], mode, target.name, path, *package))
         return digest(about_file.encode("utf-8", "surrogatepass"))
 
     def _report(

@@ -38,18 +38,19 @@ def check_source(
     fix_mode: FixMode = "no",
     *,
     snippets: bool = False,
+    plots: bool = False,
     refuted: Collection[FixKey] = (),
     around: list[Project] | None = None,
 ) -> FileReport:
     """Check, and perhaps fix, the bytes of one file. Nothing of it is imported or executed, and nothing is raised.
 
-    ``snippets``: each finding comes with the program that shows it. ``refuted``: fixes that are not applied. ``around``
-    gets the projects that were looked at.
+    ``snippets``, ``plots``: each finding comes with the program that shows it, with its plot. ``refuted``: fixes that
+    are not applied. ``around`` gets the projects that were looked at.
     """
     text = ""
     try:
         text, encoding = decode(content)
-        report, after = _check_text(text, filename, settings, fix_mode, snippets, refuted, around)
+        report, after = _check_text(text, filename, settings, fix_mode, snippets, plots, refuted, around)
         if not report.fixed:
             return report
         repaired = encode(after, encoding, content)
@@ -71,6 +72,7 @@ def _check_text(
     settings: Settings,
     fix_mode: FixMode,
     snippets: bool,
+    plots: bool,
     refuted: Collection[FixKey],
     around: list[Project] | None,
 ) -> tuple[FileReport, str]:
@@ -137,6 +139,10 @@ def _check_text(
         shown = tuple(replace(f, fix=laid_out(text, f.fix, width) if f.fix is not None else None) for f in shown)
     if shown and snippet is not None and seen.analysis is not None:
         shown = tuple(snippet(seen.analysis, finding) for finding in shown)
+    if shown and plots and seen.analysis is not None:
+        from wherelint.confirm.plots import with_plot
+
+        shown = tuple(with_plot(seen.analysis, finding) for finding in shown)
     problems = tuple(seen.analysis.problems) if seen.analysis else ()
     if seen.skipped == "too many imports":
         why = "gave up on the file: its imports lead to too many others, or too large ones"

@@ -38,10 +38,10 @@ def check_file(target: Target) -> tuple[FileReport, Trace | None]:
     except OSError as error:
         return failed(target.name, f"cannot read the file: {error.strerror}"), None
     around: list[Project] = []
-    settings, fix_mode = target.settings, target.fix_mode
     report = check_source(
-        content, target.name, settings, fix_mode, snippets=target.snippets, refuted=target.refuted, around=around
-    )
+        content, target.name, target.settings, target.fix_mode,
+        snippets=target.snippets, plots=target.plots, refuted=target.refuted, around=around,
+    )  # fmt: skip
     return report, None if report.fixed or _unsure(report) else _trace(content, around)
 
 

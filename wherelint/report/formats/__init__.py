@@ -1,13 +1,14 @@
 """The reports for other programs: one file a format, named as ``--output-format`` names it (``-`` is written ``_``).
 
 ``render`` gives the whole text without its last newline, empty where a report of nothing is. A file is imported when it
-is used. One with ``CELLS = True`` knows the cells of notebooks; the others are given rows of files.
+is used. One with ``CELLS = True`` knows the cells of notebooks; the others are given rows of files. One with ``TEXTS =
+True`` is given the texts of the files as well, by their names; ``NEEDS`` are the packages of an extra.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -16,18 +17,30 @@ if TYPE_CHECKING:
     from wherelint.finding import Finding, Problem
     from wherelint.rules.rule import Rule
 
-    #: Findings, problems, every rule there is, and the version of wherelint.
-    Render = Callable[[Sequence[Finding], Sequence[Problem], Sequence[Rule], str], str]
+    #: Findings, problems, every rule there is, the version of wherelint, and perhaps texts.
+    Render = Callable[..., str]
 
 
 def _render(
-    module: str, findings: Sequence[Finding], problems: Sequence[Problem], rules: Sequence[Rule], version: str
+    module: str,
+    findings: Sequence[Finding],
+    problems: Sequence[Problem],
+    rules: Sequence[Rule],
+    version: str,
+    texts: Mapping[str, str] | None = None,
 ) -> str:
     found = import_module(f"{__name__}.{module}")
     render: Render = found.render
     if not getattr(found, "CELLS", False):
         findings, problems = _of_the_file(findings, problems)
-    return render(findings, problems, rules, version)
+    more = (texts or {},) if getattr(found, "TEXTS", False) else ()
+    return render(findings, problems, rules, version, *more)
+
+
+def needs(style: str) -> tuple[str, ...]:
+    """The packages without which a format cannot be written."""
+    found: tuple[str, ...] = getattr(import_module(f"{__name__}.{style.replace('-', '_')}"), "NEEDS", ())
+    return found
 
 
 def _of_the_file(

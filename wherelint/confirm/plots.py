@@ -1,0 +1,164 @@
+"""The value and the gradient of a selection along a line through the witness, before and after the fix."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+
+from wherelint.analysis.findings import Analysis
+from wherelint.analysis.search import Detection, arithmetic
+from wherelint.confirm.fixed import after_fix
+from wherelint.finding import Curve, Finding, Plot
+from wherelint.graph.differentiate import Tape, backward
+from wherelint.graph.evaluate import Values, evaluate, truth
+from wherelint.graph.node import LANES, Leaf, Node, leaves, topological, whole
+from wherelint.graph.probe import Inputs
+from wherelint.graph.run import rows
+from wherelint.ops import Array
+
+#: How many points lie evenly on a line, and how many ever closer to the witness on each side of it, four a decade.
+_EVENLY, _CLOSER = 41, 20
+#: How many lines are tried for one that leads to where the gradient is finite, and at how many points it should be.
+_MOST_LINES, _ENOUGH = 8, 6
+
+
+class _Line(NamedTuple):
+    """Points on a line, the witness first: where they lie, and the inputs there."""
+
+    moved: tuple[str, ...]
+    at: Array
+    inputs: Inputs
+
+
+class _Drawn(NamedTuple):
+    """What a selection computes along a line: one element of its value, and of the gradient of one input."""
+
+    value: Array
+    gradient: Array
+    wrt: Leaf
+    lane: int
+
+    @property
+    def telling(self) -> tuple[bool, bool]:
+        """Whether the line leads from where the gradient is lost to where it is finite, and whether that varies."""
+        known = self.gradient[np.isfinite(self.gradient) & np.isfinite(self.value)]
+        return len(known) >= _ENOUGH, len(known) > 0 and bool(np.ptp(known) > 0)
+
+
+def with_plot(analysis: Analysis, finding: Finding) -> Finding:
+    """A finding of an analysis with its plot, where a search made it."""
+    (_, detection), *_ = analysis.places(finding) or [(finding, None)]
+    if detection is not None:
+        with suppress(RecursionError):
+            return replace(finding, plot=_plot(analysis, finding, detection))
+    return finding
+
+
+def _plot(analysis: Analysis, finding: Finding, detection: Detection) -> Plot | None:
+    root = detection.search.root
+    best: tuple[_Line, Values, _Drawn] | None = None
+    for line in islice(_lines(detection), _MOST_LINES):
+        values = evaluate(topological([root, *detection.search.path_conditions]), line.inputs)
+        for drawn in _drawn(root, values, detection, _lost(detection)):
+            if best is None or drawn.telling > best[2].telling:
+                best = line, values, drawn
+        if best is not None and all(best[2].telling):
+            break
+    if best is None:
+        return None
+    line, values, before = best
+    fixed = after_fix(analysis, finding, detection, line.inputs, values[root])
+    after = None
+    if fixed is not None:
+        same = [[n for n in leaves(each) if n.name == before.wrt.name] for each in (root, fixed.root)]
+        if len(same[0]) == len(same[1]):
+            lost = {same[1][same[0].index(before.wrt)]: before.lane}
+            after = next(_drawn(fixed.root, fixed.values, detection, lost), None)
+    shown = _reached(line.at, values, detection.search.path_conditions)
+
+    def curve(drawn: _Drawn) -> Curve:
+        return Curve(_numbers(drawn.value[shown]), _numbers(drawn.gradient[shown]))
+
+    witness, *_ = _numbers(line.at)
+    wrt = before.wrt.name
+    return Plot(line.moved, wrt, witness, _numbers(line.at[shown]), curve(before), after and curve(after))
+
+
+def _lost(detection: Detection) -> dict[Leaf, int]:
+    """The inputs that lose their gradient at the witness, each with the first element that does."""
+    return {
+        leaf: int(bad[0].argmax())
+        for leaf, gradient in detection.hazard.gradient.items()
+        if (bad := ~np.isfinite(gradient)).any()
+    }
+
+
+def _lines(detection: Detection) -> Iterator[_Line]:
+    """Lines through the witness that may lead to where all is well, those along one input first."""
+    witness = detection.hazard.inputs
+    start = {**witness, **(detection.search.starts[0] if detection.search.starts else {})}
+    lanes = {whole(leaf, witness): lane for leaf, lane in _lost(detection).items()}
+    read = dict.fromkeys([*lanes, *(whole(leaf, witness) for leaf in leaves(detection.hazard.op))])
+    moved = [n for n in read if n.kind == "float" and n in witness and np.isfinite(witness[n]).all()]
+    for leaf in moved:
+        now, usual = (np.broadcast_to(each[leaf], (1, LANES))[0] for each in (witness, start))
+        lane = lanes.get(leaf, int((now != usual).argmax()))
+        at = now[lane] + _steps(_round(abs(float(usual[lane] - now[lane]))))
+        alike = now == now[lane]
+        for elements in (alike, np.arange(LANES) == lane) if alike.sum() > 1 else (alike,):
+            yield _Line((leaf.name,), at, _along(witness, {leaf: np.where(elements, at[:, None], now)}, len(at)))
+    apart = [n for n in moved if not np.array_equal(witness[n], start[n])]
+    if apart:
+        at = _steps(1.0)
+        together: Inputs = {n: witness[n] + at[:, None] * (start[n] - witness[n]) for n in apart}
+        yield _Line(tuple(n.name for n in apart), at, _along(witness, together, len(at)))
+
+
+def _along(witness: Inputs, moved: Inputs, points: int) -> Inputs:
+    """The witness at every point of a line, but for what moves."""
+    return {n: moved[n].astype(v.dtype) if n in moved else np.repeat(v, points, axis=0) for n, v in witness.items()}
+
+
+def _steps(span: float) -> Array:
+    """The steps of a line to both sides, 0 first."""
+    closer = span * 10 ** (-np.arange(1, _CLOSER + 1) / 4)
+    return np.concatenate([[0.0], np.setdiff1d([*np.linspace(-span, span, _EVENLY), *closer, *-closer], [0.0])])
+
+
+def _round(distance: float) -> float:
+    """A round number, a little more than a distance; 1 where there is none."""
+    if not 0 < distance < np.inf:
+        return 1.0
+    unit = 10.0 ** np.floor(np.log10(distance))
+    return float(next(n * unit for n in (1, 2, 5, 10, 20) if n * unit > 1.2 * distance))
+
+
+def _drawn(root: Node, values: Values, detection: Detection, lost: dict[Leaf, int]) -> Iterator[_Drawn]:
+    """A selection and the gradients of some inputs along a line."""
+    points = max(map(len, values.values()))
+    tape = Tape(topological([root]))
+    found = backward(tape, values, root, arithmetic(detection.framework), symbolic=False).cotangents
+    for leaf, lane in lost.items():
+        if leaf in found:
+            value, gradient = (np.broadcast_to(v, (points, v.shape[1])) for v in (values[root], found[leaf]))
+            yield _Drawn(value[:, lane % value.shape[1]], gradient[:, lane % gradient.shape[1]], leaf, lane)
+
+
+def _reached(at: Array, values: Values, conditions: Collection[Node]) -> Array:
+    """The points in order, from the witness to where the function does something else on both sides."""
+    allowed = np.ones(len(at), np.bool_)
+    for condition in conditions:
+        allowed &= rows(truth(values[condition]))
+    order = np.argsort(at)
+    here, gone = int(order.argmin()), np.flatnonzero(~allowed[order])
+    return order[max(gone[gone < here], default=-1) + 1 : min(gone[gone > here], default=len(at))]
+
+
+def _numbers(array: Array) -> tuple[float, ...]:
+    """Floats with as many digits as mean something in single precision."""
+    return tuple(float(f"{each:.7g}") for each in array.tolist())

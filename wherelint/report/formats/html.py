@@ -1,0 +1,146 @@
+"""The report to look at: one page that needs nothing else, with a plot of each finding."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wherelint.finding import Finding, Problem
+from wherelint.io.notebook import spelled
+from wherelint.report import text
+from wherelint.report.common import level, printable
+from wherelint.report.frame import Line, frame
+from wherelint.rules.rule import Rule
+from wherelint.score import WEIGHTS
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+CELLS = TEXTS = True
+NEEDS = ("jinja2", "matplotlib")
+#: The template, its style and its script.
+_PAGE = Path(__file__).parents[1] / "page"
+_COLUMNS = 110
+
+
+def render(
+    findings: Sequence[Finding],
+    problems: Sequence[Problem],
+    rules: Sequence[Rule],
+    version: str,
+    texts: Mapping[str, str],
+) -> str:
+    """The page. What comes from files is escaped, and no script runs but ours, whose digest the page names."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    style, script = (Markup((_PAGE / name).read_text("utf-8")) for name in ("page.css", "page.js"))
+    environment = Environment(
+        loader=FileSystemLoader(_PAGE), autoescape=True, finalize=_shown, trim_blocks=True, lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )  # fmt: skip
+    helps = {rule.code: rule.help for rule in rules}
+    shown = [_finding(f"f{i}", f, helps, texts.get(f.filename)) for i, f in enumerate(findings, 1)]
+    where = len({finding.filename for finding in findings})
+    page = environment.get_template("page.html").render(
+        code=_code,
+        colors=_colors() if any(each["plot"] for each in shown) else {},
+        confirmed=any(finding.confirmation for finding in findings),
+        digest=b64encode(sha256(script.encode()).digest()).decode(),
+        findings=shown,
+        headline=f"{text.count(len(findings), 'finding')} in {text.count(where, 'file')}",
+        problems=[(_place(each), each.message, level(each)) for each in problems],
+        script=script,
+        style=style,
+        summary=list(_summary([each["keys"] for each in shown])),
+        version=version,
+    )
+    return page.rstrip("\n")
+
+
+def _shown(value: object) -> object:
+    """Text on one line, without what would be obeyed; what is markup already, as it is."""
+    return value if hasattr(value, "__html__") else printable(str(value))
+
+
+def _code(lines: Sequence[Line]) -> Markup:
+    """Lines in their styles."""
+    from markupsafe import Markup
+
+    span, newline = Markup('<span class="{}">{}</span>'), Markup("\n")
+    marked = newline.join(Markup().join(span.format(style, printable(said)) for said, style in line) for line in lines)
+    return Markup('<pre tabindex="0">{}</pre>').format(marked)
+
+
+def _finding(name: str, finding: Finding, helps: Mapping[str, str], source: str | None) -> dict[str, Any]:
+    """What the page shows of a finding; without the text of its file, neither code nor changes."""
+    keys = {"rule": f"{finding.code} {finding.name}", "file": finding.filename, "confidence": finding.confidence}
+    if finding.confirmation is not None:
+        keys["verdict"] = text.VERDICTS[finding.confirmation.verdict]
+    places = [] if source is None else [("", frame(source, finding, _COLUMNS))]
+    places += [
+        (f"{other.filename}:{other.location.row}: {other.message}", frame(*text.alone(finding, other), _COLUMNS))
+        for other in finding.elsewhere
+    ]
+    return {
+        "also": [(_place(place), place.code, place.message) for place in finding.also],
+        "caption": _caption(finding),
+        "diff": [] if source is None else list(text.change(source, finding)),
+        "evidence": [(each, f"{WEIGHTS[each]:+g}") for each in finding.evidence if each in WEIGHTS],
+        "finding": finding,
+        "fix": finding.fix.applicability if finding.fix is not None and finding.fix.edits else "none",
+        "frames": places,
+        "keys": {key: _shown(value) for key, value in keys.items()},
+        "name": name,
+        "notes": list(text.notes(finding, helps)),
+        "place": _place(finding),
+        "plot": _plot(finding, name),
+    }
+
+
+def _plot(finding: Finding, name: str) -> Markup | None:
+    if finding.plot is None:
+        return None
+    from markupsafe import Markup
+
+    from wherelint.report.plot import svg
+
+    return Markup(svg(finding.plot, name))
+
+
+def _colors() -> Mapping[str, tuple[str, str]]:
+    from wherelint.report.plot import COLORS
+
+    return COLORS
+
+
+def _caption(finding: Finding) -> str:
+    """What moves in a plot, and why there may be no curve after the fix."""
+    if (plot := finding.plot) is None:
+        return ""
+    if len(plot.moved) == 1:
+        moves = f"Only {plot.moved[0]} moves; at the witness it is {plot.witness:g}"
+    else:
+        moves = "Several inputs move together, through the witness"
+    if plot.after is not None:
+        return f"{moves}."
+    fixed = finding.fix is not None and finding.fix.edits
+    why = "the fixed text was not followed to this selection" if fixed else "no fix is offered"
+    return f"{moves}. There is no curve after the fix: {why}."
+
+
+def _place(said: Finding | Problem) -> str:
+    place = said.location
+    return said.filename if place is None else f"{said.filename}:{spelled(place, said.cells)}"
+
+
+def _summary(keys: Sequence[Mapping[str, str]]) -> Iterator[dict[str, Any]]:
+    """For each thing that can be chosen, how many findings there are of which, the most frequent first."""
+    for key in ("rule", "file", "confidence", "verdict"):
+        counts = Counter(each[key] for each in keys if key in each)
+        if counts:
+            yield {"key": key, "counts": sorted(counts.items(), key=lambda item: (-item[1], item[0]))}
