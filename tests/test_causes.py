@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from wherelint.finding import FileReport, Finding
 from wherelint.io.config import Settings
 from wherelint.io.plain import decoder, plain
 from wherelint.report.formats import FORMATS
-from wherelint.report.text import concise, full
+from wherelint.report.text import concise, full, witness_sentence
 from wherelint.rules import RULES
 from wherelint.run.check import check_source
 from wherelint.suppress.baseline import Baseline
@@ -95,3 +96,20 @@ def test_nine_places_are_counted() -> None:
 def test_it_comes_back_from_json() -> None:
     (finding,) = check(TEXT).findings
     assert repr(decoder(Finding)(plain(finding))) == repr(finding)
+
+
+def test_a_witness_begins_with_the_input_that_matters() -> None:
+    (finding,) = check("""\
+import jax.numpy as jnp
+
+
+def f(a, scale, n: int, axis=None, b=None):
+    if axis is None and isinstance(b, list):
+        scale = 2 * scale
+    return jnp.where(a > 0, scale * n / a, 0.0)
+""").findings
+    assert finding.witness is not None
+    assert next(iter(finding.witness.inputs.items())) == ("a", 0.0)
+    assert set(finding.witness.inputs) == {"a", "scale", "n"}  # and no truth that is nearly always the same
+    assert type(finding.witness.inputs["n"]) is int
+    assert re.search(r"\bn = \d+ ", witness_sentence(finding.witness))

@@ -6,31 +6,31 @@ decides about them, or they are one operation that several selections drop.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from wherelint.analysis.callers import spot
 from wherelint.analysis.search import Detection
-from wherelint.finding import Finding
+from wherelint.finding import Finding, Witness
 from wherelint.graph.differentiate import Tape, backward
 from wherelint.graph.evaluate import evaluate
-from wherelint.graph.node import Const, Node, leaves, topological, whole
+from wherelint.graph.node import Const, Leaf, Node, leaves, topological, whole
 from wherelint.graph.run import any_lane
 
 Found = tuple[Finding, Detection | None]
 
 
 def with_causes(found: Sequence[Found]) -> list[Found]:
-    """The same findings, each with the number of its cause.
+    """The same findings, each with the number of its cause, and a witness that begins with the inputs that matter.
 
     The surest come first, so that less sure ones never come between them.
     """
     numbers: dict[Hashable, int] = {}
     #: For each cause its function, the inputs one of which has to be masked, and where a mask would stand.
     causes: list[tuple[str, frozenset[Node], set[Hashable]]] = []
-    told: dict[int, int] = {}
+    told = [finding for finding, _ in found]
     for index in sorted(range(len(found)), key=lambda i: (-found[i][0].score, found[i][0].sort_key())):
         finding, made = found[index]
         if made is None:
@@ -43,11 +43,18 @@ def with_causes(found: Sequence[Found]) -> list[Found]:
         else:
             number = len(causes)
             causes.append((finding.function, masked, places))
-        told[index] = number
-    return [(replace(finding, cause=told.get(i)), made) for i, (finding, made) in enumerate(found)]
+        told[index] = replace(finding, cause=number, witness=_ordered(finding.witness, {n.name for n in masked}))
+    return list(zip(told, (made for _, made in found), strict=True))
 
 
-def fixing(detection: Detection) -> frozenset[Node]:
+def _ordered(witness: Witness | None, first: Collection[str]) -> Witness | None:
+    """A witness with some inputs before the others."""
+    if witness is None:
+        return None
+    return replace(witness, inputs=dict(sorted(witness.inputs.items(), key=lambda item: item[0] not in first)))
+
+
+def fixing(detection: Detection) -> frozenset[Leaf]:
     """The inputs that each alone, where the search departed from, keep the operation of a hazard regular."""
     hazard, starts = detection.hazard, detection.search.starts
     read = dict.fromkeys(whole(n, hazard.inputs) for n in leaves(hazard.op))

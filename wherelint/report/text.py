@@ -387,5 +387,4 @@ def _number(number: Number) -> str:
     if isinstance(number, list):
         return f"[{', '.join(map(_number, number))}]"
     # Probes are float32: more digits than these are noise.
-    short = float(f"{number:.7g}")
-    return repr(short)
+    return repr(float(f"{number:.7g}") if isinstance(number, float) else number)
