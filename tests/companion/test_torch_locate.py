@@ -243,6 +243,11 @@ def test_a_module_in_training_is_explained_without_a_note_on_what_did_not_matter
     assert (report.poisoned, report.note) == (True, "")
 
 
+def test_keywords_are_handed_on() -> None:
+    report = locate(lambda x, *, floor: torch.where(x > floor, (x - floor).sqrt(), 0.0), X, floor=X[1])
+    assert [(p.op, p.select, p.count) for p in report.findings] == [("sqrt", "where", 2)]
+
+
 def test_a_function_that_begins_a_backward_pass_is_refused() -> None:
     def step(x: Tensor) -> Tensor:
         loss = (x * x).sum()

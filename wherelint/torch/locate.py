@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -41,14 +42,14 @@ _SAVED_ENDS = {"low": ("min", "min_val"), "high": ("max", "max_val")}
 _KIND_OF = {node: kind for kind, found in _KINDS.items() for node in found.split()}
 
 
-def locate(f: Callable[..., Any], *args: Any) -> Report:
+def locate(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Report:
     """What poisons the gradient of ``f(*args)``, or of its sum, by the arguments and the parameters that it uses.
 
-    ``f`` may be a module. Tensors of floats among the arguments are differentiated, in lists, tuples and dicts, too;
-    neither they nor any ``.grad`` is changed, but ``f`` is called, once.
+    ``f`` may be a module. Tensors of floats among the positional arguments are differentiated, in lists, tuples and
+    dicts, too; neither they nor any ``.grad`` is changed, but ``f`` is called, once.
     """
     with Numbers():
-        traced = trace(f, args)
+        traced = trace(partial(f, **kwargs), args)
     plain = gradients(traced)
     own = tuple(plain[: traced.own])
     if finite(plain):
