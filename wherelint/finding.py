@@ -135,7 +135,7 @@ class Plot:
     """A selection along a line through the witness, before the fix and, where there is one, after it.
 
     ``at`` are the places on the line: the numbers that the one input in ``moved`` takes; where several move, 0 is the
-    witness, and 1 a point at which all is well. The gradient is that of ``wrt``.
+    witness, and 1 an ordinary point. The gradient is that of ``wrt``.
     """
 
     moved: tuple[str, ...]

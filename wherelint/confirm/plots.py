@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -16,31 +15,32 @@ from wherelint.confirm.fixed import after_fix
 from wherelint.finding import Curve, Finding, Plot
 from wherelint.graph.differentiate import Tape, backward
 from wherelint.graph.evaluate import Values, evaluate, truth
-from wherelint.graph.node import LANES, Leaf, Node, leaves, topological, whole
+from wherelint.graph.node import LANES, Leaf, Node, Static, leaves, topological, whole
 from wherelint.graph.probe import Inputs
 from wherelint.graph.run import rows
 from wherelint.ops import Array
 
 #: How many points lie evenly on a line, and how many ever closer to the witness on each side of it, four a decade.
 _EVENLY, _CLOSER = 41, 20
-#: How many lines are tried for one that leads to where the gradient is finite, and at how many points it should be.
-_MOST_LINES, _ENOUGH = 8, 6
+#: How many inputs are moved alone to find where the gradient is finite, and at how many points it should be.
+_MOST_ALONE, _ENOUGH = 5, 6
 
 
 class _Line(NamedTuple):
-    """Points on a line, the witness first: where they lie, and the inputs there."""
+    """Points on a line, the witness first: where they lie, the inputs there, and which elements of which move."""
 
-    moved: tuple[str, ...]
+    moved: dict[Leaf, Array]
     at: Array
     inputs: Inputs
 
 
 class _Drawn(NamedTuple):
-    """What a selection computes along a line: one element of its value, and of the gradient of one input."""
+    """An element of a selection along a line: its value, and its gradient with respect to some elements of an input."""
 
     value: Array
     gradient: Array
     wrt: Leaf
+    elements: Array
     lane: int
 
     @property
@@ -60,11 +60,11 @@ def with_plot(analysis: Analysis, finding: Finding) -> Finding:
 
 
 def _plot(analysis: Analysis, finding: Finding, detection: Detection) -> Plot | None:
-    root = detection.search.root
+    root, framework = detection.search.root, arithmetic(detection.framework)
     best: tuple[_Line, Values, _Drawn] | None = None
-    for line in islice(_lines(detection), _MOST_LINES):
+    for line in _lines(detection):
         values = evaluate(topological([root, *detection.search.path_conditions]), line.inputs)
-        for drawn in _drawn(root, values, detection, _lost(detection)):
+        for drawn in _drawn(root, values, framework, line, _lost(detection)):
             if best is None or drawn.telling > best[2].telling:
                 best = line, values, drawn
         if best is not None and all(best[2].telling):
@@ -73,50 +73,77 @@ def _plot(analysis: Analysis, finding: Finding, detection: Detection) -> Plot | 
         return None
     line, values, before = best
     fixed = after_fix(analysis, finding, detection, line.inputs, values[root])
+    shown = _reached(line.at, values, detection.search.path_conditions)
+
+    def curve(value: Array, gradient: Array) -> Curve:
+        return Curve(_numbers(value[shown]), _numbers(gradient[shown]))
+
     after = None
     if fixed is not None:
         same = [[n for n in leaves(each) if n.name == before.wrt.name] for each in (root, fixed.root)]
         if len(same[0]) == len(same[1]):
-            lost = {same[1][same[0].index(before.wrt)]: before.lane}
-            after = next(_drawn(fixed.root, fixed.values, detection, lost), None)
-    shown = _reached(line.at, values, detection.search.path_conditions)
-
-    def curve(drawn: _Drawn) -> Curve:
-        return Curve(_numbers(drawn.value[shown]), _numbers(drawn.gradient[shown]))
-
+            leaf = same[1][same[0].index(before.wrt)]
+            value, gradients = _element(fixed.root, before.lane, fixed.values, framework)
+            after = curve(value, _summed(gradients[leaf], before.elements)) if leaf in gradients else None
+    names = tuple(leaf.name for leaf in line.moved)
     witness, *_ = _numbers(line.at)
-    wrt = before.wrt.name
-    return Plot(line.moved, wrt, witness, _numbers(line.at[shown]), curve(before), after and curve(after))
+    return Plot(names, before.wrt.name, witness, _numbers(line.at[shown]), curve(before.value, before.gradient), after)
 
 
-def _lost(detection: Detection) -> dict[Leaf, int]:
-    """The inputs that lose their gradient at the witness, each with the first element that does."""
-    return {
-        leaf: int(bad[0].argmax())
-        for leaf, gradient in detection.hazard.gradient.items()
-        if (bad := ~np.isfinite(gradient)).any()
-    }
+def _lost(detection: Detection) -> list[Leaf]:
+    """The inputs that lose their gradient at the witness."""
+    return [leaf for leaf, gradient in detection.hazard.gradient.items() if not np.isfinite(gradient).all()]
+
+
+def _drawn(root: Node, values: Values, framework: str, line: _Line, lost: Collection[Leaf]) -> list[_Drawn]:
+    """The first element of a selection that loses a gradient at the witness, for each input that does."""
+    for index in range(values[root].shape[1]):
+        value, gradients = _element(root, index, values, framework)
+        bad = {n: b for n in lost if n in gradients and (b := ~np.isfinite(gradients[n][0])).any()}
+        if bad:
+            # What moves together is one number, as the plot shows it.
+            together = line.moved if len(line.moved) == 1 else {}
+            chosen = {n: together.get(n, elements) for n, elements in bad.items()}
+            return [_Drawn(value, _summed(gradients[n], chosen[n]), n, chosen[n], index) for n in bad]
+    return []
+
+
+def _element(root: Node, index: int, values: Values, framework: str) -> tuple[Array, dict[Node, Array]]:
+    """One element of a node, and its gradients."""
+    element = Node("lane", (root,), Static(index=index))
+    order = topological([element])
+    values = evaluate([element], {}, known=values)
+    points = max(map(len, values.values()))
+    value = np.broadcast_to(values[element], (points, 1))[:, 0]
+    found = backward(Tape(order), {**values, element: value[:, None]}, element, framework, symbolic=False).cotangents
+    return value, {n: np.broadcast_to(found[n], (points, found[n].shape[1])) for n in leaves(root) if n in found}
+
+
+def _summed(gradient: Array, elements: Array) -> Array:
+    """The gradient of a number that is some elements of an input."""
+    return np.asarray(gradient[:, elements if gradient.shape[1] == len(elements) else [0]].sum(axis=1))
 
 
 def _lines(detection: Detection) -> Iterator[_Line]:
     """Lines through the witness that may lead to where all is well, those along one input first."""
     witness = detection.hazard.inputs
     start = {**witness, **(detection.search.starts[0] if detection.search.starts else {})}
-    lanes = {whole(leaf, witness): lane for leaf, lane in _lost(detection).items()}
-    read = dict.fromkeys([*lanes, *(whole(leaf, witness) for leaf in leaves(detection.hazard.op))])
+    lost = [whole(leaf, witness) for leaf in _lost(detection)]
+    read = dict.fromkeys([*lost, *(whole(leaf, witness) for leaf in leaves(detection.hazard.op))])
     moved = [n for n in read if n.kind == "float" and n in witness and np.isfinite(witness[n]).all()]
-    for leaf in moved:
+    for leaf in moved[:_MOST_ALONE]:
         now, usual = (np.broadcast_to(each[leaf], (1, LANES))[0] for each in (witness, start))
-        lane = lanes.get(leaf, int((now != usual).argmax()))
+        bad = ~np.isfinite(np.broadcast_to(detection.hazard.gradient.get(leaf, np.zeros((1, 1))), (1, LANES))[0])
+        lane = int((bad if bad.any() else now != usual).argmax())
         at = now[lane] + _steps(_round(abs(float(usual[lane] - now[lane]))))
         alike = now == now[lane]
         for elements in (alike, np.arange(LANES) == lane) if alike.sum() > 1 else (alike,):
-            yield _Line((leaf.name,), at, _along(witness, {leaf: np.where(elements, at[:, None], now)}, len(at)))
+            yield _Line({leaf: elements}, at, _along(witness, {leaf: np.where(elements, at[:, None], now)}, len(at)))
     apart = [n for n in moved if not np.array_equal(witness[n], start[n])]
     if apart:
         at = _steps(1.0)
         together: Inputs = {n: witness[n] + at[:, None] * (start[n] - witness[n]) for n in apart}
-        yield _Line(tuple(n.name for n in apart), at, _along(witness, together, len(at)))
+        yield _Line(dict.fromkeys(apart, np.ones(LANES, np.bool_)), at, _along(witness, together, len(at)))
 
 
 def _along(witness: Inputs, moved: Inputs, points: int) -> Inputs:
@@ -136,17 +163,6 @@ def _round(distance: float) -> float:
         return 1.0
     unit = 10.0 ** np.floor(np.log10(distance))
     return float(next(n * unit for n in (1, 2, 5, 10, 20) if n * unit > 1.2 * distance))
-
-
-def _drawn(root: Node, values: Values, detection: Detection, lost: dict[Leaf, int]) -> Iterator[_Drawn]:
-    """A selection and the gradients of some inputs along a line."""
-    points = max(map(len, values.values()))
-    tape = Tape(topological([root]))
-    found = backward(tape, values, root, arithmetic(detection.framework), symbolic=False).cotangents
-    for leaf, lane in lost.items():
-        if leaf in found:
-            value, gradient = (np.broadcast_to(v, (points, v.shape[1])) for v in (values[root], found[leaf]))
-            yield _Drawn(value[:, lane % value.shape[1]], gradient[:, lane % gradient.shape[1]], leaf, lane)
 
 
 def _reached(at: Array, values: Values, conditions: Collection[Node]) -> Array:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from wherelint.finding import Plot
 from wherelint.isolated import HOME
-from wherelint.report.common import listed, printable
+from wherelint.report.common import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 COLORS = {
     "ink": ("#4a4f57", "#a9b1bd"),
     "grid": ("#d9dde3", "#3a414c"),
-    "before": ("#2166ac", "#6cb0f2"),
-    "after": ("#7fbc41", "#5f9e2a"),
+    "before": ("#174a86", "#8cc8ff"),
+    "after": ("#5da130", "#5f9e2a"),
     "lost": ("#c51b2c", "#ff7b84"),
 }
 _INK, _GRID, _BEFORE, _AFTER, _LOST = (light for light, _ in COLORS.values())
@@ -38,9 +38,11 @@ _STYLE: Any = {
 }  # fmt: skip
 #: How much of the line on each side of the witness has no say in the height: a gradient may be without bound there.
 _BESIDE = 0.03
-_LONGEST = 60
+_LONGEST = 24
 #: Where neighbours lie so close and differ so much, relative to what is shown, the curve jumps.
 _CLOSE, _JUMP = 0.002, 0.15
+#: What is narrower is drawn as a line.
+_NARROW = 0.01
 #: What a picture can do without: most of its size.
 _SHORTER = [
     (re.compile(pattern, re.DOTALL), instead)
@@ -99,9 +101,9 @@ def _drawn(plot: Plot, kind: Literal["svg", "png"]) -> bytes:
     with _own_style():
         figure = _figure()
         left, right = figure.axes
-        where = listed([_short(name) for name in plot.moved])
+        where = _short(plot.moved[0])
         if len(plot.moved) > 1:
-            where += ", from the witness (0) to where all is well (1)"
+            where = f"{len(plot.moved)} inputs: 0 is the witness, 1 an ordinary point"
         curves = [plot.before] if plot.after is None else [plot.before, plot.after]
         _curves(left, plot, [each.value for each in curves])
         _curves(right, plot, [each.gradient for each in curves])
@@ -171,8 +173,8 @@ def _lost(axes: Axes, at: Sequence[float], lost: Sequence[bool]) -> None:
     for bad, run in groupby(range(len(at)), key=lost.__getitem__):
         if bad:
             first, *_, last = [*run] * 2
-            if first == last:
-                axes.axvline(at[first], color=_LOST, linewidth=1, linestyle=(0, (4, 2)))
+            if at[last] - at[first] < _NARROW * (at[-1] - at[0]):
+                axes.axvline((at[first] + at[last]) / 2, color=_LOST, linewidth=1, linestyle=(0, (4, 2)))
             else:
                 axes.axvspan(at[first], at[last], color=_LOST, alpha=0.16, linewidth=0)
 

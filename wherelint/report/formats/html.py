@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from wherelint.finding import Finding, Problem
 from wherelint.io.notebook import spelled
 from wherelint.report import text
-from wherelint.report.common import level, printable
+from wherelint.report.common import level, listed, printable
 from wherelint.report.frame import Line, frame
 from wherelint.rules.rule import Rule
 from wherelint.score import WEIGHTS
@@ -97,7 +97,7 @@ def _finding(name: str, finding: Finding, helps: Mapping[str, str], source: str 
         "keys": {key: _shown(value) for key, value in keys.items()},
         "name": name,
         "notes": list(text.notes(finding, helps)),
-        "place": _place(finding),
+        "place": printable(_place(finding)),
         "plot": _plot(finding, name),
     }
 
@@ -125,7 +125,7 @@ def _caption(finding: Finding) -> str:
     if len(plot.moved) == 1:
         moves = f"Only {plot.moved[0]} moves; at the witness it is {plot.witness:g}"
     else:
-        moves = "Several inputs move together, through the witness"
+        moves = f"{listed(list(dict.fromkeys(plot.moved)))} move together, through the witness"
     if plot.after is not None:
         return f"{moves}."
     fixed = finding.fix is not None and finding.fix.edits
