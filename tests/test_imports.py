@@ -40,6 +40,13 @@ def test_confirming_imports_no_framework_here(tmp_path: Path) -> None:
     assert not modules & {*FRAMEWORKS, "rich", "a"}
 
 
+@pytest.mark.parametrize(("output_format", "rewrites"), [("concise", False), ("full", True)])
+def test_libcst_reads_what_is_rewritten_alone(tmp_path: Path, output_format: str, rewrites: bool) -> None:
+    (tmp_path / "a.py").write_text(UNSAFE)
+    modules = imported(tmp_path, "check", "a.py", "--no-cache", "--exit-zero", "--output-format", output_format)
+    assert ("libcst" in modules) == rewrites
+
+
 def test_this_test_can_fail(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text(UNSAFE)
     (tmp_path / "jax.py").write_text("")

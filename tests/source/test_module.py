@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import ast
+import sys
 import textwrap
 
-import libcst as cst
 import pytest
 
 from wherelint.analysis import DetectOptions, detect
 from wherelint.finding import Finding
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
+from wherelint.io.config import Settings
+from wherelint.run.check import check_source
 
 UNSAFE = "def f(x):\n    return jnp.where(x > 0, jnp.sqrt(x), 0.0)\n"
 IMPORT = "import jax.numpy as jnp\n"
@@ -69,6 +72,7 @@ TEXTS = {
     "if on one line": IMPORT + "if True: f = lambda x: jnp.where(x > 0, jnp.sqrt(x), 0.0)\n",
     "unicode before": IMPORT + 'def f(x):\n    return "é😀" and jnp.where(x > 0, jnp.sqrt(x), 0.0)\n',
     "unicode names": IMPORT + "def f(σ, x):\n    return σ * jnp.where(x > 0, jnp.sqrt(x), 0.0)\n",
+    "after an f-string": IMPORT + 'def f(x):\n    return f"é{x!r}" and jnp.where(x > 0, jnp.sqrt(x), 0.0)\n',
     "byte order mark": "\ufeff" + IMPORT + UNSAFE,
     "in a class": IMPORT + "class A:\n" + indent(UNSAFE.replace("(x)", "(self, x)", 1)),
     "in a class under if": IMPORT + "if True:\n    class A:\n" + indent(UNSAFE.replace("(x)", "(self, x)", 1), " " * 8),
@@ -76,15 +80,14 @@ TEXTS = {
     "wide": IMPORT + "def f(x):\n    return jnp.where(x > 0," + " " * 300 + "jnp.sqrt(x), 0.0)\n",
     "parenthesised": IMPORT + "def f(x):\n    return jnp.where((x > 0), (jnp.sqrt(x)), 0.0)\n",
 }
+if sys.version_info >= (3, 12):
+    TEXTS |= {
+        "type parameters": IMPORT + "type A[T] = list[T]\n" + UNSAFE.replace("f(x)", "f[T: int](x: T) -> A[T]"),
+        "quotes in an f-string": IMPORT + UNSAFE.replace("    ", "    s = f'é{x['a'] # why\n    }'; y = 1\n    ", 1),
+    }
 
 
-ON_ONE_LINE = pytest.mark.xfail(strict=True, reason="a block begins at a row, so the `if` is taken for its statement")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [pytest.param(t, id=n, marks=[ON_ONE_LINE] if n == "if on one line" else []) for n, t in TEXTS.items()],
-)
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
 def test_a_finding_points_at_the_operation(text: str) -> None:
     compile(text.removeprefix("\ufeff"), "a.py", "exec")  # Python takes it
     found = findings(text.removeprefix("\ufeff"))
@@ -130,25 +133,40 @@ def test_the_frameworks_of_a_file(text: str, frameworks: list[str]) -> None:
     assert sorted(Module("a.py", text).frameworks()) == sorted(frameworks)
 
 
-def test_libcst_is_asked_for_nothing_until_a_block_is() -> None:
-    module = Module("a.py", "def f():\n    return 1\n\n\ndef g():\n    return 2\n")
-    f, g = (module.definitions[name].block.chunk for name in "fg")
-    assert isinstance(f.statements()[0], cst.FunctionDef)
-    assert g._tree is None
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+def test_libcst_finds_what_ast_does_where_ast_does(text: str) -> None:
+    module = Module("a.py", text.removeprefix("\ufeff"))
+    asked = 0
+    for statement, block in module.blocks:
+        for node in ast.walk(statement):
+            if isinstance(node, (ast.Call, ast.BinOp, ast.Compare, ast.Subscript, ast.Name)):
+                asked += 1
+                written = block.written(node)
+                assert written is not None
+                assert block.place(written) == block.region(node)
+                assert block.concrete.code(written).strip("()") == block.text(node).strip("()")
+    assert asked > 4
+
+
+def test_a_label_has_names_as_python_reads_them() -> None:
+    text = IMPORT + "def f(𝛽, y):\n    return jnp.where(y > 0, y / opaque(\n        ｙ, 𝛽), 0.0)\n"
+    (found,) = findings(text)
+    assert found.witness is not None
+    assert "opaque( y, β)" in found.witness.inputs
 
 
 def test_files_of_one_text_share_its_trees_but_not_what_their_names_mean() -> None:
     text = "from .other import f\n\n\ndef g(x):\n    return f(x)\n"
     one, two = Module("a.py", text), Module("b.py", text)
     blocks = [module.definitions["g"].block for module in (one, two)]
-    assert blocks[0].tree is blocks[1].tree
+    assert blocks[0].concrete is blocks[1].concrete
     assert [block.module for block in blocks] == [one, two]
     assert one.definitions["g"] is not two.definitions["g"]
 
 
 def test_a_question_about_a_node_is_asked_once() -> None:
     block = Module("a.py", "def once(x):\n    return x\n").definitions["once"].block
-    (function,) = block.chunk.statements()
+    function = block.chunk.statement
     asked: list[object] = []
 
     def question(node: object) -> int:
@@ -158,14 +176,11 @@ def test_a_question_about_a_node_is_asked_once() -> None:
     assert [block.chunk.once(question, function) for _ in "abc"] == [1, 1, 1]
 
 
-def test_what_libcst_cannot_take_is_given_up_and_the_rest_is_checked() -> None:
-    # Parsing, lowering and placing give up at different depths; each has to leave the other functions alone.
+def test_a_sum_of_many_terms_is_read_and_the_rest_is_checked() -> None:
     for terms in range(100, 1000, 50):
         deep = f"def deep(x):\n    return jnp.where(x > 0, jnp.sqrt({'+'.join(['x'] * terms)}), 0.0)\n"
         found, problems = detect(IMPORT + deep + UNSAFE, "a.py", DetectOptions())
-        assert "f" in [f.function for f in found]
-        assert len(found) + len(problems) == 2
-        assert not any(p.error for p in problems)
+        assert ([f.function for f in found], problems) == (["deep", "f"], [])
 
 
 def test_a_block_that_libcst_refuses_says_so() -> None:
@@ -173,7 +188,25 @@ def test_a_block_that_libcst_refuses_says_so() -> None:
     block = module.definitions["refused"].block
     module.lines[1] = "    return (\n"
     with pytest.raises(GiveUp, match="LibCST cannot parse this block"):
-        block.tree  # noqa: B018
+        block.concrete  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "fixed"),
+    [
+        ("f(x):\n", "f(x, n):\n    match n:\n        case ((((y,),),),):\n            pass\n", True),
+        ("f(x):\n", f"f(x, n):\n    match n:\n        case {'(' * 25}y{',)' * 25}:\n            pass\n", False),
+        ("def f(x):\n    ", "if True:\n\f    def f(x):\n        ", False),
+        ("def f(x):\n    return ", "if False:\n    pass\nelse: f = lambda x: ", False),
+    ],
+    ids=["brackets", "many brackets", "an indented form feed", "else on one line"],
+)
+def test_a_finding_in_a_block_that_libcst_refuses_is_shown_and_not_fixed(before: str, after: str, fixed: bool) -> None:
+    text = IMPORT + UNSAFE.replace(before, after)
+    report = check_source(text.encode(), "a.py", Settings(), "offer")
+    assert [marked(text, finding) for finding in report.findings] == ["jnp.sqrt(x)"]
+    assert [bool(finding.fix and finding.fix.edits) for finding in report.findings] == [fixed]
+    assert all(not problem.error for problem in report.problems)
 
 
 def test_text_that_is_not_python_is_a_syntax_error() -> None:

@@ -46,7 +46,8 @@ def known(syntax: Syntax) -> list[object]:
     said: list[object] = [syntax.lines, [ast.dump(statement) for statement in syntax.imports], syntax.rules]
     for statement, chunk in syntax.statements:
         words = syntax.words(statement)
-        said.append((ast.dump(statement), chunk.first, chunk.last, chunk.indented, chunk.text, words))
+        places = [chunk.region(node) for node in ast.walk(statement) if isinstance(node, (ast.expr, ast.stmt))]
+        said.append((ast.dump(statement), chunk.first, chunk.last, chunk.text, places, words))
         methods = statement.body if isinstance(statement, ast.ClassDef) else []
         said += [syntax.words(each) for each in methods if isinstance(each, ast.FunctionDef)]
     return said

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-import libcst as cst
 import pytest
 
 from wherelint.frontend.module import Module
@@ -18,7 +17,8 @@ X, Y = leaf("x"), leaf("y")
 
 
 def make(name: str, *bases: Any) -> Class:
-    definition = cst.ensure_type(cst.parse_statement(f"class {name}: ..."), cst.ClassDef)
+    (definition,) = ast.parse(f"class {name}: ...").body
+    assert isinstance(definition, ast.ClassDef)
     return Class(definition, Scope(MODULE), MODULE.blocks[0][1], name, bases)
 
 

@@ -37,8 +37,8 @@ def analyse(
 
     ``around`` gets the project around the file, which knows what was read of it: more while fixes are looked for.
 
-    Raises SyntaxError where the text is not Python. A file in which nothing is selected costs little: LibCST and NumPy
-    are not even loaded for it.
+    Raises SyntaxError where the text is not Python. A file in which nothing is selected costs little: NumPy is not
+    even loaded for it.
     """
     from wherelint.frontend import gate
 

@@ -66,7 +66,6 @@ def programs(module: Module, name: tuple[str, ...], used: Sequence[str], *, stri
     """
     low = Lowering(module, used, strict=strict)
     block = module.definitions[name[0]].block
-    block.chunk.statements()  # for a name whose block cannot be read anything may stand
     low.frames.append(Frame(global_scope(module), "", block, 0))
     value = global_value(low, module, name[0])
     cls = value if isinstance(value, Class) else None

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from dataclasses import replace
 
-import libcst as cst
 import numpy as np
 
 from wherelint.confirm.routine import MOST_STEPS, PROBES, NotRunnableError, Routine, Step
-from wherelint.fix.syntax import walk
 from wherelint.frontend.module import Block
 from wherelint.graph.evaluate import Values, evaluate, truth
 from wherelint.graph.node import LANES, Const, Leaf, Node, topological
@@ -187,7 +186,7 @@ class _Names:
         if not isinstance(origin, Origin):
             return ""
         if origin.block not in self._assigned:
-            self._assigned[origin.block] = dict(_assignments(origin.block.tree))
+            self._assigned[origin.block] = dict(_assignments(origin.block.chunk.statement))
         return self._assigned[origin.block].get(id(origin.node), "")
 
     @staticmethod
@@ -196,14 +195,13 @@ class _Names:
         return node.origin.block.text(node.origin.node) if isinstance(node.origin, Origin) else node.op
 
 
-def _assignments(tree: cst.CSTNode) -> Iterator[tuple[int, str]]:
+def _assignments(statement: ast.stmt) -> Iterator[tuple[int, str]]:
     """The identity of every expression that a plain variable is assigned, with the variable's name."""
-    for node in walk(tree):
-        target: cst.CSTNode | None = None
-        if isinstance(node, cst.Assign) and len(node.targets) == 1:
-            target = node.targets[0].target
-        elif isinstance(node, (cst.AnnAssign, cst.NamedExpr)):
+    for node in ast.walk(statement):
+        target: ast.AST | None = None
+        if isinstance(node, ast.Assign) and len(node.targets) == 1:
+            target = node.targets[0]
+        elif isinstance(node, (ast.AnnAssign, ast.NamedExpr)):
             target = node.target
-        value = getattr(node, "value", None)
-        if isinstance(target, cst.Name) and value is not None:
-            yield id(value), target.value
+        if isinstance(target, ast.Name):
+            yield id(getattr(node, "value", None)), target.id

@@ -39,8 +39,8 @@ def tests_of(domain: Domain, family: str, place: SourceNode, terms: Mapping[str,
     called = place.node.func
     if isinstance(called, cst.Name) and called.value not in place.block.module.imports:
         return None  # `jax.vmap(norm)` by a name: along which axes it reduces is not written here
-    named = {a.keyword.value: place.block.text(a.value) for a in place.node.args if a.keyword is not None}
-    given = [place.block.text(a.value) for a in place.node.args if a.keyword is None][1:]
+    named = {a.keyword.value: place.block.concrete.code(a.value) for a in place.node.args if a.keyword is not None}
+    given = [place.block.concrete.code(a.value) for a in place.node.args if a.keyword is None][1:]
     function, keep = _ANY.get(family, ("any", "keepdims"))
     named |= dict(zip(("ord", "dim" if keep == "keepdim" else "axis", keep), given, strict=False))
     named.pop("ord", None)

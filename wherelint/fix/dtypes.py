@@ -6,9 +6,8 @@ dtype: TensorFlow refuses it beside any other, torch makes float32 of a float16 
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping, Sequence
-
-import libcst as cst
 
 from wherelint.fix.shapes import is_single
 from wherelint.frameworks import framework_of
@@ -50,7 +49,7 @@ def _is_number(node: Node, numbers: set[Node]) -> bool:
         like = node.like
         return node.value.size == 1 and (like is None or like in numbers or _is_number(like, numbers))
     at = node.origin.node if isinstance(node.origin, Origin) else None
-    if node.op == "stop" and isinstance(at, cst.Call) and last_name(at.func) in ("item", "float"):
+    if node.op == "stop" and isinstance(at, ast.Call) and last_name(at.func) in ("item", "float"):
         return True
     if not isinstance(node, Leaf):
         values = node.inputs[1:] if node.op == "cond" else node.inputs

@@ -91,7 +91,7 @@ class Writer:
 
 def within(whole: SourceNode, part: SourceNode, content: str) -> str:
     """The text of an expression with something else for one part of it."""
-    start, _ = whole.block.region(whole.node)
+    start, _ = whole.block.place(whole.node)
     a, b = (whole.source.offset(p) - whole.source.offset(start) for p in part.region)
     left, right = whole.text[:a], whole.text[b:]
     if "\n" not in content and "#" not in left + right:  # what was broken to fit may fit now

@@ -6,16 +6,15 @@ shapes, and broadcast with others into the set of all of them.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Collection, Hashable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import NamedTuple
 
-import libcst as cst
 import numpy as np
 
 from wherelint.fix.opaque import Name, names_of
-from wherelint.fix.syntax import code
 from wherelint.graph.node import Const, Leaf, Node, topological
 from wherelint.interpret.annotations import last_name
 from wherelint.interpret.values import Origin
@@ -181,10 +180,10 @@ def joined(shapes: Sequence[Shape]) -> Shape:
 
 def _operation(node: Node, inputs: list[Shape]) -> Shape:
     at = node.origin.node if isinstance(node.origin, Origin) else None
-    call = at if isinstance(at, cst.Call) else None
+    call = at if isinstance(at, ast.Call) else None
     if isinstance(node, Const):
         return _constant(node, call)
-    if isinstance(at, cst.Subscript) and node.op in ("identity", "lane", "gather"):
+    if isinstance(at, ast.Subscript) and node.op in ("identity", "lane", "gather"):
         return _indexed(at, inputs[0])
     if node.op == "identity" and call is not None:
         return _rearranged(call, inputs)
@@ -196,41 +195,39 @@ def _operation(node: Node, inputs: list[Shape]) -> Shape:
     return joined(inputs)
 
 
-def _constant(node: Const, call: cst.Call | None) -> Shape:
+def _constant(node: Const, call: ast.Call | None) -> Shape:
     if call is not None and last_name(call.func) in ("eye", "identity") and call.args:
-        sizes = [a.value.evaluated_value for a in call.args[:2] if isinstance(a.value, cst.Integer)]
-        return Shape((sizes[0], sizes[-1])) if sizes else _atom("eye", code(call.args[0]))
+        sizes = [size for a in call.args[:2] if (size := _integer(a)) is not None]
+        return Shape((sizes[0], sizes[-1])) if sizes else _atom("eye", ast.dump(call.args[0]))
     return Shape() if node.value.size == 1 else _atom("constant", node.value.tobytes())
 
 
-def _rest(call: cst.Call | None) -> str:
+def _rest(call: ast.Call | None) -> tuple[Hashable, ...]:
     """What a call is given besides its operand."""
-    return "" if call is None else ", ".join(code(a) for a in _options(call)).rstrip(", ")
+    return () if call is None else tuple((name, ast.dump(value)) for name, value in _options(call))
 
 
-def _options(call: cst.Call) -> list[cst.Arg]:
-    """The arguments after the operand, which a method has before the dot."""
-    return list(call.args) if _is_method(call) else list(call.args)[1:]
+def _options(call: ast.Call) -> list[tuple[str | None, ast.expr]]:
+    """The arguments after the operand, which a method has before the dot, each with its keyword."""
+    given = [(None, value) for value in call.args]
+    first = call.args[0] if given else None
+    is_method = first is None or isinstance(first, (ast.UnaryOp, ast.Tuple)) or _integer(first) is not None
+    return [*(given if is_method else given[1:]), *((k.arg, k.value) for k in call.keywords)]
 
 
-def _is_method(call: cst.Call) -> bool:
-    given = [a for a in call.args if a.keyword is None]
-    return not given or isinstance(given[0].value, (cst.Integer, cst.UnaryOperation, cst.Tuple))
-
-
-def _integer(node: cst.CSTNode) -> int | None:
-    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
-        inner = _integer(node.expression)
+def _integer(node: ast.AST) -> int | None:
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        inner = _integer(node.operand)
         return None if inner is None else -inner
-    return node.evaluated_value if isinstance(node, cst.Integer) else None
+    return node.value if isinstance(node, ast.Constant) and type(node.value) is int else None
 
 
-def _rearranged(call: cst.Call, inputs: list[Shape]) -> Shape:
+def _rearranged(call: ast.Call, inputs: list[Shape]) -> Shape:
     name, shape = last_name(call.func), joined(inputs)
     if name in _COPIES:
         return shape
     options = _options(call)
-    axis = _integer(options[0].value) if len(options) == 1 else None
+    axis = _integer(options[0][1]) if len(options) == 1 else None
     if name in ("unsqueeze", "expand_dims") and axis is not None and not shape.atoms:
         at = axis + len(shape.known) + 1 if axis < 0 else axis
         if not 0 <= at <= len(shape.known):
@@ -239,15 +236,15 @@ def _rearranged(call: cst.Call, inputs: list[Shape]) -> Shape:
     return _atom(name, _rest(call), shape)
 
 
-def _reduced(call: cst.Call, inputs: list[Shape]) -> Shape:
+def _reduced(call: ast.Call, inputs: list[Shape]) -> Shape:
     shape = inputs[0]
     options = _options(call)
-    axis = next((a.value for a in options if a.keyword is None or a.keyword.value in ("axis", "dim")), None)
-    keep = next((a.value for a in options if a.keyword and a.keyword.value in ("keepdims", "keepdim")), None)
-    kept = keep is not None and code(keep) == "True"
+    axis = next((value for name, value in options if name in (None, "axis", "dim")), None)
+    keep = next((value for name, value in options if name in ("keepdims", "keepdim")), None)
+    kept = isinstance(keep, ast.Constant) and keep.value is True
     if axis is None and not shape.atoms:
         return Shape((1,) * len(shape.known)) if kept else Shape()
-    elements = [e.value for e in axis.elements] if isinstance(axis, (cst.Tuple, cst.List)) else [axis]
+    elements = axis.elts if isinstance(axis, (ast.Tuple, ast.List)) else [axis]
     axes = [None if e is None else _integer(e) for e in elements]
     if shape.atoms or (keep is not None and not kept) or None in axes:
         return _atom("reduction", _rest(call), shape)
@@ -258,12 +255,12 @@ def _reduced(call: cst.Call, inputs: list[Shape]) -> Shape:
     return Shape(tuple(1 if i in places else n for i, n in enumerate(shape.known) if kept or i not in places))
 
 
-def _indexed(at: cst.Subscript, shape: Shape) -> Shape:
+def _indexed(at: ast.Subscript, shape: Shape) -> Shape:
     """``x[..., None]``, ``x[0]`` and the like; other indices give an atom."""
-    parts = [_part(element.slice) for element in at.slice]
+    parts = [*map(_part, at.slice.elts if isinstance(at.slice, ast.Tuple) else [at.slice])]
     used = sum(part in ("keep", "drop") for part in parts)
     if None in parts or parts.count("rest") > 1 or shape.atoms:
-        return _atom("index", *map(code, at.slice), shape)
+        return _atom("index", ast.dump(at.slice), shape)
     if used > len(shape.known):
         raise MismatchError
     if "rest" not in parts:
@@ -282,14 +279,10 @@ def _indexed(at: cst.Subscript, shape: Shape) -> Shape:
     return Shape(tuple(known))
 
 
-def _part(part: cst.BaseSlice) -> str | None:
+def _part(part: ast.expr) -> str | None:
     """What one index does to the axes; None where that is not known."""
-    if isinstance(part, cst.Slice):
+    if isinstance(part, ast.Slice):
         return "keep" if part.lower is part.upper is part.step is None else None
-    if isinstance(part, cst.Index):
-        if isinstance(part.value, cst.Ellipsis):
-            return "rest"
-        if isinstance(part.value, cst.Name) and part.value.value == "None":
-            return "new"
-        return "drop" if _integer(part.value) is not None else None
-    return None
+    if isinstance(part, ast.Constant) and part.value in (None, ...):
+        return "new" if part.value is None else "rest"
+    return "drop" if _integer(part) is not None else None

@@ -8,11 +8,10 @@ from itertools import chain, count
 
 import libcst as cst
 
-from wherelint.fix.syntax import SourceNode, code, default_of, path_after, root_name
+from wherelint.fix.syntax import SourceNode, code, default_of, last_name, path_after, root_name
 from wherelint.frameworks import FRAMEWORKS
 from wherelint.frontend.module import Module
 from wherelint.frontend.names import canonical, imported
-from wherelint.interpret.annotations import last_name
 
 #: A namespace whose ``where`` takes operands of one shape only, and whose ``where_v2`` does not.
 _OLD = "tensorflow.compat.v1"
@@ -34,7 +33,7 @@ def wheres(module: Module, framework: str, *nearby: SourceNode | None) -> Iterat
         yield from bare
     for place, function in calls:
         if isinstance(function, cst.Attribute) and _written(module, place) == preferred:
-            yield f"{place.block.text(function.value)}.where"
+            yield f"{place.block.concrete.code(function.value)}.where"
     for local, name in sorted(module.imports.items(), key=lambda item: (item[0] in old, item[1] != preferred)):
         if preferred == name or preferred.startswith(f"{name}."):
             yield f"{local}{preferred[len(name) :]}.where{'_v2' if local in old else ''}"
@@ -84,7 +83,7 @@ def free_name(place: SourceNode, *preferred: str) -> str:
     """The first of some variable names that means nothing in the function around a place, nor in its file."""
     module = place.block.module
     around = next((n for n in place.path() if isinstance(n, cst.FunctionDef)), None)
-    taken = set(re.findall(r"\w+", place.block.text(around) if around is not None else module.text))
+    taken = set(re.findall(r"\w+", place.block.concrete.code(around) if around is not None else module.text))
     taken.update(module.imports, module.definitions)
     numbered = (f"{preferred[-1]}_{number}" for number in count(2))
     return next(name for name in chain(preferred, numbered) if name not in taken)

@@ -16,7 +16,6 @@ from wherelint.fix.layout import flat
 from wherelint.frontend.module import Block, Module
 from wherelint.frontend.names import canonical
 from wherelint.graph.node import Node
-from wherelint.interpret.annotations import last_name
 from wherelint.interpret.values import Origin
 from wherelint.io.edits import Source
 from wherelint.ops.purity import is_pure, is_pure_method
@@ -43,16 +42,16 @@ class SourceNode:
     @cached_property
     def text(self) -> str:
         """The expression as it is written, without parentheses around it."""
-        return self.source.between(*self.block.region(self.node))
+        return self.source.between(*self.block.place(self.node))
 
     @cached_property
     def region(self) -> tuple[Location, Location]:
         """Where it stands, parentheses included."""
-        start, end = (self.source.offset(place) for place in self.block.region(self.node))
+        start, end = (self.source.offset(place) for place in self.block.place(self.node))
         for paren in getattr(self.node, "lpar", ()):
-            start -= len(self.block.tree.code_for_node(paren))
+            start -= len(self.block.concrete.tree.code_for_node(paren))
         for paren in getattr(self.node, "rpar", ()):
-            end += len(self.block.tree.code_for_node(paren))
+            end += len(self.block.concrete.tree.code_for_node(paren))
         return self.source.place(start), self.source.place(end)
 
     @property
@@ -76,7 +75,7 @@ class SourceNode:
 
     def path(self) -> list[cst.CSTNode]:
         """The nodes around it, from the block inwards, itself last."""
-        parents = self.block.chunk.once(_parents, self.block.tree)
+        parents = self.block.chunk.once(_parents, self.block.concrete.tree)
         path = [self.node]
         while path[-1] in parents:
             path.append(parents[path[-1]])
@@ -86,7 +85,8 @@ class SourceNode:
 def source_node(node: Node) -> SourceNode | None:
     """Where a node of the graph was written."""
     origin = node.origin
-    return SourceNode(origin.block, origin.node) if isinstance(origin, Origin) else None
+    written = origin.block.written(origin.node) if isinstance(origin, Origin) else None
+    return None if written is None else SourceNode(origin.block, written)
 
 
 def operands(place: SourceNode, count: int = 0) -> list[SourceNode]:
@@ -118,6 +118,12 @@ def _is_function(call: cst.Call, module: Module, count: int) -> bool:
         return True
     given = [a.value for a in call.args if a.keyword is None]  # `xp.sqrt(x)`, where xp is a parameter
     return 0 < count <= len(given) and not any(isinstance(v, (cst.BaseNumber, cst.UnaryOperation)) for v in given)
+
+
+def last_name(node: cst.CSTNode) -> str:
+    """The last part of a dotted name; empty for anything else."""
+    last = node.attr if isinstance(node, cst.Attribute) else node
+    return last.value if isinstance(last, cst.Name) else ""
 
 
 def root_name(node: cst.BaseExpression) -> str:
@@ -282,7 +288,7 @@ def spot_before(place: SourceNode) -> Spot | None:
     at = next((i for i in range(len(path) - 1, -1, -1) if isinstance(path[i], cst.SimpleStatementLine)), None)
     if at is None or any(isinstance(n, lazy) for n in path[at:]):
         return None
-    start, _ = place.block.region(path[at])
+    start, _ = place.block.place(path[at])
     line = place.block.module.lines[start.row - 1]
     indent = line[: start.column - 1]
     if indent.strip():
@@ -311,14 +317,14 @@ def without_line(statement: SourceNode) -> Edit:
 
 def may_move(expression: SourceNode, place: SourceNode, to: Location) -> bool:
     """Whether an expression reads the same variables at a location of the statement of a place, or before it."""
-    scope = next((n for n in expression.path()[::-1] if isinstance(n, cst.FunctionDef)), expression.block.tree)
+    scope = next((n for n in expression.path()[::-1] if isinstance(n, cst.FunctionDef)), expression.block.concrete.tree)
     if expression.block is not place.block or not any(n is scope for n in place.path()):
         return False
     own, _ = expression.region
     first, last = min(own, to), max(own, to)
     read = _names(expression.node)
     bound = expression.block.chunk.once(_bindings, scope)
-    return not any(first <= expression.block.region(node)[1] <= last for names, node in bound if names & read)
+    return not any(first <= expression.block.place(node)[1] <= last for names, node in bound if names & read)
 
 
 def _bindings(scope: cst.CSTNode) -> list[tuple[frozenset[str], cst.CSTNode]]:

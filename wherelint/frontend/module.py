@@ -25,6 +25,7 @@ from wherelint.ops import lookup
 if TYPE_CHECKING:
     import libcst as cst
 
+    from wherelint.frontend.concrete import Concrete
 
 #: Characters that are read at the cost of one node evaluation.
 _CHARACTERS = 10
@@ -40,11 +41,6 @@ class Block:
     chunk: Chunk
 
     @property
-    def tree(self) -> cst.Module:
-        """The parsed block. Raises GiveUp where LibCST cannot take it."""
-        return self.chunk.tree
-
-    @property
     def first(self) -> int:
         """The row at which the block begins."""
         return self.chunk.first
@@ -58,13 +54,30 @@ class Block:
         """Whether a word stands anywhere in the block's text."""
         return word in self.chunk.text
 
-    def region(self, node: cst.CSTNode) -> tuple[Location, Location]:
+    def region(self, node: ast.AST) -> tuple[Location, Location]:
         """Where a node of the block begins and ends in the file."""
         return self.chunk.region(node)
 
-    def text(self, node: cst.CSTNode) -> str:
+    def text(self, node: ast.AST) -> str:
         """The source of a node on one line."""
         return self.chunk.code(node)
+
+    @property
+    def concrete(self) -> Concrete:
+        """The block as LibCST parses it. Raises GiveUp where it cannot."""
+        from wherelint.frontend.concrete import Concrete  # only for a file that has something to rewrite
+
+        return self.chunk.once(Concrete, self.chunk.text)
+
+    def written(self, node: ast.AST) -> cst.CSTNode | None:
+        """The concrete syntax of an operation or a selection. Raises GiveUp where LibCST cannot parse the block."""
+        start, end = (Location(place.row - self.first + 1, place.column) for place in self.region(node))
+        return self.concrete.find(start, end)
+
+    def place(self, node: cst.CSTNode) -> tuple[Location, Location]:
+        """Where concrete syntax of the block begins and ends in the file, parentheses around it excluded."""
+        start, end = self.concrete.region(node)
+        return Location(start.row + self.first - 1, start.column), Location(end.row + self.first - 1, end.column)
 
 
 @dataclass(eq=False)

@@ -1,4 +1,4 @@
-"""One text, indexed cheaply with ``ast``; LibCST sees only the statements that are asked for.
+"""One text as ``ast`` parses it; LibCST sees only the statements in which something is rewritten.
 
 What is known here depends on the text alone, so that it is shared by every file that imports the text.
 """
@@ -6,203 +6,105 @@ What is known here depends on the text alone, so that it is shared by every file
 from __future__ import annotations
 
 import ast
-import re
-import sys
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from wherelint.finding import Location
 from wherelint.io.edits import physical_lines
 from wherelint.io.encoding import NOWHERE
 
-if TYPE_CHECKING:
-    import libcst as cst
-
 Answer = TypeVar("Answer")
+FunctionDef: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+FUNCTION_DEFS = (ast.FunctionDef, ast.AsyncFunctionDef)
 #: Texts kept for the files that import them, and their characters: enough for a package, and trees that fit in memory.
 _MOST_TEXTS, _MOST_CHARACTERS = 192, 3_000_000
 _ROLES = {
     "defvjp": "vjp", "defjvp": "jvp", "defjvps": "jvp", "custom_vjp": "primal", "custom_jvp": "primal",
     "custom_gradient": "primal",
 }  # fmt: skip
-#: LibCST takes three times as long for every bracket more around a pattern.
-_MOST_NESTED = 7
-#: The recursion limit while LibCST writes; Python 3.10 has the stack for several times as much.
-_RECURSION = 3_000
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 class GiveUp(Exception):
     """This is too much for the analysis; the message says why."""
 
 
-def _normalize(node: cst.CSTNode) -> None:
-    """Spell every name as Python reads it, which takes letters of full width for plain ones."""
-    import libcst as cst
-
-    if isinstance(node, cst.Name):
-        object.__setattr__(node, "value", unicodedata.normalize("NFKC", node.value))
-    for child in node.children:
-        _normalize(child)
-
-
-def below(node: cst.CSTNode, but: tuple[type[cst.CSTNode], ...] = ()) -> Iterator[cst.CSTNode]:
-    """The nodes below one in the order of the text, without what stands below nodes of some types."""
-    stack = [*reversed(node.children)]
+def below(nodes: Sequence[ast.AST], but: tuple[type[ast.AST], ...] = ()) -> Iterator[ast.AST]:
+    """Some nodes and those below them in the order of the text, without what stands below nodes of some types."""
+    stack = [*reversed(nodes)]
     while stack:
         each = stack.pop()
         yield each
         if not isinstance(each, but):
-            stack += reversed(each.children)
+            stack += reversed([*ast.iter_child_nodes(each)])
 
 
 class Chunk:
-    """The rows of a top-level statement (or of one in an ``if`` or ``try`` there), parsed by LibCST on demand."""
+    """A top-level statement (or one in an ``if`` or ``try`` there), and the rows that it stands in."""
 
-    def __init__(self, lines: Sequence[str], first: int, last: int, *, indented: bool) -> None:
-        self.first = first
-        self.last = last
-        self.indented = indented
+    def __init__(self, lines: Sequence[str], statement: ast.stmt) -> None:
+        self.statement = statement
+        self.first, self.last = _rows(statement)
         self._lines = lines
-        self._tree: cst.Module | None = None
-        self._positions: Mapping[cst.CSTNode, Any] | None = None
+        #: How many rows further down it stands now than where it was parsed.
+        self._moved = 0
         #: By question and node, which stays: one of another file that is gone would leave its identity to a third.
-        self._answers: dict[tuple[object, cst.CSTNode], Any] = {}
+        self._answers: dict[tuple[object, object], Any] = {}
 
     def moved(self, rows: int) -> Chunk:
         """The same rows of a text in which they stand further down."""
         made = copy(self)
         made.first += rows
         made.last += rows
-        made.text = self.text
+        made._moved += rows
         return made
 
     @cached_property
     def text(self) -> str:
         """The rows themselves."""
-        return "".join(self._lines[self.first - 1 : self.last])
-
-    @property
-    def tree(self) -> cst.Module:
-        """The parsed rows. Raises GiveUp where LibCST cannot take them (it recurses where ``ast`` does not)."""
-        import libcst as cst  # half of the start-up time: only for a file that has something to look at
-
-        if self._tree is None:
-            # An indented block parses under an `if`; its row then counts from the row before it.
-            text = f"if 1:\n{self.text}" if self.indented else self.text
-            if sys.version_info < (3, 11) and _depth(text) > _RECURSION:  # later ones do not even parse it
-                raise GiveUp("it is nested too deeply")
-            if "case" in text and _deepest_pattern(text) > _MOST_NESTED:
-                raise GiveUp("its patterns are nested too deeply")
-            try:
-                self._tree = cst.parse_module(text)
-                if not unicodedata.is_normalized("NFKC", text):
-                    self.region(self._tree)  # the places are those of the text as it is
-                    _normalize(self._tree)
-            except (cst.ParserSyntaxError, RecursionError, KeyError, ValueError) as error:
-                raise GiveUp(f"LibCST cannot parse this block ({type(error).__name__})") from None
-        return self._tree
+        return "".join(self._lines[self.first - self._moved - 1 : self.last - self._moved])
 
     @cached_property
     def alone(self) -> bool:
         """Whether the statement has its rows to itself."""
         with suppress(SyntaxError):
-            return not self.indented and len(ast.parse(self.text, NOWHERE).body) == 1
+            return len(ast.parse(self.text, NOWHERE).body) == 1
         return False
 
-    def statements(self) -> list[cst.CSTNode]:
-        """The statements in these rows."""
-        import libcst as cst
-
-        body: list[cst.CSTNode] = list(self.tree.body)
-        if self.indented and body and isinstance(body[0], cst.If):
-            body = list(body[0].body.body)
-        return body
-
-    def region(self, node: cst.CSTNode) -> tuple[Location, Location]:
+    def region(self, node: Any) -> tuple[Location, Location]:
         """Where a node begins and ends in the file."""
-        if self._positions is None:
-            from libcst.metadata import MetadataWrapper, PositionProvider
-
-            # `wrapper.resolve` would visit the tree a second time, for providers that visit it.
-            wrapper = MetadataWrapper(self.tree, unsafe_skip_copy=True)
-            with _deeper():
-                self._positions = PositionProvider()._gen(wrapper)
-        span = self._positions[node]
-        shift = self.first - 1 - (1 if self.indented else 0)
         return (
-            Location(span.start.line + shift, span.start.column + 1),
-            Location(span.end.line + shift, span.end.column + 1),
+            Location(node.lineno + self._moved, self._column(node.lineno, node.col_offset) + 1),
+            Location(node.end_lineno + self._moved, self._column(node.end_lineno, node.end_col_offset) + 1),
         )
 
-    def once(self, question: Callable[[Any], Answer], node: cst.CSTNode) -> Answer:
-        """``question(node)`` for a node of these rows; it is asked only once, however many files ask."""
+    def _column(self, row: int, offset: int) -> int:
+        """A column of the parser, which counts bytes of UTF-8, in characters."""
+        line = self._lines[row - 1]
+        return offset if line.isascii() else len(line.encode()[:offset].decode())
+
+    def once(self, question: Callable[[Any], Answer], node: object) -> Answer:
+        """``question(node)`` for a node of these rows, or the rows; it is asked only once, however many files ask."""
         key = question, node
         if key not in self._answers:
             self._answers[key] = question(node)
         answer: Answer = self._answers[key]
         return answer
 
-    def code(self, node: cst.CSTNode) -> str:
+    def code(self, node: ast.AST) -> str:
         """The source of a node on one line."""
         return self.once(self._code, node)
 
-    def _code(self, node: cst.CSTNode) -> str:
-        with _deeper():
-            return " ".join(self.tree.code_for_node(node).split())
-
-
-@contextmanager
-def _deeper() -> Iterator[None]:
-    """Let LibCST write nodes that are nested as deeply as a sum of hundreds of terms. Raises GiveUp for more."""
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(before, _RECURSION))
-    try:
-        yield
-    except Exception as error:  # LibCST stumbles over something else on the way out of a RecursionError, or of Ctrl-C
-        cause: BaseException | None = error
-        while cause is not None:
-            if isinstance(cause, KeyboardInterrupt):
-                raise cause from None
-            cause = cause.__context__
-        raise GiveUp("it is nested too deeply") from None
-    finally:
-        sys.setrecursionlimit(before)
-
-
-def _depth(text: str) -> int:
-    """How deeply the syntax of a text is nested; 0 for what is no Python."""
-    depth = 0
-    level: list[ast.AST] = []
-    with suppress(SyntaxError):
-        level.append(ast.parse(text, NOWHERE))
-    while level:
-        depth += 1
-        level = [child for node in level for child in ast.iter_child_nodes(node)]
-    return depth
-
-
-def _deepest_pattern(text: str) -> int:
-    """How many brackets are open at once in a pattern of ``match``; those of strings count, too."""
-    rows = text.encode().splitlines(keepends=True)
-    most = 0
-    for match in (node for node in ast.walk(ast.parse(text, NOWHERE)) if isinstance(node, ast.Match)):
-        before: ast.AST = match.subject
-        for case in match.cases:
-            end = case.guard or case.body[0]
-            pattern = b"".join(rows[before.end_lineno - 1 : end.lineno])  # type: ignore[attr-defined]
-            stop = len(pattern) - len(rows[end.lineno - 1]) + end.col_offset
-            depth = 0
-            for bracket in re.findall(rb"[(\[{]|[)\]}]", pattern[before.end_col_offset : stop]):  # type: ignore[attr-defined]
-                depth += 1 if bracket in b"([{" else -1
-                most = max(most, depth)
-            before = case.body[-1]
-    return most
+    def _code(self, node: Any) -> str:
+        rows = self._lines[node.lineno - 1 : node.end_lineno]
+        last = rows[-1][: self._column(node.end_lineno, node.end_col_offset)]
+        first = self._column(node.lineno, node.col_offset)
+        text = " ".join("".join([*rows[:-1], last])[first:].split())
+        return unicodedata.normalize("NFKC", text)  # as Python reads names
 
 
 @dataclass
@@ -239,7 +141,7 @@ class Syntax:
         #: Functions that take part in a custom derivative: "primal", "vjp" (forward and backward), "jvp".
         self.rules: dict[str, str] = {}
         self._words: dict[ast.AST, Words] = {}
-        self._index(ast.parse(text, NOWHERE).body, indented=False)
+        self._index(ast.parse(text, NOWHERE).body)
 
     def revised(self, text: str) -> Syntax:
         """The syntax of a text that differs from this one; where one statement does, it alone is parsed again.
@@ -264,8 +166,7 @@ class Syntax:
                 made.lines, made.rules, made.inner_imports = lines, dict(self.rules), list(self.inner_imports)
                 made._words = dict(self._words)
                 made._words[body[0]] = made._note(body[0])
-                begins, ends_at = (row + chunk.first - 1 for row in _rows(body[0]))
-                own = Chunk(lines, begins, ends_at, indented=False)
+                own = Chunk(lines, ast.increment_lineno(body[0], chunk.first - 1))
                 later = [(statement, each.moved(moved)) for statement, each in self.statements[number + 1 :]]
                 made.statements = [*self.statements[:number], (body[0], own), *later]
                 return made
@@ -275,17 +176,16 @@ class Syntax:
         """What a statement of the top level, or of a class there, mentions."""
         return self._words[statement]
 
-    def _index(self, body: list[ast.stmt], *, indented: bool) -> None:
+    def _index(self, body: list[ast.stmt]) -> None:
         for statement in body:
             if isinstance(statement, (ast.Import, ast.ImportFrom)):
                 self.imports.append(statement)
             elif isinstance(statement, (ast.If, ast.Try, ast.With)):
                 for part in ("body", "handlers", "orelse", "finalbody"):
                     for item in getattr(statement, part, []):
-                        self._index(item.body if isinstance(item, ast.ExceptHandler) else [item], indented=True)
+                        self._index(item.body if isinstance(item, ast.ExceptHandler) else [item])
             else:
-                first, last = _rows(statement)
-                self.statements.append((statement, Chunk(self.lines, first, last, indented=indented)))
+                self.statements.append((statement, Chunk(self.lines, statement)))
                 self._words[statement] = self._note(statement)
 
     def _note(self, root: ast.AST) -> Words:
@@ -301,7 +201,7 @@ class Syntax:
                 continue
             if kind is ast.Attribute:
                 found.attributes.add(node.attr)  # type: ignore[attr-defined]
-            elif isinstance(node, _FUNCTIONS) and isinstance(root, ast.ClassDef) and node in root.body:
+            elif isinstance(node, FUNCTION_DEFS) and isinstance(root, ast.ClassDef) and node in root.body:
                 self._words[node] = self._note(node)
                 found.add(self._words[node])
                 continue
@@ -354,6 +254,6 @@ def read(text: str) -> Syntax:
     return syntax
 
 
-def methods(statement: ast.ClassDef) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+def methods(statement: ast.ClassDef) -> Iterator[FunctionDef]:
     """The functions that a class defines."""
-    return (item for item in statement.body if isinstance(item, _FUNCTIONS))
+    return (item for item in statement.body if isinstance(item, FUNCTION_DEFS))

@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping
 from typing import Literal
-
-import libcst as cst
 
 from wherelint.graph.node import Kind, Leaf
 from wherelint.interpret.builder import Builder
 
 
-def last_name(node: cst.CSTNode) -> str:
+def last_name(node: ast.AST) -> str:
     """The last part of a dotted name; empty for anything else."""
-    last = node.attr if isinstance(node, cst.Attribute) else node
-    return last.value if isinstance(last, cst.Name) else ""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
-def dotted(node: cst.CSTNode | None) -> str:
+def dotted(node: ast.AST | None) -> str:
     """A name with the modules and classes it stands in; empty for anything else."""
-    if isinstance(node, cst.Attribute):
+    if isinstance(node, ast.Attribute):
         parent = dotted(node.value)
-        return parent and f"{parent}.{node.attr.value}"
-    return node.value if isinstance(node, cst.Name) else ""
+        return parent and f"{parent}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
 
 
-def original_name(node: cst.CSTNode, imports: Mapping[str, str]) -> str:
+def original_name(node: ast.AST, imports: Mapping[str, str]) -> str:
     """The same, seen through a renaming import."""
     name = last_name(node)
-    return imports.get(name, name).rpartition(".")[2] if isinstance(node, cst.Name) else name
+    return imports.get(name, name).rpartition(".")[2] if isinstance(node, ast.Name) else name
 
 
 _Kind = Kind | Literal["static"]
@@ -44,33 +42,38 @@ _CONTAINERS = frozenset(
 )
 
 
-def annotation_kind(annotation: cst.BaseExpression) -> _Kind | None:
+def annotation_kind(annotation: ast.expr) -> _Kind | None:
     """The kind of value an annotation promises: "int", "bool", "static", or None for a float or what is not known."""
-    if isinstance(annotation, (cst.Name, cst.Attribute)):
+    if isinstance(annotation, (ast.Name, ast.Attribute)):
         return _KINDS.get(last_name(annotation))
-    if isinstance(annotation, cst.SimpleString):
-        return _KINDS.get(annotation.value.strip("'\""))
-    if isinstance(annotation, cst.BinaryOperation):  # int | None
+    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+        return _KINDS.get(annotation.value)
+    if isinstance(annotation, ast.BinOp):  # int | None
         return _agreed([annotation.left, annotation.right])
-    if isinstance(annotation, cst.Subscript):
-        head = last_name(annotation.value)
+    if isinstance(annotation, ast.Subscript):
+        head, inner = last_name(annotation.value), annotation.slice
         if head in _CONTAINERS:
-            return _agreed([s.slice.value for s in annotation.slice if isinstance(s.slice, cst.Index)])
+            return _agreed(inner.elts if isinstance(inner, ast.Tuple) else [inner])
         return _ELEMENTS.get(head, "static" if _KINDS.get(head) == "static" else None)
     return None
 
 
-def is_number(annotation: cst.BaseExpression) -> bool:
+def is_none(node: ast.AST) -> bool:
+    """Whether an expression is None itself."""
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def is_number(annotation: ast.expr) -> bool:
     """Whether an annotation promises one of Python's floating-point numbers, or none."""
-    if isinstance(annotation, cst.BinaryOperation):  # float | None
-        return is_number(annotation.left) and getattr(annotation.right, "value", "float") in ("None", "int", "float")
-    if isinstance(annotation, cst.Subscript) and last_name(annotation.value) == "Optional":
-        element = annotation.slice[0].slice
-        return isinstance(element, cst.Index) and is_number(element.value)
+    if isinstance(annotation, ast.BinOp):  # float | None
+        other = annotation.right
+        return is_number(annotation.left) and (is_none(other) or last_name(other) in ("int", "float"))
+    if isinstance(annotation, ast.Subscript) and last_name(annotation.value) == "Optional":
+        return is_number(annotation.slice)
     return last_name(annotation) == "float"
 
 
-def annotated(low: Builder, name: str, key: object, annotation: cst.BaseExpression | None) -> Leaf:
+def annotated(low: Builder, name: str, key: object, annotation: ast.expr | None) -> Leaf:
     """An input as its annotation describes it."""
     promised = None if annotation is None else annotation_kind(annotation)
     kind: Kind = "float" if promised is None or promised == "static" else promised
@@ -81,10 +84,7 @@ def annotated(low: Builder, name: str, key: object, annotation: cst.BaseExpressi
     return made
 
 
-def _agreed(parts: list[cst.BaseExpression]) -> _Kind | None:
+def _agreed(parts: list[ast.expr]) -> _Kind | None:
     """The kind that all parts have, None aside."""
-    parts = [
-        p for p in parts if not (isinstance(p, cst.Name) and p.value == "None") and not isinstance(p, cst.Ellipsis)
-    ]
-    kinds = {annotation_kind(p) for p in parts}
+    kinds = {annotation_kind(p) for p in parts if not (isinstance(p, ast.Constant) and p.value in (None, ...))}
     return kinds.pop() if len(kinds) == 1 else None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import operator
 from collections.abc import Callable
 from typing import Any
 
-import libcst as cst
 import numpy as np
 
 from wherelint.graph.node import ROLLED, Const, Leaf, Node, Static, unreshaped
@@ -15,24 +15,13 @@ from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.values import Value
 
 _STATIC: dict[type, Callable[[Any, Any], Any]] = {
-    cst.Add: operator.add, cst.Subtract: operator.sub, cst.Multiply: operator.mul, cst.Divide: operator.truediv,
-    cst.FloorDivide: operator.floordiv, cst.Modulo: operator.mod,
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
+    ast.BitAnd: operator.and_, ast.BitOr: operator.or_, ast.BitXor: operator.xor,
 }  # fmt: skip
 _BINARY: dict[type, str] = {
-    cst.Add: "add", cst.Subtract: "subtract", cst.Multiply: "multiply", cst.Divide: "divide",
-    cst.FloorDivide: "floor_divide", cst.Modulo: "mod", cst.MatrixMultiply: "dot", cst.BitAnd: "logical_and",
-    cst.BitOr: "logical_or", cst.BitXor: "logical_xor",
-    cst.AddAssign: "add", cst.SubtractAssign: "subtract", cst.MultiplyAssign: "multiply", cst.DivideAssign: "divide",
-    cst.FloorDivideAssign: "floor_divide", cst.ModuloAssign: "mod", cst.MatrixMultiplyAssign: "dot",
-    cst.BitAndAssign: "logical_and", cst.BitOrAssign: "logical_or", cst.BitXorAssign: "logical_xor",
-}  # fmt: skip
-_BITWISE: dict[type, Callable[[Any, Any], Any]] = {
-    cst.BitAnd: operator.and_, cst.BitOr: operator.or_, cst.BitXor: operator.xor,
-}  # fmt: skip
-_ASSIGNED: dict[type, type] = {
-    cst.AddAssign: cst.Add, cst.SubtractAssign: cst.Subtract, cst.MultiplyAssign: cst.Multiply,
-    cst.DivideAssign: cst.Divide, cst.FloorDivideAssign: cst.FloorDivide, cst.ModuloAssign: cst.Modulo,
-    cst.PowerAssign: cst.Power,
+    ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply", ast.Div: "divide", ast.FloorDiv: "floor_divide",
+    ast.Mod: "mod", ast.MatMult: "dot", ast.BitAnd: "logical_and", ast.BitOr: "logical_or", ast.BitXor: "logical_xor",
 }  # fmt: skip
 
 
@@ -43,16 +32,15 @@ def capped(value: int | float) -> int | float:
     return float(value) if abs(value) < 10**308 else math.inf if value > 0 else -math.inf
 
 
-def binary(low: Lowering, kind: type, a: Value, b: Value, at: cst.CSTNode) -> Value:
-    """``a <operator> b`` for the LibCST operator class ``kind``."""
-    sign = _ASSIGNED.get(kind, kind)
+def binary(low: Lowering, kind: type, a: Value, b: Value, at: ast.AST) -> Value:
+    """``a <operator> b`` for the class ``kind`` of operators."""
     if isinstance(a, (bool, int, float)) and isinstance(b, (bool, int, float)):
-        return _fold(low, sign, a, b, at)
-    if sign is cst.Add and type(a) is type(b) and isinstance(a, (list, tuple, str)):
+        return _fold(low, kind, a, b, at)
+    if kind is ast.Add and type(a) is type(b) and isinstance(a, (list, tuple, str)):
         return low.joined(a, b)
-    if sign is cst.Multiply and isinstance(a, (list, tuple)) and isinstance(b, int) and 0 <= b * len(a) <= 64:
+    if kind is ast.Mult and isinstance(a, (list, tuple)) and isinstance(b, int) and 0 <= b * len(a) <= 64:
         return a * b
-    if sign is cst.Power:
+    if kind is ast.Pow:
         return power(low, a, b, at)
     op = _BINARY.get(kind)
     if op is None:
@@ -74,21 +62,18 @@ def binary(low: Lowering, kind: type, a: Value, b: Value, at: cst.CSTNode) -> Va
     return low.node(op, (x, y), at)
 
 
-def _fold(low: Lowering, kind: type, a: Any, b: Any, at: cst.CSTNode) -> Value:
+def _fold(low: Lowering, kind: type, a: Any, b: Any, at: ast.AST) -> Value:
     try:
-        if kind is cst.Power:
+        if kind is ast.Pow:
             result = a**b if abs(b) <= 1000 and abs(a) < 1e150 else math.inf
-        elif kind in _STATIC:
-            result = _STATIC[kind](a, b)
         else:
-            bitwise = _BITWISE.get(kind)
-            result = bitwise(a, b) if bitwise is not None and isinstance(a, int) and isinstance(b, int) else None
-    except (ArithmeticError, ValueError):
+            result = _STATIC[kind](a, b) if kind in _STATIC else None
+    except (ArithmeticError, ValueError, TypeError):  # floats have no bits
         result = None
     return capped(result) if isinstance(result, (bool, int, float)) else low.opaque(low.text(at), differentiable=False)
 
 
-def power(low: Lowering, a: Value, b: Value, at: cst.CSTNode, framework: str | None = None) -> Node:
+def power(low: Lowering, a: Value, b: Value, at: ast.AST, framework: str | None = None) -> Node:
     """``a ** b``; frameworks differentiate an exponent that is a Python number in another way than a traced one."""
     exact = b if isinstance(b, (int, float)) and not isinstance(b, bool) else None
     if exact is None and isinstance(b, Const) and b.value.size == 1:
@@ -105,7 +90,7 @@ def power(low: Lowering, a: Value, b: Value, at: cst.CSTNode, framework: str | N
     return low.node("power", (a, b), at, framework=framework)
 
 
-def multiply(low: Lowering, x: Node, y: Node, at: cst.CSTNode, framework: str | None = None) -> Node:
+def multiply(low: Lowering, x: Node, y: Node, at: ast.AST, framework: str | None = None) -> Node:
     """A product; with a factor made of booleans it is a selection."""
     for i, (factor, other) in enumerate(((x, y), (y, x))):
         if is_mask(factor, low.masks) and other.kind == "float" and not is_mask(other, low.masks):
@@ -153,7 +138,7 @@ def _is_mask(node: Node, known: dict[Node, bool]) -> bool:
     return False
 
 
-def as_mask(low: Lowering, tensor: Node, at: cst.CSTNode) -> Node | None:
+def as_mask(low: Lowering, tensor: Node, at: ast.AST) -> Node | None:
     """Booleans as they are, an input as a mask, None for other values.
 
     A condition, ``~mask`` and ``mask & booleans`` say that the input is an array of booleans: nothing is

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import libcst as cst
+import ast
+
 import numpy as np
 
 from wherelint.frontend.names import canonical
@@ -22,13 +23,13 @@ _SAME_ARRAY = frozenset({"T", "mT", "real", "data_", "H", "array"})
 _SIZES = frozenset({"ndim", "nbytes", "itemsize"})
 
 
-@expression(cst.Attribute)
-def attribute(low: Lowering, node: cst.Attribute) -> Value:
+@expression(ast.Attribute)
+def attribute(low: Lowering, node: ast.Attribute) -> Value:
     """``value.name``."""
-    return read(low, low.expression(node.value), node.attr.value, node)
+    return read(low, low.expression(node.value), node.attr, node)
 
 
-def read(low: Lowering, value: Value, name: str, at: cst.CSTNode) -> Value:
+def read(low: Lowering, value: Value, name: str, at: ast.AST) -> Value:
     """An attribute of a value that was already lowered."""
     if isinstance(value, Dotted):
         return _external(low, value, name, at)
@@ -60,7 +61,7 @@ def read(low: Lowering, value: Value, name: str, at: cst.CSTNode) -> Value:
     return Method(value, name, low.text(at))
 
 
-def _external(low: Lowering, value: Dotted, name: str, at: cst.CSTNode) -> Value:
+def _external(low: Lowering, value: Dotted, name: str, at: ast.AST) -> Value:
     if value.name.endswith("finfo()") and name in FINFO:
         return FINFO[name]
     if value.name.endswith("iinfo()"):
@@ -72,7 +73,7 @@ def _external(low: Lowering, value: Dotted, name: str, at: cst.CSTNode) -> Value
 _RANKED = ("values", "indices")
 
 
-def instance_attribute(low: Lowering, value: Instance, name: str, at: cst.CSTNode) -> Value:
+def instance_attribute(low: Lowering, value: Instance, name: str, at: ast.AST) -> Value:
     """``self.name``: assigned by the constructor, a method, a class constant, or unknown."""
     if name in value.attributes:
         return value.attributes[name]
@@ -101,7 +102,7 @@ def _is_field(cls: Class, name: str) -> bool:
     return not isinstance(member(cls, "__init__"), Function) and name in fields(cls)
 
 
-def _bound(low: Lowering, receiver: Instance, found: Value, at: cst.CSTNode) -> Value:
+def _bound(low: Lowering, receiver: Instance, found: Value, at: ast.AST) -> Value:
     """A class attribute as an object sees it: a method with its receiver, the value of a property."""
     if not isinstance(found, Function):
         return found

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
-
-import libcst as cst
 
 from wherelint.frameworks import FRAMEWORKS
 from wherelint.frontend.module import Block, Module
@@ -101,7 +100,7 @@ class Builder:
         #: Functions inlined so far, each with the range of ``made`` that its body produced.
         self.inlined: list[tuple[Function, int, int]] = []
         self.severed = 0
-        self.active: list[cst.CSTNode] = []
+        self.active: list[ast.AST] = []
         self._count = 0
         self.steps = 0
         self._leaves: dict[object, Leaf] = {}
@@ -120,11 +119,11 @@ class Builder:
     def block(self) -> Block:
         return self.frames[-1].block
 
-    def origin(self, node: cst.CSTNode) -> Origin:
+    def origin(self, node: ast.AST) -> Origin:
         frame = self.frame
         return Origin(frame.block, node, frame.function, frame.call)
 
-    def text(self, node: cst.CSTNode) -> str:
+    def text(self, node: ast.AST) -> str:
         """A short label in the author's spelling."""
         text = self.block.text(node)
         return text if len(text) <= _LABEL else text[: _LABEL - 3] + "..."
@@ -144,7 +143,7 @@ class Builder:
         self,
         op: str,
         inputs: Sequence[Value],
-        at: cst.CSTNode,
+        at: ast.AST,
         *,
         kind: Kind | None = None,
         selection: str | None = None,
@@ -178,7 +177,7 @@ class Builder:
             self.made.append(made)
         return made
 
-    def stop(self, value: Value, at: cst.CSTNode, kind: Kind = "float", static: Static = PLAIN) -> Node:
+    def stop(self, value: Value, at: ast.AST, kind: Kind = "float", static: Static = PLAIN) -> Node:
         """The value without its derivative."""
         self.step()
         tensor = self.tensor(value, at)
@@ -191,7 +190,7 @@ class Builder:
             path_conditions=tuple(self.path_conditions),
         )
 
-    def overwritten(self, value: Value, at: cst.CSTNode) -> Value:
+    def overwritten(self, value: Value, at: ast.AST) -> Value:
         """A value before some of its elements are written in place: torch refuses to differentiate a kept result."""
         if not isinstance(value, Node):
             return value
@@ -216,9 +215,7 @@ class Builder:
             self._leaves[key] = node
         return self._leaves[key]
 
-    def called(
-        self, at: cst.CSTNode, callee: str, args: Iterable[Value], key: object, *, pure: bool, **of: Any
-    ) -> Leaf:
+    def called(self, at: ast.AST, callee: str, args: Iterable[Value], key: object, *, pure: bool, **of: Any) -> Leaf:
         """The result of a call that is not followed."""
         opaque_calls = None
         if self.strict and not pure:
@@ -287,7 +284,7 @@ class Builder:
             elif value.op in _OF_THE_SAME_DTYPE:
                 todo += value.inputs
 
-    def tensor(self, value: Value, at: cst.CSTNode) -> Node:
+    def tensor(self, value: Value, at: ast.AST) -> Node:
         """Any value as a node."""
         if isinstance(value, Node):
             return value
@@ -337,13 +334,13 @@ class Builder:
         result: Value = a + b
         return result
 
-    def numbers(self, values: Sequence[Any], at: cst.CSTNode) -> Node:
+    def numbers(self, values: Sequence[Any], at: ast.AST) -> Node:
         """A constant array."""
         made = const(values, origin=self.origin(at))
         made.single = len(values) == 1
         return made
 
-    def concatenated(self, parts: Sequence[Node], at: cst.CSTNode) -> Node:
+    def concatenated(self, parts: Sequence[Node], at: ast.AST) -> Node:
         """Arrays one after the other."""
         single = [i for i, part in enumerate(parts) if _single(part)]
         return self.node("stack", parts, at, static=Static(lanes=spread(len(parts), single)))

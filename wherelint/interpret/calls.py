@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Sequence
 
-import libcst as cst
-
 from wherelint.frameworks import FRAMEWORKS
-from wherelint.frontend.syntax import below
+from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef, below
 from wherelint.graph.node import Kind, Leaf, Node
 from wherelint.interpret import attributes
 from wherelint.interpret.builder import Frame
@@ -38,42 +37,41 @@ from wherelint.interpret.values import (
 from wherelint.ops.purity import is_pure, is_pure_method
 
 
-@expression(cst.Call)
-def call(low: Lowering, node: cst.Call) -> Value:
+@expression(ast.Call)
+def call(low: Lowering, node: ast.Call) -> Value:
     """``function(arguments)``."""
     function = low.expression(node.func)
     args: list[Value] = []
     kwargs: Kwargs = {}
     for argument in node.args:
-        value = low.expression(argument.value)
-        if argument.star == "*":
-            args += value if isinstance(value, (list, tuple)) else [value]
-        elif argument.star == "**":
-            kwargs.update({k: v for k, v in value.items() if isinstance(k, str)} if isinstance(value, dict) else {})
-        elif argument.keyword is not None:
-            kwargs[argument.keyword.value] = value
-        else:
-            args.append(value)
-    if isinstance(function, Node) and isinstance(node.func, cst.Attribute):
+        value = low.expression(argument)
+        args += value if isinstance(argument, ast.Starred) and isinstance(value, (list, tuple)) else [value]
+    for keyword in node.keywords:
+        value = low.expression(keyword.value)
+        if keyword.arg is not None:
+            kwargs[keyword.arg] = value
+        elif isinstance(value, dict):
+            kwargs.update({k: v for k, v in value.items() if isinstance(k, str)})
+    if isinstance(function, Node) and isinstance(node.func, ast.Attribute):
         _register(low, node.func, args, kwargs)
     result = low.invoke(function, args, kwargs, node)
     if isinstance(function, Method) and function.name.endswith("_") and not function.name.startswith("_"):
-        receiver = node.func.value if isinstance(node.func, cst.Attribute) else None
-        if isinstance(receiver, (cst.Name, cst.Attribute)):
+        receiver = node.func.value if isinstance(node.func, ast.Attribute) else None
+        if isinstance(receiver, (ast.Name, ast.Attribute)):
             assign(low, receiver, result)  # PyTorch's methods with a trailing underscore write to their receiver
     return result
 
 
-def _register(low: Lowering, function: cst.Attribute, args: Args, kwargs: Kwargs) -> None:
+def _register(low: Lowering, function: ast.Attribute, args: Args, kwargs: Kwargs) -> None:
     """``self.register_buffer("scale", tensor)`` and its like, inherited from outside: an attribute of some dtype."""
     receiver = low.expression(function.value)
     receiver = receiver.receiver if isinstance(receiver, Super) else receiver
     name, value = args[0] if args else kwargs.get("name"), args[1] if len(args) > 1 else kwargs.get("default")
     if isinstance(receiver, Instance) and isinstance(name, str) and name.isidentifier():
-        attributes.keep_kind(low, receiver, name, value, buffer=function.attr.value == "register_buffer")
+        attributes.keep_kind(low, receiver, name, value, buffer=function.attr == "register_buffer")
 
 
-def _external(low: Lowering, function: Dotted, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _external(low: Lowering, function: Dotted, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     handler = FUNCTIONS.get(function.name)
     if handler is not None:
         result = handler(low, function.name, args, kwargs, at)
@@ -83,21 +81,21 @@ def _external(low: Lowering, function: Dotted, args: Args, kwargs: Kwargs, at: c
     return MISSING if made is None else made
 
 
-def _partial(low: Lowering, function: Partial, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _partial(low: Lowering, function: Partial, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     return low.invoke(function.function, [*function.args, *args], {**function.kwargs, **kwargs}, at)
 
 
-def _bound(low: Lowering, function: Bound, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _bound(low: Lowering, function: Bound, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     return low.invoke(function.function, [function.receiver, *args], kwargs, at)
 
 
-def _instance(low: Lowering, function: Instance, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _instance(low: Lowering, function: Instance, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     methods = (member(function.cls, name) for name in ("__call__", "forward", "call"))
     method = next((each for each in methods if isinstance(each, Function)), None)
     return MISSING if method is None else inline(low, method, [function, *args], kwargs, at)
 
 
-def _anything(low: Lowering, function: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _anything(low: Lowering, function: Value, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     if len(args) == 1 and not kwargs and isinstance(args[0], (int, float)) and _is_dtype(function):
         return args[0]  # `dtype = as_numpy_dtype(x); dtype(0.5)`
     return unknown(low, function, args, kwargs, at)
@@ -109,9 +107,7 @@ def _is_dtype(function: Value) -> bool:
     return "dtype" in name
 
 
-def unknown(
-    low: Lowering, function: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode, *, kind: Kind = "float"
-) -> Node:
+def unknown(low: Lowering, function: Value, args: Args, kwargs: Kwargs, at: ast.AST, *, kind: Kind = "float") -> Node:
     """A call that cannot be followed: its result may be anything, and what it was given leaves our sight."""
     given = [*args, *kwargs.values()]
     _hand_on(low, callee(low, function, at), given)
@@ -137,14 +133,14 @@ def _hand_on(low: Lowering, name: str, given: Sequence[Value]) -> None:
             low.leaves_function(value)
 
 
-def callee(low: Lowering, function: Value, at: cst.CSTNode) -> str:
+def callee(low: Lowering, function: Value, at: ast.AST) -> str:
     """What a call is made to, whatever its arguments."""
     if isinstance(function, (Dotted, Function)):
         return function.name
-    return low.text(at.func) if isinstance(at, cst.Call) else low.text(at)
+    return low.text(at.func) if isinstance(at, ast.Call) else low.text(at)
 
 
-def inline(low: Lowering, function: Function, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def inline(low: Lowering, function: Function, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     """Lower the body of a function of the project in place of the call."""
     function.called = True
     if function.opaque and function.custom_value and function.definition not in low.active:
@@ -165,10 +161,10 @@ def inline(low: Lowering, function: Function, args: Args, kwargs: Kwargs, at: cs
     low.active.append(function.definition)
     before = len(low.made)
     try:
-        if isinstance(function.definition, cst.Lambda):
+        if isinstance(function.definition, ast.Lambda):
             return low.expression(function.definition.body)
         with low.without_gradient(bool(function.decorators & NO_GRADIENT)):
-            low.run(list(function.definition.body.body))
+            low.run(function.definition.body)
         del low.path_conditions[frame.conditions_at_entry :]
         low.path_conditions += frame.postconditions
     finally:
@@ -189,15 +185,15 @@ def _too_much(low: Lowering) -> bool:
     return low.crowded or len(low.frames) > low.budget.depth
 
 
-def _way_out(low: Lowering, function: Function, at: cst.CSTNode) -> Origin | None:
+def _way_out(low: Lowering, function: Function, at: ast.AST) -> Origin | None:
     """The call by which control leaves the checked file."""
     if function.block.module is low.module:
         return None
-    leaves = low.block.module is low.module and isinstance(at, cst.BaseExpression)
+    leaves = low.block.module is low.module and isinstance(at, ast.expr)
     return low.origin(at) if leaves else low.frame.call
 
 
-def _with_own_rule(low: Lowering, function: Function, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _with_own_rule(low: Lowering, function: Function, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     """A ``custom_jvp`` or ``custom_vjp`` function: the value is its body's, the derivative something finite."""
     function.opaque = False
     try:
@@ -214,16 +210,18 @@ def _with_own_rule(low: Lowering, function: Function, args: Args, kwargs: Kwargs
 def is_generator(function: Function) -> bool:
     """Whether calling a function runs its body later."""
     definition = function.definition
-    if isinstance(definition, cst.Lambda) or not function.block.mentions("yield"):
+    if isinstance(definition, ast.Lambda) or not function.block.mentions("yield"):
         return False
     return function.block.chunk.once(_yields, definition)
 
 
-def _yields(definition: cst.FunctionDef) -> bool:
-    return any(isinstance(n, cst.Yield) for n in below(definition.body, but=(cst.FunctionDef, cst.Lambda)))
+def _yields(definition: FunctionDef) -> bool:
+    return any(
+        isinstance(n, (ast.Yield, ast.YieldFrom)) for n in below(definition.body, but=(*FUNCTION_DEFS, ast.Lambda))
+    )
 
 
-def result_of(low: Lowering, frame: Frame, at: cst.CSTNode) -> Value:
+def result_of(low: Lowering, frame: Frame, at: ast.AST) -> Value:
     """What a call returns: the values of its ``return`` statements, chosen lazily by the paths to them."""
     if not frame.returns:
         return None
@@ -236,7 +234,7 @@ def result_of(low: Lowering, frame: Frame, at: cst.CSTNode) -> Value:
     return result
 
 
-def _method(low: Lowering, method: Method, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _method(low: Lowering, method: Method, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     receiver = method.receiver
     if isinstance(receiver, (list, dict, tuple, str)):
         container = CONTAINER_METHODS.get(method.name)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import operator
 from collections.abc import Callable
 from typing import Any
 
-import libcst as cst
 import numpy as np
 
 from wherelint.graph.node import ROLLED, Const, Leaf, Node, Static, unreshaped
@@ -16,8 +16,8 @@ from wherelint.interpret.tables import expression
 from wherelint.interpret.values import Dotted, Function, Method, Settled, Value
 
 _OPERATIONS: dict[type, str] = {
-    cst.LessThan: "less", cst.LessThanEqual: "less_equal", cst.GreaterThan: "greater",
-    cst.GreaterThanEqual: "greater_equal", cst.Equal: "equal", cst.NotEqual: "not_equal",
+    ast.Lt: "less", ast.LtE: "less_equal", ast.Gt: "greater", ast.GtE: "greater_equal", ast.Eq: "equal",
+    ast.NotEq: "not_equal",
 }  # fmt: skip
 _PYTHON: dict[str, Callable[[Any, Any], bool]] = {
     "less": operator.lt, "less_equal": operator.le, "greater": operator.gt, "greater_equal": operator.ge,
@@ -27,15 +27,15 @@ _PYTHON: dict[str, Callable[[Any, Any], bool]] = {
 _DESCRIPTIONS = frozenset({"dtype", "device", "layout", "sharding", "shape", "name", "type", "__class__", "__name__"})
 
 
-@expression(cst.Comparison)
-def comparison(low: Lowering, node: cst.Comparison) -> Value:
+@expression(ast.Compare)
+def comparison(low: Lowering, node: ast.Compare) -> Value:
     """``a < b <= c``."""
     left = low.expression(node.left)
     result: Node | bool = True
-    for target in node.comparisons:
-        right = low.expression(target.comparator)
-        found = compare(low, type(target.operator), left, right, node)
-        if len(node.comparisons) == 1:
+    for order, comparator in zip(node.ops, node.comparators, strict=True):
+        right = low.expression(comparator)
+        found = compare(low, type(order), left, right, node)
+        if len(node.ops) == 1:
             return found
         one = low.condition(found, node)
         if isinstance(result, bool):
@@ -48,26 +48,26 @@ def comparison(low: Lowering, node: cst.Comparison) -> Value:
     return result
 
 
-def compare(low: Lowering, kind: type, a: Value, b: Value, at: cst.CSTNode) -> Node | Settled | bool:
-    """``a <operator> b`` for the LibCST operator class ``kind``."""
+def compare(low: Lowering, kind: type, a: Value, b: Value, at: ast.AST) -> Node | Settled | bool:
+    """``a <operator> b`` for the class ``kind`` of operators."""
     op = _OPERATIONS.get(kind)
     number = (bool, int, float)
     if op is not None and isinstance(a, number) and isinstance(b, number):
         return settled(low, op, a, b, bool(_PYTHON[op](a, b)), at)
     if op in ("equal", "not_equal") and isinstance(a, str) and isinstance(b, str):
         return (a == b) == (op == "equal")
-    if kind in (cst.Is, cst.IsNot):
+    if kind in (ast.Is, ast.IsNot):
         if b is None and isinstance(a, (*number, str, list, tuple, dict, Function, Dotted)):
-            return kind is cst.IsNot
+            return kind is ast.IsNot
         if b is None and a is None:
-            return kind is cst.Is
+            return kind is ast.Is
         truth = low.opaque(
             f"{_label(low, a, at)} is None" if b is None else low.text(at),
             low.identity(a),
             kind="bool",
             preferred=False,
         )
-        return low.negation(truth, at) if kind is cst.IsNot else truth
+        return low.negation(truth, at) if kind is ast.IsNot else truth
     describes = any(isinstance(v, Method) and v.name in _DESCRIPTIONS for v in (a, b))
     if op is not None and not describes and all(isinstance(v, (Node, Method, *number)) for v in (a, b)):
         x, y = low.tensor(a, at), low.tensor(b, at)
@@ -77,7 +77,7 @@ def compare(low: Lowering, kind: type, a: Value, b: Value, at: cst.CSTNode) -> N
     return low.opaque(low.text(at), (low.identity(a), low.identity(b)), kind="bool")
 
 
-def compared(low: Lowering, op: str, x: Node, y: Node, at: cst.CSTNode, framework: str | None = None) -> Node:
+def compared(low: Lowering, op: str, x: Node, y: Node, at: ast.AST, framework: str | None = None) -> Node:
     """A comparison of arrays, as the test for nan or inf that it may be: ``x != x``, ``abs(x) == inf``."""
     if _infinity(x) and not _infinity(y):
         x, y, op = y, x, _TURNED.get(op, op)
@@ -123,5 +123,5 @@ def _cancelled(node: Node) -> Node | None:
     return None
 
 
-def _label(low: Lowering, value: Value, at: cst.CSTNode) -> str:
+def _label(low: Lowering, value: Value, at: ast.AST) -> str:
     return value.name if isinstance(value, Leaf) else low.text(at)

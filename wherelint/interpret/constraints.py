@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
-import libcst as cst
-
 from wherelint.graph.node import Node
+from wherelint.interpret.annotations import last_name
 from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.values import MISSING, Class, Instance
 
@@ -38,18 +38,14 @@ def constrain(low: Lowering, made: Instance) -> None:
 def _declared(cls: Class) -> Iterator[tuple[str, str]]:
     """Parameter and constraint, of the nearest class that declares any."""
     for ancestor in cls.ancestry():
-        for line in ancestor.definition.body.body:
-            for statement in line.body if isinstance(line, cst.SimpleStatementLine) else ():
-                if isinstance(statement, cst.Assign) and isinstance(statement.value, cst.Dict):
-                    names = [t.target.value for t in statement.targets if isinstance(t.target, cst.Name)]
-                    if names == ["arg_constraints"]:
-                        yield from _entries(statement.value)
-                        return
+        for statement in ancestor.definition.body:
+            if isinstance(statement, ast.Assign) and [*map(last_name, statement.targets)] == ["arg_constraints"]:
+                yield from _entries(statement.value)
+                return
 
 
-def _entries(declared: cst.Dict) -> Iterator[tuple[str, str]]:
-    for element in declared.elements:
-        if isinstance(element, cst.DictElement) and isinstance(element.key, cst.SimpleString):
-            value = element.value
-            last = value.attr.value if isinstance(value, cst.Attribute) else getattr(value, "value", "")
-            yield str(element.key.evaluated_value), str(last)
+def _entries(declared: ast.expr) -> Iterator[tuple[str, str]]:
+    entries = zip(declared.keys, declared.values, strict=True) if isinstance(declared, ast.Dict) else ()
+    for key, value in entries:
+        if isinstance(key, ast.Constant):
+            yield str(key.value), last_name(value)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ast
+from typing import TypeAlias
 
-import libcst as cst
-
-from wherelint.frontend.syntax import below
+from wherelint.frontend.syntax import FUNCTION_DEFS, below
 from wherelint.graph.node import Node
 from wherelint.interpret.comparisons import compare
 from wherelint.interpret.expressions import elements
@@ -17,29 +16,30 @@ from wherelint.interpret.targets import assign
 from wherelint.interpret.values import Dotted, Method, Value
 
 MAX_UNROLL = 4
+_Loop: TypeAlias = ast.For | ast.AsyncFor | ast.While
 
 
-@statement(cst.Return)
-def _return(low: Lowering, node: cst.Return) -> bool:
+@statement(ast.Return)
+def _return(low: Lowering, node: ast.Return) -> bool:
     value = low.expression(node.value) if node.value is not None else None
     frame = low.frame
     frame.returns.append((tuple(low.path_conditions[frame.conditions_at_entry :]), value))
     return True
 
 
-@statement(cst.Raise)
-def _raise(low: Lowering, node: cst.Raise) -> bool:
+@statement(ast.Raise)
+def _raise(low: Lowering, node: ast.Raise) -> bool:
     return True
 
 
-@statement(cst.Break, cst.Continue)
-def _jump(low: Lowering, node: cst.Break | cst.Continue) -> bool:
+@statement(ast.Break, ast.Continue)
+def _jump(low: Lowering, node: ast.Break | ast.Continue) -> bool:
     low.frame.jumps.append(type(node))
     return True
 
 
-@statement(cst.Assert)
-def _assert(low: Lowering, node: cst.Assert) -> bool:
+@statement(ast.Assert)
+def _assert(low: Lowering, node: ast.Assert) -> bool:
     test = low.condition(low.expression(node.test), node.test)
     hold(low, test)
     return test is False
@@ -54,26 +54,22 @@ def hold(low: Lowering, condition: Node | bool) -> None:
         low.path_conditions.append(condition)
 
 
-@statement(cst.If)
-def _if(low: Lowering, node: cst.If) -> bool:
+@statement(ast.If)
+def _if(low: Lowering, node: ast.If) -> bool:
     # A ladder of `elif`s nests as deep as it is long; beyond some rungs the rest cannot matter to one selection.
     test = low.condition(low.expression(node.test), node.test)
-    otherwise = node.orelse
-    rest: list[cst.CSTNode] = (
-        [] if otherwise is None else [otherwise] if isinstance(otherwise, cst.If) else list(otherwise.body.body)
-    )
     if isinstance(test, bool):
-        return low.run(list(node.body.body) if test else rest)
+        return low.run(node.body if test else node.orelse)
     scope = low.frame.scope
     before = dict(scope.names)
     returned, jumped = len(low.frame.returns), len(low.frame.jumps)
     with low.assuming(test):
-        ended = low.run(list(node.body.body))
+        ended = low.run(node.body)
     then = scope.names
     scope.names = dict(before)
     against = low.negation(test, node.test)
     with low.assuming(against):
-        other_ended = low.run(rest)
+        other_ended = low.run(node.orelse)
     if ended and other_ended:
         return True
     if ended:
@@ -95,9 +91,7 @@ def _if(low: Lowering, node: cst.If) -> bool:
     return False
 
 
-def _merge(
-    low: Lowering, test: Node | bool, a: dict[str, Value], b: dict[str, Value], at: cst.CSTNode
-) -> dict[str, Value]:
+def _merge(low: Lowering, test: Node | bool, a: dict[str, Value], b: dict[str, Value], at: ast.AST) -> dict[str, Value]:
     merged = dict(b)
     for name, value in a.items():
         if name not in b:
@@ -107,8 +101,8 @@ def _merge(
     return merged
 
 
-@statement(cst.For)
-def _for(low: Lowering, node: cst.For) -> bool:
+@statement(ast.For, ast.AsyncFor)
+def _for(low: Lowering, node: ast.For | ast.AsyncFor) -> bool:
     items = low.expression(node.iter)
     if isinstance(items, (list, tuple)) and len(items) <= MAX_UNROLL:
         for item in items:
@@ -116,104 +110,107 @@ def _for(low: Lowering, node: cst.For) -> bool:
             if _iteration(low, node.body):
                 return False
         return _otherwise(low, node)
-    _any_iteration(low, node.body)
+    _any_iteration(low, node)
     for element in elements(low, items, node.iter)[:1]:
         assign(low, node.target, element)
     _iteration(low, node.body)
     return _otherwise(low, node)
 
 
-def _iteration(low: Lowering, body: cst.BaseSuite) -> bool:
+def _iteration(low: Lowering, body: list[ast.stmt]) -> bool:
     """Run the body of a loop once; whether no other iteration follows."""
     frame = low.frame
     around = frame.jumps, frame.passing
     frame.jumps, frame.passing = [], []
     try:
-        ended = low.run(list(body.body))
+        ended = low.run(body)
         low.path_conditions[:] = [f for f in low.path_conditions if f not in frame.passing]
-        return ended and cst.Continue not in frame.jumps
+        return ended and ast.Continue not in frame.jumps
     finally:
         frame.jumps, frame.passing = around
 
 
-@statement(cst.While)
-def _while(low: Lowering, node: cst.While) -> bool:
+@statement(ast.While)
+def _while(low: Lowering, node: ast.While) -> bool:
     if low.condition(low.expression(node.test), node.test) is False:
         return _otherwise(low, node)
-    _any_iteration(low, node.body)
+    _any_iteration(low, node)
     test = low.condition(low.expression(node.test), node.test)
     with low.assuming(test):
         _iteration(low, node.body)
-    if not low.block.chunk.once(_breaks, node.body):
+    if not low.block.chunk.once(_breaks, node):
         after = low.negation(low.condition(low.expression(node.test), node.test), node.test)
         if isinstance(after, Node):
             low.path_conditions.append(after)
     return _otherwise(low, node)
 
 
-def _otherwise(low: Lowering, node: cst.For | cst.While) -> bool:
+def _otherwise(low: Lowering, node: _Loop) -> bool:
     """The ``else`` of a loop, which is run unless the loop is left; whether it ends the function."""
-    if node.orelse is None:
+    if not node.orelse:
         return False
-    if not low.block.chunk.once(_breaks, node.body):
-        return low.run(list(node.orelse.body.body))
+    if not low.block.chunk.once(_breaks, node):
+        return low.run(node.orelse)
     scope = low.frame.scope
     before = dict(scope.names)
     exhausted = low.opaque("(not left)", low.identity(node), kind="bool")
     with low.assuming(exhausted):
-        ended = low.run(list(node.orelse.body.body))
+        ended = low.run(node.orelse)
     scope.names = before if ended else _merge(low, exhausted, scope.names, before, node)
     return False
 
 
-def _breaks(body: cst.BaseSuite) -> bool:
+def _breaks(loop: _Loop) -> bool:
     """Whether a loop may end although its test holds."""
-    return any(isinstance(node, cst.Break) for node in below(body))
+    return any(isinstance(node, ast.Break) for node in below(loop.body))
 
 
-def _any_iteration(low: Lowering, body: cst.BaseSuite) -> None:
+def _any_iteration(low: Lowering, loop: _Loop) -> None:
     """A variable that the loop assigns is its initial value or anything."""
     scope = low.frame.scope
-    for name, in_place in low.block.chunk.once(_assigned, body).items():
+    for name, in_place in low.block.chunk.once(_assigned, loop).items():
         if name not in scope.names:
             continue
         initial = scope.names[name]
         if isinstance(initial, bool) or not isinstance(initial, (Node, int, float)):
             continue
-        tensor = low.tensor(initial, body)
+        tensor = low.tensor(initial, loop)
         # An array written in place keeps its dtype; a name bound anew may come to stand for something else.
         kept = isinstance(initial, int) or tensor.kind != "int" or in_place or "torch" in low.frameworks
         kind = tensor.kind if kept else "float"
-        later = low.opaque(name, ("loop", low.identity(body), name), kind=kind, differentiable=tensor.kind == "float")
-        first = low.opaque("(first iteration)", ("loop", low.identity(body)), kind="bool")
-        scope.names[name] = low.node("cond", (first, tensor, later), body)
+        later = low.opaque(name, ("loop", low.identity(loop), name), kind=kind, differentiable=tensor.kind == "float")
+        first = low.opaque("(first iteration)", ("loop", low.identity(loop)), kind="bool")
+        scope.names[name] = low.node("cond", (first, tensor, later), loop)
 
 
-def _assigned(body: cst.BaseSuite) -> dict[str, bool]:
+def _assigned(loop: _Loop) -> dict[str, bool]:
     """The names that a loop body assigns, and whether only elements of what they stand for are written."""
     names: dict[str, bool] = {}
 
-    def note(target: cst.BaseExpression, in_place: bool = False) -> None:
-        if isinstance(target, cst.Name):
-            names[target.value] = names.get(target.value, True) and in_place
-        elif isinstance(target, (cst.Tuple, cst.List)):
-            for element in target.elements:
-                note(element.value)
-        elif isinstance(target, cst.Subscript):
+    def note(target: ast.expr, in_place: bool = False) -> None:
+        if isinstance(target, ast.Name):
+            names[target.id] = names.get(target.id, True) and in_place
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            for element in target.elts:
+                note(element.value if isinstance(element, ast.Starred) else element)
+        elif isinstance(target, ast.Subscript):
             note(target.value, in_place=True)
 
-    for node in below(body, but=(cst.FunctionDef,)):
-        if isinstance(node, (cst.AssignTarget, cst.AugAssign)):
+    for node in below(loop.body, but=FUNCTION_DEFS):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                note(target)
+        elif isinstance(node, ast.AugAssign):
             note(node.target)
     return names
 
 
-@statement(cst.With)
-def _with(low: Lowering, node: cst.With) -> bool:
+@statement(ast.With, ast.AsyncWith)
+def _with(low: Lowering, node: ast.With | ast.AsyncWith) -> bool:
     severed = False
     for item in node.items:
-        expression = item.item
-        callee = expression.func if isinstance(expression, cst.Call) else expression
+        expression = item.context_expr
+        callee = expression.func if isinstance(expression, ast.Call) else expression
         name = low.expression(callee)
         if isinstance(name, Method):
             severed |= name.name == "stop_recording"  # of a GradientTape
@@ -222,21 +219,20 @@ def _with(low: Lowering, node: cst.With) -> bool:
             severed |= last in NO_GRADIENT or (last == "set_grad_enabled" and _is_off(expression))
         low.expression(expression)
         value = low.opaque(low.text(expression), differentiable=False)
-        if item.asname is not None:
-            assign(low, item.asname.name, value)
+        if item.optional_vars is not None:
+            assign(low, item.optional_vars, value)
     with low.without_gradient(severed):
-        return low.run(list(node.body.body))
+        return low.run(node.body)
 
 
-def _is_off(switch: cst.BaseExpression) -> bool:
+def _is_off(switch: ast.expr) -> bool:
     """Whether a call says False, as it stands there."""
-    return isinstance(switch, cst.Call) and any(
-        isinstance(a.value, cst.Name) and a.value.value == "False" for a in switch.args
-    )
+    given = [*switch.args, *(k.value for k in switch.keywords)] if isinstance(switch, ast.Call) else []
+    return any(isinstance(a, ast.Constant) and a.value is False for a in given)
 
 
-@statement(cst.Try, cst.TryStar)
-def _try(low: Lowering, node: cst.Try | cst.TryStar) -> bool:
+@statement(ast.Try, getattr(ast, "TryStar", ast.Try))
+def _try(low: Lowering, node: ast.Try) -> bool:
     """The body, or else one of the handlers with what was known before the body, any part of which may have raised."""
     scope, frame = low.frame.scope, low.frame
     before, known, postconditions, first = (
@@ -245,21 +241,20 @@ def _try(low: Lowering, node: cst.Try | cst.TryStar) -> bool:
         len(frame.postconditions),
         len(frame.returns),
     )
-    ended = low.run(list(node.body.body)) or (node.orelse is not None and low.run(list(node.orelse.body.body)))
+    ended = low.run(node.body) or low.run(node.orelse)
     names, learnt, returned = scope.names, low.path_conditions[known:], len(frame.returns)
     del low.path_conditions[known:]
     handled: list[tuple[Node, dict[str, Value]]] = []
     passed: list[Node] = []
-    handlers: Sequence[cst.ExceptHandler | cst.ExceptStarHandler] = node.handlers
-    for i, handler in enumerate(handlers):
+    for i, handler in enumerate(node.handlers):
         raised = low.opaque("(exception)", (low.identity(node), i), kind="bool", preferred=False)
         raised.arm = True
         passed.append(low.node("logical_not", (raised,), node))
         scope.names = dict(before)
         if handler.name is not None:
-            assign(low, handler.name.name, low.opaque("(exception)", low.identity(handler), differentiable=False))
+            scope.bind(handler.name, low.opaque("(exception)", low.identity(handler), differentiable=False))
         with low.assuming(raised):
-            if not low.run(list(handler.body.body)):
+            if not low.run(handler.body):
                 handled.append((raised, scope.names))
     if len(frame.returns) > returned:  # what the body returns it returns where nothing was raised
         frame.returns[first:returned] = [((*passed, *path), value) for path, value in frame.returns[first:returned]]
@@ -275,13 +270,11 @@ def _try(low: Lowering, node: cst.Try | cst.TryStar) -> bool:
     for condition, caught in handled:
         numbers = {k: v for k, v in caught.items() if k not in scope.names or isinstance(v, (Node, int, float))}
         scope.names = _merge(low, condition, numbers, scope.names, node)
-    if node.finalbody is not None:
-        ended = low.run(list(node.finalbody.body.body)) or ended
-    return ended
+    return low.run(node.finalbody) or ended
 
 
-@statement(cst.Match)
-def _match(low: Lowering, node: cst.Match) -> bool:
+@statement(ast.Match)
+def _match(low: Lowering, node: ast.Match) -> bool:
     subject = low.expression(node.subject)
     scope = low.frame.scope
     before = dict(scope.names)
@@ -293,7 +286,7 @@ def _match(low: Lowering, node: cst.Match) -> bool:
         if taken is False:
             continue
         with low.assuming(taken):
-            ended = low.run(list(case.body.body))
+            ended = low.run(case.body)
         ends.append(ended)
         if not ended:
             arms.append((taken, scope.names))
@@ -305,16 +298,16 @@ def _match(low: Lowering, node: cst.Match) -> bool:
     return bool(ends) and all(ends) and (taken is True or _is_anything(node.cases[-1]))
 
 
-def _taken(low: Lowering, case: cst.MatchCase, number: int, subject: Value, node: cst.Match) -> Node | bool:
+def _taken(low: Lowering, case: ast.match_case, number: int, subject: Value, node: ast.Match) -> Node | bool:
     """Whether a case is the one; what it captures is bound."""
     pattern = case.pattern
     taken: Node | bool = low.opaque(f"case {low.text(pattern)}", (low.identity(node), number), kind="bool")
     for name in _captures(pattern):
         low.frame.scope.names[name] = low.opaque(name, (low.identity(case), name))
-    if isinstance(pattern, cst.MatchAs) and pattern.pattern is None and pattern.name is not None:
-        low.frame.scope.names[pattern.name.value] = subject
-    elif isinstance(pattern, cst.MatchValue) and isinstance(subject, (Node, bool, int, float, str)):
-        taken = low.condition(compare(low, cst.Equal, subject, low.expression(pattern.value), pattern), pattern)
+    if isinstance(pattern, ast.MatchAs) and pattern.pattern is None and pattern.name is not None:
+        low.frame.scope.names[pattern.name] = subject
+    elif isinstance(pattern, ast.MatchValue) and isinstance(subject, (Node, bool, int, float, str)):
+        taken = low.condition(compare(low, ast.Eq, subject, low.expression(pattern.value), pattern), pattern)
     if case.guard is None or taken is False:
         return taken
     guard = low.condition(low.expression(case.guard), case.guard)
@@ -323,14 +316,10 @@ def _taken(low: Lowering, case: cst.MatchCase, number: int, subject: Value, node
     return low.node("logical_and", (taken, guard), case.guard)
 
 
-def _is_anything(case: cst.MatchCase) -> bool:
-    return case.guard is None and isinstance(case.pattern, cst.MatchAs) and case.pattern.pattern is None
+def _is_anything(case: ast.match_case) -> bool:
+    return case.guard is None and isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None
 
 
-def _captures(pattern: cst.CSTNode) -> list[str]:
-    names: list[str] = []
-    for child in pattern.children:
-        names += _captures(child)
-    if isinstance(pattern, (cst.MatchAs, cst.MatchStar)) and pattern.name is not None:
-        names.append(pattern.name.value)
-    return names
+def _captures(pattern: ast.pattern) -> list[str]:
+    parts = [each for each in ast.walk(pattern) if isinstance(each, (ast.MatchAs, ast.MatchStar))]
+    return [each.name for each in parts if each.name is not None]

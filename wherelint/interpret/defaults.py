@@ -6,9 +6,8 @@ default, and after the other has ended, the parameter is an input about which th
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
-
-import libcst as cst
 
 from wherelint.graph.node import Node, leaves
 from wherelint.interpret.builder import Builder
@@ -38,7 +37,7 @@ def opened(value: Value) -> Value:
     return value.node if isinstance(value, DEFAULTS) else value
 
 
-def settled(low: Builder, op: str, a: Value, b: Value, truth: bool, at: cst.CSTNode) -> bool | Settled:
+def settled(low: Builder, op: str, a: Value, b: Value, truth: bool, at: ast.AST) -> bool | Settled:
     """A comparison of two numbers, of which one may be a default."""
     if low.crowded or not (isinstance(a, DEFAULTS) or isinstance(b, DEFAULTS)):
         return truth
@@ -70,7 +69,7 @@ _LOGICAL: dict[str, Callable[[list[bool | None]], bool | None]] = {
 }
 
 
-def chosen(low: Builder, condition: Node | bool, a: Value, b: Value, at: cst.CSTNode) -> Value:
+def chosen(low: Builder, condition: Node | bool, a: Value, b: Value, at: ast.AST) -> Value:
     """``a if condition else b`` where defaults decide, else None; numbers are defaults again."""
     known = truth(low, condition)
     if known is None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
-
-import libcst as cst
 
 from wherelint.graph.node import LANES, ROLLED, Leaf, Node, Static, const, topological, unreshaped
 from wherelint.interpret.lowering import Lowering
@@ -15,8 +14,8 @@ from wherelint.interpret.values import Dotted, Element, Instance, Method, Shape,
 from wherelint.ops import OPERATIONS
 
 
-@expression(cst.Subscript)
-def subscript(low: Lowering, node: cst.Subscript) -> Value:
+@expression(ast.Subscript)
+def subscript(low: Lowering, node: ast.Subscript) -> Value:
     """``value[index]``."""
     value = low.expression(node.value)
     if isinstance(value, Method) and value.name == "at":
@@ -26,9 +25,9 @@ def subscript(low: Lowering, node: cst.Subscript) -> Value:
     return index(low, value, node.slice, node)
 
 
-def index(low: Lowering, value: Value, slices: Sequence[cst.SubscriptElement], at: cst.CSTNode) -> Value:
+def index(low: Lowering, value: Value, slices: ast.expr, at: ast.AST) -> Value:
     """``value[slices]`` for a value that was already lowered."""
-    parts = [_part(low, s.slice) for s in slices]
+    parts = _parts(low, slices)
     if isinstance(value, (list, tuple)) and len(parts) == 1:
         position = parts[0]
         if isinstance(position, int) and not isinstance(position, bool):
@@ -66,16 +65,20 @@ class _Unknown:
 _Part: TypeAlias = "Value | slice | _Unknown"
 
 
-def _part(low: Lowering, part: cst.BaseSlice) -> _Part:
-    if isinstance(part, cst.Index):
-        return low.expression(part.value)
-    assert isinstance(part, cst.Slice)
+def _parts(low: Lowering, slices: ast.expr) -> list[_Part]:
+    several = isinstance(slices, ast.Tuple) and slices.elts
+    return [_part(low, part) for part in (several or [slices])]
+
+
+def _part(low: Lowering, part: ast.expr) -> _Part:
+    if not isinstance(part, ast.Slice):
+        return low.expression(part)
     bounds = [None if b is None else low.expression(b) for b in (part.lower, part.upper, part.step)]
     known = bounds[2] != 0 and all(b is None or isinstance(b, int) for b in bounds)
     return slice(*bounds) if known else _Unknown(bounds[0])
 
 
-def _tensor_index(low: Lowering, tensor: Node, parts: list[_Part], at: cst.CSTNode) -> Value:
+def _tensor_index(low: Lowering, tensor: Node, parts: list[_Part], at: ast.AST) -> Value:
     if len(parts) == 1 and isinstance(parts[0], (tuple, list)):
         parts = list(parts[0])
     if len(parts) == 1 and isinstance(parts[0], str):  # an entry of a dictionary that is not known
@@ -99,7 +102,7 @@ def _tensor_index(low: Lowering, tensor: Node, parts: list[_Part], at: cst.CSTNo
     return low.node("identity", (tensor,), at, static=Static(spread=True)) if None in parts else tensor
 
 
-def gathered(low: Lowering, tensor: Node, indices: Sequence[Value], at: cst.CSTNode) -> Node:
+def gathered(low: Lowering, tensor: Node, indices: Sequence[Value], at: ast.AST) -> Node:
     """``tensor[indices]`` for integers that are not known: other elements for every other index."""
     index = next((i for i in indices if isinstance(i, Node)), None)
     if index is None:
@@ -112,7 +115,7 @@ def gathered(low: Lowering, tensor: Node, indices: Sequence[Value], at: cst.CSTN
     return low.node("gather", (tensor,), at, static=Static(lanes=rolled, searched=_searched(index)))
 
 
-def indices(low: Lowering, mask: Value, at: cst.CSTNode) -> Node:
+def indices(low: Lowering, mask: Value, at: ast.AST) -> Node:
     """The integers that ``nonzero(mask)`` gives: what is indexed with them is ``x[mask]``."""
     found = low.opaque(low.text(at), low.identity(mask), kind="int")
     found.searched = True
@@ -159,7 +162,7 @@ def _sliced(part: _Part) -> tuple[int, ...] | None:
     return tuple(read[i % len(read)] for i in range(LANES)) if read and read != list(range(LANES)) else None
 
 
-def element(low: Lowering, tensor: Node, position: int, at: cst.CSTNode) -> Node:
+def element(low: Lowering, tensor: Node, position: int, at: ast.AST) -> Node:
     """One element: of an array built from parts it is that part, otherwise it is a lane."""
     tensor = unreshaped(tensor)
     if tensor.op == "stack" and -len(tensor.inputs) <= position < len(tensor.inputs):
@@ -196,7 +199,7 @@ def _mixes(node: Node) -> bool:
     return (node.op in OPERATIONS and OPERATIONS[node.op].mixes) or node.op in ("lane", "pick")
 
 
-def unpack(low: Lowering, value: Value, count: int, at: cst.CSTNode) -> list[Value]:
+def unpack(low: Lowering, value: Value, count: int, at: ast.AST) -> list[Value]:
     """The ``count`` elements that tuple assignment takes from a value."""
     if isinstance(value, (list, tuple)):
         return list(value[:count]) + [
@@ -210,9 +213,9 @@ def unpack(low: Lowering, value: Value, count: int, at: cst.CSTNode) -> list[Val
     return [low.node("lane", (tensor,), at, static=Static(index=i)) for i in range(count)]
 
 
-def where_written(low: Lowering, slices: Sequence[cst.SubscriptElement]) -> Node:
+def where_written(low: Lowering, slices: ast.expr) -> Node:
     """The mask of the elements that ``x[slices] = ...`` writes."""
-    parts = [_part(low, s.slice) for s in slices]
+    parts = _parts(low, slices)
     for part in parts:
         if isinstance(part, Node) and part.kind == "bool":
             return part

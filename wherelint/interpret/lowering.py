@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
-
-import libcst as cst
 
 from wherelint.frameworks.base import Signature
 from wherelint.graph.node import Leaf, Node, Static
@@ -31,20 +30,20 @@ from wherelint.ops.traits import SELECTS
 class Lowering(Builder):
     """Lowers one function (and what it calls) to a graph."""
 
-    def expression(self, node: cst.CSTNode) -> Value:
+    def expression(self, node: ast.AST) -> Value:
         """The value of an expression; something unknown becomes an opaque leaf."""
         self.step()
         handler = EXPRESSIONS.get(type(node))
         value = handler(self, node) if handler is not None else self.opaque(self.text(node))
         return defaults.here(self, value) if isinstance(value, DEFAULTS) else value
 
-    def invoke(self, function: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    def invoke(self, function: Value, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
         """The result of calling a value."""
         handler = CALLS.get(type(function))
         result = handler(self, function, args, kwargs, at) if handler is not None else MISSING
         return CALLS[object](self, function, args, kwargs, at) if result is MISSING else result
 
-    def run(self, body: Sequence[cst.CSTNode]) -> bool:
+    def run(self, body: Sequence[ast.AST]) -> bool:
         """Lower statements; True where control does not reach the end."""
         for statement in body:
             self.step()
@@ -53,7 +52,7 @@ class Lowering(Builder):
                 return True
         return False
 
-    def condition(self, value: Value, at: cst.CSTNode) -> Node | bool:
+    def condition(self, value: Value, at: ast.AST) -> Node | bool:
         """The truth of a value: a boolean node, or a Python bool where it is known from the source."""
         if isinstance(value, DEFAULTS):
             value = defaults.settled(self, "not_equal", value, 0, value != 0, at)
@@ -73,12 +72,12 @@ class Lowering(Builder):
             return True
         return self.opaque(self.text(at), self.identity(value), kind="bool")
 
-    def negation(self, condition: Node | bool, at: cst.CSTNode) -> Node | bool:
+    def negation(self, condition: Node | bool, at: ast.AST) -> Node | bool:
         if isinstance(condition, bool):
             return not condition
         return condition.inputs[0] if condition.op == "logical_not" else self.node("logical_not", (condition,), at)
 
-    def choose(self, condition: Node | bool, a: Value, b: Value, at: cst.CSTNode) -> Value:
+    def choose(self, condition: Node | bool, a: Value, b: Value, at: ast.AST) -> Value:
         """``a if condition else b``, lazily: the arm not taken contributes nothing."""
         self.step()
         if isinstance(condition, bool):
@@ -102,13 +101,13 @@ class Lowering(Builder):
         return a if not isinstance(a, (Node, str)) else b
 
     def select(
-        self, condition: Value, a: Value, b: Value, at: cst.CSTNode, kind: str = "where", framework: str | None = None
+        self, condition: Value, a: Value, b: Value, at: ast.AST, kind: str = "where", framework: str | None = None
     ) -> Node:
         """An elementwise selection that reverse mode runs through on both sides."""
         return self.node("where", (condition, a, b), at, selection=kind, framework=framework)
 
     def call_operation(
-        self, name: str, signature: Signature, args: Sequence[Value], kwargs: dict[str, Value], at: cst.CSTNode
+        self, name: str, signature: Signature, args: Sequence[Value], kwargs: dict[str, Value], at: ast.AST
     ) -> Node | None:
         """A call of the catalogue; None where an operand is missing."""
         operands: list[Value] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import libcst as cst
+import ast
 
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.node import Leaf
@@ -15,7 +15,7 @@ from wherelint.interpret.tables import CALLS
 from wherelint.interpret.values import Args, Class, Function, Instance, Kwargs, nodes_in
 
 
-def instantiate(low: Lowering, cls: Class, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Instance:
+def instantiate(low: Lowering, cls: Class, args: Args, kwargs: Kwargs, at: ast.AST) -> Instance:
     """``Class(arguments)``."""
     made = Instance(cls, low.text(at))
     construct(low, made, args, kwargs, at)
@@ -24,7 +24,7 @@ def instantiate(low: Lowering, cls: Class, args: Args, kwargs: Kwargs, at: cst.C
     return made
 
 
-def construct(low: Lowering, made: Instance, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> None:
+def construct(low: Lowering, made: Instance, args: Args, kwargs: Kwargs, at: ast.AST) -> None:
     """Run the constructor of a class of the project; dataclasses and NamedTuples take their fields in order."""
     constructor = member(made.cls, "__init__")
     if isinstance(constructor, Function):
@@ -41,7 +41,7 @@ def construct(low: Lowering, made: Instance, args: Args, kwargs: Kwargs, at: cst
         inline(low, setup, [made], {}, at)
 
 
-def _construct_unknown(low: Lowering, made: Instance, constructor: Function, at: cst.CSTNode) -> None:
+def _construct_unknown(low: Lowering, made: Instance, constructor: Function, at: ast.AST) -> None:
     """Attributes of an object about which only its class is known."""
     given = root_arguments(low, constructor)
     for setting in nodes_in(*given.values()):

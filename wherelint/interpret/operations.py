@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import libcst as cst
+import ast
+
 import numpy as np
 
 from wherelint.frameworks import framework_of
@@ -32,7 +33,7 @@ def framework(name: str) -> str | None:
 _NORMS = {1: "norm1", np.inf: "norminf"}
 
 
-def adapt(low: Lowering, name: str, signature: Signature, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def adapt(low: Lowering, name: str, signature: Signature, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     """A call of the catalogue."""
     op = signature.op
     owner = framework(name)
@@ -96,7 +97,7 @@ _NEUTRAL = {"prod": 1.0, "max": FINFO["min"], "min": FINFO["max"],
 _LEAVING_OUT = {"nansum": "sum", "nanmean": "sum", "nanmax": "max", "nanmin": "min"}
 
 
-def _over_numbers(low: Lowering, op: str, operand: Node, at: cst.CSTNode, owner: str) -> Node:
+def _over_numbers(low: Lowering, op: str, operand: Node, at: ast.AST, owner: str) -> Node:
     """A reduction that leaves out nan, as the selection and the reduction that it consists of."""
     reduction = _LEAVING_OUT[op]
     missing = low.node("isnan", (operand,), at, framework=owner)
@@ -111,7 +112,7 @@ def _over_numbers(low: Lowering, op: str, operand: Node, at: cst.CSTNode, owner:
     return low.node("divide", (made, count), at, framework=owner)
 
 
-def _masked_operand(low: Lowering, op: str, args: Args, mask: Value, at: cst.CSTNode) -> Args:
+def _masked_operand(low: Lowering, op: str, args: Args, mask: Value, at: ast.AST) -> Args:
     """``reduce(x, where=mask)`` as a reduction of a selection."""
     neutral = _NEUTRAL.get(op, 0.0)
     operand = low.tensor(args[0], at)
@@ -120,21 +121,21 @@ def _masked_operand(low: Lowering, op: str, args: Args, mask: Value, at: cst.CST
     return [low.node("where", (condition, operand, neutral), at, selection=kind), *args[1:]]
 
 
-def as_condition(low: Lowering, value: Value, at: cst.CSTNode) -> Value:
+def as_condition(low: Lowering, value: Value, at: ast.AST) -> Value:
     """A value used as a condition; a parameter used so is a mask."""
     tensor = low.tensor(value, at)
     mask = as_mask(low, tensor, at)
     return tensor if mask is None else mask
 
 
-def _where(low: Lowering, name: str, signature: Signature, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _where(low: Lowering, name: str, signature: Signature, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     parts = [argument(args, kwargs, i, *signature.operands[i]) for i in range(3)]
     if parts[0] is None or parts[1] is None or parts[2] is None:
         return indexing.indices(low, parts[0], at)
     return selection(low, parts[0], parts[1], parts[2], at, "select" if name.startswith("jax.lax") else "where", name)
 
 
-def selection(low: Lowering, condition: Value, a: Value, b: Value, at: cst.CSTNode, kind: str, name: str) -> Node:
+def selection(low: Lowering, condition: Value, a: Value, b: Value, at: ast.AST, kind: str, name: str) -> Node:
     """A selection; of host NumPy it is not differentiated."""
     owner = framework(name)
     condition = as_condition(low, condition, at)
@@ -145,7 +146,7 @@ def selection(low: Lowering, condition: Value, a: Value, b: Value, at: cst.CSTNo
     return low.select(condition, a, b, at, kind, owner)
 
 
-def operation(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def operation(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     """A call of the catalogue, with the arguments that change what it computes; None where it is not in the tables."""
     signature = lookup(name)
     if signature is None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import libcst as cst
+import ast
 
 from wherelint.graph.node import Leaf
-from wherelint.interpret.annotations import annotated, dotted, original_name
+from wherelint.interpret.annotations import annotated, dotted, is_none, original_name
 from wherelint.interpret.builder import Frame
 from wherelint.interpret.defaults import of_parameter
 from wherelint.interpret.lowering import Lowering
@@ -15,53 +15,56 @@ from wherelint.interpret.values import MISSING, Class, Dotted, Function, Instanc
 
 def bind(low: Lowering, function: Function, args: list[Value], kwargs: Kwargs, scope: Scope) -> None:
     """Bind arguments to parameters; a parameter without argument takes its default or becomes an input."""
-    parameters = function.definition.params
-    positional = [*parameters.posonly_params, *parameters.params]
-    for i, parameter in enumerate(positional):
-        name = parameter.name.value
-        if i < len(args):
+    parameters = function.definition.args
+    positional = len(parameters.posonlyargs) + len(parameters.args)
+    for i, (parameter, default) in enumerate(_with_defaults(parameters)):
+        name = parameter.arg
+        if i < min(positional, len(args)):
             scope.names[name] = args[i]
         else:
-            scope.names[name] = kwargs.pop(name) if name in kwargs else default(low, function, parameter)
-    for parameter in parameters.kwonly_params:
-        name = parameter.name.value
-        scope.names[name] = kwargs.pop(name) if name in kwargs else default(low, function, parameter)
-    if isinstance(parameters.star_arg, cst.Param):
-        scope.names[parameters.star_arg.name.value] = tuple(args[len(positional) :])
-    if parameters.star_kwarg is not None:
-        scope.names[parameters.star_kwarg.name.value] = kwargs
+            scope.names[name] = kwargs.pop(name) if name in kwargs else _default(low, function, parameter, default)
+    if parameters.vararg is not None:
+        scope.names[parameters.vararg.arg] = tuple(args[positional:])
+    if parameters.kwarg is not None:
+        scope.names[parameters.kwarg.arg] = kwargs
 
 
-def default(low: Lowering, function: Function, parameter: cst.Param) -> Value:
+def _with_defaults(parameters: ast.arguments) -> list[tuple[ast.arg, ast.expr | None]]:
+    """The parameters that take one argument, those by keyword alone last, each with its default."""
+    positional = [*parameters.posonlyargs, *parameters.args]
+    required = len(positional) - len(parameters.defaults)
+    defaults = [*[None] * required, *parameters.defaults, *parameters.kw_defaults]
+    return list(zip([*positional, *parameters.kwonlyargs], defaults, strict=True))
+
+
+def _default(low: Lowering, function: Function, parameter: ast.arg, default: ast.expr | None) -> Value:
     """The default of a parameter, evaluated where the function was defined; an input where there is none."""
-    if parameter.default is None:
+    if default is None:
         return parameter_input(low, function, parameter)
     with low.inside(Frame(function.scope, function.name, function.block, len(low.path_conditions))):
-        return low.expression(parameter.default)
+        return low.expression(default)
 
 
-def parameter_input(low: Lowering, function: Function, parameter: cst.Param) -> Value:
+def parameter_input(low: Lowering, function: Function, parameter: ast.arg) -> Value:
     """The input that a parameter without an argument stands for: an object where its class is known."""
     cls = _annotated_class(low, function, parameter)
     if cls is not None:
-        return Instance(cls, parameter.name.value)
+        return Instance(cls, parameter.arg)
 
-    annotation = parameter.annotation.annotation if parameter.annotation is not None else None
-    made = annotated(low, parameter.name.value, ("parameter", low.identity(parameter)), annotation)
-    made.array |= isinstance(annotation, cst.Subscript)  # jaxtyping's Bool[Array, "..."]
+    made = annotated(low, parameter.arg, ("parameter", low.identity(parameter)), parameter.annotation)
+    made.array |= isinstance(parameter.annotation, ast.Subscript)  # jaxtyping's Bool[Array, "..."]
     return made
 
 
-def _annotated_class(low: Lowering, function: Function, parameter: cst.Param) -> Class | None:
+def _annotated_class(low: Lowering, function: Function, parameter: ast.arg) -> Class | None:
     """The class of the project that a parameter is annotated with."""
-    annotation = parameter.annotation.annotation if parameter.annotation is not None else None
+    annotation = parameter.annotation
     imports = function.scope.module.imports
-    if isinstance(annotation, cst.BinaryOperation) and getattr(annotation.right, "value", None) == "None":
+    if isinstance(annotation, ast.BinOp) and is_none(annotation.right):
         annotation = annotation.left
-    elif isinstance(annotation, cst.Subscript) and original_name(annotation.value, imports) == "Optional":
-        element = annotation.slice[0].slice
-        annotation = element.value if isinstance(element, cst.Index) else None
-    written = annotation.evaluated_value if isinstance(annotation, cst.SimpleString) else dotted(annotation)
+    elif isinstance(annotation, ast.Subscript) and original_name(annotation.value, imports) == "Optional":
+        annotation = annotation.slice
+    written = annotation.value if isinstance(annotation, ast.Constant) else dotted(annotation)
     first, *rest = written.split(".") if isinstance(written, str) else ("",)
     found = function.scope.find(first) if first.isidentifier() else None
     found = global_value(low, function.scope.module, first) if found is MISSING else found
@@ -76,12 +79,11 @@ def _annotated_class(low: Lowering, function: Function, parameter: cst.Param) ->
 def root_arguments(low: Lowering, function: Function) -> Kwargs:
     """Arguments for a function that is analysed on its own: inputs, and the defaults that are numbers."""
     given: Kwargs = {}
-    parameters = function.definition.params
-    for parameter in [*parameters.posonly_params, *parameters.params, *parameters.kwonly_params]:
-        name = parameter.name.value
+    for parameter, default in _with_defaults(function.definition.args):
+        name = parameter.arg
         value: Value = MISSING
-        if parameter.default is not None:
-            value = default(low, function, parameter)
+        if default is not None:
+            value = _default(low, function, parameter, default)
             if isinstance(value, bool):
                 value = low.opaque(name, ("parameter", low.identity(parameter)), kind="bool", preferred=value)
             elif isinstance(value, (int, float)):

@@ -6,12 +6,10 @@ import ast
 import math
 import re
 
-import libcst as cst
-
 from wherelint.frameworks import framework_of
 from wherelint.frontend.module import Block, Module
 from wherelint.frontend.names import canonical
-from wherelint.frontend.syntax import GiveUp
+from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef
 from wherelint.interpret.builder import Frame
 from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.values import MISSING, Class, Dotted, Function, Scope, Value
@@ -96,24 +94,17 @@ def _define(low: Lowering, module: Module, name: str) -> Value:
     definition = module.definitions[name]
     scope = global_scope(module)
     block = definition.block
-    try:
-        statements = block.chunk.statements()
-    except GiveUp as error:
-        low.budget.give_up(f"`{name}`", str(error))
-        return low.opaque(name, differentiable=False)
-    if isinstance(definition.statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        for statement in statements:
-            if isinstance(statement, cst.FunctionDef) and statement.name.value == name:
-                return make_function(low, statement, scope, block, "")
-            if isinstance(statement, cst.ClassDef) and statement.name.value == name:
-                return make_class(low, statement, scope, block)
-        return low.opaque(name, differentiable=False)
+    statement = definition.statement
+    if isinstance(statement, FUNCTION_DEFS):
+        return make_function(low, statement, scope, block, "")
+    if isinstance(statement, ast.ClassDef):
+        return make_class(low, statement, scope, block)
     path_conditions, low.path_conditions = low.path_conditions, []
     # Which function asks first is chance: what leaves the file while it is imported is no result of that one.
     outputs, measured, opaque_calls = len(low.outputs), len(low.measured), low.opaque_calls
     try:  # a module constant is computed once, before anything is differentiated
         with low.inside(Frame(scope, "", block, len(path_conditions))), low.without_gradient():
-            low.run(statements)
+            low.run([statement])
     finally:
         low.path_conditions = path_conditions
         del low.outputs[outputs:], low.measured[measured:]
@@ -122,10 +113,10 @@ def _define(low: Lowering, module: Module, name: str) -> Value:
 
 
 def make_function(
-    low: Lowering, node: cst.FunctionDef, scope: Scope, block: Block, prefix: str, owner: Class | None = None
+    low: Lowering, node: FunctionDef, scope: Scope, block: Block, prefix: str, owner: Class | None = None
 ) -> Value:
     """A function object, its decorators applied."""
-    name = f"{prefix}.{node.name.value}" if prefix else node.name.value
+    name = f"{prefix}.{node.name}" if prefix else node.name
     function = Function(node, scope, block, name, owner)
     return decorated(low, function, scope, block)
 
@@ -143,27 +134,27 @@ _UNDIFFERENTIATED = re.compile(r"(torch|tensorflow|keras|tf_keras)\b.*\.(metrics
 NO_GRADIENT = frozenset({"no_grad", "inference_mode"})
 
 
-def _decorator_name(low: Lowering, expression: cst.BaseExpression) -> tuple[str, str]:
+def _decorator_name(low: Lowering, expression: ast.expr) -> tuple[str, str]:
     """Canonical name and last attribute of a decorator; of ``partial(jax.custom_jvp, ...)`` its first argument."""
-    if isinstance(expression, cst.Call):
+    if isinstance(expression, ast.Call):
         name, last = _decorator_name(low, expression.func)
         if last == "partial" and expression.args:
-            return _decorator_name(low, expression.args[0].value)
+            return _decorator_name(low, expression.args[0])
         return name, last
     parts: list[str] = []
-    node: cst.BaseExpression = expression
-    while isinstance(node, cst.Attribute):
-        parts.append(node.attr.value)
+    node: ast.expr = expression
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
         node = node.value
-    if not isinstance(node, cst.Name):
+    if not isinstance(node, ast.Name):
         return "", parts[0] if parts else ""
-    target = low.frame.scope.find(node.value)
+    target = low.frame.scope.find(node.id)
     if target is MISSING:
-        imported = low.frame.scope.module.imports.get(node.value)
+        imported = low.frame.scope.module.imports.get(node.id)
         target = Dotted(imported) if imported else None
     base = target.name if isinstance(target, Dotted) else ""
 
-    name = canonical(".".join([base or node.value, *reversed(parts)]))
+    name = canonical(".".join([base or node.id, *reversed(parts)]))
     return name, name.rpartition(".")[2]
 
 
@@ -172,9 +163,9 @@ def decorated(low: Lowering, function: Function, scope: Scope, block: Block) -> 
     # A method is called by the name of its class, a function inside another by its own.
     role = scope.module.rules.get(function.name if function.owner else function.name.rpartition(".")[2])
     function.opaque, function.jvp_rule, function.custom_value = role is not None, role == "jvp", role == "primal"
-    assert isinstance(function.definition, cst.FunctionDef)
+    assert isinstance(function.definition, FUNCTION_DEFS)
     with low.inside(Frame(scope, "", block, len(low.path_conditions))):
-        decorators = [_decorator_name(low, decorator.decorator) for decorator in function.definition.decorators]
+        decorators = [_decorator_name(low, each) for each in function.definition.decorator_list]
     function.decorators = frozenset(last for _, last in decorators)
     for name, last in decorators:
         if name in CUSTOM_RULES or last in _RULE_SETTERS or last == "custom_gradient":
@@ -185,17 +176,17 @@ def decorated(low: Lowering, function: Function, scope: Scope, block: Block) -> 
     return function
 
 
-def make_class(low: Lowering, node: cst.ClassDef, scope: Scope, block: Block, prefix: str = "") -> Class:
+def make_class(low: Lowering, node: ast.ClassDef, scope: Scope, block: Block, prefix: str = "") -> Class:
     """A class object: methods and class constants, evaluated in order."""
-    name = f"{prefix}.{node.name.value}" if prefix else node.name.value
+    name = f"{prefix}.{node.name}" if prefix else node.name
     inner = Scope(scope.module, scope)
     with low.inside(Frame(scope, name, block, len(low.path_conditions))) as frame:
-        generic = (a.value for a in node.bases)  # `Base[T]`
-        bases = tuple(low.expression(b.value if isinstance(b, cst.Subscript) else b) for b in generic)
+        plain = (base.value if isinstance(base, ast.Subscript) else base for base in node.bases)  # `Base[T]`
+        bases = tuple(map(low.expression, plain))
         made = frame.owner = Class(node, scope, block, name, bases)
         frame.scope = inner
         with low.without_gradient():
-            low.run(list(node.body.body))
+            low.run(node.body)
     made.members = inner.names
     outside = [b.name for c in made.ancestry() for b in c.bases if isinstance(b, Dotted)]
     opaque = "torch.autograd.Function" in outside or any(_UNDIFFERENTIATED.match(name) for name in outside)
@@ -215,13 +206,11 @@ def member(cls: Class, name: str) -> Value:
     return MISSING
 
 
-def fields(cls: Class) -> dict[str, cst.BaseExpression]:
+def fields(cls: Class) -> dict[str, ast.expr]:
     """What a generated constructor of a class takes, in order, and the annotation of each."""
-    found: dict[str, cst.BaseExpression] = {}
+    found: dict[str, ast.expr] = {}
     for ancestor in reversed(list(cls.ancestry())):
-        body = ancestor.definition.body
-        for line in body.body:
-            for statement in line.body if isinstance(line, cst.SimpleStatementLine) else ():
-                if isinstance(statement, cst.AnnAssign) and isinstance(statement.target, cst.Name):
-                    found[statement.target.value] = statement.annotation.annotation
+        for statement in ancestor.definition.body:
+            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+                found[statement.target.id] = statement.annotation
     return found

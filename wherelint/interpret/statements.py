@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import ast
-from functools import lru_cache
-
-import libcst as cst
 
 from wherelint.frontend.names import imported
+from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef
 from wherelint.graph.node import Node
 from wherelint.interpret import indexing
 from wherelint.interpret.annotations import annotated, annotation_kind
@@ -17,98 +15,87 @@ from wherelint.interpret.resolve import external, make_class, make_function
 from wherelint.interpret.tables import statement
 from wherelint.interpret.targets import assign
 from wherelint.interpret.values import Function
-from wherelint.io.encoding import NOWHERE
 
 
-@statement(cst.SimpleStatementLine)
-def _line(low: Lowering, node: cst.SimpleStatementLine) -> bool:
-    return low.run(node.body)
-
-
-@statement(cst.Expr)
-def _expression(low: Lowering, node: cst.Expr) -> bool:
+@statement(ast.Expr)
+def _expression(low: Lowering, node: ast.Expr) -> bool:
     low.expression(node.value)
     return False
 
 
-@statement(cst.Assign)
-def _assign(low: Lowering, node: cst.Assign) -> bool:
+@statement(ast.Assign)
+def _assign(low: Lowering, node: ast.Assign) -> bool:
     value = low.expression(node.value)
     for target in node.targets:
-        assign(low, target.target, value)
+        assign(low, target, value)
     return False
 
 
-@statement(cst.AnnAssign)
-def _annotated(low: Lowering, node: cst.AnnAssign) -> bool:
+@statement(ast.AnnAssign)
+def _annotated(low: Lowering, node: ast.AnnAssign) -> bool:
     if node.value is not None:
         assign(low, node.target, low.expression(node.value))
-    elif isinstance(node.target, cst.Name) and low.frame.owner is not None:
+    elif isinstance(node.target, ast.Name) and low.frame.owner is not None:
         # A field without a default: `sigma: float` of a dataclass, a NamedTuple or a module. The body of a class runs
         # once, without gradient; what the field will hold is another matter.
-        name, annotation = node.target.value, node.annotation.annotation
+        name, annotation = node.target.id, node.annotation
         made = annotated(low, f"self.{name}", (low.identity(low.frame.owner), name), annotation)
         made.differentiable = annotation_kind(annotation) is None
         low.frame.scope.names[name] = made
     return False
 
 
-@statement(cst.AugAssign)
-def _augmented(low: Lowering, node: cst.AugAssign) -> bool:
-    if isinstance(node.target, cst.Subscript):
+@statement(ast.AugAssign)
+def _augmented(low: Lowering, node: ast.AugAssign) -> bool:
+    if isinstance(node.target, ast.Subscript):
         base = low.expression(node.target.value)
         if isinstance(base, Node):
             # `x[m] op= y` computes on the selected elements alone: lazy, no zero meets the others.
             mask = indexing.where_written(low, node.target.slice)
-            updated = binary(low, type(node.operator), base, low.expression(node.value), node)
+            updated = binary(low, type(node.op), base, low.expression(node.value), node)
             assign(low, node.target.value, low.node("cond", (mask, updated, base), node))
             return False
-    value = binary(low, type(node.operator), low.expression(node.target), low.expression(node.value), node)
+    value = binary(low, type(node.op), low.expression(node.target), low.expression(node.value), node)
     assign(low, node.target, value)
     return False
 
 
-@statement(cst.FunctionDef)
-def _function(low: Lowering, node: cst.FunctionDef) -> bool:
+@statement(*FUNCTION_DEFS)
+def _function(low: Lowering, node: FunctionDef) -> bool:
     frame = low.frame
     made = make_function(low, node, frame.scope, frame.block, frame.function, frame.owner)
-    frame.scope.names[node.name.value] = made
+    frame.scope.names[node.name] = made
     if isinstance(made, Function) and frame.owner is None:
         made.path_conditions = tuple(low.path_conditions)
         low.closures.append(made)
     return False
 
 
-@statement(cst.ClassDef)
-def _class(low: Lowering, node: cst.ClassDef) -> bool:
+@statement(ast.ClassDef)
+def _class(low: Lowering, node: ast.ClassDef) -> bool:
     made = make_class(low, node, low.frame.scope, low.block, low.frame.function)
-    low.frame.scope.names[node.name.value] = made
+    low.frame.scope.names[node.name] = made
     low.closures += [each for each in made.members.values() if isinstance(each, Function) and each.owner is made]
     return False
 
 
-@statement(cst.Import, cst.ImportFrom)
-def _import(low: Lowering, node: cst.Import | cst.ImportFrom) -> bool:
-    statement = _parsed(low.block.tree.code_for_node(node).strip())
+@statement(ast.Import, ast.ImportFrom)
+def _import(low: Lowering, node: ast.Import | ast.ImportFrom) -> bool:
     module = low.frame.scope.module
-    for local, name in module.resolve(imported(statement, module.package)).items():
+    for local, name in module.resolve(imported(node, module.package)).items():
         low.frame.scope.names[local] = external(low, module, name)
     return False
 
 
-@lru_cache(1024)
-def _parsed(text: str) -> ast.Import | ast.ImportFrom:
-    return ast.parse(text, NOWHERE).body[0]  # type: ignore[return-value]
-
-
-@statement(cst.Nonlocal, cst.Global)
-def _given_away(low: Lowering, node: cst.Nonlocal | cst.Global) -> bool:
-    low.frame.scope.outer |= {item.name.value for item in node.names}
+@statement(ast.Nonlocal, ast.Global)
+def _given_away(low: Lowering, node: ast.Nonlocal | ast.Global) -> bool:
+    low.frame.scope.outer |= set(node.names)
     return False
 
 
-@statement(cst.Del)
-def _delete(low: Lowering, node: cst.Del) -> bool:
-    if isinstance(node.target, cst.Name):
-        low.frame.scope.names.pop(node.target.value, None)
+@statement(ast.Delete)
+def _delete(low: Lowering, node: ast.Delete) -> bool:
+    for target in node.targets:
+        if isinstance(target, ast.Name):
+            low.frame.scope.names.pop(target.id, None)
     return False

@@ -5,15 +5,15 @@ Python numbers, strings, None, tuples, lists and dicts stand for themselves (the
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from types import EllipsisType
 from typing import Any, NamedTuple, TypeAlias
 
-import libcst as cst
-
 from wherelint.frontend.module import Block, Module
+from wherelint.frontend.syntax import FunctionDef
 from wherelint.graph.node import Node
 
 #: Static values stand for themselves: numbers, strings, None, ``...``, containers.
@@ -24,7 +24,7 @@ Value: TypeAlias = (
 )
 Args = Sequence[Value]
 Kwargs = dict[str, Value]
-Definition = cst.FunctionDef | cst.Lambda
+Definition = FunctionDef | ast.Lambda
 
 
 class Scope:
@@ -69,7 +69,7 @@ class Origin:
     """Where a node was written: enough to report it, without computing any position before that."""
 
     block: Block
-    node: cst.CSTNode
+    node: ast.AST
     function: str
     #: In another file than the one that is checked: the call there that led to it.
     call: Origin | None = None
@@ -109,7 +109,7 @@ class Function:
 class Class:
     """A class of the project."""
 
-    definition: cst.ClassDef
+    definition: ast.ClassDef
     scope: Scope
     block: Block
     name: str
@@ -179,7 +179,7 @@ class Method:
 class Element(Method):
     """``x.at[i]``: elements of an array that a method reads, or writes into a copy."""
 
-    subscript: cst.Subscript
+    subscript: ast.Subscript
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
 
-import libcst as cst
 import numpy as np
 
 from wherelint.frameworks.torch import LAYERS
@@ -21,7 +21,7 @@ from wherelint.ops.purity import is_pure
          "concat,hstack,vstack,convert_to_tensor,from_numpy,column_stack,dstack,append}",
          "torch.{FloatTensor,scalar_tensor}",
          "{jax.numpy,numpy,torch}.{float32,float64,float16,bfloat16}", "tensorflow.Variable")  # fmt: skip
-def array(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def array(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     """An array from numbers, from parts, or from another array."""
     value = argument(args, kwargs, 0, "object", "data", "a", "arrays", "tensors", "value", "values", "obj", "x")
     if value is None:
@@ -45,7 +45,7 @@ def array(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode)
 
 
 @handles("{jax.numpy,numpy,torch,tensorflow,keras.ops}.{zeros,empty,zeros_like,empty_like,ones,ones_like}")
-def _filled(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _filled(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     if not name.endswith("_like"):
         low.is_size(*(args if name.startswith("torch.") else args[:1]))
     dtype = kwargs.get("dtype", args[1] if len(args) > 1 else None)
@@ -62,7 +62,7 @@ def _filled(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNod
 
 
 @handles("{jax.numpy,numpy,torch,keras.ops}.{full,full_like}", "tensorflow.fill")
-def _full(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _full(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     if name.endswith("_like"):
         low.measure(*args[:1])
     value = argument(args, kwargs, 1, "fill_value", "value")
@@ -74,7 +74,7 @@ def _full(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode)
 
 
 @handles("{jax.numpy,numpy,torch,tensorflow,keras.ops}.{eye,identity}")
-def _eye(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _eye(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     if name == "tensorflow.identity":
         return MISSING
     low.is_size(*args[:1])
@@ -95,7 +95,7 @@ def _is_integer_dtype(value: Value) -> bool:
 
 
 @handles("{jax.numpy,numpy,torch,keras.ops}.arange", "tensorflow.range")
-def _arange(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _arange(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     start = args[0] if len(args) > 1 else kwargs.get("start", 0)
     stop = args[1] if len(args) > 1 else args[0] if args else kwargs.get("end")
     if isinstance(start, int) and len(args) < 3:
@@ -112,7 +112,7 @@ def _arange(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNod
 
 
 @handles("{jax.numpy,numpy,torch,tensorflow,keras.ops}.{linspace,logspace,geomspace}")
-def _linspace(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _linspace(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     start, stop = argument(args, kwargs, 0, "start"), argument(args, kwargs, 1, "stop", "end")
     low.is_size(argument(args, kwargs, 2, "num", "steps"))
     if name.endswith("linspace") and isinstance(start, (int, float)) and isinstance(stop, (int, float)):
@@ -126,7 +126,7 @@ def _linspace(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTN
 
 
 @handles("{jax.numpy,numpy,torch}.fft.{fftfreq,rfftfreq}", "scipy.fft.{fftfreq,rfftfreq}")
-def _frequencies(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _frequencies(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     low.is_size(argument(args, kwargs, 0, "n"))
     half = LANES // 2
     cycles = np.linspace(0, 0.5, LANES) if "rfft" in name else (np.arange(LANES) + half) % LANES / LANES - 0.5
@@ -135,28 +135,28 @@ def _frequencies(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.C
 
 
 @handles("jax.nn.one_hot", "torch.nn.functional.one_hot", "tensorflow.one_hot", "keras.ops.one_hot")
-def _one_hot(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _one_hot(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     values = {"on_value", "off_value"} & set(kwargs)
     return MISSING if values else low.opaque(low.text(at), tuple(map(low.identity, args)), kind="bool")
 
 
 @handles("{jax.numpy,numpy,torch}.{finfo,iinfo}")
-def _finfo(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _finfo(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     return Dotted(f"{name}()")
 
 
 @handles("tensorflow.keras.backend.epsilon", "keras.config.epsilon", "tensorflow.keras.config.epsilon")
-def _epsilon(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _epsilon(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     return 1e-7
 
 
 @handles("tensorflow.cast", "jax.lax.convert_element_type")
-def _cast(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _cast(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     value, dtype = argument(args, kwargs, 0, "x", "operand"), argument(args, kwargs, 1, "dtype", "new_dtype")
     return MISSING if value is None else cast(low, value, dtype, at)
 
 
-def cast(low: Lowering, value: Value, dtype: Value, at: cst.CSTNode) -> Value:
+def cast(low: Lowering, value: Value, dtype: Value, at: ast.AST) -> Value:
     """A change of dtype: to an integer it severs the gradient; booleans stay a mask, though they are numbers then."""
     tensor = low.tensor(value, at)
     if _is_bool_dtype(dtype):
@@ -172,12 +172,12 @@ def cast(low: Lowering, value: Value, dtype: Value, at: cst.CSTNode) -> Value:
     "tensorflow.keras.backend.stop_gradient",
     "torch.detach",
 )
-def _stop(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _stop(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     value = argument(args, kwargs, 0, "x", "input", "variables")
     return MISSING if value is None else stopped(low, value, at)
 
 
-def stopped(low: Lowering, value: Value, at: cst.CSTNode) -> Value:
+def stopped(low: Lowering, value: Value, at: ast.AST) -> Value:
     """A value, or each value of a tree, without its derivative."""
     if isinstance(value, (tuple, list)):
         return type(value)(stopped(low, v, at) for v in value)
@@ -189,7 +189,7 @@ def stopped(low: Lowering, value: Value, at: cst.CSTNode) -> Value:
 @handles("jax.random.{uniform,normal,truncated_normal,exponential,gamma,beta,laplace,gumbel}",
          "torch.{rand,randn,rand_like,randn_like,normal}", "tensorflow.random.{uniform,normal}",
          "numpy.random.{rand,randn,uniform,normal}")  # fmt: skip
-def _random(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _random(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     pure = is_pure(name)
     return _drawn(
         low.called(at, name, args, (low.identity(at), *map(low.identity, args)), pure=pure, differentiable=False)
@@ -202,14 +202,14 @@ def _drawn(made: Leaf) -> Leaf:
 
 
 @handles("jax.random.bernoulli")
-def _random_mask(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _random_mask(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     mask = low.called(at, name, args, (low.identity(at), *map(low.identity, args)), pure=True, kind="bool")
     mask.array = True
     return _drawn(mask)
 
 
 @handles(*(f"torch.nn.{layer}" for layer in LAYERS if layer.endswith("Loss")))
-def _loss(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _loss(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     function = LAYERS[name.rpartition(".")[2]]
     reduction = {"reduction": kwargs["reduction"]} if "reduction" in kwargs else {}
     return Handler(
@@ -220,7 +220,7 @@ def _loss(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode)
 
 
 @handles(*(f"torch.nn.{layer}" for layer in LAYERS if not layer.endswith("Loss")))
-def _activation(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _activation(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     function = LAYERS[name.rpartition(".")[2]]
     return Handler(
         lambda low, given, named, at: (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import libcst as cst
+import ast
 
 from wherelint.graph.node import Node, const
 from wherelint.interpret import indexing
@@ -17,30 +17,30 @@ from wherelint.intrinsics.selections import boolean_mask, nan_to_num
 
 
 @method("detach", "detach_", "item", "tolist", "numpy")
-def _detach(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _detach(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     return low.stop(receiver, at) if isinstance(receiver, Node) else MISSING
 
 
 @method("assign", "assign_add", "assign_sub", "scatter_update", "scatter_add", "scatter_sub", "scatter_nd_update",
         "scatter_nd_add", "scatter_nd_sub")  # fmt: skip
-def _write_variable(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _write_variable(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     """A TensorFlow variable takes the number; no gradient flows through the write."""
     if "tensorflow" not in low.frameworks or isinstance(receiver, (list, dict)):
         return MISSING
     return low.opaque(low.text(at), differentiable=False)
 
 
-def _written(low: Lowering, receiver: Value, at: cst.CSTNode) -> Value:
+def _written(low: Lowering, receiver: Value, at: ast.AST) -> Value:
     """What a method reads; one whose name ends in ``_`` writes there, too."""
     return low.overwritten(receiver, at) if _name(at).endswith("_") else receiver
 
 
-def _name(at: cst.CSTNode) -> str:
-    return at.func.attr.value if isinstance(at, cst.Call) and isinstance(at.func, cst.Attribute) else ""
+def _name(at: ast.AST) -> str:
+    return at.func.attr if isinstance(at, ast.Call) and isinstance(at.func, ast.Attribute) else ""
 
 
 @method("masked_fill", "masked_fill_")
-def _fill_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _fill_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     mask, value = argument(args, kwargs, 0, "mask"), argument(args, kwargs, 1, "value")
     if mask is None or value is None:
         return MISSING
@@ -48,7 +48,7 @@ def _fill_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at:
 
 
 @method("where")
-def _where_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _where_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     if len(args) != 2 or not isinstance(receiver, (Node, Method)):
         return MISSING
     tensor = low.tensor(receiver, at)
@@ -59,12 +59,12 @@ def _where_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at
 
 
 @method("nan_to_num", "nan_to_num_")
-def _nan_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _nan_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     return nan_to_num(low, _written(low, receiver, at), args, kwargs, at, "torch")
 
 
 @method("astype", "to", "type", "view_as_real", "float", "double", "half", "long", "int", "bool", "type_as")
-def _astype(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _astype(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     if not isinstance(receiver, (Node, Method)):
         return MISSING
     name = _name(at)
@@ -73,12 +73,12 @@ def _astype(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.
 
 
 @method("masked_select")
-def _masked_select(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _masked_select(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     return boolean_mask(low, "torch.masked_select", [receiver, *args], kwargs, at)
 
 
 @method("gather", "index_select", "take", "roll", "flip", "take_along_dim")
-def _gather_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _gather_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     if not isinstance(receiver, Node):
         return MISSING
     index = argument(args, kwargs, 1, "index") or argument(args, kwargs, 0, "indices")
@@ -86,34 +86,34 @@ def _gather_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, a
 
 
 @method("new_zeros", "new_empty", "new_ones")
-def _new_filled(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _new_filled(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     return const(float(_name(at) == "new_ones"), origin=low.origin(at))
 
 
 @method("new_tensor")
-def _new_tensor(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _new_tensor(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     return array(low, "torch.tensor", args, kwargs, at)
 
 
 @method("new_full")
-def _new_full(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _new_full(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     return low.tensor(args[1], at) if len(args) > 1 else MISSING
 
 
 @method("pow", "float_power", "pow_")
-def _pow_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _pow_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     exponent = argument(args, kwargs, 0, "exponent")
     return MISSING if exponent is None else power(low, receiver, exponent, at, "torch")
 
 
 @method("dim", "numel", "nelement", "ndimension", "get_shape")
-def _size_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _size_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     low.measure(receiver)
     return low.opaque(low.text(at), kind="int") if isinstance(receiver, Node) else MISSING
 
 
 @method("size")
-def _shape_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _shape_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     if not isinstance(receiver, Node):
         return MISSING
     low.measure(receiver)
@@ -125,7 +125,7 @@ _WRITES = {"add": "add", "multiply": "multiply", "mul": "multiply", "divide": "d
 
 
 @method("set", "add", "multiply", "mul", "divide", "power", "min", "max", "get", "apply")
-def _at(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _at(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     """``x.at[index].set(value)`` and its siblings."""
     if not isinstance(receiver, Element):
         return extreme_method(low, receiver, args, kwargs, at) if _name(at) in ("max", "min") else MISSING

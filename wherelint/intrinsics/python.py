@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
 import math
 from contextlib import suppress
-
-import libcst as cst
 
 from wherelint.graph.node import Node
 from wherelint.interpret import attributes
@@ -21,11 +20,11 @@ from wherelint.interpret.values import MISSING, Args, Class, Dotted, Instance, K
 @handles("builtins.{abs,max,min,pow,round}", "math.{sqrt,log,exp,pow,fabs,sin,cos,tan,floor,ceil,log2,log10,log1p,"
          "acos,asin,atan,"
          "atan2,hypot,tanh,cosh,sinh,gamma,lgamma,erf,prod,isnan,isinf,isfinite,degrees,radians}")  # fmt: skip
-def _python_math(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _python_math(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     owner, _, function = name.rpartition(".")
     flat = list(args[0]) if len(args) == 1 and isinstance(args[0], (list, tuple)) else list(args)
     if owner == "builtins" and function == "pow":
-        return binary(low, cst.Power, args[0], args[1], at) if len(args) == 2 else MISSING
+        return binary(low, ast.Pow, args[0], args[1], at) if len(args) == 2 else MISSING
     if flat and all(isinstance(a, (int, float)) for a in flat):
         try:
             result = getattr(builtins if owner == "builtins" else math, function)(*args)
@@ -53,30 +52,30 @@ def _python_math(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.C
 
 
 _OPERATORS = {
-    "add": cst.Add, "sub": cst.Subtract, "mul": cst.Multiply, "truediv": cst.Divide, "floordiv": cst.FloorDivide,
-    "mod": cst.Modulo, "pow": cst.Power, "matmul": cst.MatrixMultiply,
+    "add": ast.Add, "sub": ast.Sub, "mul": ast.Mult, "truediv": ast.Div, "floordiv": ast.FloorDiv, "mod": ast.Mod,
+    "pow": ast.Pow, "matmul": ast.MatMult,
 }  # fmt: skip
 
 
 @handles("operator.{add,sub,mul,truediv,floordiv,mod,pow,matmul}")
-def _operator(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _operator(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     if len(args) != 2:
         return MISSING
     return binary(low, _OPERATORS[name.rpartition(".")[2]], args[0], args[1], at)
 
 
 @handles("operator.neg")
-def _negate(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _negate(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     return low.node("negative", args[:1], at) if args else MISSING
 
 
 @handles("typing.cast")
-def _typing_cast(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _typing_cast(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     return args[1] if len(args) > 1 else MISSING
 
 
 @handles("builtins.sum")
-def _sum(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _sum(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     if not args:
         return MISSING
     items = args[0]
@@ -105,7 +104,7 @@ _CLASSES: dict[str, tuple[type, ...]] = {
 
 
 @handles("builtins.isinstance")
-def _isinstance(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _isinstance(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     unknown = low.opaque(low.text(at), tuple(map(low.identity, args)), kind="bool")
     if len(args) != 2 or not isinstance(args[0], (bool, int, float, str, tuple, list, dict, Instance)):
         return unknown
@@ -121,7 +120,7 @@ def _isinstance(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CS
 
 
 @handles("builtins.{len,hasattr,callable}")
-def _python_query(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _python_query(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     if name.endswith("len"):
         if args and isinstance(args[0], (list, tuple, dict, str)):
             return len(args[0])
@@ -131,7 +130,7 @@ def _python_query(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.
 
 
 @handles("builtins.{float,complex}")
-def _python_float(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _python_float(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     if len(args) == 1 and isinstance(args[0], str):
         try:
             return float(args[0])
@@ -143,7 +142,7 @@ def _python_float(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.
 
 
 @handles("builtins.{int,bool}")
-def _python_int(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _python_int(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     if len(args) == 1 and isinstance(args[0], (int, float)) and math.isfinite(args[0]):
         return int(args[0]) if name.endswith("int") else bool(args[0])
     if not args:
@@ -152,7 +151,7 @@ def _python_int(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CS
 
 
 @handles("builtins.{list,tuple,reversed,sorted,iter}")
-def _python_sequence(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _python_sequence(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     if not args:
         return () if name.endswith("tuple") else []
     value = list(args[0]) if isinstance(args[0], dict) else args[0]
@@ -163,12 +162,12 @@ def _python_sequence(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: c
 
 
 @handles("builtins.dict")
-def _python_dict(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _python_dict(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     return {**(args[0] if args and isinstance(args[0], dict) else {}), **kwargs}
 
 
 @handles("builtins.range")
-def _range(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _range(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     numbers = [a for a in args if isinstance(a, int)]
     if args and len(numbers) == len(args):
         with suppress(ValueError, OverflowError):  # a step of 0, more than can be counted
@@ -179,7 +178,7 @@ def _range(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode
 
 
 @handles("builtins.{zip,enumerate}")
-def _zip(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _zip(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     columns = [elements(low, a, at) for a in args[: 1 if name.endswith("enumerate") else None]]
     if name.endswith("enumerate") and columns:
         known = isinstance(args[0], (list, tuple, dict))
@@ -189,21 +188,21 @@ def _zip(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) 
 
 
 @handles("builtins.getattr")
-def _getattr(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _getattr(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     if len(args) >= 2 and isinstance(args[1], str):
         return attributes.read(low, args[0], args[1], at)
     return MISSING
 
 
 @handles("builtins.setattr")
-def _setattr(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _setattr(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     if len(args) == 3 and isinstance(args[0], Instance) and isinstance(args[1], str):
         attributes.keep_kind(low, args[0], args[1], args[2])
     return None
 
 
 @handles("builtins.super")
-def _super(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _super(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     receiver, here = low.frame.receiver, low.frame.method_of
     if isinstance(receiver, Instance) and here is not None:
         line = list(receiver.cls.ancestry())
@@ -215,48 +214,48 @@ def _super(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode
 
 @handles("{jax.numpy,numpy,jax.lax,jax.nn,torch}.array_namespace", "array_api_compat.array_namespace",
          "scipy._lib._array_api.array_namespace", "array_api_compat.get_namespace")  # fmt: skip
-def _namespace(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _namespace(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     return Dotted("jax.numpy")
 
 
 @container("append")
-def _append(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _append(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     if isinstance(receiver, list) and len(args) == 1 and len(receiver) < 256:
         receiver.append(args[0])
     return None
 
 
 @container("extend")
-def _extend(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _extend(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     if isinstance(receiver, list) and len(args) == 1 and len(receiver) < 256:
         receiver.extend(args[0] if isinstance(args[0], (list, tuple)) else [args[0]])
     return None
 
 
 @container("items")
-def _items(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _items(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     return list(receiver.items()) if isinstance(receiver, dict) else MISSING
 
 
 @container("keys")
-def _keys(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _keys(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     return list(receiver) if isinstance(receiver, dict) else MISSING
 
 
 @container("values")
-def _values(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _values(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     return list(receiver.values()) if isinstance(receiver, dict) else MISSING
 
 
 @container("get")
-def _get(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _get(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     if isinstance(receiver, dict) and args and isinstance(args[0], str) and args[0] in receiver:
         return receiver[args[0]]
     return low.opaque(low.text(at), tuple(map(low.identity, (receiver, *args))))
 
 
 @container("update")
-def _update(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _update(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     if isinstance(receiver, dict):
         receiver.update({**(args[0] if args and isinstance(args[0], dict) else {}), **kwargs})
     return None

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import ast
 import math
-
-import libcst as cst
 
 from wherelint.graph.node import DIAGONAL, LANES, Node, Static, const
 from wherelint.interpret import indexing
@@ -17,36 +16,36 @@ from wherelint.intrinsics.discrete import integers
 
 
 @handles("tensorflow.shape", "{jax.numpy,numpy}.shape", "jax.lax.broadcast_shapes")
-def _shape(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _shape(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     low.measure(*args)
     return Shape(low.text(at))
 
 
 @handles("tensorflow.{size,rank}", "{jax.numpy,numpy}.{size,ndim}", "torch.numel")
-def _size(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _size(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     low.measure(*args)
     return low.size(low.text(at))
 
 
 @handles("{jax.numpy,numpy,torch,tensorflow,keras.ops}.meshgrid")
-def _meshgrid(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _meshgrid(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     axes = args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
     return [low.node("identity", (axis,), at) for axis in axes]
 
 
 @handles("{jax.numpy,numpy,torch,tensorflow}.{nonzero,argwhere,flatnonzero}")
-def _nonzero(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _nonzero(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     mask = argument(args, kwargs, 0, "a", "input")
     return MISSING if mask is None else indexing.indices(low, mask, at)
 
 
 @method("nonzero", "argwhere")
-def _nonzero_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _nonzero_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     return indexing.indices(low, receiver, at) if isinstance(receiver, Node) else MISSING
 
 
 @handles("{jax.numpy,keras.ops}.average")
-def _average(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _average(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     """A mean, or with weights the quotient of two sums."""
     array, axis, weights = (argument(args, kwargs, i, *n) for i, n in enumerate([("a", "x"), ("axis",), ("weights",)]))
     if weights is None or kwargs.get("returned"):
@@ -58,7 +57,7 @@ def _average(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNo
 
 
 @handles("{jax.numpy,numpy,torch}.{triu_indices,tril_indices,triu_indices_from,tril_indices_from}")
-def _triangle(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _triangle(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     """The indices of a triangle; one without the diagonal keeps no element's pair with itself."""
     found = low.opaque(low.text(at), tuple(map(low.identity, args)), kind="int")
     offset = argument(args, kwargs, 2 if name.startswith("torch") else 1, "k", "offset")
@@ -68,7 +67,7 @@ def _triangle(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTN
 
 
 @handles("{jax.numpy,torch,tensorflow,keras.ops}.einsum")
-def _einsum(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _einsum(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     operands = args[1] if len(args) == 2 and isinstance(args[1], (list, tuple)) else args[1:]
     if not args or not isinstance(args[0], str) or not operands:
         return MISSING
@@ -81,7 +80,7 @@ def _einsum(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNod
 
 
 @handles("{jax.numpy,torch.linalg,torch,tensorflow.linalg}.cross")
-def _cross(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _cross(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     if len(args) < 2:
         return MISSING
 
@@ -97,13 +96,13 @@ def _cross(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode
 @handles("{jax.numpy,torch}.{diag,diagonal,split,array_split,hsplit,vsplit,dsplit,unstack}",
          "torch.{chunk,unbind,diag_embed,tensor_split}", "tensorflow.{split,unstack}",
          "tensorflow.linalg.{diag,diag_part,set_diag,band_part}")  # fmt: skip
-def _rearranged(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _rearranged(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     value = argument(args, kwargs, 0, "input", "tensor", "value", "ary", "x", "v", "diagonal", "tensors")
     return low.node("identity", (value,), at) if isinstance(value, Node) else MISSING
 
 
 @handles("{jax.numpy,torch}.diff")
-def _diff(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _diff(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     if not args or not isinstance(args[0], Node):
         return MISSING
     lanes = [i % (LANES - 1) for i in range(LANES)]
@@ -112,7 +111,7 @@ def _diff(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode)
 
 
 @handles("equinox.error_if", "equinox.internal.error_if")
-def _error_if(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _error_if(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     if len(args) < 2:
         return MISSING
     failing = low.condition(args[1], at)
@@ -121,7 +120,7 @@ def _error_if(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTN
 
 
 @handles("jax.numpy.pad", "torch.nn.functional.pad", "tensorflow.pad")
-def _pad(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _pad(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     mode = argument(args, kwargs, 2, "mode")
     if not args or not isinstance(args[0], Node):
         return MISSING
@@ -133,32 +132,32 @@ def _pad(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) 
 
 
 @handles("jax.ops.segment_sum", "tensorflow.math.{segment_sum,unsorted_segment_sum}")
-def _segment_sum(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _segment_sum(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     data, index = argument(args, kwargs, 0, "data"), argument(args, kwargs, 1, "segment_ids")
     return MISSING if data is None else scattered(low, data, index, at)
 
 
 @handles("tensorflow.scatter_nd")
-def _scatter_nd(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _scatter_nd(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     index, data = argument(args, kwargs, 0, "indices"), argument(args, kwargs, 1, "updates")
     return MISSING if data is None else scattered(low, data, index, at)
 
 
 @handles("{jax.numpy,numpy,torch}.bincount", "tensorflow.math.bincount")
-def _bincount(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _bincount(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     index, weights = argument(args, kwargs, 0, "x", "input", "arr"), argument(args, kwargs, 1, "weights")
     return integers(low, args, at) if weights is None else scattered(low, weights, index, at)
 
 
 @method("scatter_add", "scatter_add_", "index_add", "index_add_")
-def _scatter_add(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _scatter_add(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     index, data = argument(args, kwargs, 1, "index"), argument(args, kwargs, 2, "src", "source")
     if data is None or not isinstance(receiver, Node):
         return MISSING
     return low.node("add", (receiver, scattered(low, data, index, at)), at, framework="torch")
 
 
-def scattered(low: Lowering, data: Value, index: Value, at: cst.CSTNode) -> Node:
+def scattered(low: Lowering, data: Value, index: Value, at: ast.AST) -> Node:
     """Sums over the elements that share an index.
 
     An index that no element has gets a zero that reads nothing, so that no cotangent flows back from there; which
@@ -174,18 +173,18 @@ _SIGNS = {"positive": ("greater", 0), "negative": ("less", 0), "non_negative": (
 
 
 @handles(*(f"tensorflow.debugging.assert_{sign}" for sign in _SIGNS), *(f"tensorflow.assert_{sign}" for sign in _SIGNS))
-def _assert_sign(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _assert_sign(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     op, bound = _SIGNS[name.partition("assert_")[2]]
     return _assertion(low, op, [argument(args, kwargs, 0, "x"), bound], at)
 
 
 @handles("tensorflow.debugging.assert_{greater,greater_equal,less,less_equal}",
          "tensorflow.assert_{greater,greater_equal,less,less_equal}")  # fmt: skip
-def _assert_order(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _assert_order(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     return _assertion(low, name.partition("assert_")[2], [argument(args, kwargs, i, n) for i, n in enumerate("xy")], at)
 
 
-def _assertion(low: Lowering, op: str, sides: Args, at: cst.CSTNode) -> Value:
+def _assertion(low: Lowering, op: str, sides: Args, at: ast.AST) -> Value:
     if all(isinstance(s, Node) or (isinstance(s, (int, float)) and math.isfinite(s)) for s in sides):
         hold(low, low.node(op, sides, at))
     return None

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
-
-import libcst as cst
 
 from wherelint.interpret import indexing
 from wherelint.interpret.attributes import FINFO
@@ -16,14 +15,14 @@ from wherelint.ops.traits import INDEXING
 
 
 @handles("jax.lax.select_n")
-def _select_n(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _select_n(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     if len(args) != 3:
         return MISSING
     return selection(low, args[0], args[2], args[1], at, "select", name)
 
 
 @handles("{jax.numpy,numpy}.select")
-def _select(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _select(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     conditions, choices = argument(args, kwargs, 0, "condlist"), argument(args, kwargs, 1, "choicelist")
     result = argument(args, kwargs, 2, "default")
     if not isinstance(conditions, (list, tuple)) or not isinstance(choices, (list, tuple)):
@@ -36,14 +35,14 @@ def _select(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNod
 
 
 @handles("jax.lax.clamp")
-def _lax_clamp(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _lax_clamp(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     if len(args) != 3:
         return MISSING
     return low.node("clamp", (args[1], args[0], args[2]), at, selection="clip", framework="jax")
 
 
 @handles("{jax.numpy,numpy,torch}.nan_to_num")
-def _nan_to_num(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _nan_to_num(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     value = argument(args, kwargs, 0, "x", "input")
     if value is None:
         return MISSING
@@ -51,7 +50,7 @@ def _nan_to_num(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CS
     return nan_to_num(low, value, fills, kwargs, at, framework(name))
 
 
-def nan_to_num(low: Lowering, value: Value, args: Args, kwargs: Kwargs, at: cst.CSTNode, owner: str | None) -> Value:
+def nan_to_num(low: Lowering, value: Value, args: Args, kwargs: Kwargs, at: ast.AST, owner: str | None) -> Value:
     """``nan_to_num`` as the selection that it is; ``args``: what stands for nan, inf and -inf."""
     tensor = low.tensor(value, at)
     fills: dict[str, Value] = {"nan": 0.0, "posinf": FINFO["max"], "neginf": FINFO["min"]}
@@ -68,7 +67,7 @@ def nan_to_num(low: Lowering, value: Value, args: Args, kwargs: Kwargs, at: cst.
 
 
 @handles("tensorflow.boolean_mask", "torch.masked_select")
-def boolean_mask(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def boolean_mask(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     """``x[mask]`` as a function."""
     value, mask = argument(args, kwargs, 0, "tensor", "input"), argument(args, kwargs, 1, "mask")
     if value is None or mask is None:
@@ -77,7 +76,7 @@ def boolean_mask(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.C
 
 
 @handles("torch.masked_fill")
-def _masked_fill(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _masked_fill(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     value, mask, fill = (argument(args, kwargs, i, n) for i, n in enumerate(("input", "mask", "value")))
     if value is None or mask is None or fill is None:
         return MISSING
@@ -85,7 +84,7 @@ def _masked_fill(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.C
 
 
 @handles(f"{{jax.numpy,numpy,jax.lax,torch,tensorflow}}.{{{','.join(INDEXING)}}}")
-def _gather(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _gather(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     if not args:
         return MISSING
     index = argument(args, kwargs, 2 if name.startswith("torch.") else 1, "index", "indices", "start_indices")

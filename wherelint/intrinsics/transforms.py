@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import libcst as cst
+import ast
 
 from wherelint.graph.node import Node
 from wherelint.interpret.calls import unknown
@@ -25,7 +25,7 @@ _TRANSPARENT = (
 
 
 @handles(*_TRANSPARENT)
-def _transparent(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _transparent(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     function = argument(args, kwargs, 0, "fun", "f", "func", "function", "pyfunc")
     if function is not None:
         return function
@@ -33,7 +33,7 @@ def _transparent(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.C
 
 
 @handles("functools.partial", "jax.tree_util.Partial", "jax.util.Partial")
-def _partial(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _partial(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     if not args:
         return MISSING
     if isinstance(args[0], Dotted) and args[0].name in CUSTOM_RULES:
@@ -42,7 +42,7 @@ def _partial(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNo
 
 
 @handles("jax.{custom_jvp,custom_vjp,custom_gradient}", "tensorflow.custom_gradient")
-def _custom(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _custom(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     function = argument(args, kwargs, 0, "fun", "f")
     if isinstance(function, Function):
         function.opaque = True
@@ -50,7 +50,7 @@ def _custom(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNod
 
 
 @handles("jax.lax.cond", "tensorflow.cond")
-def _cond(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _cond(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     predicate = argument(args, kwargs, 0, "pred")
     yes, no = argument(args, kwargs, 1, "true_fun", "true_fn"), argument(args, kwargs, 2, "false_fun", "false_fn")
     if predicate is None or yes is None or no is None:
@@ -65,7 +65,7 @@ def _cond(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode)
 
 
 @handles("jax.lax.switch", "tensorflow.switch_case")
-def _switch(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _switch(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     if len(args) < 2 or not isinstance(args[1], (list, tuple)) or not args[1]:
         return MISSING
     result: Value = None
@@ -78,7 +78,7 @@ def _switch(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNod
 
 
 @handles("jax.numpy.piecewise")
-def _piecewise(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _piecewise(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     if len(args) < 3 or not isinstance(args[1], (list, tuple)) or not isinstance(args[2], (list, tuple)):
         return MISSING
     x, conditions, functions = args[0], args[1], list(args[2])
@@ -92,12 +92,12 @@ def _piecewise(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CST
     return result
 
 
-def _piece(low: Lowering, function: Value, x: Value, rest: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _piece(low: Lowering, function: Value, x: Value, rest: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     return function if isinstance(function, (int, float, Node)) else low.invoke(function, [x, *rest], kwargs, at)
 
 
 @handles("jax.lax.scan")
-def _scan(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _scan(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     function, carry = argument(args, kwargs, 0, "f"), argument(args, kwargs, 1, "init")
     xs = argument(args, kwargs, 2, "xs")
     if function is None:
@@ -109,7 +109,7 @@ def _scan(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode)
 
 
 @handles("jax.lax.fori_loop")
-def _fori(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _fori(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     if len(args) < 4:
         return MISSING
     index = low.opaque("(loop index)", low.identity(at), kind="int")
@@ -117,7 +117,7 @@ def _fori(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode)
 
 
 @handles("jax.lax.while_loop", "tensorflow.while_loop")
-def _while_loop(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _while_loop(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     body, initial = argument(args, kwargs, 1, "body_fun", "body"), argument(args, kwargs, 2, "init_val", "loop_vars")
     if body is None:
         return MISSING
@@ -128,7 +128,7 @@ def _while_loop(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CS
         return low.invoke(body, [any_step(low, initial, at)], {}, at)
 
 
-def any_step(low: Lowering, value: Value, at: cst.CSTNode) -> Value:
+def any_step(low: Lowering, value: Value, at: ast.AST) -> Value:
     """The state of a loop in some iteration: the initial one, or anything."""
     if isinstance(value, (tuple, list)):
         return type(value)(any_step(low, v, at) for v in value)
@@ -145,7 +145,7 @@ def any_step(low: Lowering, value: Value, at: cst.CSTNode) -> Value:
 @handles("jax.lax.{map,associative_scan}", "tensorflow.{map_fn,vectorized_map}", "jax.{tree_map,tree_multimap}",
          "jax.tree_util.{tree_map,map}", "tensorflow.nest.map_structure", "torch.utils._pytree.tree_map",
          "builtins.map", "optree.tree_map")  # fmt: skip
-def _map(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _map(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     if len(args) < 2:
         return MISSING
     if name.endswith("associative_scan"):
@@ -153,7 +153,7 @@ def _map(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) 
     return mapped(low, args[0], list(args[1:]), at, descend=not name.startswith(("jax.lax", "tensorflow.map_fn")))
 
 
-def mapped(low: Lowering, function: Value, trees: list[Value], at: cst.CSTNode, *, descend: bool) -> Value:
+def mapped(low: Lowering, function: Value, trees: list[Value], at: ast.AST, *, descend: bool) -> Value:
     """``function`` on every leaf of trees of one structure."""
     first = trees[0]
     if descend and isinstance(first, (list, tuple)) and len(first) <= 8:
@@ -168,7 +168,7 @@ def mapped(low: Lowering, function: Value, trees: list[Value], at: cst.CSTNode, 
 
 
 @handles("jax.tree_util.{tree_reduce,reduce}", "functools.reduce", "jax.tree_reduce")
-def _reduce(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _reduce(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     if len(args) < 2:
         return MISSING
     items = _flat(args[1])
@@ -181,7 +181,7 @@ def _reduce(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNod
 
 
 @handles("jax.tree_util.{tree_leaves,leaves}", "jax.tree_leaves", "tensorflow.nest.flatten")
-def _leaves(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _leaves(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     return _flat(args[0]) if args else MISSING
 
 
@@ -196,10 +196,10 @@ def _flat(tree: Value) -> list[Value]:
 @handles("jax.{grad,value_and_grad,jacfwd,jacrev,hessian,vjp,jvp,linearize}",
          "torch.func.{grad,grad_and_value,jacrev,jacfwd,vjp,jvp}",
          "equinox.{filter_grad,filter_value_and_grad}")  # fmt: skip
-def _gradient(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+def _gradient(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     """The function is differentiated, and analysed on its own; its gradient is not followed."""
 
-    def result(low: Lowering, args: Args, kwargs: Kwargs, at: cst.CSTNode) -> Value:
+    def result(low: Lowering, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
         return unknown(low, Dotted(name), args, kwargs, at)
 
     if name.endswith((".vjp", ".jvp", ".linearize")):

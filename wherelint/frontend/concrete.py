@@ -1,0 +1,128 @@
+"""The concrete syntax of what is rewritten: LibCST's tree of a statement, and what stands where in it."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+
+import libcst as cst
+from libcst.metadata import CodePosition, CodeRange, MetadataWrapper, PositionProvider
+
+from wherelint.finding import Location
+from wherelint.frontend.syntax import GiveUp
+from wherelint.io.encoding import NOWHERE
+
+#: LibCST takes three times as long for every bracket more around a pattern.
+_MOST_NESTED = 7
+#: The recursion limit while LibCST writes; Python 3.10 has the stack for several times as much.
+_RECURSION = 3_000
+
+
+class _Places(cst.CSTVisitor):
+    """Notes what stands where: all that may be an operation or a selection."""
+
+    METADATA_DEPENDENCIES = (PositionProvider,)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: dict[CodeRange, cst.CSTNode] = {}
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        """Note an expression or an augmented assignment."""
+        if isinstance(node, (cst.BaseExpression, cst.AugAssign)):
+            self.found[self.get_metadata(PositionProvider, node)] = node
+        return True
+
+
+class Concrete:
+    """Some rows as LibCST parses them. Raises GiveUp where it cannot: it recurses where ``ast`` does not."""
+
+    def __init__(self, text: str) -> None:
+        # An indented block parses under an `if`; its rows then count from the row before it.
+        self._above = int(text.startswith((" ", "\t")))
+        text = "if 1:\n" * self._above + text
+        try:
+            syntax = ast.parse(text, NOWHERE)
+            if _depth(syntax) > _RECURSION or _deepest_pattern(syntax, text) > _MOST_NESTED:
+                raise GiveUp("it is nested too deeply")
+            self.tree = cst.parse_module(text)
+        except (SyntaxError, cst.ParserSyntaxError, RecursionError, KeyError, ValueError) as error:
+            raise GiveUp(f"LibCST cannot parse this block ({type(error).__name__})") from None
+
+    @cached_property
+    def _wrapper(self) -> MetadataWrapper:
+        return MetadataWrapper(self.tree, unsafe_skip_copy=True)
+
+    @cached_property
+    def _places(self) -> dict[CodeRange, cst.CSTNode]:
+        places = _Places()
+        with _deeper():
+            self._wrapper.visit(places)
+        return places.found
+
+    def find(self, start: Location, end: Location) -> cst.CSTNode | None:
+        """The expression, or the augmented assignment, that stands at a place."""
+        first, last = (CodePosition(place.row + self._above, place.column - 1) for place in (start, end))
+        return self._places.get(CodeRange(first, last))
+
+    def region(self, node: cst.CSTNode) -> tuple[Location, Location]:
+        """Where a node begins and ends, parentheses around it excluded."""
+        with _deeper():
+            span = self._wrapper.resolve(PositionProvider)[node]
+        start, end = (Location(place.line - self._above, place.column + 1) for place in (span.start, span.end))
+        return start, end
+
+    def code(self, node: cst.CSTNode) -> str:
+        """The source of a node on one line, parentheses around it included."""
+        with _deeper():
+            return " ".join(self.tree.code_for_node(node).split())
+
+
+@contextmanager
+def _deeper() -> Iterator[None]:
+    """Let LibCST visit nodes that are nested as deeply as a sum of hundreds of terms. Raises GiveUp for more."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, _RECURSION))
+    try:
+        yield
+    except Exception as error:  # LibCST stumbles over something else on the way out of a RecursionError, or of Ctrl-C
+        cause: BaseException | None = error
+        while cause is not None:
+            if isinstance(cause, KeyboardInterrupt):
+                raise cause from None
+            cause = cause.__context__
+        raise GiveUp("it is nested too deeply") from None
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def _depth(syntax: ast.AST) -> int:
+    """How deeply a node is nested."""
+    depth = 0
+    level = [syntax]
+    while level:
+        depth += 1
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+    return depth
+
+
+def _deepest_pattern(syntax: ast.AST, text: str) -> int:
+    """How many brackets are open at once in a pattern of ``match``; those of strings count, too."""
+    rows = text.encode().splitlines(keepends=True)
+    most = 0
+    for match in (node for node in ast.walk(syntax) if isinstance(node, ast.Match)):
+        before: ast.AST = match.subject
+        for case in match.cases:
+            end = case.guard or case.body[0]
+            pattern = b"".join(rows[before.end_lineno - 1 : end.lineno])  # type: ignore[attr-defined]
+            stop = len(pattern) - len(rows[end.lineno - 1]) + end.col_offset
+            depth = 0
+            for bracket in re.findall(rb"[(\[{]|[)\]}]", pattern[before.end_col_offset : stop]):  # type: ignore[attr-defined]
+                depth += 1 if bracket in b"([{" else -1
+                most = max(most, depth)
+            before = case.body[-1]
+    return most
