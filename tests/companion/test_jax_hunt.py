@@ -142,6 +142,15 @@ def test_the_nearest_witness_comes_first() -> None:
     assert report.findings[0].confidence == "high"
 
 
+def test_many_hits_nearby_hide_no_other_operation() -> None:
+    def f(x: Any, w: Any) -> Any:
+        norm = jnp.linalg.norm(w)
+        return jnp.sum(guarded(x)) + jnp.where(norm > 0, 1 / norm, 0)
+
+    report = hunt(f, 0.5 + np.arange(16, dtype=np.float32), X, budget=512)
+    assert {p.op for p in report.findings} == {"sqrt", "norm", "divide"}
+
+
 def test_an_extreme_witness_is_of_low_confidence() -> None:
     report = hunt(lambda x: jnp.where(x < 1e6, x * x * x * x, 0.0), np.float32(2))
     assert {poison.confidence for poison in report.findings} <= {"low"}

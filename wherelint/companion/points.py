@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
+from itertools import combinations, zip_longest
 from typing import Any
 
 import numpy as np
@@ -44,6 +44,19 @@ def distance(point: Sequence[Array], start: Sequence[Array]) -> tuple[bool, int,
     steps = np.concatenate([np.abs(np.ravel(a).astype(float) - np.ravel(b)) for a, b in zip(point, start, strict=True)])
     steps = np.nan_to_num(steps, nan=1.0, posinf=np.inf)  # a missing number is as good as any other
     return bool((steps > _EXTREME).any()), int((steps != 0).sum()), float(steps.max(initial=0.0))
+
+
+def chosen(hits: Iterable[list[Array]], start: Sequence[Array], most: int) -> list[list[Array]]:
+    """So many of the inputs, the nearest first, in turn of those at which the same arrays have moved."""
+
+    def far(point: list[Array]) -> tuple[bool, int, float]:
+        return distance(point, start)
+
+    groups: dict[tuple[bool, ...], list[list[Array]]] = {}
+    for point in sorted(hits, key=far):
+        groups.setdefault(tuple(map(np.array_equal, point, start)), []).append(point)
+    turns = [point for turn in zip_longest(*groups.values()) for point in turn if point is not None]
+    return sorted(turns[:most], key=far)
 
 
 def common(seen: Iterable[tuple[list[Array], Any, Report]], start: Sequence[Array]) -> Report | None:

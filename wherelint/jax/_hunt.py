@@ -13,13 +13,13 @@ import numpy as np
 from jax import numpy as jnp
 
 from wherelint.companion import Report
-from wherelint.companion.points import Array, Domain, common, distance, special_points
+from wherelint.companion.points import Array, Domain, chosen, common, special_points
 from wherelint.jax._aim import STEPS, approaches, literals
 from wherelint.jax._locate import Program, finite, gradient
 from wherelint.jax._plan import replaced
 from wherelint.jax._transpose import Transposer
 
-#: How many inputs are explained, the nearest first; how many are tried at once, if they are not too large together.
+#: How many inputs are explained; how many are tried at once, if they are not too large together.
 _EXPLAINED, _BATCH, _ELEMENTS = 12, 64, 2_000_000
 
 
@@ -129,7 +129,7 @@ class _Search:
 
     def _explained(self, deadline: float) -> Iterator[tuple[list[Array], Any, Report]]:
         first = True
-        for point in sorted(self._hits, key=lambda point: distance(point, self._start))[:_EXPLAINED]:
+        for point in chosen(self._hits, self._start, _EXPLAINED):
             filled = replaced(self._inputs, self._moving, point)
             report = self._program.explain(filled, deadline)
             if report.note and not first:

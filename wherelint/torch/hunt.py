@@ -14,12 +14,12 @@ from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from wherelint.companion import Report
-from wherelint.companion.points import Array, Domain, common, distance, special_points
+from wherelint.companion.points import Array, Domain, chosen, common, special_points
 from wherelint.torch.aims import Aim, Aims
 from wherelint.torch.locate import Traced, finite, gradients, locate, trace
 from wherelint.torch.masked import Run
 
-#: How many inputs are explained, the nearest first; how many operands are aimed at, and in how many steps.
+#: How many inputs are explained; how many operands are aimed at, and in how many steps.
 _EXPLAINED, _AIMS, _STEPS = 24, 64, 12
 
 
@@ -131,7 +131,7 @@ class _Search:
         return common(self._explained(deadline), self.start) or locate(self.f, *self.args)
 
     def _explained(self, deadline: float) -> Iterator[tuple[list[Array], Any, Report]]:
-        for number, point in enumerate(sorted(self._hits, key=lambda each: distance(each, self.start))[:_EXPLAINED]):
+        for number, point in enumerate(chosen(self._hits, self.start, _EXPLAINED)):
             if number and time.monotonic() > deadline:
                 return
             arguments = self._arguments(point)
