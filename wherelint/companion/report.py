@@ -213,7 +213,7 @@ class PoisonedGradient(AssertionError):
     def __init__(self, report: Report) -> None:
         gradients = [("gradient", report.gradient), ("masked gradient", report.masked)]
         shown = [f"{name}: {textwrap.shorten(repr(each), _LONGEST)}" for name, each in gradients if each is not None]
-        super().__init__("\n".join(["", str(report), *shown]))
+        super().__init__("\n".join([report.summary(), *map(str, report.findings), *shown]))
         self.report = report
 
 
