@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wherelint.cli.checking import given_overrides, run_check, told_to_end
-from wherelint.cli.output import CLEAN, STYLES, interrupted, needed, reader_left
+from wherelint.cli.output import CLEAN, STYLES, needed, reader_left
 from wherelint.report.common import printable
 from wherelint.version import __version__
 
@@ -31,7 +31,15 @@ def _least(context: click.Context, option: click.Parameter, given: str | None) -
         raise click.BadParameter(str(error)) from None
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Commands(click.Group):
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:  # before click sees it, which would print an empty line
+            raise click.Abort from None
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "-V", "--version", message="%(prog)s %(version)s")
 def cli() -> None:
     """Find the `where` that protects the value and poisons the gradient.
@@ -141,9 +149,6 @@ def check(**options: Any) -> int:
         raise click.ClickException(printable(str(error))) from None
     except BrokenPipeError:
         return reader_left()
-    except KeyboardInterrupt:
-        # Before click sees it, which would print an empty line.
-        return interrupted()
 
 
 @cli.command()
