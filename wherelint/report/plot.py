@@ -135,6 +135,8 @@ def _figure() -> Figure:
         axes.text(0, 1.06, "", transform=axes.transAxes, fontsize=9)
         axes.locator_params(nbins=5)
         axes.tick_params(bottom=False, left=False)
+        for axis in (axes.xaxis, axes.yaxis):  # a factor apart from the numbers would lie over the title
+            axis.set_major_formatter(lambda number, _: f"{number:g}".replace("-", "\N{MINUS SIGN}"))
     for place, color in ((0.63, _BEFORE), (0.9, _AFTER), (1.0, _LOST)):
         figure.axes[0].text(place, 1.06, "", color=color, ha="right", transform=figure.axes[0].transAxes)
     figure.subplots_adjust(left=0.08, right=0.98, top=0.87, bottom=0.21, wspace=0.2)
