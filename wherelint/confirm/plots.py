@@ -33,6 +33,15 @@ class _Line(NamedTuple):
     at: Array
     inputs: Inputs
 
+    def reached(self, values: Values, conditions: Collection[Node]) -> Array:
+        """The points in order, from the witness to where the function does something else on both sides."""
+        allowed = np.ones(len(self.at), np.bool_)
+        for condition in conditions:
+            allowed &= rows(truth(values[condition]))
+        order = np.argsort(self.at)
+        here, gone = int(order.argmin()), np.flatnonzero(~allowed[order])
+        return order[max(gone[gone < here], default=-1) + 1 : min(gone[gone > here], default=len(order))]
+
 
 class _Drawn(NamedTuple):
     """An element of a selection along a line: its value, and its gradient with respect to some elements of an input."""
@@ -43,10 +52,10 @@ class _Drawn(NamedTuple):
     elements: Array
     lane: int
 
-    @property
-    def telling(self) -> tuple[bool, bool]:
+    def telling(self, shown: Array) -> tuple[bool, bool]:
         """Whether the line leads from where the gradient is lost to where it is finite, and whether that varies."""
-        known = self.gradient[np.isfinite(self.gradient) & np.isfinite(self.value)]
+        value, gradient = self.value[shown], self.gradient[shown]
+        known = gradient[np.isfinite(gradient) & np.isfinite(value)]
         return len(known) >= _ENOUGH, len(known) > 0 and bool(np.ptp(known) > 0)
 
 
@@ -54,26 +63,27 @@ def with_plot(analysis: Analysis, finding: Finding) -> Finding:
     """A finding of an analysis with its plot, where a search made it."""
     (_, detection), *_ = analysis.places(finding) or [(finding, None)]
     if detection is not None:
-        with suppress(RecursionError):
+        with suppress(RecursionError), np.errstate(all="ignore"):
             return replace(finding, plot=_plot(analysis, finding, detection))
     return finding
 
 
 def _plot(analysis: Analysis, finding: Finding, detection: Detection) -> Plot | None:
     root, framework = detection.search.root, arithmetic(detection.framework)
-    best: tuple[_Line, Values, _Drawn] | None = None
+    conditions = detection.search.path_conditions
+    found: list[tuple[tuple[bool, bool], _Line, Array, Array, _Drawn]] = []
     for line in _lines(detection):
-        values = evaluate(topological([root, *detection.search.path_conditions]), line.inputs)
-        for drawn in _drawn(root, values, framework, line, _lost(detection)):
-            if best is None or drawn.telling > best[2].telling:
-                best = line, values, drawn
-        if best is not None and all(best[2].telling):
+        values = evaluate(topological([root, *conditions]), line.inputs)
+        shown = line.reached(values, conditions)
+        if len(shown) > 1:
+            each = _drawn(root, values, framework, line, _lost(detection))
+            found += [(drawn.telling(shown), line, shown, values[root], drawn) for drawn in each]
+        if any(all(telling) for telling, *_ in found):
             break
-    if best is None:
+    if not found:
         return None
-    line, values, before = best
-    fixed = after_fix(analysis, finding, detection, line.inputs, values[root])
-    shown = _reached(line.at, values, detection.search.path_conditions)
+    _, line, shown, known, before = max(found, key=lambda one: one[0])
+    fixed = after_fix(analysis, finding, detection, line.inputs, known)
 
     def curve(value: Array, gradient: Array) -> Curve:
         return Curve(_numbers(value[shown]), _numbers(gradient[shown]))
@@ -163,16 +173,6 @@ def _round(distance: float) -> float:
         return 1.0
     unit = 10.0 ** np.floor(np.log10(distance))
     return float(next(n * unit for n in (1, 2, 5, 10, 20) if n * unit > 1.2 * distance))
-
-
-def _reached(at: Array, values: Values, conditions: Collection[Node]) -> Array:
-    """The points in order, from the witness to where the function does something else on both sides."""
-    allowed = np.ones(len(at), np.bool_)
-    for condition in conditions:
-        allowed &= rows(truth(values[condition]))
-    order = np.argsort(at)
-    here, gone = int(order.argmin()), np.flatnonzero(~allowed[order])
-    return order[max(gone[gone < here], default=-1) + 1 : min(gone[gone > here], default=len(at))]
 
 
 def _numbers(array: Array) -> tuple[float, ...]:

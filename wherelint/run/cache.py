@@ -14,11 +14,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
+from math import isfinite
 from pathlib import Path
 from typing import Any, get_args
 
 from wherelint import isolated
-from wherelint.finding import FileReport, Finding, Location, Problem, Skipped
+from wherelint.finding import FileReport, Finding, Location, Plot, Problem, Skipped
 from wherelint.io import cachedir, disk
 from wherelint.io.digest import digest
 from wherelint.io.edits import Source
@@ -287,8 +288,16 @@ def _fits(report: FileReport, codes: Collection[str]) -> bool:
         and finding.snippet is None
         and finding.confirmation is None
         and (finding.fix is None or source.fit(finding.fix.edits))
+        and (finding.plot is None or _is_plot(finding.plot))
         for finding in findings
     )
+
+
+def _is_plot(plot: Plot) -> bool:
+    """Whether a plot has a line, and every curve as many points as that."""
+    curves = [plot.before] if plot.after is None else [plot.before, plot.after]
+    lengths = {len(numbers) for curve in curves for numbers in (curve.value, curve.gradient)}
+    return bool(plot.moved) and lengths == {len(plot.at)} and plot.at[:1] < plot.at[-1:] and all(map(isfinite, plot.at))
 
 
 def _places(finding: Finding) -> Iterator[Location]:
