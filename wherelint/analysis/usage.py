@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from wherelint.analysis import places
 from wherelint.frontend.module import Module
-from wherelint.frontend.syntax import methods
+from wherelint.frontend.syntax import children, methods
 from wherelint.interpret.resolve import NO_GRADIENT
 
 #: Callers of callers that are followed, and files that may speak of a name.
@@ -105,7 +105,7 @@ def _keeps_variable_away(path: Path) -> bool:
     assign = next((n for n in reversed(path) if isinstance(n, ast.Assign)), None)
     if around is None or assign is None or len(assign.targets) != 1 or not isinstance(assign.targets[0], ast.Name):
         return False
-    uses = [p for p in _below((around,), assign.targets[0].id) if isinstance(p[-1].ctx, ast.Load)]  # type: ignore[attr-defined]
+    uses = [p for p in _below(around, assign.targets[0].id) if isinstance(p[-1].ctx, ast.Load)]  # type: ignore[attr-defined]
     return bool(uses) and all(any(starmap(_cuts, pairwise(use))) for use in uses)
 
 
@@ -128,18 +128,23 @@ def _paths(module: Module, name: str) -> Iterator[Path]:
     imports = (ast.Import, ast.ImportFrom)
     for statement, block in module.blocks:
         if block.mentions(name) and not isinstance(statement, imports):
-            yield from _below((statement,), name)
+            yield from _below(statement, name)
 
 
-def _below(path: Path, name: str) -> Iterator[Path]:
-    """Every expression of the last node of a path that is a name or ends in it, with all that it stands in."""
-    todo = [path]
+def _below(root: ast.AST, name: str) -> Iterator[Path]:
+    """Every expression below a node that is a name or ends in it, with all that it stands in."""
+    above: dict[ast.AST, ast.AST] = {}
+    todo = [root]
     while todo:
-        path = todo.pop()
-        node = path[-1]
+        node = todo.pop()
         if (isinstance(node, ast.Name) and node.id == name) or (isinstance(node, ast.Attribute) and node.attr == name):
-            yield path
-        todo += [(*path, child) for child in ast.iter_child_nodes(node)]
+            path: list[ast.AST] = [node]
+            while path[-1] is not root:
+                path.append(above[path[-1]])
+            yield tuple(reversed(path))
+        for child in children(node):
+            above[child] = node
+            todo.append(child)
 
 
 def _functions(path: Path) -> list[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from wherelint.frameworks import framework_of
 from wherelint.frontend.names import canonical
+from wherelint.frontend.syntax import children
 
 if TYPE_CHECKING:
     from wherelint.frontend.module import Module
@@ -93,4 +94,4 @@ def _dotted(statement: ast.AST) -> Iterator[tuple[str, ...]]:
         if isinstance(node, ast.Name):
             yield (node.id, *reversed(parts))
         else:
-            todo += ast.iter_child_nodes(node)
+            todo += children(node)
