@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from io import BytesIO
 from itertools import groupby, pairwise
+from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
 
 from wherelint.finding import Plot
@@ -38,6 +39,8 @@ _STYLE: Any = {
 }  # fmt: skip
 #: How much of the line on each side of the witness has no say in the height: a gradient may be without bound there.
 _BESIDE = 0.03
+#: Nor has what is so many times as far from the middle as half of the points are.
+_MOST = 12
 _LONGEST = 24
 #: Where neighbours lie so close and differ so much, relative to what is shown, the curve jumps.
 _CLOSE, _JUMP = 0.002, 0.15
@@ -139,7 +142,7 @@ def _figure() -> Figure:
             axis.set_major_formatter(lambda number, _: f"{number:g}".replace("-", "\N{MINUS SIGN}"))
     for place, color in ((0.63, _BEFORE), (0.9, _AFTER), (1.0, _LOST)):
         figure.axes[0].text(place, 1.06, "", color=color, ha="right", transform=figure.axes[0].transAxes)
-    figure.subplots_adjust(left=0.08, right=0.98, top=0.87, bottom=0.21, wspace=0.2)
+    figure.subplots_adjust(left=0.08, right=0.98, top=0.87, bottom=0.21, wspace=0.24)
     return figure
 
 
@@ -152,6 +155,9 @@ def _curves(axes: Axes, plot: Plot, curves: Sequence[Sequence[float]]) -> None:
         for at, value in zip(plot.at, curve, strict=True)
         if math.isfinite(value) and (at == plot.witness or abs(at - plot.witness) > _BESIDE * width)
     ]
+    middle = median(heights or [0.0])
+    most = _MOST * median([abs(value - middle) for value in heights] or [0.0]) or math.inf
+    heights = [value for value in heights if abs(value - middle) <= most]
     low, high = min(heights, default=0.0), max(heights, default=0.0)
     room = 0.12 * (high - low) or 0.5 * abs(high) or 1.0
     axes.set_xlim(plot.at[0], plot.at[-1])
