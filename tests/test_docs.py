@@ -13,6 +13,7 @@ from conftest import Run
 from real_gradients import require
 
 from wherelint import docs
+from wherelint.cli import main
 
 ROOT = Path(__file__).parent.parent
 #: A program, and what it prints; a program that is followed by nothing prints what it likes.
@@ -69,3 +70,10 @@ def test_an_unknown_topic_gets_a_hint(run: Run) -> None:
     status, _, errors = run("explain", "locat")
     assert status == 2
     assert errors == "Error: there is no rule or topic 'locat'; did you mean 'locate'?\n"
+
+
+def test_rule_is_explain(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rule", "WL101"]) == main(["explain", "WL101"]) == 0
+    output = capsys.readouterr().out
+    assert output == 2 * output[: len(output) // 2]
+    assert "# WL101 unmasked-sqrt" in output

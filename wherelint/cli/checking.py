@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -87,6 +88,8 @@ def run_check(options: dict[str, Any], configuration: Configuration) -> int:
         raise click.UsageError(
             "a baseline is about what is reported: it cannot be combined with what fixes or silences"
         )
+    if options["since"] is not None and (rewrites or options["write_baseline"] or "-" in paths):
+        raise click.UsageError("--since is about what is reported of files: it cannot be combined with this")
     if rewrites and options["gradient_coverage"]:
         raise click.UsageError("gradient coverage is about what is reported: it cannot be combined with what fixes")
     if options["statistics"] and options["output_format"] in {*FORMATS} - {"json"}:
@@ -104,6 +107,12 @@ def run_check(options: dict[str, Any], configuration: Configuration) -> int:
         settings = configuration.settings(path if path.is_dir() else path.parent)
         click.echo("".join(f"{printable(line)}\n" for line in settings.described(path)), nl=False)
         return CLEAN
+    changes = None
+    if options["since"] is not None:
+        from wherelint.suppress.since import Changes
+
+        changes = Changes(options["since"])
+        paths, options["force_exclude"] = changes.below(paths), True
     if options["show_files"]:
         targets, problems = files.discover(paths, configuration, force_exclude=options["force_exclude"])
         click.echo("".join(f"{printable(target.name)}\n" for target in targets), nl=False)
@@ -124,6 +133,8 @@ def run_check(options: dict[str, Any], configuration: Configuration) -> int:
         target = files.Target(report.filename, settings, _fix_mode(options), True, _plots(options), refuted)
         return engine.check_file(target)[0]
 
+    if changes is not None:
+        result = replace(result, reports=tuple(map(changes.only, result.reports)))
     result = _run_fixes(result, options, again)
     if not rewrites:
         result = _weighed(result, options, configuration)

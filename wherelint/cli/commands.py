@@ -104,6 +104,7 @@ def cli() -> None:
     "--write-baseline", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
     help="Write such a file, and stop.",
 )  # fmt: skip
+@click.option("--since", metavar="REV", help="Only what changed since the branch left this git revision.")
 @click.option(
     "--gradient-coverage", multiple=True, type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
     help="Believe what ran (pytest --gradient-coverage).",
@@ -186,6 +187,9 @@ def _of_a_place(command: Callable[..., int]) -> Callable[..., int]:
     command = click.option("--isolated", is_flag=True, help="Ignore every configuration file.")(command)
     read = click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Read this TOML file.")
     return click.argument("place", metavar="PATH:[cell N:]ROW[:COLUMN]")(read(command))
+
+
+cli.add_command(explain, "rule")
 
 
 @cli.command()
