@@ -356,6 +356,13 @@ def test_a_guard_that_admits_the_singular_point_is_said_when_asked() -> None:
     assert {f.code for f in Row("", source, set(), (), select=("WL302",)).check()} >= {"WL302"}
 
 
+@pytest.mark.parametrize("mask", ["torch.max(x > 5.0, x == 0)", "~torch.min(x < 5.0, x != 0)"])
+def test_an_extremum_of_two_masks_reads_both(mask: str) -> None:
+    (finding,) = Row("", f"def f(x):\n    return torch.where({mask}, 1.0, torch.log(x))", set(), (), "torch").check()
+    assert finding.witness is not None
+    assert finding.witness.inputs == {"x": 0.0}
+
+
 def test_a_mask_that_is_an_argument_of_its_own_is_of_low_confidence() -> None:
     """jax#1052 with the flag as an argument: it fails only where two unrelated arguments meet."""
     row = Row("", "def f(temp, a):\n    return jnp.where(temp > 0.5, 0.0, jnp.arctan2(a, a))", set(), ())

@@ -118,7 +118,7 @@ def main() -> None:
     parser.add_argument("--threshold", type=float, default=0.5)
     options = parser.parse_args()
     lines = [line for file in options.files for line in file.read_text(encoding="utf-8").splitlines()]
-    found = rows([json.loads(line) for line in lines], options.cache)
+    found = rows([entry for line in lines if "slope" not in (entry := json.loads(line))], options.cache)
     counts = Counter(name for row in found for name in row.evidence)
     names = sorted(name for name in counts if counts[name] > 1)
     least = options.threshold

@@ -50,13 +50,13 @@ def unpacked(package: str, version: str, cache: Path) -> Path | None:
     return root
 
 
-def flags(labels: Iterable[Label], root: Path) -> dict[tuple[str, int], str]:
-    """What wherelint says of the labelled statements of one package."""
+def flags(labels: Iterable[Label], root: Path, *arguments: str) -> dict[tuple[str, int], str]:
+    """What wherelint says of the labelled statements of one package, with further arguments."""
     labels = list(labels)
     command = [sys.executable, "-m", "wherelint", "check", "--isolated", "--exit-zero", "--output-format", "json"]
     paths = sorted({label["path"] for label in labels})
     run = subprocess.run(
-        [*command, "--confidence", "low", *paths], cwd=root, capture_output=True, text=True, check=True
+        [*command, "--confidence", "low", *arguments, *paths], cwd=root, capture_output=True, text=True, check=True
     )
     found: dict[tuple[str, int], str] = {}
     for finding in json.loads(run.stdout):

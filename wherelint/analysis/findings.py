@@ -13,7 +13,7 @@ from wherelint import rules
 from wherelint.analysis import severed
 from wherelint.analysis.callers import spot
 from wherelint.analysis.causes import with_causes
-from wherelint.analysis.programs import Program, lowered, programs
+from wherelint.analysis.programs import Program, flowing_back, lowered, programs
 from wherelint.analysis.search import Detection, FileSearch, arithmetic, nearest_framework
 from wherelint.defects import describe
 from wherelint.finding import Elsewhere, Finding, Number, Problem, Selection, Witness
@@ -24,6 +24,7 @@ from wherelint.graph.evaluate import evaluate
 from wherelint.graph.node import Leaf, Node, leaves, rounded_away, topological
 from wherelint.graph.outlook import Outlook
 from wherelint.graph.search import Hazard, Search
+from wherelint.graph.slope import WrongSlope, wrong_slope
 from wherelint.graph.work import WorkBudget
 from wherelint.interpret.values import Origin
 from wherelint.ops import OPERATIONS, Array
@@ -152,21 +153,32 @@ def _given_up(filename: str, what: str, error: Exception) -> Problem:
 
 def _opt_in(program: Program, used: Sequence[str], filename: str, codes: frozenset[str]) -> Iterable[Finding]:
     """Findings of the rules that are off unless they are asked for."""
-    if "WL302" in codes:
-        for root in program.made:
-            if root.selection is not None and root.op == "where" and _written(root, filename):
-                framework = nearest_framework(root) or used[0]
-                for hazard in Search(root, arithmetic(framework)).admitted():
-                    op = hazard.op
-                    select = hazard.select
-                    yield _build("WL302", op.origin, op.op, select.origin, framework, select.selection or "",
-                                 filename=filename, witness=_witness(hazard))  # fmt: skip
+    live = flowing_back([s for s in program.outputs if s.kind == "float"]) if "WL304" in codes else set()
+    for root in program.made if codes & {"WL302", "WL304"} else ():
+        if root.selection is not None and root.op == "where" and _written(root, filename):
+            framework = nearest_framework(root) or used[0]
+            search = Search(root, arithmetic(framework))
+            for hazard in search.admitted() if "WL302" in codes else ():
+                yield _build("WL302", hazard.op.origin, hazard.op.op, hazard.select.origin, framework,
+                             hazard.select.selection or "", filename=filename, witness=_witness(hazard))  # fmt: skip
+            if root in live and (wrong := wrong_slope(search)):
+                yield _slope(wrong, framework, filename)
     if codes & gate.CUTS:
         for code, node, what in severed.severed(program):
             if code in codes and _written(node, filename):
                 framework = nearest_framework(node) or used[0]
                 at = node.origin
                 yield _build(code, at, what, at, framework, filename=filename, witness=severed.witness(node))
+
+
+def _slope(wrong: WrongSlope, framework: str, filename: str) -> Finding:
+    at, name = wrong.select.origin, wrong.leaf.name
+    witness = Witness({name: shortest(wrong.inputs[wrong.leaf])}, shortest(wrong.value), {name: wrong.slope})
+    found = _build("WL304", at, wrong.op.op, at, framework, wrong.select.selection or "",
+                   filename=filename, witness=witness)  # fmt: skip
+    return replace(
+        found, message=f"{found.message}: by {name} it is {wrong.slope:.4g}, the limit's is {wrong.limit:.4g}"
+    )
 
 
 def _written(node: Node, filename: str) -> bool:

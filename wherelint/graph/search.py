@@ -95,7 +95,7 @@ class Search:
             levels.append((_WIDE, [n for n in self.leaves if not n.fixed]))
         for level, _ in levels:
             self.left_out.update(n for n in self.order if code(n) and self._prospects.closed(n, level))
-        starts = self._begin() if any(self._prospects.any(level, found) for level, _ in levels) else []
+        starts = self.begin() if any(self._prospects.any(level, found) for level, _ in levels) else []
         if self._doubtful and not any(self._prospects.any(level | _DOUBTFUL, found) for level, _ in levels):
             return []
         for level, movable in levels:
@@ -139,7 +139,7 @@ class Search:
         points = aimed(nodes, batch, values)
         return {n: np.concatenate([v[:1], *(point[n] for point in points)]) for n, v in batch.items()} if points else {}
 
-    def _begin(self) -> list[Inputs]:
+    def begin(self) -> list[Inputs]:
         """Benign points from which the search departs."""
         starts = bases(self.leaves, self.path_conditions, self.pool, self._benign, _BASES)
         if not starts and self.path_conditions:
@@ -205,7 +205,7 @@ class Search:
 
     def meets(self, nodes: Sequence[Node]) -> bool:
         """Whether moving what the guard reads brings one of ``nodes`` to its singular point, the value being finite."""
-        starts = self._begin()
+        starts = self.begin()
         for i, start in enumerate(starts):
             batch = perturbations(start, self.guard.movable()[:_MOST_MOVABLE], self.pool, thorough=i == 0, joint=2)
             self.effort.spend(len(self.order))
@@ -222,7 +222,7 @@ class Search:
     def admitted(self) -> list[Hazard]:
         """Operations that the guard selects exactly at its own boundary, where their true derivative is not finite."""
         condition = self.guard.condition
-        starts = self._begin()[:1]
+        starts = self.begin()[:1]
         if not condition or not starts or self.root not in self.requires_grad:
             return []
         run = self._run(

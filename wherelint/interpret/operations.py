@@ -51,6 +51,8 @@ def adapt(low: Lowering, name: str, signature: Signature, args: Args, kwargs: Kw
         if isinstance(other, Node) and other.kind == "float":  # of two tensors it is elementwise
             extremum = op + "imum"
             return low.node(extremum, (args[0], other), at, selection=extremum, framework=owner)
+        if isinstance(other, Node) and other.kind == "bool":
+            return low.node("logical_or" if op == "max" else "logical_and", (args[0], other), at)
     if op in ORDERINGS and owner is not None:
         x, y = (argument(args, kwargs, i, *signature.operands[i]) for i in range(2))
         return None if x is None or y is None else compared(low, op, low.tensor(x, at), low.tensor(y, at), at, owner)

@@ -20,7 +20,8 @@ _BUILTINS = frozenset(
     classmethod""".split()
 )
 _CONSTANTS = {"pi": math.pi, "e": math.e, "inf": math.inf, "Inf": math.inf, "infty": math.inf, "nan": math.nan,
-              "NaN": math.nan, "NINF": -math.inf, "tau": math.tau, "newaxis": None}  # fmt: skip
+              "NaN": math.nan, "NINF": -math.inf, "tau": math.tau, "newaxis": None,
+              "euler_gamma": 0.5772156649015329}  # fmt: skip
 _CONSTANT_MODULES = ("numpy", "jax.numpy", "math", "torch", "scipy.constants")
 _resolving: set[tuple[int, str]] = set()
 
