@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wherelint.cli.checking import given_overrides, run_check, told_to_end
-from wherelint.cli.output import CLEAN, STYLES, needed, reader_left
+from wherelint.cli.output import CLEAN, FAILED, STYLES, needed, reader_left
 from wherelint.report.common import printable
 from wherelint.version import __version__
 
@@ -246,6 +246,14 @@ def server() -> int:
     from wherelint.server import main
 
     return main()
+
+
+@cli.command()
+def init() -> int:
+    """Write a configuration and a pre-commit hook to begin with, where there are none."""
+    from wherelint.cli.starting import start
+
+    return CLEAN if start() else FAILED
 
 
 @cli.command()

@@ -1,0 +1,68 @@
+"""``wherelint init``: it adds to what is there, and takes nothing away."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import tomllib
+from conftest import Run, write
+
+HOOKS = ".pre-commit-config.yaml"
+NEXT = "Next: wherelint check; or wherelint check --write-baseline known.json where there is much to find.\n"
+
+
+def test_of_a_project_with_nothing(run: Run, project: Path) -> None:
+    assert run("init") == (0, f"pyproject.toml: written\n{HOOKS}: written\n{NEXT}", "")
+    assert tomllib.loads((project / "pyproject.toml").read_text()) == {"tool": {"wherelint": {}}}
+    assert (project / HOOKS).read_text().startswith("repos:\n- repo: local\n  hooks:\n    - id: wherelint\n")
+    status, output, _ = run("init")  # nothing is written twice
+    assert status == 0
+    assert output.count("speaks of wherelint already") == 2
+
+
+def test_every_key_that_is_shown_is_one(run: Run, project: Path) -> None:
+    run("init")
+    text = (project / "pyproject.toml").read_text()
+    shown = [line.removeprefix("# ") for line in text.splitlines() if " = " in line]
+    assert len(shown) == 4
+    (project / "pyproject.toml").write_text("\n".join(["[tool.wherelint]", *shown]))
+    write(project, {"a.py": ""})
+    assert run("check")[0] == 0
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_of_a_project_with_both(run: Run, project: Path, end: str) -> None:
+    hooks = "default_stages:\n- commit\nrepos:\n  - repo: a\n    hooks:\n      - id: b\n".replace("\n", end)
+    settings = '[project]\nname = "a"'.replace("\n", end)
+    for name, text in (("pyproject.toml", settings), (HOOKS, hooks)):
+        (project / name).write_bytes(text.encode())
+    assert run("init") == (0, f"pyproject.toml: extended\n{HOOKS}: extended\n{NEXT}", "")
+    extended = (project / HOOKS).read_bytes().decode()
+    assert extended.startswith(f"{hooks}  - repo: local{end}    hooks:{end}      - id: wherelint{end}")
+    assert tomllib.loads((project / "pyproject.toml").read_text())["project"] == {"name": "a"}
+    assert extended.count("\r\n") == (extended.count("\n") if end == "\r\n" else 0)
+
+
+@pytest.mark.parametrize(
+    "text", ["repos: [{repo: a}]\n", "repos:\n- repo: a\nfail_fast: true\n", "repos: []\n", "a: 1\n"]
+)
+def test_a_list_whose_end_is_not_plain_is_left_alone(run: Run, project: Path, text: str) -> None:
+    (project / HOOKS).write_text(text)
+    status, _, errors = run("init")
+    assert status == 2
+    assert errors.startswith(f"error: {HOOKS}: left as it is; add this to its list of `repos`:\n\n- repo: local\n")
+    assert (project / HOOKS).read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"[tool", "not valid TOML"), (b"\xff", "not UTF-8"), (b"[tool]\nwherelint = 3\n", "must be a table")],
+)
+def test_a_configuration_that_cannot_be_read(run: Run, project: Path, content: bytes, message: str) -> None:
+    (project / "pyproject.toml").write_bytes(content)
+    status, _, errors = run("init")
+    assert status == 2
+    assert message in errors
+    assert len(errors.splitlines()) == 1
+    assert (project / "pyproject.toml").read_bytes() == content
