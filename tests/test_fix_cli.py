@@ -63,6 +63,25 @@ def test_fix_only_neither_reports_nor_fails_for_what_is_left(project: Path) -> N
     assert (project / "a.py").read_text() == FIXED
 
 
+def test_a_fix_says_what_it_lays_bare(project: Path) -> None:
+    """The root in the other file is nan at the same input, and no fix of this file reaches it."""
+    norm = "import jax.numpy as jnp\n\n\ndef norm(u):\n    return jnp.sqrt(jnp.sum(u * u))\n"
+    clip = """\
+import jax.numpy as jnp
+from norms import norm
+
+
+def clip(u, most):
+    n = norm(u)
+    return jnp.where(n < most, u, u / n * most)
+"""
+    write(project, {"norms.py": norm, "a.py": clip})
+    left = "it stays nan until sqrt, which was hidden, is masked too"
+    why = wherelint(project, "--diff", "a.py")[1].partition("\n")[0]
+    assert why.endswith(f"the gradient with respect to u and most is nan; {left}")
+    assert f"condition of the `where`; {left}" in " ".join(wherelint(project, "a.py")[1].split())
+
+
 def test_a_diff_writes_nothing(project: Path) -> None:
     write(project, {"a.py": UNSAFE, "b.py": NORM})
     status, output, errors = wherelint(project, "--diff")

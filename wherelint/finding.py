@@ -78,6 +78,8 @@ class Fix:
     applicability: Literal["safe", "unsafe", "display"]
     message: str
     edits: tuple[Edit, ...]
+    #: Operations that it lays bare: they were hidden behind what it fixes, and the gradient is nan until they are.
+    bare: tuple[str, ...] = ()
 
 
 #: What a finding is about and what its fix writes, wherever in the file they stand.

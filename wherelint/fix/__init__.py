@@ -69,7 +69,7 @@ def propose(analysis: Analysis, finding: Finding, whole: WorkBudget | None = Non
         return refused(TOO_LONG if effort.spent else steps)
     old = Source(analysis.module.text)
     edits = steps.candidate.edits if old.edited(steps.candidate.edits) == steps.text else old.difference(steps.text)
-    return Fix(steps.grade, steps.candidate.message, edits)
+    return Fix(steps.grade, steps.candidate.message, edits, steps.bare)
 
 
 def propose_all(analysis: Analysis, findings: Sequence[Finding], whole: WorkBudget) -> list[Fix | None]:
@@ -213,7 +213,8 @@ def _steps(analysis: Analysis, places: Places, most: int, effort: Effort) -> _Pr
             compared = Comparison(proof.source, candidate.edits, analysis.findings)
             if (doubtful := proof.doubts(found, targets, compared)) is not None:
                 grade = _grade(candidate, sure and not doubtful)
-                return _Proven((_GRADES.index(grade), found.lost, True), found.after.module.text, candidate, grade)
+                rank, ops = (_GRADES.index(grade), found.lost, True), tuple(dict.fromkeys(each.op for each in come))
+                return _Proven(rank, found.after.module.text, candidate, grade, ops)
     return TRIES if tried >= _MOST_TRIED else _why_not(analysis, detection, unfinished[0][1] if unfinished else None)
 
 
@@ -302,6 +303,7 @@ class _Proven(NamedTuple):
     text: str
     candidate: Candidate
     grade: Grade
+    bare: tuple[str, ...] = ()
 
 
 class _Found(NamedTuple):

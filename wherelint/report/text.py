@@ -123,8 +123,13 @@ def why_fixed(finding: Finding, fix: Fix | None) -> str:
     """What a fix does, and the witness that it is for."""
     why = fix.message if fix is not None else ""
     if finding.witness is not None:
-        why += f": {witness_sentence(finding.witness)}; with the fix it is finite"
+        then = (fix and _laid_bare(fix)) or "with the fix it is finite"
+        why += f": {witness_sentence(finding.witness)}; {then}"
     return why
+
+
+def _laid_bare(fix: Fix) -> str:
+    return f"it stays nan until {listed(fix.bare)}, which was hidden, is masked too" if fix.bare else ""
 
 
 def fix_line(finding: Finding) -> Line:
@@ -345,7 +350,8 @@ def notes(finding: Finding, helps: Mapping[str, str]) -> Iterable[tuple[str, str
         yield confirmation_sentence(finding)
     if finding.fix is not None and finding.fix.edits:
         unsafe = finding.fix.applicability == "unsafe"
-        yield "fix", finding.fix.message + " (unsafe: shapes, or a call that is not known, may object)" * unsafe
+        then = f"; {_laid_bare(finding.fix)}" * bool(finding.fix.bare)
+        yield "fix", finding.fix.message + then + " (unsafe: shapes, or a call that is not known, may object)" * unsafe
         return
     if finding.code in helps:
         yield "help", helps[finding.code]
