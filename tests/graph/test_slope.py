@@ -77,6 +77,18 @@ def test_a_lost_slope_is_told_with_that_of_the_limit(source: str, slope: float, 
     np.testing.assert_allclose(2 * beyond[0] - beyond[1], limit, atol=2e-3)
 
 
+LEFT = "the slope stays wrong: by x it is 0, the limit's is 0.5 (WL304)"
+
+
+@pytest.mark.parametrize(("arm", "left"), [("jnp.expm1(x) / x", LEFT), ("jnp.sin(x) / x", "")])
+def test_a_double_where_says_that_it_leaves_a_wrong_slope(arm: str, left: str) -> None:
+    text = f"import jax.numpy as jnp\n\n\ndef f(x):\n    return jnp.where(x == 0, 1.0, {arm})\n"
+    report = check_source(text.encode(), "a.py", Settings(root=Path("/")), "offer")
+    (finding,) = report.findings
+    assert finding.fix is not None
+    assert finding.fix.message.partition("; ")[2] == left
+
+
 SILENT = {
     "an even function": double("jnp.sin(safe) / safe"),
     "the linear term": double("jnp.expm1(safe) / safe", value="1.0 + 0.5 * x"),
@@ -91,13 +103,19 @@ SILENT = {
     "the square root": double("jnp.sqrt(safe)", value="0.0", condition="x <= 0"),
     "flat": double("jnp.exp(-1 / safe)", value="0.0", condition="x <= 0"),
     "a kink": double("safe**2 / jnp.abs(safe)", value="0.0"),
+    "each arm has a side of its own": double("jnp.expm1(safe) / safe", value="1.0 - x", condition="x <= 0"),
     "the norm": """
         def f(x):
             square = jnp.sum(x * x)
             return jnp.where(square == 0, 0.0, jnp.sqrt(jnp.where(square == 0, 1.0, square)))
         """,
-    "a stopped gradient": double("jax.lax.stop_gradient(jnp.expm1(safe) / safe)"),
+    "a stopped gradient": double("safe * jax.lax.stop_gradient(jnp.expm1(safe) / safe**2)"),
     "integers": "def f(n: int):\n    return jnp.where(n == 0, 1.0, jnp.expm1(n) / n)",
+    "compared by place": """
+        def f(x):
+            first = jnp.argmin(x) == 0
+            return jnp.where(first, 1.0, jnp.expm1(jnp.where(first, 1.0, x[0])) / jnp.where(first, 1.0, x[0]))
+        """,
     "only compared": double("jnp.expm1(safe) / safe").replace("return ", "return 0 < "),
 }
 

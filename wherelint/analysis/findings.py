@@ -176,9 +176,7 @@ def _slope(wrong: WrongSlope, framework: str, filename: str) -> Finding:
     witness = Witness({name: shortest(wrong.inputs[wrong.leaf])}, shortest(wrong.value), {name: wrong.slope})
     found = _build("WL304", at, wrong.op.op, at, framework, wrong.select.selection or "",
                    filename=filename, witness=witness)  # fmt: skip
-    return replace(
-        found, message=f"{found.message}: by {name} it is {wrong.slope:.4g}, the limit's is {wrong.limit:.4g}"
-    )
+    return replace(found, message=f"{found.message}: {wrong.told}")
 
 
 def _written(node: Node, filename: str) -> bool:

@@ -15,7 +15,7 @@ from wherelint.analysis.search import Detection
 from wherelint.defects import describe
 from wherelint.finding import Finding, Fix
 from wherelint.fix.candidates import Site
-from wherelint.fix.groups import Attempt, Places, Taken, around, concerned, otherwise, places_of, proven
+from wherelint.fix.groups import Attempt, Places, Taken, around, concerned, otherwise, places_of, proven, slope_left
 from wherelint.fix.masks import Candidate
 from wherelint.fix.opaque import names_of
 from wherelint.fix.proof import Comparison, Record, finite_at, key, record, same
@@ -61,6 +61,7 @@ def propose(analysis: Analysis, finding: Finding, whole: WorkBudget | None = Non
             steps = _steps(analysis, [*places[first:], *places[:first]], max(_MOST_STEPS, len(places)), effort)
             if not isinstance(steps, str) or effort.spent:
                 break
+        left = "" if isinstance(steps, str) else slope_left(places)
     except (GiveUp, RecursionError):
         return refused(TOO_MUCH)
     except Exception as error:  # a defect of ours: it is said where, and the finding stands all the same
@@ -69,7 +70,7 @@ def propose(analysis: Analysis, finding: Finding, whole: WorkBudget | None = Non
         return refused(TOO_LONG if effort.spent else steps)
     old = Source(analysis.module.text)
     edits = steps.candidate.edits if old.edited(steps.candidate.edits) == steps.text else old.difference(steps.text)
-    return Fix(steps.grade, steps.candidate.message, edits, steps.bare)
+    return Fix(steps.grade, steps.candidate.message + left, edits, steps.bare)
 
 
 def propose_all(analysis: Analysis, findings: Sequence[Finding], whole: WorkBudget) -> list[Fix | None]:
@@ -82,7 +83,10 @@ def propose_all(analysis: Analysis, findings: Sequence[Finding], whole: WorkBudg
         taken = Taken(analysis.module)
         group = [each for each in waiting if taken.takes(each.edits)]
         with suppress(GiveUp, RecursionError):  # each is tried alone
-            done |= {id(each.finding): fixes[id(each.finding)] for each in proven(analysis, group, whole)}
+            for one in proven(analysis, group, whole):
+                fix = fixes[id(one.finding)]
+                left = slope_left(places_of(analysis, one.finding))
+                done[id(one.finding)] = replace(fix, message=fix.message + left)
         waiting = [each for each in waiting if not any(each is one for one in group)]
     return [finding.fix or done.get(id(finding)) or propose(analysis, finding, whole) for finding in findings]
 

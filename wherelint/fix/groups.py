@@ -17,7 +17,7 @@ import numpy as np
 from wherelint.analysis.callers import expression_id
 from wherelint.analysis.findings import Analysis, analyse
 from wherelint.analysis.programs import Program, lowered
-from wherelint.analysis.search import Detection
+from wherelint.analysis.search import Detection, arithmetic
 from wherelint.finding import Edit, Finding
 from wherelint.fix.opaque import names_of, settling
 from wherelint.fix.proof import Comparison, finite_at, inputs_of, key, record, roots_of, same
@@ -27,7 +27,9 @@ from wherelint.frontend.inherited import heirs
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.node import Const, Leaf, Node, topological
-from wherelint.graph.work import WorkBudget
+from wherelint.graph.search import Search
+from wherelint.graph.slope import wrong_slope
+from wherelint.graph.work import Effort, WorkBudget
 from wherelint.io.edits import Source, compatible
 
 Function = tuple[str, ...]
@@ -36,6 +38,8 @@ Places = Sequence[tuple[Finding, Detection]]
 
 _BINDS = re.compile(r"^[ \t]*(\w+) = ", re.MULTILINE)
 _MOST_CALLERS = 6
+#: Node evaluations for the slope of one selection.
+_MEASURING = 20_000
 #: What tells inputs, and constants, apart.
 _LEAF, _CONST = ([f.name for f in fields(kind) if f.name not in Node.__slots__] for kind in (Leaf, Const))
 
@@ -209,6 +213,13 @@ def concerned(analysis: Analysis, detection: Detection) -> tuple[list[Function],
 def places_of(analysis: Analysis, finding: Finding) -> Places:
     """The findings of one cause that a search made, as it made them."""
     return [(found, made) for found, made in analysis.places(finding) if made is not None]
+
+
+def slope_left(places: Places) -> str:
+    """What the message of a fix says of a slope that it leaves wrong; nothing where that is not known."""
+    hazard, framework = places[0][1].hazard, places[0][1].framework
+    wrong = wrong_slope(Search(hazard.select, arithmetic(framework), Effort(_MEASURING)), symbolic=True)
+    return "" if wrong is None else f"; the slope stays wrong: {wrong.told} (WL304)"
 
 
 def around(detection: Detection) -> Iterator[Node]:

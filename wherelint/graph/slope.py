@@ -15,7 +15,7 @@ import numpy as np
 
 from wherelint.graph.differentiate import Tape, backward
 from wherelint.graph.evaluate import Values, evaluate, truth
-from wherelint.graph.node import LANES, Const, Leaf, Node, topological
+from wherelint.graph.node import LANES, Const, Leaf, Node, differentiable_inputs, topological
 from wherelint.graph.probe import Inputs
 from wherelint.graph.search import Search
 from wherelint.ops import Array
@@ -59,16 +59,22 @@ class WrongSlope:
     slope: float
     limit: float
 
+    @property
+    def told(self) -> str:
+        """Both slopes in words."""
+        return f"by {self.leaf.name} it is {self.slope:.4g}, the limit's is {self.limit:.4g}"
 
-def wrong_slope(search: Search) -> WrongSlope | None:
-    """What is wrong with the slope of a search's selection, if anything is."""
+
+def wrong_slope(search: Search, *, symbolic: bool = False) -> WrongSlope | None:
+    """What is wrong with the slope of a search's selection, if anything is; ``symbolic``: after a double where."""
     root = search.root
     if root.op != "where" or root.kind != "float" or root not in search.requires_grad:
         return None
     # What a stop hands on has another slope than its value, on purpose.
     stops = [n for n in topological(root.inputs[1:]) if n.op in ("stop", "custom") and n.kind == "float"]
     stopped = {*topological(stops)}
-    read = [n for n in search.guard.movable() if n.kind == "float"]
+    about = _about(root.inputs[0])
+    read = [n for n in search.guard.movable() if n.kind == "float" and n in about]
     moved = [n for n in read if n in search.requires_grad and n not in stopped and _is_followed(n)][:_MOST_LEAVES]
     numbers: list[Array] = [np.full((1, 1), v) for v in _numbers(root.inputs[0])]
     for start in _starts(search) if moved else ():
@@ -78,9 +84,22 @@ def wrong_slope(search: Search) -> WrongSlope | None:
                 for part in _PARTS if not point.any() else _PARTS[:1]:
                     if search.effort.spent:
                         return None
-                    if found := _Line(search, start, leaf, point, part).wrong():
+                    if found := _Line(search, start, leaf, point, part).wrong(symbolic=symbolic):
                         return found
     return None
+
+
+def _about(condition: Node) -> set[Node]:
+    """What a condition compares by value: not by an index, or by a number that was rounded."""
+    found: set[Node] = set()
+    todo = [condition]
+    while todo:
+        node = todo.pop()
+        if node not in found:
+            found.add(node)
+            todo += node.inputs if node.kind == "bool" else [node.inputs[i] for i in differentiable_inputs(node)]
+            todo += [node.of[0]] if isinstance(node, Leaf) and node.of else []
+    return found
 
 
 def _starts(search: Search) -> list[Inputs]:
@@ -124,7 +143,7 @@ class _Line:
         value = self._values[node]
         return np.broadcast_to(value, (1 + 2 * len(_REACHES) * _SAMPLES, value.shape[1]))
 
-    def wrong(self) -> WrongSlope | None:
+    def wrong(self, *, symbolic: bool) -> WrongSlope | None:
         """The finding at the point, if the slope there is finite and another one than the limit."""
         search, root = self._search, self._search.root
         allowed = np.ones(len(self._sums), np.bool_)
@@ -136,11 +155,13 @@ class _Line:
         if not (changes.any() and np.isfinite(value) and allowed[0]):
             return None
         limits = [found for side in range(2) if (found := self._limit(side, taken, changes))]
+        if len(limits) == 1 and self._bends(limits[0][-1], allowed & ~changes):
+            return None
         if not limits or any(abs(v - value) > e + _MEETS * max(1.0, abs(value)) for v, _, e, _, _ in limits):
             return None
         tape = Tape(search.order, search.requires_grad)
         at_point = {n: v[:1] for n, v in self._values.items()}
-        slope = self._slope(backward(tape, at_point, root, search.framework, symbolic=False).cotangents)
+        slope = self._slope(backward(tape, at_point, root, search.framework, symbolic=symbolic).cotangents)
         _, limit, _, error, sample = limits[0]
         apart = min(abs(s - slope) for _, s, _, _, _ in limits)
         if not np.isfinite(slope) or any(abs(s - limit) > error + e + _TELLING * abs(s) for _, s, _, e, _ in limits):
@@ -153,6 +174,12 @@ class _Line:
         inputs = {n: v[:1] for n, v in self._inputs.items()}
         each = self._direction.sum()
         return WrongSlope(root, op, self._leaf, inputs, self._rows(root)[0], slope / each, limit / each)
+
+    def _bends(self, sample: int, own: Array) -> bool:
+        """Whether the arm that is selected at the point has a slope of its own on the side across from a sample."""
+        middle = 1 + len(_REACHES) * _SAMPLES
+        across = slice(middle, None) if sample < middle else slice(1, middle)
+        return bool((self._sums[across][own[across]] != self._sums[0]).any())
 
     def _slope(self, cotangents: Values) -> float:
         found = cotangents.get(self._leaf)

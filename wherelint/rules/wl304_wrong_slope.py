@@ -43,12 +43,14 @@ no arm: `sin(x) / x` is `jnp.sinc(x / jnp.pi)`, and with `s = jnp.sinc(0.5 * x /
 
 ## Fix safety
 
-No fix is offered: how many terms the arm needs is the author's choice.
+No fix is offered: how many terms the arm needs is the author's choice. The double where of another rule that leaves a
+wrong slope says so beside its diff.
 
 ## Known problems
 
-The point is looked for on lines along which one input moves, to 0, 1, -1, the constants of the condition and the middle
-between two of them. What needs several inputs, or the value of a computed bound, is not found. An even function such as
+The point is looked for on lines along which one input moves, to 0, 1, -1, the constants of the condition and the
+middle between two of them. What needs several inputs, or the value of a computed bound, is not found, nor is a guard
+of one side only, such as `x < 1e-6`, whose arm has a slope of its own on its side. An even function such as
 `sin(x) / x` loses only its second derivative, which is not reported. Nor are an ordinary kink, both arms of which are
 regular (`relu`, Huber's loss), a slope without a limit (`norm` at 0), and a gradient that is nan, which other rules
 report.
