@@ -33,6 +33,7 @@ def entries(findings: Iterable[Finding], problems: Iterable[Problem]) -> list[di
 def as_dict(finding: Finding) -> dict[str, Any]:
     """One finding in JSON's types."""
     cells = finding.cells
+    fix = _plain(finding.fix, cells)
     return {
         "code": finding.code,
         "name": finding.name,
@@ -53,7 +54,7 @@ def as_dict(finding: Finding) -> dict[str, Any]:
         "witness": _plain(finding.witness),
         "noqa_row": in_cell(Location(finding.noqa_row, 1), cells)[1].row,
         "url": URL,
-        "fix": _plain(finding.fix, cells),
+        "fix": {key: each for key, each in fix.items() if key != "bare" or each} if fix else None,
         "confirmation": _plain(finding.confirmation),
     }
 
