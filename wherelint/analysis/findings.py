@@ -24,8 +24,8 @@ from wherelint.graph.evaluate import evaluate
 from wherelint.graph.node import Leaf, Node, leaves, rounded_away, topological
 from wherelint.graph.outlook import Outlook
 from wherelint.graph.search import Hazard, Search
-from wherelint.graph.slope import WrongSlope, wrong_slope
-from wherelint.graph.work import WorkBudget
+from wherelint.graph.slope import MEASURING, WrongSlope, wrong_slope
+from wherelint.graph.work import Effort, WorkBudget
 from wherelint.interpret.values import Origin
 from wherelint.ops import OPERATIONS, Array
 from wherelint.ops.numeric import shortest
@@ -157,11 +157,10 @@ def _opt_in(program: Program, used: Sequence[str], filename: str, codes: frozens
     for root in program.made if codes & {"WL302", "WL304"} else ():
         if root.selection is not None and root.op == "where" and _written(root, filename):
             framework = nearest_framework(root) or used[0]
-            search = Search(root, arithmetic(framework))
-            for hazard in search.admitted() if "WL302" in codes else ():
+            for hazard in Search(root, arithmetic(framework)).admitted() if "WL302" in codes else ():
                 yield _build("WL302", hazard.op.origin, hazard.op.op, hazard.select.origin, framework,
                              hazard.select.selection or "", filename=filename, witness=_witness(hazard))  # fmt: skip
-            if root in live and (wrong := wrong_slope(search)):
+            if root in live and (wrong := wrong_slope(Search(root, arithmetic(framework), Effort(MEASURING)))):
                 yield _slope(wrong, framework, filename)
     if codes & gate.CUTS:
         for code, node, what in severed.severed(program):

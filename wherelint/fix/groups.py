@@ -28,7 +28,7 @@ from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.node import Const, Leaf, Node, topological
 from wherelint.graph.search import Search
-from wherelint.graph.slope import wrong_slope
+from wherelint.graph.slope import MEASURING, wrong_slope
 from wherelint.graph.work import Effort, WorkBudget
 from wherelint.io.edits import Source, compatible
 
@@ -38,8 +38,6 @@ Places = Sequence[tuple[Finding, Detection]]
 
 _BINDS = re.compile(r"^[ \t]*(\w+) = ", re.MULTILINE)
 _MOST_CALLERS = 6
-#: Node evaluations for the slope of one selection.
-_MEASURING = 20_000
 #: What tells inputs, and constants, apart.
 _LEAF, _CONST = ([f.name for f in fields(kind) if f.name not in Node.__slots__] for kind in (Leaf, Const))
 
@@ -218,7 +216,7 @@ def places_of(analysis: Analysis, finding: Finding) -> Places:
 def slope_left(places: Places) -> str:
     """What the message of a fix says of a slope that it leaves wrong; nothing where that is not known."""
     hazard, framework = places[0][1].hazard, places[0][1].framework
-    wrong = wrong_slope(Search(hazard.select, arithmetic(framework), Effort(_MEASURING)), symbolic=True)
+    wrong = wrong_slope(Search(hazard.select, arithmetic(framework), Effort(MEASURING)), symbolic=True)
     return "" if wrong is None else f"; the slope stays wrong: {wrong.told} (WL304)"
 
 

@@ -17,6 +17,7 @@ from wherelint.graph.differentiate import Tape, backward
 from wherelint.graph.evaluate import Values, evaluate, truth
 from wherelint.graph.node import LANES, Const, Leaf, Node, differentiable_inputs, topological
 from wherelint.graph.probe import Inputs
+from wherelint.graph.run import code
 from wherelint.graph.search import Search
 from wherelint.ops import Array
 from wherelint.ops.traits import CLIPS
@@ -65,13 +66,20 @@ class WrongSlope:
         return f"by {self.leaf.name} it is {self.slope:.4g}, the limit's is {self.limit:.4g}"
 
 
+#: Node evaluations for one selection.
+MEASURING = 20_000
+
+
 def wrong_slope(search: Search, *, symbolic: bool = False) -> WrongSlope | None:
     """What is wrong with the slope of a search's selection, if anything is; ``symbolic``: after a double where."""
     root = search.root
     if root.op != "where" or root.kind != "float" or root not in search.requires_grad:
         return None
+    arms = topological(root.inputs[1:])
+    if not any(map(code, arms)):
+        return None
     # What a stop hands on has another slope than its value, on purpose.
-    stops = [n for n in topological(root.inputs[1:]) if n.op in ("stop", "custom") and n.kind == "float"]
+    stops = [n for n in arms if n.op in ("stop", "custom") and n.kind == "float"]
     stopped = {*topological(stops)}
     about = _about(root.inputs[0])
     read = [n for n in search.guard.movable() if n.kind == "float" and n in about]
