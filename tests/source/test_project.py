@@ -179,3 +179,15 @@ def test_a_finding_of_an_inherited_method_is_the_base_s_alone(tmp_path: Path) ->
     assert [f.location.row for f in check(tmp_path, {"one.py": text + sub}, "one.py")] == [16]
     files = {"base.py": text, "sub.py": "import torch\nfrom base import Base\n" + sub}
     assert [f.location.row for f in check(tmp_path, files, "sub.py") if f.elsewhere] == []
+
+
+def test_a_class_stands_in_its_own_file_where_a_method_of_another_is_called_on_it(tmp_path: Path) -> None:
+    """Its constructor cannot be followed, and what stands for it is named by rows that the other file has none of."""
+    sub = (
+        "import tensorflow as tf\nimport torch\nfrom base import Base\n" + 40 * "\n" + "class Sub(Base):\n"
+        "    @tf.custom_gradient\n    def __init__(self, a):\n        self.a = a\n\n"
+        "    def inner(self, x):\n        return torch.sqrt(x)\n"
+    )
+    files = {"base.py": BASE.replace("_masked(x) + self.inner(x)", "_masked(x)"), "sub.py": sub}
+    (finding,) = check(tmp_path, files, "sub.py")
+    assert (finding.code, finding.location.row) == ("WL101", 50)

@@ -6,6 +6,7 @@ import ast
 
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.node import Leaf
+from wherelint.interpret.builder import Frame
 from wherelint.interpret.calls import inline
 from wherelint.interpret.constraints import constrain
 from wherelint.interpret.lowering import Lowering
@@ -74,8 +75,10 @@ def self_of(low: Lowering, cls: Class) -> Instance:
         low.step(4 * sum(1 for _ in cls.ancestry()))  # so often all bases are gone through
         made = cls.instance = Instance(cls, "self")
         try:
-            construct(low, made, (), {}, cls.definition)
-            constrain(low, made)
+            # The class may be of another file than the method that is called on it.
+            with low.inside(Frame(cls.scope, cls.name, cls.block, len(low.path_conditions))):
+                construct(low, made, (), {}, cls.definition)
+                constrain(low, made)
         except BaseException:
             cls.instance = None  # half of it is no object for the next method to be called on
             raise
