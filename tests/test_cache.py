@@ -103,6 +103,7 @@ def entries() -> list[Any]:
 
 
 class TestTheSame:
+    @pytest.mark.rotated(3)
     @pytest.mark.parametrize("style", ["full", "concise", "json", "sarif", "junit"])
     def test_the_output_is_that_of_a_run_without(
         self, project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, style: str

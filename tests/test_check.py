@@ -45,6 +45,7 @@ def test_modes_of_tensorflow(capsys: pytest.CaptureFixture[str]) -> None:
     assert not findings["inverse"]["message"].endswith("(under XLA)")
 
 
+@pytest.mark.rotated(3)
 @pytest.mark.parametrize("output_format", ["full", "concise", "json"])
 def test_processes_change_nothing(project: Path, capfd: pytest.CaptureFixture[str], output_format: str) -> None:
     shutil.copytree(EXAMPLES, project / "examples")

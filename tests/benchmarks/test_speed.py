@@ -126,6 +126,7 @@ def test_the_memory_of_parent_and_children_is_told_apart(tmp_path: Path) -> None
     assert memory.children == pytest.approx(memory.largest, abs=20e6)  # the system counts in batches
 
 
+@pytest.mark.rotated(3)
 def test_it_runs(tree: Path, tmp_path: Path) -> None:
     figures = tmp_path / "figures.json"
     names = ["cold", "scan", "single", "warm", "plain", "found", "version", "click"]
@@ -141,6 +142,7 @@ def test_it_runs(tree: Path, tmp_path: Path) -> None:
     assert sorted(path.name for path in tree.rglob("*")) == ["found.py", "pkg", "plain.py"]
 
 
+@pytest.mark.rotated(4)
 @pytest.mark.slow
 def test_growth_and_profile_run(tree: Path) -> None:
     ran = speed("--growth", "--tree", str(tree))
