@@ -123,3 +123,10 @@ SILENT = {
 @pytest.mark.parametrize("source", SILENT.values(), ids=SILENT)
 def test_no_other_selection_is_told(source: str) -> None:
     assert findings(source) == ()
+
+
+def test_infinities_of_both_signs_are_no_warning() -> None:
+    text = "import jax.numpy as J\ndef f(x):\n    return J.where(x > 0, J.log(x) * 1e999, 1e-999)\n"
+    (finding,) = check_source(text.encode(), "a.py", Settings(root=Path("/")), "offer").findings
+    assert finding.fix is not None  # a warning is an error here, and would be the reason why there is none
+    assert finding.fix.edits

@@ -70,6 +70,7 @@ class WrongSlope:
 MEASURING = 20_000
 
 
+@np.errstate(all="ignore")
 def wrong_slope(search: Search, *, symbolic: bool = False) -> WrongSlope | None:
     """What is wrong with the slope of a search's selection, if anything is; ``symbolic``: after a double where."""
     root = search.root
