@@ -388,6 +388,7 @@ class TestDamage:
         assert wherelint(capsys, "check") == cold
         assert checked() == []
 
+    @pytest.mark.rotated(2)
     @pytest.mark.slow
     def test_no_value_of_an_entry_is_trusted(self, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """Whatever one value is replaced by, there are reports and no exception; what a terminal obeys is refused."""

@@ -20,6 +20,7 @@ from wherelint.ops.entries import slopes
 _PROGRAMS = {"jax": 60, "torch": 500}
 
 
+@pytest.mark.rotated(3)
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*torch.tensor:UserWarning")
 @pytest.mark.parametrize("framework", _PROGRAMS)
@@ -42,6 +43,7 @@ _COUNTED = {"programs", "points", "poisoned", "findings", "asked lazily"}
 _WILD = {"jax": 50, "torch": 150, "tensorflow": 40}
 
 
+@pytest.mark.rotated(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("framework", _WILD)
 def test_a_safe_fix_changes_nothing(framework: str) -> None:

@@ -38,7 +38,7 @@ def confirmed(framework: str) -> dict[str, list[Finding]]:
     return {name: [f for f, owner in zip(made, owners, strict=True) if owner == name] for name in names}
 
 
-@pytest.mark.rotated(2)
+@pytest.mark.rotated(3)
 @pytest.mark.parametrize("name", FOUND)
 def test_every_finding_is_confirmed(name: str) -> None:
     framework = FRAMEWORKS[read(name)["framework"]]
