@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from conftest import SAFE, UNSAFE, Run, write
 
+from wherelint.cli import main
 from wherelint.suppress.baseline import Entry
 
 NONE = "missing.json: this is no baseline; write one with --write-baseline"
@@ -68,12 +72,63 @@ def test_an_entry_of_a_rule_that_is_off_is_not_stale(run: Run, known: Path) -> N
     assert run("check", "--baseline", "known.json", "--ignore", "WL101") == (0, "No findings, 2 files checked.\n", "")
 
 
-@pytest.mark.parametrize("option", ["--fix", "--diff", "--fix-only", "--add-noqa"])
-@pytest.mark.parametrize("baseline", ["--baseline", "--write-baseline"])
-def test_a_baseline_is_about_what_is_reported(run: Run, known: Path, option: str, baseline: str) -> None:
-    status, output, errors = run("check", baseline, "known.json", option)
+@pytest.mark.parametrize("option", ["--fix", "--diff", "--fix-only", "--add-noqa", "-"])
+def test_a_baseline_is_about_what_is_reported(run: Run, known: Path, option: str) -> None:
+    status, output, errors = run("check", "--write-baseline", "known.json", option)
     assert (status, output) == (2, "")
     assert "a baseline is about what is reported" in errors
+
+
+def test_it_knows_what_a_fix_leaves(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(project, {"a.py": UNSAFE})
+    main(["check", "--write-baseline", "known.json"])
+    write(project, {"b.py": UNSAFE.replace("sqrt", "log")})
+    asked = ["check", "--fix", "--unfixable", "ALL", "--output-format", "concise", "-q"]
+    for known, shown in (([], ["a.py:5:29", "b.py:5:29"]), (["--baseline", "known.json"], ["b.py:5:29"])):
+        capsys.readouterr()
+        assert main([*asked, *known]) == 1
+        assert [line.partition(": ")[0] for line in capsys.readouterr().out.splitlines()] == shown
+
+
+def test_it_may_stand_in_the_configuration(run: Run, known: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a run starts anywhere."""
+    write(known.parent, {"pyproject.toml": "[tool.wherelint]\nbaseline = 'known.json'\n"})
+    assert run("check") == (0, "No findings, 2 files checked.\n2 findings known to the baseline.\n", "")
+    assert run("check", "--isolated")[0] == 1
+    assert run("check", "--config", "baseline = ''")[0] == 1
+    monkeypatch.chdir(known.parent / "sub")
+    assert run("check") == (0, "No findings, 1 file checked.\n1 finding known to the baseline.\n", "")
+    assert run("check", "..")[0] == 0
+    for asked in ((), ("--stdin-filename", "new.py")):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(UNSAFE.encode())))
+        assert run("check", "-", *asked)[0] == 1
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(UNSAFE.encode())))
+    assert run("check", "-", "--stdin-filename", "b.py")[0] == 0
+    (known.parent / "sub" / "b.py").write_text(SAFE)
+    assert run("check")[2] == f"warning: {known}: 1 entry matches nothing any more; write it again\n"
+
+
+def test_each_configuration_has_its_own(run: Run, project: Path) -> None:
+    write(project, {"one/a.py": UNSAFE, "two/a.py": UNSAFE, "three/a.py": UNSAFE})
+    for name in ("one", "two"):
+        write(
+            project, {f"{name}/pyproject.toml": "[tool.wherelint]\nbaseline = 'etc/known.json'\n", f"{name}/etc/a": ""}
+        )
+        assert run("check", name, "--write-baseline", f"{name}/etc/known.json")[0] == 0
+    status, output, errors = run("check")
+    assert (status, errors) == (1, "")
+    assert output.startswith("three/a.py:")
+    assert output.endswith("1 finding, 3 files checked.\n2 findings known to the baseline.\n")
+
+
+def test_what_was_not_asked_for_is_not_stale(run: Run, known: Path) -> None:
+    """Findings that --since leaves out match all the same."""
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"]
+    (known.parent / ".git").rmdir()
+    for arguments in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
+        subprocess.run([*git, *arguments], check=True, capture_output=True)
+    write(known.parent, {"a.py": "# new\n" + UNSAFE})
+    assert run("check", "--since", "HEAD", "--baseline", "known.json", "--no-cache")[2] == ""
 
 
 @pytest.mark.parametrize(
@@ -89,7 +144,7 @@ def test_a_baseline_is_about_what_is_reported(run: Run, known: Path, option: str
 )  # fmt: skip
 def test_what_is_no_baseline_is_an_error(run: Run, project: Path, content: str | None, message: str) -> None:
     write(project, {"a.py": UNSAFE, **({"missing.json": content} if content is not None else {})})
-    assert run("check", "--baseline", "missing.json") == (2, "", f"Error: {message}\n")
+    assert run("check", "--baseline", "missing.json") == (2, "", f"error: {message}\n")
 
 
 def test_a_baseline_is_stable(run: Run, known: Path) -> None:

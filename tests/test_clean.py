@@ -71,7 +71,7 @@ def test_what_cannot_be_removed_is_said(run: Run, project: Path, monkeypatch: py
     monkeypatch.setattr(Path, "unlink", unlink)
     status, output, errors = run("clean")
     assert (status, output) == (2, "")
-    assert errors.startswith("Error: .wherelint_cache/check/wherelint.jsonl: Permission denied")
+    assert errors.startswith("error: .wherelint_cache/check/wherelint.jsonl: Permission denied")
 
 
 @pytest.mark.parametrize("link", [".wherelint_cache", ".wherelint_cache/check"])

@@ -84,6 +84,8 @@ def test_low_confidence(run: Run, project: Path) -> None:
         (("--select", "", "--extend-select", "WL101"), 1),
         (("--ignore", "WL101"), 0),
         (("--ignore", "WL1", "--extend-select", "WL101"), 1),
+        (("--extend-ignore", "WL2", "--ignore", "WL101"), 0),
+        (("--extend-ignore", "WL1", "--ignore", "WL2"), 0),
         (("--ignore", "WL2,WL3"), 1),
         (("--exit-zero",), 0),
     ],
@@ -108,11 +110,11 @@ def test_configuration_of_the_project(run: Run, project: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (("check", "--select", "WL9"), "Error: --select: no rule starts with 'WL9'\n"),
-        (("check", "--ignore", "WL1O5"), "Error: --ignore: no rule starts with 'WL1O5'; did you mean 'WL105'?\n"),
-        (("check", "--config", "nowhere.toml"), "Error: nowhere.toml: no such file\n"),
-        (("explain", "WL999"), "Error: there is no rule or topic 'WL999'\n"),
-        (("explain", "WL1O5"), "Error: there is no rule or topic 'WL1O5'; did you mean 'WL105'?\n"),
+        (("check", "--select", "WL9"), "error: --select: no rule starts with 'WL9'\n"),
+        (("check", "--ignore", "WL1O5"), "error: --ignore: no rule starts with 'WL1O5'; did you mean 'WL105'?\n"),
+        (("check", "--config", "nowhere.toml"), "error: nowhere.toml: no such file\n"),
+        (("explain", "WL999"), "error: there is no rule or topic 'WL999'\n"),
+        (("explain", "WL1O5"), "error: there is no rule or topic 'WL1O5'; did you mean 'WL105'?\n"),
     ],
 )
 def test_what_cannot_be_done_is_one_line(run: Run, arguments: tuple[str, ...], error: str) -> None:
@@ -142,7 +144,7 @@ def test_a_bad_configuration_file(run: Run, project: Path) -> None:
     status, output, errors = run("check")
     assert (status, output) == (2, "")
     assert errors == (
-        f"Error: {project}/pyproject.toml:2: [tool.wherelint] has no key 'selct'; did you mean 'select'?\n"
+        f"error: {project}/pyproject.toml:2: [tool.wherelint] has no key 'selct'; did you mean 'select'?\n"
     )
     assert run("check", "--isolated")[0] == 0
 
@@ -179,7 +181,7 @@ def test_a_broken_configuration_stops_the_run(run: Run, project: Path) -> None:
     write(project, {"a.py": UNSAFE, "sub/pyproject.toml": "[", "sub/b.py": UNSAFE})
     status, output, errors = run("check")
     assert (status, output) == (2, "")
-    assert errors.startswith(f"Error: {project}/sub/pyproject.toml: not valid TOML: ")
+    assert errors.startswith(f"error: {project}/sub/pyproject.toml: not valid TOML: ")
 
 
 def test_a_block_that_was_given_up_is_a_warning(run: Run, project: Path) -> None:
@@ -209,6 +211,21 @@ def test_excludes(run: Run, project: Path) -> None:
     assert run("check", "--show-files", "--force-exclude", "build/b.py")[1] == ""
 
 
+def test_gitignore(run: Run, project: Path) -> None:
+    write(project, {"a.py": UNSAFE, ".gitignore": "a.py\n"})
+    shown = {
+        option: run("check", "--show-files", "--config", "respect-gitignore = false", *option)[1]
+        for option in ((), ("--respect-gitignore",), ("--no-respect-gitignore",))
+    }
+    assert shown == {(): "a.py\n", ("--respect-gitignore",): "", ("--no-respect-gitignore",): "a.py\n"}
+
+
+def test_no_fix_goes_before_an_earlier_fix(run: Run, project: Path) -> None:
+    write(project, {"a.py": UNSAFE})
+    assert run("check", "--fix", "--no-fix", "--output-format", "concise") == run("check", "--output-format", "concise")
+    assert (project / "a.py").read_text() == UNSAFE
+
+
 def test_options_of_a_cache_are_accepted(run: Run, project: Path) -> None:
     write(project, {"a.py": UNSAFE})
     assert run("check", "--no-cache", "--cache-dir", "somewhere")[0] == 1
@@ -219,7 +236,7 @@ def test_verbose(run: Run, project: Path) -> None:
     write(project, {"a.py": SAFE})
     assert re.fullmatch(r"1 file in \d+\.\d\d s\n", run("check", "-v")[2])
     write(project, {"b.py": SAFE})
-    assert run("check", "-v")[2].startswith("2 files in ")
+    assert run("check", "--verbose")[2].startswith("2 files in ")
 
 
 @pytest.mark.parametrize("columns", [60, 200])
@@ -338,14 +355,14 @@ def test_a_full_disk_is_one_line(project: Path, arguments: tuple[str, ...]) -> N
         ran = subprocess.run(
             command, stdout=full, stderr=subprocess.PIPE, text=True, env=environment(), check=False, timeout=60
         )
-    assert (ran.returncode, ran.stderr) == (2, "Error: cannot write the output: No space left on device\n")
+    assert (ran.returncode, ran.stderr) == (2, "error: cannot write the output: No space left on device\n")
 
 
 def test_a_working_directory_that_is_gone_is_one_line(run: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (project / "gone").mkdir()
     monkeypatch.chdir(project / "gone")
     (project / "gone").rmdir()
-    assert run("check") == (2, "", "Error: the working directory does not exist\n")
+    assert run("check") == (2, "", "error: the working directory does not exist\n")
 
 
 def test_an_interrupted_process_prints_one_line(project: Path) -> None:
@@ -364,7 +381,9 @@ def test_an_interrupted_process_prints_one_line(project: Path) -> None:
 
 def test_discovery_is_what_the_command_uses(run: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "discover", lambda *_, **__: ([], []))
-    assert run("check") == (0, "No findings, 0 files checked.\n", "")
+    nothing = "warning: no Python file or notebook to check there\n"
+    assert run("check") == (0, "No findings, 0 files checked.\n", nothing)
+    assert run("check", "-q") == (0, "", "")
 
 
 def test_several_reports_at_once(run: Run, project: Path) -> None:
@@ -394,13 +413,13 @@ def test_a_report_that_cannot_be_written(run: Run, project: Path, report: str, m
     write(project, {"a.py": UNSAFE})
     status, _, errors = run("check", "--report", report)
     assert status == 2
-    assert errors.splitlines()[-1] == f"Error: {message}"
+    assert errors.splitlines()[-1] == f"error: {message}"
 
 
 def test_two_reports_do_not_fit_into_one_file(run: Run, project: Path) -> None:
     write(project, {"a.py": UNSAFE})
     status, _, errors = run("check", "--report", "json=x", "-o", "x")
-    assert (status, errors.splitlines()[-1]) == (2, "Error: x cannot hold two reports")
+    assert (status, errors.splitlines()[-1]) == (2, "error: x cannot hold two reports")
 
 
 @pytest.mark.parametrize(
@@ -430,12 +449,46 @@ def test_a_closed_standard_output(project: Path) -> None:
     assert (ran.returncode, ran.stderr) == (1, "")
 
 
+@pytest.mark.parametrize("asked", [["--diff"], ["--show-files"], ["--show-settings"], ["--statistics"], []], ids=str)
+def test_whatever_is_printed_can_go_to_a_file(run: Run, project: Path, asked: list[str]) -> None:
+    write(project, {"a.py": SAFE})
+    status, printed, _ = run("check", "-q", *asked)
+    assert run("check", "-q", *asked, "-o", "kept.txt") == (status, "", "")
+    assert (project / "kept.txt").read_text() == printed
+
+
+def test_the_documentation_in_a_file(run: Run, project: Path) -> None:
+    for command in (
+        ("rules",),
+        ("rules", "--output-format", "json"),
+        ("frameworks",),
+        ("explain", "--all"),
+        ("explain",),
+    ):
+        status, printed, _ = run(*command)
+        assert (status, bool(printed)) == (0, True)
+        assert run(*command, "--output-file", "kept.txt") == (0, "", "")
+        assert (project / "kept.txt").read_text(encoding="utf-8") == printed
+
+
+def test_what_is_known_of_a_framework(run: Run) -> None:
+    printed = run("frameworks")[1]
+    assert re.search(r"^torch: \d+ functions, with --confirm\n  WL101  .*torch\.sqrt\b", printed, re.MULTILINE)
+    listed = {each["name"]: each for each in json.loads(run("frameworks", "--output-format", "json")[1])}
+    assert "jax.numpy.arctan2" in listed["jax"]["rules"]["WL105"]
+    assert "torch.atan2" not in listed["torch"]["rules"].get("WL101", [])
+
+
+def test_all_rules(run: Run) -> None:
+    assert re.findall(r"^# (WL\d+)", run("explain", "--all")[1], re.MULTILINE) == list(rules.codes())
+
+
 def on_a_terminal(project: Path, *arguments: str) -> tuple[int, str]:
     """The exit status of a command whose output goes to a terminal, and all that it wrote there."""
     ours, theirs = os.openpty()
     names = {"NO_COLOR", "FORCE_COLOR", "COLUMNS"}
     variables = {name: value for name, value in environment().items() if name not in names} | {"TERM": "xterm"}
-    command = [sys.executable, "-m", "wherelint", *arguments]
+    command = [sys.executable, *arguments]
     child = subprocess.Popen(command, cwd=project, env=variables, stdout=theirs, stderr=theirs)
     said = b""
     while (ready := select.select([ours], [], [], 0.1)[0]) or child.poll() is None:
@@ -445,21 +498,30 @@ def on_a_terminal(project: Path, *arguments: str) -> tuple[int, str]:
     return child.wait(), said.decode()
 
 
+WORK = """
+import sys, time
+from wherelint.cli.output import Progress
+with Progress(False, "working") as progress:
+    progress(1, 3)
+    time.sleep({seconds})
+    progress(2, 3)
+    time.sleep(0.3)
+print("done")
+"""
+
+
 def test_progress_on_a_terminal(project: Path) -> None:
-    write(project, {f"f{i:02}.py": "x = 1\n" for i in range(60)} | {"a.py": UNSAFE})
-    status, said = on_a_terminal(project, "check", "--no-cache", "-j1")
-    counted = re.findall(r"\rchecking (\d+)/61", said)
-    assert status == 1
-    assert counted == ["10", "20", "30", "40", "50", "60"]
-    before, erased, after = said.rpartition("\r\x1b[K")
-    assert erased
-    assert "WL101" not in before
-    assert "WL101" in after
-    assert "checking" not in on_a_terminal(project, "check", "--no-cache", "-j1", "-q")[1]
+    status, said = on_a_terminal(project, "-c", WORK.format(seconds=1.5))
+    before, _, after = said.rpartition("\x1b[2K")  # the line is erased
+    assert (status, after) == (0, "done\r\n")
+    assert "working" in before
+    assert before.index("1/3") < before.index("2/3")
+    assert on_a_terminal(project, "-c", WORK.format(seconds=0)) == (0, "done\r\n")
+    assert "working" not in on_a_terminal(project, "-c", WORK.format(seconds=1.5).replace("False", "True"))[1]
 
 
 def test_the_page_of_a_rule_on_a_terminal(project: Path) -> None:
-    status, said = on_a_terminal(project, "explain", "WL101")
+    status, said = on_a_terminal(project, "-m", "wherelint", "explain", "WL101")
     assert status == 0
     assert "\x1b[" in said  # a page with colors, where a pipe gets the text
     assert "unmasked-sqrt" in said
@@ -505,4 +567,4 @@ def test_statistics_have_no_other_format(run: Run, project: Path) -> None:
     write(project, {"a.py": UNSAFE})
     status, output, errors = run("check", "--statistics", "--output-format", "sarif")
     assert (status, output) == (2, "")
-    assert errors.endswith("Error: --statistics has no such --output-format: text or json\n")
+    assert errors.endswith("error: --statistics has no such --output-format: text or json\n")

@@ -91,7 +91,7 @@ def test_errors_of_a_configuration_are_harmless(project: Path, capfd: pytest.Cap
     assert main(["check", "--config", name]) == 2
     output, errors = capfd.readouterr()
     assert output == ""
-    assert errors.startswith("Error: c")
+    assert errors.startswith("error: c")
     assert harmless(errors), errors
     assert errors.count("\n") == 1
 

@@ -85,8 +85,8 @@ def test_nothing_of_the_repository_is_run(run: Run, repository: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--since", "nowhere"], "Error: --since nowhere: git knows no such revision\n"),
-        (["--since=--help"], "Error: --since --help: git knows no such revision\n"),
+        (["--since", "nowhere"], "error: --since nowhere: git knows no such revision\n"),
+        (["--since=--help"], "error: --since --help: git knows no such revision\n"),
         (["--since", "main", "--fix"], "--since is about what is reported of files: it cannot be combined with this"),
         (["--since", "main", "-"], "--since is about what is reported of files: it cannot be combined with this"),
     ],
@@ -101,12 +101,12 @@ def test_outside_of_a_repository(run: Run, project: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(project.parent))
     status, output, errors = run("check", "--since", "main")
     assert (status, output) == (2, "")
-    assert errors.startswith("Error: --since main: ")
+    assert errors.startswith("error: --since main: ")
     assert len(errors.splitlines()) == 1
 
 
 def test_without_git(run: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(project))
     assert run("check", "--since", "main") == (
-        2, "", "Error: --since main: git cannot be run: No such file or directory\n"
+        2, "", "error: --since main: git cannot be run: No such file or directory\n"
     )  # fmt: skip

@@ -239,7 +239,7 @@ def test_a_broken_file_is_one_line_and_exit_2(name: str, run: Run) -> None:
     Path("a.py").write_text("x = 1\n")
     status, out, err = run("check", "a.py", "--gradient-coverage", "cover.json")
     assert (status, out) == (2, "")
-    assert err.startswith("Error: cover.json: ")
+    assert err.startswith("error: cover.json: ")
     assert err.count("\n") == 1
     assert "pytest --gradient-coverage" in err
 
@@ -247,7 +247,7 @@ def test_a_broken_file_is_one_line_and_exit_2(name: str, run: Run) -> None:
 def test_a_file_that_is_not_there(run: Run) -> None:
     Path("a.py").write_text("x = 1\n")
     status, _, err = run("check", "a.py", "--gradient-coverage", "cover.json")
-    assert (status, err) == (2, "Error: cover.json: cannot read the gradient coverage: No such file or directory\n")
+    assert (status, err) == (2, "error: cover.json: cannot read the gradient coverage: No such file or directory\n")
 
 
 UNSAFE = "import torch\n\n\ndef f(x):\n    return torch.where(x > 0, torch.sqrt(x), 0.0)\n"

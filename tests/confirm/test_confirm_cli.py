@@ -175,19 +175,19 @@ def test_repro_of_what_cannot_be_run(project: Path, capsys: pytest.CaptureFixtur
     write(project, {"a.py": SEVERED, "pyproject.toml": '[tool.wherelint]\nextend-select = ["WL401"]\n'})
     status, output, errors = wherelint(capsys, "repro", "a.py:5")
     assert (status, output) == (FAILED, "")
-    assert errors.startswith("Error: no script for WL401 at a.py:5: ")
+    assert errors.startswith("error: no script for WL401 at a.py:5: ")
     assert len(errors.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
     ("place", "message"),
     [
-        ("a.py:1", "Error: no finding at a.py:1: there is one at 5"),
-        ("a.py:5:3", "Error: no finding at a.py:5:3: there is one at 5"),
-        ("clean.py:1", "Error: no finding at clean.py:1: there is none in this file"),
-        ("missing.py:1", "Error: missing.py: no such file or directory"),
-        ("broken.py:1", "Error: broken.py:1:7: does not parse as Python"),
-        ("a.py", "Error: 'a.py' is not a place: write PATH:ROW, as in model.py:12"),
+        ("a.py:1", "error: no finding at a.py:1: there is one at 5"),
+        ("a.py:5:3", "error: no finding at a.py:5:3: there is one at 5"),
+        ("clean.py:1", "error: no finding at clean.py:1: there is none in this file"),
+        ("missing.py:1", "error: missing.py: no such file or directory"),
+        ("broken.py:1", "error: broken.py:1:7: does not parse as Python"),
+        ("a.py", "error: 'a.py' is not a place: write PATH:ROW, as in model.py:12"),
     ],
 )
 def test_repro_says_what_is_wrong(project: Path, capsys: pytest.CaptureFixture[str], place: str, message: str) -> None:
@@ -201,4 +201,4 @@ def test_there_is_nothing_to_confirm_of_a_diff(project: Path, capsys: pytest.Cap
     write(project, {"a.py": UNSAFE})
     status, _, errors = wherelint(capsys, "check", "--diff", "--confirm")
     assert status == FAILED
-    assert errors.endswith("Error: --diff reports no findings, so that there is none to confirm\n")
+    assert errors.endswith("error: --diff reports no findings, so that there is none to confirm\n")

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import click
 
 from wherelint.cli.commands import cli
-from wherelint.cli.output import CLEAN, FAILED, STYLES, interrupted, reader_left, stopped
+from wherelint.cli.output import CLEAN, STYLES, interrupted, reader_left, refused, stopped
 from wherelint.run.collector import collect_rarely
 
 __all__ = ["STYLES", "cli", "main"]
@@ -28,8 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = cli.main(arguments, prog_name="wherelint", standalone_mode=False)
         sys.stdout.flush()
     except click.ClickException as error:
-        error.show()
-        status = FAILED
+        status = refused(error)
     except (click.Abort, KeyboardInterrupt):
         status = interrupted()
     except BrokenPipeError:

@@ -21,6 +21,7 @@ from wherelint.cli.output import (
     FINDINGS,
     Progress,
     asked_styles,
+    destination,
     refuse_clashes,
     tell_problems,
     use_color,
@@ -68,6 +69,7 @@ def given_overrides(options: dict[str, Any]) -> tuple[Overrides, Path | None]:
         exclude=_commas(options["exclude"]) if options["exclude"] else None,
         extend_exclude=_commas(options["extend_exclude"]),
         respect_gitignore=options["respect_gitignore"],
+        baseline=options["baseline"] and options["baseline"].absolute(),
     )
     return overrides, next(iter(files), None)
 
@@ -84,10 +86,8 @@ def run_check(options: dict[str, Any], configuration: Configuration) -> int:
     if options["show_diff"] and _snippets(options):
         raise click.UsageError("--diff reports no findings, so that there is none to confirm")
     rewrites = options["fix"] or options["add_noqa"]
-    if rewrites and (options["baseline"] or options["write_baseline"]):
-        raise click.UsageError(
-            "a baseline is about what is reported: it cannot be combined with what fixes or silences"
-        )
+    if options["write_baseline"] and (rewrites or "-" in paths):
+        raise click.UsageError("a baseline is about what is reported of files: it cannot be combined with this")
     if options["since"] is not None and (rewrites or options["write_baseline"] or "-" in paths):
         raise click.UsageError("--since is about what is reported of files: it cannot be combined with this")
     if rewrites and options["gradient_coverage"]:
@@ -99,13 +99,15 @@ def run_check(options: dict[str, Any], configuration: Configuration) -> int:
         if len(paths) > 1:
             raise click.UsageError("standard input (-) cannot be combined with other paths")
         if options["show_files"]:
-            click.echo(options["stdin_filename"] or "-")
+            with destination(options["output_file"]) as stream:
+                click.echo(options["stdin_filename"] or "-", file=stream)
             return CLEAN
         return _check_stdin(options, configuration)
     if options["show_settings"]:
         path = Path(os.path.abspath(paths[0]))
         settings = configuration.settings(path if path.is_dir() else path.parent)
-        click.echo("".join(f"{printable(line)}\n" for line in settings.described(path)), nl=False)
+        with destination(options["output_file"]) as stream:
+            click.echo("".join(f"{printable(line)}\n" for line in settings.described(path)), nl=False, file=stream)
         return CLEAN
     changes = None
     if options["since"] is not None:
@@ -115,7 +117,8 @@ def run_check(options: dict[str, Any], configuration: Configuration) -> int:
         paths, options["force_exclude"] = changes.below(paths), True
     if options["show_files"]:
         targets, problems = files.discover(paths, configuration, force_exclude=options["force_exclude"])
-        click.echo("".join(f"{printable(target.name)}\n" for target in targets), nl=False)
+        with destination(options["output_file"]) as stream:
+            click.echo("".join(f"{printable(target.name)}\n" for target in targets), nl=False, file=stream)
         return FAILED if problems else CLEAN
     from wherelint import api
     from wherelint.run import engine
@@ -133,19 +136,21 @@ def run_check(options: dict[str, Any], configuration: Configuration) -> int:
         target = files.Target(report.filename, settings, _fix_mode(options), True, _plots(options), refuted)
         return engine.check_file(target)[0]
 
-    if changes is not None:
-        result = replace(result, reports=tuple(map(changes.only, result.reports)))
+    if not result.total and changes is None and not options["quiet"]:
+        click.echo("warning: no Python file or notebook to check there", err=True)
     result = _run_fixes(result, options, again)
     if not rewrites:
         result = _weighed(result, options, configuration)
     if options["write_baseline"] is not None:
         return _write_baseline(result, options)
-    if options["baseline"] is not None:
-        codes = configuration.settings(Path.cwd()).codes
-        result, stale = engine.without_known(result, options["baseline"], codes)
-        if stale and not options["quiet"]:
-            entries = "1 entry matches" if stale == 1 else f"{stale} entries match"
-            click.echo(f"warning: {options['baseline']}: {entries} nothing any more; write it again", err=True)
+    result, stale = engine.without_known(result, configuration.settings)
+    for path, count in stale.items():
+        if count and not (rewrites or options["quiet"]):
+            entries = "1 entry matches" if count == 1 else f"{count} entries match"
+            name = printable(files.display_name(path))
+            click.echo(f"warning: {name}: {entries} nothing any more; write it again", err=True)
+    if changes is not None:
+        result = replace(result, reports=tuple(map(changes.only, result.reports)))
     if options["show_diff"]:
         return _diff(result, options)
     written = [problem for r in result.reports if r.fixed and (problem := files.rewrite(r.filename, r.before, r.after))]
@@ -181,7 +186,7 @@ def _confirmed(result: Result, options: dict[str, Any], *, only: bool = False) -
     from wherelint.run import engine
 
     total = len(result.findings)
-    with Progress(options["quiet"], "confirming", least=2, every=1) as progress:
+    with Progress(options["quiet"], "confirming") as progress:
         return engine.confirm_result(
             result, options["device"], _cache(options), only=only, progress=lambda done: progress(done, total)
         )
@@ -273,6 +278,7 @@ def _fix_mode(options: dict[str, Any]) -> FixMode:
 
 def _check_stdin(options: dict[str, Any], configuration: Configuration) -> int:
     """Check standard input; with ``--fix`` the fixed text goes to standard output and the report to standard error."""
+    from wherelint.run import engine
     from wherelint.run.check import check_source
     from wherelint.run.results import Result
 
@@ -289,8 +295,12 @@ def _check_stdin(options: dict[str, Any], configuration: Configuration) -> int:
     report = result.reports[0]
     if options["show_diff"]:
         return _diff(result, options)
-    if fix_mode not in ("safe", "unsafe", "silence"):
-        return _confirm_and_report(_weighed(result, options, configuration), options, sys.stdout)
+    rewrites = fix_mode in ("safe", "unsafe", "silence")
+    if not rewrites:
+        result = _weighed(result, options, configuration)
+    result, _ = engine.without_known(result, configuration.settings)
+    if not rewrites:
+        return _confirm_and_report(result, options, sys.stdout)
     sys.stdout.buffer.write(report.after if report.fixed else content)
     sys.stdout.buffer.flush()
     return _confirm_and_report(result, options, sys.stderr)
@@ -300,12 +310,13 @@ def _diff(result: Result, options: dict[str, Any]) -> int:
     """What the fixes would change, on standard output; how much that is, on standard error."""
     from wherelint.report import text
 
-    color = use_color(options["color"], sys.stdout)
-    for report in result.reports:
-        if report.fixed:
-            whys = map(text.fix_line, report.fixed)
-            text.write([*whys, *text.patch(report)], sys.stdout, color=color, exact=True)
-    sys.stdout.flush()
+    with destination(options["output_file"]) as stream:
+        color = use_color(options["color"], stream)
+        for report in result.reports:
+            if report.fixed:
+                whys = map(text.fix_line, report.fixed)
+                text.write([*whys, *text.patch(report)], stream, color=color, exact=True)
+        stream.flush()
     if result.fixed and not options["quiet"]:
         click.echo(text.fixes(result.fixed, "Would fix"), err=True)
     return tell_problems(result, options) or (FINDINGS if result.fixed else CLEAN)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,21 @@ def _least(context: click.Context, option: click.Parameter, given: str | None) -
         return None if given is None else parse_confidence(float(given) if number else given, "it")
     except ConfigError as error:
         raise click.BadParameter(str(error)) from None
+
+
+def _put(content: str | bytes, path: Path | None) -> None:
+    """On standard output, or in a file. Text is UTF-8 there, as what Python reads."""
+    from wherelint.io import disk
+
+    if path is None:
+        click.echo(content, nl=False)
+    else:
+        disk.write(path, content.encode(errors="backslashreplace") if isinstance(content, str) else content)
+
+
+_output_file = click.option(
+    "-o", "--output-file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write to a file."
+)
 
 
 class _Commands(click.Group):
@@ -57,7 +73,7 @@ def cli() -> None:
     help="Only these codes or prefixes (WL1,WL203).",
 )
 @click.option("--extend-select", multiple=True, metavar="CODES", help="These as well.")
-@click.option("--ignore", multiple=True, metavar="CODES", help="Not these.")
+@click.option("--ignore", "--extend-ignore", multiple=True, metavar="CODES", help="Not these.")
 @click.option(
     "--confidence", callback=_least, metavar="[high|low|SCORE]",
     help="The least to show (default: high); a score is a number from 0 to 1.",
@@ -66,10 +82,7 @@ def cli() -> None:
     "--output-format", type=click.Choice(STYLES), default="full", show_default=True, metavar="FORMAT",
     help=f"{', '.join(STYLES[:-1])} or {STYLES[-1]}.",
 )  # fmt: skip
-@click.option(
-    "-o", "--output-file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-    help="Write the findings to a file.",
-)  # fmt: skip
+@_output_file
 @click.option(
     "--report",
     "reports",
@@ -78,7 +91,7 @@ def cli() -> None:
     help="The same in another format (repeatable).",
 )
 @click.option("--ignore-noqa", is_flag=True, help="Comments silence nothing.")
-@click.option("--fix", is_flag=True, help="Rewrite what has a safe fix.")
+@click.option("--fix/--no-fix", help="Rewrite what has a safe fix.")
 @click.option("--unsafe-fixes", is_flag=True, help="Fixes that need a look as well.")
 @click.option("--diff", "show_diff", is_flag=True, help="Print what --fix would change.")
 @click.option("--fix-only", is_flag=True, help="Fix, and say nothing of what is left.")
@@ -105,6 +118,7 @@ def cli() -> None:
     help="Write such a file, and stop.",
 )  # fmt: skip
 @click.option("--since", metavar="REV", help="Only what changed since the branch left this git revision.")
+@click.option("--watch", is_flag=True, help="Check again whenever a file changes, until Ctrl-C.")
 @click.option(
     "--gradient-coverage", multiple=True, type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
     help="Believe what ran (pytest --gradient-coverage).",
@@ -143,9 +157,16 @@ def check(**options: Any) -> int:
 
     try:
         overrides, config = given_overrides(options)
-        configuration = Configuration(overrides, config, options["isolated"])
+
+        def configuration() -> Configuration:
+            return Configuration(overrides, config, options["isolated"])
+
         with told_to_end():
-            return run_check(options, configuration)
+            if options.pop("watch"):
+                from wherelint.cli.watching import watch
+
+                return watch(options, configuration)
+            return run_check(options, configuration())
     except ConfigError as error:
         raise click.ClickException(printable(str(error))) from None
     except BrokenPipeError:
@@ -154,32 +175,34 @@ def check(**options: Any) -> int:
 
 @cli.command()
 @click.argument("names", nargs=-1, metavar="[CODE | TOPIC]...")
-def explain(names: Sequence[str]) -> None:
+@click.option("--all", "every", is_flag=True, help="All rules.")
+@_output_file
+def explain(names: Sequence[str], every: bool, output_file: Path | None) -> None:
     """Print the documentation of a rule or a topic; without a name, what there is."""
     from wherelint import docs, rules
     from wherelint.io.config import did_you_mean
 
     known = {name: rule for rule in rules.RULES for name in (rule.code, rule.name)}
-    if not names:
-        click.echo("Topics: " + ", ".join(docs.topics()))
-        click.echo("Rules:  " + ", ".join(rules.codes()))
+    names = [*names, *(rules.codes() if every else ())]
+    texts = [] if names else [f"Topics: {', '.join(docs.topics())}\nRules:  {', '.join(rules.codes())}"]
     for name in names:
         rule = known.get(name.upper()) or known.get(name.lower())
         if rule is not None:
             state = "on by default" if rule.default else "off by default"
-            text = f"# {rule.code} {rule.name} ({state})\n\n{rule.doc.strip()}\n"
+            texts.append(f"# {rule.code} {rule.name} ({state})\n\n{rule.doc.strip()}\n")
         elif name.lower() in docs.topics():
-            text = docs.page(name.lower())
+            texts.append(docs.page(name.lower()))
         else:
             near = did_you_mean(name.upper(), rules.codes(), 0.7)
             near = near or did_you_mean(name.lower(), [*known, *docs.topics()], 0.5)
             raise click.ClickException(f"there is no rule or topic {name!r}{near}")
-        if sys.stdout.isatty() and "NO_COLOR" not in os.environ:
-            from wherelint.report.text import page
+    if names and output_file is None and sys.stdout.isatty() and "NO_COLOR" not in os.environ:
+        from wherelint.report.text import page
 
+        for text in texts:
             page(text, sys.stdout)
-        else:
-            click.echo(text)
+    else:
+        _put("".join(f"{text}\n" for text in texts), output_file)
 
 
 def _of_a_place(command: Callable[..., int]) -> Callable[..., int]:
@@ -194,7 +217,8 @@ cli.add_command(explain, "rule")
 
 @cli.command()
 @_of_a_place
-def repro(place: str, config: Path | None, isolated: bool) -> int:
+@_output_file
+def repro(place: str, config: Path | None, isolated: bool, output_file: Path | None) -> int:
     """Print a script that reproduces the finding at a place, and needs nothing but the framework.
 
     It shows the finite value, the gradient that is nan, and both after the fix.
@@ -206,7 +230,7 @@ def repro(place: str, config: Path | None, isolated: bool) -> int:
     finding, *others = findings_at(place, config, isolated, snippets=True)
     if not isinstance(finding.snippet, Snippet):
         raise click.ClickException(f"no script for {finding.code} at {place}: {finding.snippet}")
-    click.echo(script(finding.snippet, finding).encode(), nl=False)  # what Python reads is UTF-8
+    _put(script(finding.snippet, finding).encode(), output_file)
     tell_others(others)
     return CLEAN
 
@@ -220,7 +244,6 @@ def repro(place: str, config: Path | None, isolated: bool) -> int:
 def plot(place: str, config: Path | None, isolated: bool, output_file: Path | None) -> int:
     """Draw the value and the gradient around the finding at a place, before and after the fix."""
     from wherelint.cli.place import findings_at, tell_others
-    from wherelint.io import disk
 
     kind = ".svg" if output_file is None else output_file.suffix.lower()
     if kind not in (".svg", ".png"):
@@ -231,11 +254,7 @@ def plot(place: str, config: Path | None, isolated: bool, output_file: Path | No
         raise click.ClickException(f"no plot for {finding.code} at {place}: this rule reports no gradient that is nan")
     from wherelint.report.plot import png, svg
 
-    content = svg(finding.plot).encode() if kind == ".svg" else png(finding.plot)
-    if output_file is None:
-        click.echo(content, nl=False)
-    else:
-        disk.write(output_file, content)
+    _put(svg(finding.plot).encode() if kind == ".svg" else png(finding.plot), output_file)
     tell_others(others)
     return CLEAN
 
@@ -274,18 +293,56 @@ def clean(cache_dir: Path | None) -> None:
     click.echo(f"{directory}: {what}{left}.")
 
 
+def _listed(command: Callable[[], tuple[list[dict[str, Any]], Iterable[str]]]) -> Callable[..., None]:
+    """A command that prints lines, or the same as JSON."""
+
+    @click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+    @_output_file
+    @wraps(command)
+    def listed(output_format: str, output_file: Path | None) -> None:
+        entries, lines = command()
+        if output_format == "json":
+            import json
+
+            lines = [json.dumps(entries, indent=2)]
+        _put("".join(f"{line}\n" for line in lines), output_file)
+
+    return listed
+
+
 @cli.command("rules")
-@click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def list_rules(output_format: str) -> None:
+@_listed
+def list_rules() -> tuple[list[dict[str, Any]], Iterable[str]]:
     """List the rules."""
     from wherelint import rules
 
-    if output_format == "json":
-        import json
-
-        keys = ("code", "name", "summary", "default")
-        click.echo(json.dumps([{key: getattr(rule, key) for key in keys} for rule in rules.RULES], indent=2))
-        return
+    keys = ("code", "name", "summary", "default")
     names = max(len(rule.name) for rule in rules.RULES)
-    for rule in rules.RULES:
-        click.echo(f"{rule.code}  {rule.name:<{names}}  {'on ' if rule.default else 'off'}  {rule.summary}")
+    return (
+        [{key: getattr(rule, key) for key in keys} for rule in rules.RULES],
+        (f"{r.code}  {r.name:<{names}}  {'on ' if r.default else 'off'}  {r.summary}" for r in rules.RULES),
+    )
+
+
+@cli.command()
+@_listed
+def frameworks() -> tuple[list[dict[str, Any]], Iterable[str]]:
+    """List what is known of each framework: the functions that each rule is about."""
+    from wherelint.frameworks import FRAMEWORKS
+    from wherelint.ops import OPERATIONS
+
+    known: list[dict[str, Any]] = []
+    lines = []
+    for framework in FRAMEWORKS.values():
+        names: dict[str, list[str]] = {}
+        for name, signature in sorted(framework.names.items()):
+            if code := OPERATIONS[signature.op].code:
+                names.setdefault(code, []).append(name)
+        executed = framework.backend is not None
+        about = {"name": framework.name, "packages": framework.packages, "functions": len(framework.names)}
+        known.append({**about, "confirm": executed, "rules": dict(sorted(names.items()))})
+        lines.append(
+            f"{framework.name}: {len(framework.names)} functions, {'with' if executed else 'without'} --confirm"
+        )
+        lines += [f"  {code}  {' '.join(each)}" for code, each in sorted(names.items())]
+    return known, lines

@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Timer
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
@@ -17,6 +19,8 @@ from wherelint.report.formats import FORMATS, needs
 from wherelint.version import __version__
 
 if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+
     from wherelint.run.results import Result
 
 
@@ -24,6 +28,8 @@ CLEAN, FINDINGS, FAILED, INTERRUPTED = 0, 1, 2, 130
 STYLES = ["full", "concise", *FORMATS]
 #: Warnings that are printed without -v.
 _MOST_WARNINGS = 8
+#: Seconds without a sign of life.
+_PATIENCE = 1.0
 
 
 def write_report(result: Result, options: dict[str, Any], stream: TextIO) -> int:
@@ -33,11 +39,10 @@ def write_report(result: Result, options: dict[str, Any], stream: TextIO) -> int
     findings = () if options["fix_only"] else result.findings
     style = options["output_format"]
     for other, path in more_reports(options):
-        _write_file(other, result, options, path)
-    if options["output_file"] is None:
-        _write(style, result, options, stream)
-    else:
-        _write_file(style, result, options, options["output_file"])
+        with destination(path) as file:
+            _write(other, result, options, file)
+    with destination(options["output_file"], stream) as file:
+        _write(style, result, options, file)
     if options["show_fixes"] and style not in FORMATS:
         text.write(map(text.fixed_line, result.fixed), stream, color=use_color(options["color"], stream))
     if (style not in FORMATS or options["output_file"] is not None) and not options["quiet"]:
@@ -65,12 +70,16 @@ def write_report(result: Result, options: dict[str, Any], stream: TextIO) -> int
     return failed or (FINDINGS if findings and not options["exit_zero"] else CLEAN)
 
 
-def _write_file(style: str, result: Result, options: dict[str, Any], path: Path) -> None:
-    """The findings in one format, in a file."""
+@contextmanager
+def destination(path: Path | None, stream: TextIO | None = None) -> Iterator[TextIO]:
+    """Where to write: a file, which is replaced in the end, or else a stream (standard output)."""
     from wherelint.io import disk
 
+    if path is None:
+        yield stream or sys.stdout
+        return
     text = io.StringIO()
-    _write(style, result, options, text)
+    yield text
     disk.write(path, text.getvalue().encode(errors="backslashreplace"))
 
 
@@ -152,24 +161,41 @@ def tell_problems(result: Result, options: dict[str, Any]) -> int:
 
 
 class Progress:
-    """A counter on the terminal while there is much to do: more than ``least`` of it, shown at ``every`` so many."""
+    """A bar on the terminal, if it takes more than a second."""
 
-    def __init__(self, quiet: bool, verb: str = "checking", *, least: int = 50, every: int = 10) -> None:
+    def __init__(self, quiet: bool, verb: str = "checking") -> None:
         self._verb = verb
-        self._least = least
-        self._every = every
-        self._enabled = not quiet and sys.stderr.isatty()
+        self._state: dict[str, int] = {}
+        self._bar: Bar | None = None
+        self._timer = Timer(_PATIENCE, self._show) if not quiet and sys.stderr.isatty() else None
 
     def __enter__(self) -> Callable[[int, int], None]:
+        if self._timer is not None:
+            self._timer.start()
         return self._update
 
     def __exit__(self, *_: object) -> None:
-        if self._enabled:
-            click.echo("\r\033[K", nl=False, err=True)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer.join()
+        if self._bar is not None:
+            self._bar.stop()
+
+    def _show(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
+
+        columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        console = Console(stderr=True)
+        bar = Progress(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
+        bar.add_task(self._verb, total=self._state.get("total"), completed=self._state.get("completed", 0))
+        bar.start()
+        self._bar = bar
 
     def _update(self, done: int, total: int) -> None:
-        if self._enabled and total > self._least and done % self._every == 0:
-            click.echo(f"\r{self._verb} {done}/{total}", nl=False, err=True)
+        self._state = {"completed": done, "total": total}
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], completed=done, total=total)
 
 
 def use_color(choice: str, stream: TextIO) -> bool:
@@ -187,6 +213,14 @@ def reader_left() -> int:
     return FINDINGS
 
 
+def refused(error: click.ClickException) -> int:
+    """What cannot be done, with the prefix that every error has."""
+    shown = io.StringIO()
+    error.show(shown)
+    click.echo(shown.getvalue().replace("Error: ", "error: ", 1), nl=False, err=True)
+    return FAILED
+
+
 def stopped(error: OSError) -> int:
     """The disk is full, say: one line, and Python is kept from writing what is buffered when it exits."""
     what = error.strerror or str(error)
@@ -198,7 +232,7 @@ def stopped(error: OSError) -> int:
         _discard(sys.stdout)
         what = f"cannot write the output: {what}"
     try:
-        click.echo(f"Error: {printable(what)}", err=True)
+        click.echo(f"error: {printable(what)}", err=True)
     except OSError:
         _discard(sys.stderr)
     return FAILED

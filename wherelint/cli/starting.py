@@ -20,6 +20,7 @@ CONFIGURATION = """\
 # extend-select = ["WL302"]         # rules that are off by default: `wherelint rules`
 # extend-exclude = ["old/"]         # patterns as in .gitignore
 # not-differentiated = ["tools/"]   # where nobody takes a gradient
+# baseline = "known.json"           # old findings: wherelint check --write-baseline known.json
 """
 HOOK = """\
 - repo: local

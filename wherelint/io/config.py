@@ -66,6 +66,8 @@ class Settings:
     not_differentiated: tuple[str, ...] = ()
     #: Files that say which calls gradients passed.
     gradient_coverage: tuple[Path, ...] = ()
+    #: The file of the findings that are known.
+    baseline: Path | None = None
     root: Path = field(default_factory=Path.cwd)
 
     @cached_property
@@ -140,6 +142,7 @@ class Overrides:
     exclude: tuple[str, ...] | None = None
     extend_exclude: tuple[str, ...] = ()
     respect_gitignore: bool | None = None
+    baseline: Path | None = None
     #: Settings by ``--config "key = value"``; the other options go before them.
     inline: Mapping[str, Any] = field(default_factory=dict)
 
@@ -232,12 +235,12 @@ def inline_settings(text: str) -> dict[str, Any]:
         raise ConfigError(f"{where} neither a file nor TOML: {error}") from None
     if "extend" in table:
         raise ConfigError(f"{where} 'extend' is for a file")
-    return _values(table, where)
+    return _values(table, where, Path.cwd())
 
 
 def _settings(table: Mapping[str, Any], file: Path, where: str, extending: tuple[str, ...]) -> Settings:
-    values = _values(table, where)
     root = file.absolute().parent
+    values = _values(table, where, root)
     base = Settings(root=root)
     if "extend" in values:
         other = root / values.pop("extend")
@@ -245,12 +248,11 @@ def _settings(table: Mapping[str, Any], file: Path, where: str, extending: tuple
         if os.path.realpath(other) in extending:
             raise _KeyError(f"{where} 'extend': the files extend each other in a circle", "extend")
         base = load(other, required=True, extending=extending) or base
-    if "gradient_coverage" in values:
-        values["gradient_coverage"] = tuple(root / each for each in values["gradient_coverage"])
     return replace(base, **values, root=root)
 
 
-def _values(table: Mapping[str, Any], where: str) -> dict[str, Any]:
+def _values(table: Mapping[str, Any], where: str, root: Path) -> dict[str, Any]:
+    """The values of a table's keys; its files are relative to ``root``."""
     values: dict[str, Any] = {}
     for key, value in table.items():
         if key not in _READERS:
@@ -259,6 +261,10 @@ def _values(table: Mapping[str, Any], where: str) -> dict[str, Any]:
             values[key.replace("-", "_")] = _READERS[key](value, f"{where} {key!r}")
         except ConfigError as error:
             raise _KeyError(str(error), key) from None
+    if "gradient_coverage" in values:
+        values["gradient_coverage"] = tuple(root / each for each in values["gradient_coverage"])
+    if "baseline" in values:
+        values["baseline"] = root / values["baseline"] if values["baseline"] else None
     return values
 
 
@@ -371,4 +377,5 @@ _READERS: dict[str, Callable[[object, str], Any]] = {
     "differentiated": _strings,
     "not-differentiated": _strings,
     "gradient-coverage": _strings,
+    "baseline": _path,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ from wherelint.run.results import Result, unwritten
 
 if TYPE_CHECKING:
     from wherelint.frontend.module import Project
+    from wherelint.io.config import Settings
     from wherelint.run.cache import Trace
 
 #: Where there are fewer bytes for each, a process more costs more than it saves.
@@ -56,6 +57,7 @@ def check_targets(
     ``cache``: the directory that keeps reports from one run to the next. It makes no difference to the result.
     """
     start = time.perf_counter()
+    wherelint.analysis.forget()
     if cache is None:
         reports = [report for report, _ in _check(targets, jobs, progress)]
     else:
@@ -71,7 +73,6 @@ def _check_or_find(
 ) -> list[FileReport]:
     from wherelint.run.cache import Cache
 
-    wherelint.analysis.forget()
     cache = Cache(directory)
     reports: dict[int, FileReport] = {}
     for index, target in enumerate(targets):
@@ -141,16 +142,27 @@ def _cpus() -> int:
         return os.cpu_count() or 1
 
 
-def without_known(result: Result, path: Path, codes: Collection[str]) -> tuple[Result, int]:
-    """The result without what the baseline at ``path`` knows, and how many entries of it match nothing any more.
+def without_known(result: Result, settings: Callable[[Path], Settings]) -> tuple[Result, dict[Path, int]]:
+    """The result without what the baselines of its files know, and how many entries of each match nothing any more.
 
-    Only rules that are on (``codes``) can match. Raises ConfigError.
+    Only rules that are on can match. Raises ConfigError.
     """
+    names = {*result.names, *(report.filename for report in result.reports)}
+    of = {name: settings(Path(os.path.abspath(name)).parent) for name in names}
+    paths = {each.baseline for each in of.values() if each.baseline is not None}
+    if not paths:
+        return result, {}
     from wherelint.suppress.baseline import Baseline
 
-    baseline = Baseline(path)
-    reports = tuple(map(baseline.without_known, result.reports))
-    return replace(result, reports=reports, known=baseline.known), baseline.stale(result.names, codes)
+    baselines = {path: Baseline(path) for path in sorted(paths)}
+    reports = tuple(
+        baselines[path].without_known(r) if (path := of[r.filename].baseline) is not None else r for r in result.reports
+    )
+    stale = {}
+    for path, baseline in baselines.items():
+        checked = [name for name in result.names if of[name].baseline == path]
+        stale[path] = baseline.stale(checked, {code for name in checked for code in of[name].codes})
+    return replace(result, reports=reports, known=sum(each.known for each in baselines.values())), stale
 
 
 def confirm_result(

@@ -15,7 +15,6 @@ from pygls.capabilities import get_capability
 from wherelint import rules
 from wherelint.finding import Edit, Finding
 from wherelint.report.common import Related, related, told
-from wherelint.report.formats.json import URL
 from wherelint.report.text import why_fixed, witness_sentence
 from wherelint.server.buffer import Buffer
 from wherelint.server.snapshot import Snapshot
@@ -131,7 +130,6 @@ def _diagnostics(snapshot: Snapshot) -> Iterator[tuple[int, Buffer, types.Diagno
             cell, where = place
             said = types.Diagnostic(where, told(finding), source=SOURCE, code=finding.code)
             said.severity = _SEVERITIES[finding.confidence]
-            said.code_description = types.CodeDescription(URL)
             said.related_information = list(_related(snapshot, finding, cell))
             said.data = {"snapshot": snapshot.number, "finding": index}
             yield index, cell, said

@@ -1,8 +1,8 @@
 """Findings that are known: kept in a file, and left out of the report until they change.
 
 An entry is what a place of a finding is about and the text of its line, not its row: lines may move, and places may
-be put together otherwise. Several places of one entry are counted. The names of files are those that are printed:
-relative to the working directory.
+be put together otherwise. Several places of one entry are counted. The names of files are relative to the directory of
+the baseline, wherever a run starts.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from wherelint.finding import FileReport, Finding
 from wherelint.io import disk
 from wherelint.io.config import ConfigError
 from wherelint.io.edits import physical_lines
+from wherelint.io.files import display_name
 
 _VERSION = 1
 
@@ -34,15 +35,19 @@ class Entry(NamedTuple):
     line: str
 
 
-def _entries(report: FileReport) -> Callable[[Finding], Entry]:
+def _named(filename: str, baseline: Path) -> str:
+    return os.path.relpath(filename, baseline.parent).replace(os.sep, "/")
+
+
+def _entries(report: FileReport, baseline: Path) -> Callable[[Finding], Entry]:
     """What makes an entry of a place in a report."""
-    lines = physical_lines(report.text)
-    return lambda f: Entry(f.filename, f.code, f.function, f.op, f.select.kind, lines[f.location.row - 1].strip())
+    lines, name = physical_lines(report.text), _named(report.filename, baseline)
+    return lambda f: Entry(name, f.code, f.function, f.op, f.select.kind, lines[f.location.row - 1].strip())
 
 
 def write(path: Path, reports: Iterable[FileReport]) -> int:
     """Write the findings of some reports as a baseline; how many there are."""
-    findings = [(finding, _entries(report)) for report in reports for finding in report.findings]
+    findings = [(finding, _entries(report, path)) for report in reports for finding in report.findings]
     counts = Counter(entry(place) for finding, entry in findings for place in finding.places)
     known = [{**entry._asdict(), "count": count} for entry, count in sorted(counts.items())]
     disk.write(path, (json.dumps({"version": _VERSION, "findings": known}, indent=1) + "\n").encode())
@@ -53,15 +58,16 @@ class Baseline:
     """The known findings of a file. Raises ConfigError where it cannot be read."""
 
     def __init__(self, path: Path) -> None:
+        self._path, name = path, display_name(path)
         try:
             read = json.loads(disk.contents(path))
             if read["version"] != _VERSION:
-                raise ConfigError(f"{path}: it was written by another version; write it again with --write-baseline")
+                raise ConfigError(f"{name}: it was written by another version; write it again with --write-baseline")
             self._left = Counter({Entry(*(e[k] for k in Entry._fields)): int(e["count"]) for e in read["findings"]})
         except OSError as error:
-            raise ConfigError(f"{path}: cannot read the baseline: {error.strerror}") from None
+            raise ConfigError(f"{name}: cannot read the baseline: {error.strerror}") from None
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
-            raise ConfigError(f"{path}: this is no baseline; write one with --write-baseline") from None
+            raise ConfigError(f"{name}: this is no baseline; write one with --write-baseline") from None
         #: How many findings were left out.
         self.known = 0
 
@@ -69,7 +75,7 @@ class Baseline:
         """The report with the findings that are new, each at its places that are."""
         if not report.findings:
             return report
-        entry = _entries(report)
+        entry = _entries(report, self._path)
 
         def new(place: Finding) -> bool:
             self._left[entry(place)] -= 1
@@ -81,6 +87,8 @@ class Baseline:
 
     def stale(self, checked: Iterable[str], codes: Collection[str]) -> int:
         """How many entries of rules that are on matched nothing: of files that were checked, or that are gone."""
-        names = set(checked)
+        names = {_named(name, self._path) for name in checked}
         left = [(entry, count) for entry, count in (+self._left).items() if entry.code in codes]
-        return sum(count for entry, count in left if entry.filename in names or not os.path.exists(entry.filename))
+        return sum(
+            count for e, count in left if e.filename in names or not os.path.isfile(self._path.parent / e.filename)
+        )

@@ -15,8 +15,6 @@ from wherelint.finding import Finding, Location, Problem
 from wherelint.io.notebook import in_cell
 from wherelint.report.common import Related, related
 
-#: The table of rules in the README; ``wherelint explain`` has the rest.
-URL = "https://github.com/wherelint/wherelint#rules"
 CELLS = True
 
 
@@ -53,7 +51,7 @@ def as_dict(finding: Finding) -> dict[str, Any]:
         "evidence": list(finding.evidence),
         "witness": _plain(finding.witness),
         "noqa_row": in_cell(Location(finding.noqa_row, 1), cells)[1].row,
-        "url": URL,
+        "url": None,  # there is no page of the rules yet but that of ``wherelint explain``
         "fix": {key: each for key, each in fix.items() if key != "bare" or each} if fix else None,
         "confirmation": _plain(finding.confirmation),
     }

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from wherelint.finding import Finding, Fix, Location, Problem
 from wherelint.report.common import fingerprints, level, posix, related, told
-from wherelint.report.formats.json import URL, as_dict
+from wherelint.report.formats.json import as_dict
 from wherelint.report.text import witness_sentence
 from wherelint.rules.rule import Rule
 
@@ -31,7 +31,6 @@ def render(findings: Sequence[Finding], problems: Sequence[Problem], rules: Sequ
         "name": "wherelint",
         "version": version,
         "semanticVersion": version,
-        "informationUri": URL.partition("#")[0],
         "rules": [_rule(rule) for rule in rules],
     }
     invocation = {
@@ -59,7 +58,6 @@ def _rule(rule: Rule) -> dict[str, Any]:
         "shortDescription": _message(rule.summary),
         "fullDescription": _message(" ".join(rule.sections()["What it does"].split())),
         "help": {**_message(_MARKUP.sub("", doc)), **_message(doc, "markdown")},
-        "helpUri": URL,
         "defaultConfiguration": {"enabled": rule.default, "level": "error"},
         "properties": {"tags": ["correctness", "gradient", "numerics"]},
     }
