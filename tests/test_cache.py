@@ -189,10 +189,11 @@ class TestTheSame:
 
 class TestWhatChanges:
     def test_a_file(self, project: Path, checked: Callable[[], list[str]]) -> None:
-        write(project, {"a.py": UNSAFE, "b.py": SAFE})
+        other = SAFE.replace("def f", "def g")
+        write(project, {"a.py": UNSAFE, "b.py": other})
         check()
         status = (project / "b.py").stat()
-        (project / "b.py").write_text(SAFE.replace("sin", "cos"))  # of the same length, and at the same time
+        (project / "b.py").write_text(other.replace("sin", "cos"))  # of the same length, and at the same time
         os.utime(project / "b.py", ns=(status.st_atime_ns, status.st_mtime_ns))
         checked()
         check_paths(["."], cache=".wherelint_cache")

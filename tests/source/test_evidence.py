@@ -159,7 +159,7 @@ def test_folders_and_files_that_the_field_reserves(
         ("def masked_softmax(x): return torch.where(x > 0, 1 / x, 0.0)", None),
         ("def visualize(x): return torch.where(x > 0, 1 / x, 0.0)", "in a picture"),
         ("def init_state(x): return torch.where(x > 0, 1 / x, 0.0)", "at the start of a run"),
-        ("class NonNegConstraint:\n  def f(self, x): return torch.where(x > 0, 1 / x, 0.0)", "in an optimizer"),
+        ("class NonNegConstraint:\n  def f(self, x): return torch.where(x > 0, 1 / x, 0.0)", "in a constraint"),
         ("class WalkSampler:\n  def f(self, x): return torch.where(x > 0, 1 / x, 0.0)", "in a sampler"),
         ("def f(x, y=None): return torch.where(y > 0, x / y, 0.0)", "moves an optional input"),
         ("def f(x, n: int): return torch.where(n > 0, x / n, 0.0)", "moves an integer"),

@@ -9,6 +9,7 @@ from conftest import write
 
 from wherelint.analysis import DetectOptions, analyse
 from wherelint.analysis.findings import Analysis
+from wherelint.frontend import sources
 
 _ROOT = "import torch\n\ndef root(x): return torch.where(x > 0, x.sqrt(), 0.0)\n"
 _METHOD = (
@@ -65,6 +66,26 @@ USES = {
         {"use": _USES + "class F(torch.autograd.Function):\n"
                         "    def backward(ctx, g): return g * root(ctx.saved_tensors[0])\n"}, True,
     ),
+    "a gradient that is switched off": (
+        {"use": _USES + "def rank(x):\n    with torch.set_grad_enabled(False):\n        return root(x)\n"}, True,
+    ),
+    "a gradient that may be switched off": (
+        {"use": _USES + "def rank(x):\n    with torch.set_grad_enabled(x.train):\n        return root(x)\n"}, False,
+    ),
+    "an operation of its own": (
+        {"use": _USES + "@torch.library.custom_op('pkg::rank', mutates_args=())\ndef rank(x): return root(x)\n"}, True,
+    ),
+    "a constraint of weights": (
+        {"use": _USES + "class NonNegative(Constraint):\n    def __call__(self, w): return root(w)\n"
+                        "class UnitConstraint(Constraint):\n    def __call__(self, w): return root(w)\n"}, False,
+    ),
+    "constraints of weights": (
+        {"use": _USES + "class UnitConstraint(Constraint):\n    def __call__(self, w): return root(w)\n"}, True,
+    ),
+    "another function of the name": (
+        {"use": _USES + "@torch.no_grad()\ndef rank(x): return root(x)\n",
+         "other": "def root(x): return x\ndef loss(x): return root(x)\n"}, True,
+    ),
     "an object that is made": ({"use": _USES + "class Net:\n    def __init__(self): self.root = [root]\n"}, False),
     "itself": ({"use": _USES + "def half(x): return root(x) + half(x / 2)\n"}, False),
 }  # fmt: skip
@@ -96,6 +117,12 @@ def test_what_the_uses_of_a_function_say(name: str, tmp_path: Path, monkeypatch:
             "import torch\n\nclass Small(Net):\n    def root(self): pass\n\n@torch.no_grad()\ndef rank(n): n.root(1)\n",
             True,
         ),
+        (
+            "import torch\n\nclass Base:\n    def root(self): pass\n\nclass Middle(Base): pass\n\n"
+            "class Small(Middle):\n    def root(self): pass\n\nclass Net(Base): pass\n\n"
+            "@torch.no_grad()\ndef rank(n): n.root(1)\n",
+            False,  # the Net of the other file inherits from nothing
+        ),
         # Which of the two it is, nobody knows.
         (
             "import torch\n\nclass Other:\n    def root(self): pass\n\n@torch.no_grad()\ndef rank(n): n.root(1)\n",
@@ -124,3 +151,57 @@ def test_who_uses_a_script_is_not_known(tmp_path: Path, monkeypatch: pytest.Monk
     made = analyse(text, "script.py", DetectOptions())
     assert isinstance(made, Analysis)
     assert not any("used without gradients" in finding.evidence for finding in made.findings)
+
+
+def test_classes_that_inherit_from_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    classes = "class Middle(Base): pass\nclass Small(Middle):\n    def root(self): pass\n"
+    text = _METHOD.replace("class Net", f"class Base: pass\n{classes}class Net(Base)")
+    use = "import torch\n\n@torch.no_grad()\ndef rank(net, x): return net.root(x)\n"
+    (finding,) = analysed(tmp_path, text, {"use": use}).findings
+    assert "used without gradients" in finding.evidence
+
+
+_RANK = "import torch\nfrom model import root\n\n@torch.no_grad()\ndef rank(x): return root(x)\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "without"),
+    [
+        ({".git/HEAD": "", "rank.py": _RANK}, True),
+        ({"pyproject.toml": "", "tools/rank.py": _RANK}, True),
+        ({"rank.py": _RANK}, False),  # no repository: a script on its own
+        (
+            {".git/HEAD": "", "rank.py": _RANK, "train.py": "from model import root\ndef loss(x): return root(x)\n"},
+            False,
+        ),
+        ({".git/HEAD": "", "rank.py": _RANK, "build/train.py": "def loss(x): return root(x)\n"}, True),
+        ({".git/HEAD": "", "rank.py": _RANK, "e/pyvenv.cfg": "", "e/a.py": "def loss(x): return m.root(x)\n"}, True),
+        ({".git/HEAD": "", "rank.py": _RANK, "tests/test_it.py": "from model import root\ny = root(1)\n"}, True),
+    ],
+)
+def test_uses_in_the_whole_repository(
+    files: dict[str, str], without: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, {"src/model.py": _ROOT, **files})
+    monkeypatch.chdir(tmp_path / "src")
+    made = analyse(_ROOT, "model.py", DetectOptions())
+    assert isinstance(made, Analysis)
+    (finding,) = made.findings
+    assert ("used without gradients" in finding.evidence) is without
+
+
+def test_what_an_example_uses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, {".git/HEAD": "", "examples/model.py": _ROOT, "examples/rank.py": _RANK})
+    made = analyse(_ROOT, "examples/model.py", DetectOptions())
+    assert isinstance(made, Analysis)
+    assert all("used without gradients" in finding.evidence for finding in made.findings)
+
+
+def test_a_repository_too_large_to_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "_MOST_FILES", 1)
+    sources.scope.cache_clear()
+    write(tmp_path, {".git/HEAD": "", "pkg/__init__.py": "", "pkg/model.py": _ROOT, "rank.py": _RANK})
+    assert sources.scope(str(tmp_path / "pkg"), str(tmp_path / "pkg")) == str(tmp_path / "pkg")
+    sources.scope.cache_clear()

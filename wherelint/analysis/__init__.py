@@ -28,6 +28,7 @@ def forget() -> None:
     sources = sys.modules.get("wherelint.frontend.sources")
     if sources is not None:
         sources.texts.cache_clear()
+        sources.scope.cache_clear()
 
 
 def analyse(

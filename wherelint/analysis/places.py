@@ -35,8 +35,8 @@ _CLASS_OF = {
     "Optimizer": "in an optimizer",
     "Schedule": "in an optimizer",
     "Scheduler": "in an optimizer",
-    "Constraint": "in an optimizer",
-    "Constraints": "in an optimizer",
+    "Constraint": "in a constraint",  # Keras calls it on the weights that an update has given
+    "Constraints": "in a constraint",
     "Callback": "in a metric",
     "Sampler": "in a sampler",
     "Visualizer": "in a picture",
@@ -81,7 +81,8 @@ def of(module: Module, functions: Iterable[str]) -> Iterator[str]:
 
 
 def _of_file(module: Module) -> Iterator[str]:
-    path = PurePath(os.path.relpath(module.filename))
+    around = module.project.scope if module.project is not None else ""
+    path = PurePath(os.path.relpath(module.filename, around or None))
     folders = () if ".." in path.parts else path.parts[:-1]
     stem = path.stem.lower()
     words = stem.split("_")

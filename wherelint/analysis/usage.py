@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise, starmap
 from typing import NamedTuple
 
@@ -76,14 +76,15 @@ class Usage:
         modules = project.speaking(last, _MOST_FILES)
         if modules is None:
             return None
-        uses = []
-        families: list[set[str]] = []
-        for each in dict.fromkeys([*modules, self._module]):
-            families += [_family(s) for s, _ in each.blocks if len(name) > 1 and _has_method(s, last)]
-            uses += [Use(each, path) for path in _paths(each, last) if not _is_own(each, path, module, name)]
+        everywhere = dict.fromkeys([*modules, self._module])
+        classes = {s.name: s for each in everywhere for s, _ in each.blocks if isinstance(s, ast.ClassDef)}
+        families = [_family(s, classes) for s in classes.values() if len(name) > 1 and _has_method(s, last)]
         if families and not set.intersection(*families):
             return None  # methods of classes that have nothing to do with each other
-        return [use for use in uses if _SHOWS.isdisjoint(places.of(use.module, _functions(use.path)))]
+        speaking = [m for m in everywhere if len(name) > 1 or m is module or last not in m.definitions]
+        uses = [Use(m, path) for m in speaking for path in _paths(m, last) if not _is_own(m, path, module, name)]
+        shown = _SHOWS.isdisjoint(places.of(module, name))  # what is shown itself is used where things are shown
+        return [use for use in uses if not shown or _SHOWS.isdisjoint(places.of(use.module, _functions(use.path)))]
 
     def _keeps_away(self, use: Use, depth: int) -> bool:
         functions = _functions(use.path)
@@ -117,10 +118,15 @@ def _has_method(statement: ast.stmt, name: str) -> bool:
     return isinstance(statement, ast.ClassDef) and any(item.name == name for item in methods(statement))
 
 
-def _family(statement: ast.stmt) -> set[str]:
+def _family(statement: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> set[str]:
     """The names of a class and of those that it inherits from."""
-    assert isinstance(statement, ast.ClassDef)
-    return {statement.name, *map(_named, statement.bases)} - {"", "object", "ABC", "Module"}
+    family, todo = set[str](), [statement]
+    while todo:
+        each = todo.pop()
+        bases = set(map(_named, each.bases)) - family
+        family |= {each.name, *bases}
+        todo += [classes[name] for name in bases & classes.keys()]
+    return family - {"", "object", "ABC", "Module"}
 
 
 def _paths(module: Module, name: str) -> Iterator[Path]:
@@ -162,14 +168,24 @@ def _qualified(path: Path) -> tuple[str, ...]:
 def _cuts(node: ast.AST, inner: ast.AST) -> bool:
     """Whether no gradient comes back from a part of a node."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        return node.name in _BACKWARD or any(_named(each) in NO_GRADIENT for each in node.decorator_list)
+        return node.name in _BACKWARD or any(
+            _stops(each) or _named(each) == "custom_op" for each in node.decorator_list
+        )
     if isinstance(node, (ast.With, ast.AsyncWith)):
-        return any(_named(item.context_expr) in NO_GRADIENT for item in node.items)
+        return any(_stops(item.context_expr) for item in node.items)
     if isinstance(node, ast.Call):
         return _named(node) in _STOPS or _DRAWS.match(_named(node)) is not None
     if isinstance(node, ast.If):
         return _trains(node.test) is not None and (inner in node.body) is not _trains(node.test)
     return isinstance(node, (ast.Compare, ast.Assert))
+
+
+def _stops(expression: ast.expr) -> bool:
+    """Whether a context or a decorator keeps gradients away: ``no_grad``, ``set_grad_enabled(False)``."""
+    if _named(expression) == "set_grad_enabled" and isinstance(expression, ast.Call) and expression.args:
+        first = expression.args[0]
+        return isinstance(first, ast.Constant) and not first.value
+    return _named(expression) in NO_GRADIENT
 
 
 def _trains(test: ast.expr) -> bool | None:

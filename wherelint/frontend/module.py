@@ -16,7 +16,7 @@ from wherelint.finding import Location
 from wherelint.frameworks import framework_of
 from wherelint.frontend.budget import Budget
 from wherelint.frontend.names import canonical, imported, starred
-from wherelint.frontend.sources import content, texts
+from wherelint.frontend.sources import content, scope, texts
 from wherelint.frontend.syntax import Chunk, Syntax, read
 from wherelint.graph.work import Work
 from wherelint.io.disk import is_project_root, leads_out, project_root
@@ -236,6 +236,9 @@ class Project:
         #: The package of the file itself, "" for a script.
         self.package = ".".join(names)
         self._first = self.package.partition(".")[0]
+        self._package = str(self._top / self._first) if names else ""
+        #: The directory whose files may speak of what the file defines, "" for a script on its own.
+        self.scope = scope(str(path.parent), self._package)
         self._aliases: Mapping[str, str] = module.aliases
         self.budget = Budget()
         self._modules: dict[str, Module | None] = {}
@@ -287,23 +290,35 @@ class Project:
 
     def mentioning(self, name: str) -> list[Module]:
         """The other files of the package that speak of a name; none where they are too many to follow."""
-        found = self.speaking(name, self.budget.mentions)
-        if found is None and self.package:
+        if not self.package:
+            return []
+        found = [path for path in self._speaking(name) if path.startswith(self._package + os.sep)]
+        if len(found) > self.budget.mentions:
             self.budget.give_up(f"the callers of `{name}` in other files", "too many files speak of it")
-        return found or []
+            return []
+        return self._others(found)
 
     def speaking(self, name: str, most: int) -> list[Module] | None:
-        """The other files of the package that speak of a name; None where they are more than so many, or not known."""
-        if not self.package:
-            return None
-        root = self._top / self._first
-        self.asked.add((str(root), name))
-        mentions = texts(str(root)).speaking(name)
-        if len(mentions) > most:
-            return None
-        dotted = [".".join(Path(p).relative_to(self._top).with_suffix("").parts) for p in mentions]
-        loaded = [self._load(d.removesuffix(".__init__")) for d in dotted]
-        return [m for m in loaded if m is not None and m is not self._checked]
+        """The other files of the repository that speak of a name; None where there are more, or they are not known."""
+        found = self._speaking(name) if self.scope else None
+        return None if found is None or len(found) > most else self._others(found)
+
+    def _speaking(self, name: str) -> list[str]:
+        self.asked.add((self.scope, name))
+        return texts(self.scope).speaking(name)
+
+    def _others(self, paths: list[str]) -> list[Module]:
+        loaded = [self._at(path) for path in paths if path != str(Path(self._checked.filename).absolute())]
+        return [module for module in loaded if module is not None and module is not self._checked]
+
+    def _at(self, path: str) -> Module | None:
+        """The file at a path: a module of the package, or what nothing in it imports."""
+        if self._package and path.startswith(self._package + os.sep):
+            dotted = ".".join(Path(path).relative_to(self._top).with_suffix("").parts)
+            return self._load(dotted.removesuffix(".__init__"))
+        if path not in self._modules:
+            self._modules[path] = self._open(Path(path), "")
+        return self._modules[path]
 
     def _load(self, dotted: str) -> Module | None:
         if dotted not in self._modules:
@@ -313,22 +328,22 @@ class Project:
 
     def _read(self, dotted: str) -> Module | None:
         stem = self._top.joinpath(*dotted.split("."))
-        for path, package in ((stem.with_suffix(".py"), dotted.rpartition(".")[0]), (stem / "__init__.py", dotted)):
-            self.reads[str(path)] = ""
-            try:
-                status = path.stat()
-                if not stat.S_ISREG(status.st_mode) or leads_out(path, self._root):
-                    continue
-                if status.st_size > self.budget.file_bytes:
-                    self.budget.give_up(f"what {path.name} defines", "the file is larger than those that are followed")
-                    continue
-                text, self.reads[str(path)] = content(str(path), status.st_mtime_ns, status.st_size)
-                return Module(str(path), text, self._aliases, package, self)
-            except (FileNotFoundError, NotADirectoryError):
-                continue
-            except (OSError, SyntaxError, ValueError, RecursionError):
-                return None  # a helper that cannot be read is a call that cannot be followed
-        return None
+        beside = self._open(stem.with_suffix(".py"), dotted.rpartition(".")[0])
+        return self._open(stem / "__init__.py", dotted) if beside is None else beside
+
+    def _open(self, path: Path, package: str) -> Module | None:
+        self.reads[str(path)] = ""
+        try:
+            status = path.stat()
+            if not stat.S_ISREG(status.st_mode) or leads_out(path, self._root):
+                return None
+            if status.st_size > self.budget.file_bytes:
+                self.budget.give_up(f"what {path.name} defines", "the file is larger than those that are followed")
+                return None
+            text, self.reads[str(path)] = content(str(path), status.st_mtime_ns, status.st_size)
+            return Module(str(path), text, self._aliases, package, self)
+        except (OSError, SyntaxError, ValueError, RecursionError):
+            return None  # a helper that cannot be read is a call that cannot be followed
 
 
 def _bound_names(statement: ast.stmt) -> list[str]:

@@ -29,7 +29,8 @@ def occurrence(run: Run, culprit: Node, p: int, requires_grad: Collection[Node])
         yield "leaves a default"
     if any(n.optional for n in moved):
         yield "moves an optional input"
-    if any(_is_setting(n) for n in moved):
+    negative = [n for n in leaves(culprit) if n in run.inputs and (at(run.inputs[n], p) < 0).any()]
+    if any(_is_setting(n) for n in [*moved, *negative]):  # a search may begin below zero, where no setting is
         yield "moves a setting"
     if any(_cancels_epsilon(run, n, p) for n in topological(culprit.inputs)):
         yield "cancels an epsilon"

@@ -49,7 +49,7 @@ class Trace:
     content: str
     #: The other files that were looked at, each with its digest; "" where there was none that could be read.
     reads: Mapping[str, str]
-    #: The top directory of the package, and for every name that was asked for the files below it that speak of
+    #: The directory that was searched, and for every name that was asked for the files below it that speak of
     #: it.
     root: str = ""
     asked: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -96,7 +96,7 @@ class Cache:
         silent = not report.findings and not report.problems
         if not silent and (target.snippets or target.fix_mode not in ("no", "offer")):
             return
-        root, _ = self._files.package(os.path.dirname(path))
+        root = self._files.scope(os.path.dirname(path))
         if self._files.digest(path) != trace.content or (trace.asked and trace.root != root):
             return  # it changed meanwhile, or is no plain file
         key = self._key(target, path, _codes(target, path), "" if silent else target.fix_mode)
@@ -171,12 +171,12 @@ class Cache:
     def _asked(self, path: str, asked: list[Any]) -> list[Any] | None:
         """What an entry says of names as it is now, None where other files speak of one than did.
 
-        First what tells all files below the package from others: while that is the same, none of them is searched.
+        First what tells all files below the directory from others: while that is the same, none of them is searched.
         """
         if not asked:
             return asked
         known, names = asked
-        root, _ = self._files.package(os.path.dirname(path))
+        root = self._files.scope(os.path.dirname(path))
         below = self._files.below(root)
         return [below, names] if root and (known == below or _speak(root, names)) else None
 
@@ -222,11 +222,19 @@ class _Files:
             self._packages[directory] = found
         return self._packages[directory]
 
+    def scope(self, directory: str) -> str:
+        """The directory whose files may speak of what is defined in one."""
+        from wherelint.frontend.sources import scope
+
+        return scope(directory, self.package(directory)[0])
+
     def below(self, root: str) -> str:
         """What tells the Python files below a directory, as they are now, from others."""
+        from wherelint.frontend.sources import programs
+
         if root not in self._trees:
-            found = [os.path.join(at, name) for at, _, names in os.walk(root) for name in names if name[-3:] == ".py"]
-            self._trees[root] = digest(json.dumps([[path, self.digest(path)] for path in sorted(found)]).encode())
+            found = [[path, self.digest(path)] for path in programs(root)]
+            self._trees[root] = digest(json.dumps(found).encode())
         return self._trees[root]
 
     def _is(self, path: str, known: str) -> bool:
