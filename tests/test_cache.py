@@ -202,6 +202,15 @@ class TestWhatChanges:
         check_paths(["."], cache=".wherelint_cache")
         assert checked() == []
 
+    def test_a_script_that_begins_to_use_a_function(self, project: Path, checked: Callable[[], list[str]]) -> None:
+        write(project, {"pyproject.toml": "", "a.py": UNSAFE, "b.py": SAFE.replace("def f", "def g")})
+        assert len(check().findings) == 1
+        checked()
+        with (project / "b.py").open("a") as script:
+            script.write("TABLE = f(jnp.arange(9.0))\n")
+        assert check_paths(["."], cache=".wherelint_cache").findings == ()
+        assert checked() == ["a.py", "b.py"]
+
     @pytest.mark.parametrize(
         "table",
         [
@@ -495,7 +504,7 @@ class TestTheDirectory:
     ) -> None:
         write(project, {"a.py": UNSAFE})
         known = wherelint(capsys, "check")
-        write(project, {"b.py": SAFE})
+        write(project, {"b.py": SAFE.replace("def f", "def g")})
         (project / PACK.parent).chmod(0o500)
         checked()
         output = wherelint(capsys, "check")[1]
