@@ -26,6 +26,9 @@ USES = {
     "a context": ({"use": _USES + "def rank(x):\n    with torch.no_grad():\n        return root(x)\n"}, True),
     "beside it": ({"use": _USES + "def rank(x):\n    with torch.no_grad(): x += 1\n    return root(x)\n"}, False),
     "a detached result": ({"use": _USES + "def rank(x): return x * root(x).detach()\n"}, True),
+    "a stopped gradient": (
+        {"use": _USES.replace("torch", "jax", 1) + "def rank(x): return x * jax.lax.stop_gradient(root(x))\n"}, True,
+    ),
     "a number": ({"use": _USES + "def rank(x): return float(root(x))\n"}, True),
     "a comparison": ({"use": _USES + "def rank(x): return x * (root(x) > 3)\n"}, True),
     "a constant": ({"use": _USES + "TABLE = root(torch.arange(9.0))\n"}, True),
@@ -85,6 +88,23 @@ USES = {
     "another function of the name": (
         {"use": _USES + "@torch.no_grad()\ndef rank(x): return root(x)\n",
          "other": "def root(x): return x\ndef loss(x): return root(x)\n"}, True,
+    ),
+    "a variable of the name": (
+        {"use": "import torch\n\n@torch.no_grad()\ndef rank(x, root): return root(x)\n"}, False,
+    ),
+    "what another package calls so": (
+        {"use": "import torch, numerics\n\n@torch.no_grad()\ndef rank(x): return numerics.root(x)\n"}, False,
+    ),
+    "another name": (
+        {"use": _USES + "@torch.no_grad()\ndef rank(x): return root(x)\n",
+         "other": "from pkg.model import root as r\ndef loss(x): return r(x)\n"}, False,
+    ),
+    "an import in a function": (
+        {"use": "import torch\n\n@torch.no_grad()\ndef rank(x):\n    from pkg.model import root\n"
+                "    return root(x)\n"}, True,
+    ),
+    "everything imported": (
+        {"use": "import torch\nfrom .model import *\n\n@torch.no_grad()\ndef rank(x): return root(x)\n"}, True,
     ),
     "an object that is made": ({"use": _USES + "class Net:\n    def __init__(self): self.root = [root]\n"}, False),
     "itself": ({"use": _USES + "def half(x): return root(x) + half(x / 2)\n"}, False),
@@ -175,6 +195,7 @@ _RANK = "import torch\nfrom model import root\n\n@torch.no_grad()\ndef rank(x): 
             {".git/HEAD": "", "rank.py": _RANK, "train.py": "from model import root\ndef loss(x): return root(x)\n"},
             False,
         ),
+        ({".git/HEAD": "", "train.py": "from model import root\ny = root(x)\ny.backward()\n"}, False),
         ({".git/HEAD": "", "rank.py": _RANK, "build/train.py": "def loss(x): return root(x)\n"}, True),
         ({".git/HEAD": "", "rank.py": _RANK, "e/pyvenv.cfg": "", "e/a.py": "def loss(x): return m.root(x)\n"}, True),
         ({".git/HEAD": "", "rank.py": _RANK, "tests/test_it.py": "from model import root\ny = root(1)\n"}, True),

@@ -81,8 +81,7 @@ def of(module: Module, functions: Iterable[str]) -> Iterator[str]:
 
 
 def _of_file(module: Module) -> Iterator[str]:
-    around = module.project.scope if module.project is not None else ""
-    path = PurePath(os.path.relpath(module.filename, around or None))
+    path = PurePath(os.path.relpath(module.filename, module.around))
     folders = () if ".." in path.parts else path.parts[:-1]
     stem = path.stem.lower()
     words = stem.split("_")

@@ -1,19 +1,23 @@
 """Who uses a function of the project: whether every place that calls it keeps gradients away.
 
 A function that is called under ``no_grad``, by metrics and by what computes constants is not differentiated, whatever
-it computes. Names are compared by their last part: a use too many is one more that would have to keep gradients away.
+it computes. Names are compared by their last part, and by what is imported: a use too many is one more that would have
+to keep gradients away.
 """
 
 from __future__ import annotations
 
 import ast
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise, starmap
+from pathlib import PurePath
 from typing import NamedTuple
 
 from wherelint.analysis import places
 from wherelint.frontend.module import Module
+from wherelint.frontend.names import imported
 from wherelint.frontend.syntax import children, methods
 from wherelint.interpret.resolve import NO_GRADIENT
 
@@ -28,7 +32,7 @@ _DRAWS = re.compile(
     re.IGNORECASE,
 )
 #: What differentiates a function that is handed to it.
-_DIFFERENTIATES = re.compile(r"grad|vjp|jvp|jac|hess|lineari")
+_DIFFERENTIATES = re.compile(r"(?<!stop_)grad|vjp|jvp|jac|hess|lineari")
 #: Whatever uses a function there says nothing of what others do with it.
 _SHOWS = frozenset({"in a test", "in a demonstration", "in an example"})
 #: Rules of a derivative that somebody wrote: only a second derivative would pass.
@@ -77,14 +81,20 @@ class Usage:
         if modules is None:
             return None
         everywhere = dict.fromkeys([*modules, self._module])
+        if any(_renames(each, last) for each in everywhere):
+            return None
         classes = {s.name: s for each in everywhere for s, _ in each.blocks if isinstance(s, ast.ClassDef)}
         families = [_family(s, classes) for s in classes.values() if len(name) > 1 and _has_method(s, last)]
         if families and not set.intersection(*families):
             return None  # methods of classes that have nothing to do with each other
-        speaking = [m for m in everywhere if len(name) > 1 or m is module or last not in m.definitions]
-        uses = [Use(m, path) for m in speaking for path in _paths(m, last) if not _is_own(m, path, module, name)]
+        uses = [Use(m, path) for m in everywhere for path in _paths(m, last) if not _is_own(m, path, module, name)]
         shown = _SHOWS.isdisjoint(places.of(module, name))  # what is shown itself is used where things are shown
-        return [use for use in uses if not shown or _SHOWS.isdisjoint(places.of(use.module, _functions(use.path)))]
+        return [
+            use
+            for use in uses
+            if _may_mean(use, module, is_method=len(name) > 1)
+            and not (shown and not _SHOWS.isdisjoint(places.of(use.module, _functions(use.path))))
+        ]
 
     def _keeps_away(self, use: Use, depth: int) -> bool:
         functions = _functions(use.path)
@@ -96,7 +106,7 @@ class Usage:
             return True
         called = len(use.path) > 1 and isinstance(use.path[-2], ast.Call) and use.path[-2].func is use.path[-1]
         if not functions:
-            return called  # a constant of the file
+            return called and bool(use.module.package)  # a constant of the file; a script may train there
         return self._shielded(use.module, _qualified(use.path), depth - 1)
 
 
@@ -108,6 +118,34 @@ def _keeps_variable_away(path: Path) -> bool:
         return False
     uses = [p for p in _below(around, assign.targets[0].id) if isinstance(p[-1].ctx, ast.Load)]  # type: ignore[attr-defined]
     return bool(uses) and all(any(starmap(_cuts, pairwise(use))) for use in uses)
+
+
+def _may_mean(use: Use, home: Module, *, is_method: bool) -> bool:
+    """Whether a place that ends in the name of a function may mean that of one file, by what is imported there."""
+    node = use.path[-1]
+    if isinstance(node, ast.Name) and use.module is home:
+        return True
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    target = _imports(use.module).get(node.id) if isinstance(node, ast.Name) else None
+    if target is None and isinstance(use.path[-1], ast.Attribute):
+        return is_method  # of whatever object
+    above = {*home.package.split("."), *PurePath(os.path.relpath(home.filename, home.around)).with_suffix("").parts, ""}
+    return any(name.partition(".")[0] in above for name in ([target] if target is not None else use.module.stars))
+
+
+def _renames(module: Module, name: str) -> bool:
+    """Whether a file imports what has the name under another one."""
+    return any(there.rpartition(".")[2] == name != here for here, there in _imports(module).items())
+
+
+def _imports(module: Module) -> Mapping[str, str]:
+    """What the imports of a file bind, those in functions, too."""
+    if _imports not in module.kept:
+        inner = [imported(statement, module.package) for statement in module.syntax.inner_imports]
+        module.kept[_imports] = {name: target for names in (*inner, module.imports) for name, target in names.items()}
+    known: Mapping[str, str] = module.kept[_imports]
+    return known
 
 
 def _is_own(module: Module, path: Path, home: Module, name: tuple[str, ...]) -> bool:

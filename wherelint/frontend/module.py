@@ -138,6 +138,11 @@ class Module:
         assert self.project is not None
         return self.project.budget
 
+    @property
+    def around(self) -> str | None:
+        """The directory whose files may speak of what the file defines; None where that is not known."""
+        return (self.project.scope or None) if self.project is not None else None
+
     def _is_second_choice(self, name: str, statement: ast.stmt) -> bool:
         """Whether an assignment in an ``if`` or ``try`` stands in for a framework that was bound to the name before."""
         if not isinstance(statement, ast.Assign):
