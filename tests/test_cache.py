@@ -141,8 +141,9 @@ class TestTheSame:
             ("# 数値 \U0001f600\n" + UNSAFE.replace("x", "α")).encode(),
             ("x = 1  # noqa: WL102\n" + UNSAFE).encode(),
             b"",
+            UNSAFE.replace("f(x)", "f(x, n: int, flag: bool)").replace("0.0)", "n if flag else x.shape[0])").encode(),
         ],
-        ids=["utf-8 mark", "cr", "no newline at the end", "wide", "unused noqa", "empty"],
+        ids=["utf-8 mark", "cr", "no newline at the end", "wide", "unused noqa", "empty", "integers and truths"],
     )
     def test_reports_come_back_as_they_were(
         self, project: Path, checked: Callable[[], list[str]], content: bytes

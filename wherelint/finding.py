@@ -12,8 +12,9 @@ from typing import Literal
 
 from wherelint.score import confidence, worth
 
-#: A float of the witness: one number where every lane agrees, a list where the lanes differ.
-Number = float | list[float]
+#: An input or a result of the witness: one number where every lane agrees, a list where the lanes differ. What comes
+#: back from the cache is checked against it.
+Number = float | int | bool | list[float | int | bool]
 Confidence = Literal["high", "low"]
 #: What is shown: all findings of a confidence and better ones, or of a score.
 Least = Confidence | float

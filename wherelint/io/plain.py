@@ -10,6 +10,8 @@ from functools import lru_cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 Decode = Callable[[Any], Any]
+#: An integer is smaller.
+_MOST = 1 << 63
 #: Characters that would garble a terminal.
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f]")
 
@@ -43,6 +45,8 @@ def decoder(kind: Any) -> Decode:
         return _check(lambda value: type(value) is str and not _CONTROL.search(value))
     if kind is object:  # the program of a finding is never written
         return _check(lambda value: value is None)
+    if kind is int:
+        return _check(lambda value: type(value) is int and abs(value) < _MOST)
     return _check(lambda value: type(value) is kind)
 
 
