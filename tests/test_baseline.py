@@ -16,7 +16,10 @@ from wherelint.suppress.baseline import Entry
 
 NONE = "missing.json: this is no baseline; write one with --write-baseline"
 ENTRY = ", ".join(f'"{key}": ""' for key in Entry._fields)
-WRITTEN = "known.json: 2 findings written.\n"
+WRITTEN = """\
+known.json: 2 findings written, which --baseline known.json leaves out;
+or always, with baseline = "known.json" below [tool.wherelint] in pyproject.toml.
+"""
 
 
 @pytest.fixture

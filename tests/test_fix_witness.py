@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from executing import load, outcomes
+from real_gradients import require
 
 from wherelint.io.config import Settings
 from wherelint.run.check import check_source
@@ -32,6 +33,7 @@ PROGRAMS = {
 @pytest.mark.parametrize("case", PROGRAMS)
 def test_the_gradient_at_the_witness_is_finite_after_the_fix(case: str, tmp_path: Path) -> None:
     framework, first, result = PROGRAMS[case]
+    require(framework)
     imports = "import torch" if framework == "torch" else "import jax.numpy as jnp"
     text = f"{imports}\n\n\ndef f(x, y):\n    {first}\n    return {result}\n"
     report = check_source(text.encode(), "a.py", Settings(), "unsafe")

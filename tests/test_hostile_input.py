@@ -278,7 +278,8 @@ def test_what_is_no_file(project: Path, name: str) -> None:
     make(project / "odd.py")
     write(project, {"a.py": UNSAFE})
     status, output, errors = command("odd.py")
-    assert (status, errors) == ((2, f"error: odd.py: {message}\n") if message else (0, ""))
+    nothing = "warning: no Python file or notebook to check there\n"
+    assert (status, errors) == ((2, f"error: odd.py: {message}\n") if message else (0, nothing))
     for options in ((), ("--fix",)):
         status, output, errors = command(".", *options)
         assert (status, errors, output.count("a.py:")) == ((0, "", 0) if options else (1, "", 1))
@@ -393,7 +394,7 @@ OPTIONS: dict[str, tuple[str, list[str], str]] = {
     ),
     "a large file": (f"# {'a' * 10_000_000}", [], "File too large"),
     "a pattern that is none": ("[tool.wherelint]\nexclude = ['[', '!', '**', '\\\\', '[z-a]', '']", [], ""),
-    "diff and baseline": ("", ["--diff", "--baseline", "a"], "a baseline is about what is reported"),
+    "diff and baseline": ("", ["--diff", "--write-baseline", "a"], "a baseline is about what is reported"),
     "fix and add-noqa": ("", ["--fix", "--add-noqa"], "--add-noqa silences findings"),
     "device alone": ("", ["--device", "cpu"], "--device says where to confirm"),
     "no jobs": ("", ["-j", "-1"], "-1 is not in the range"),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from conftest import UNSAFE, write
+from real_gradients import require
 
 from wherelint import confirm
 from wherelint.cli import main
@@ -25,6 +26,7 @@ def test_a_refuted_fix_is_not_written(
     def after(snippet: Snippet, *_: object) -> AfterFix:
         return AfterFix(value_unchanged=True, gradient_finite=snippet.function != "f")
 
+    require("jax")
     write(project, {"a.py": _TWO})
     monkeypatch.setattr(confirm, "_after", after)
     path = ["-", "--stdin-filename", "a.py"] if standard_input else ["a.py"]

@@ -202,7 +202,9 @@ def _write_baseline(result: Result, options: dict[str, Any]) -> int:
         return FAILED
     count = baseline.write(options["write_baseline"], result.reports)
     if not options["quiet"]:
-        click.echo(f"{options['write_baseline']}: {text.count(count, 'finding')} written.")
+        name = options["write_baseline"]
+        click.echo(f"{name}: {text.count(count, 'finding')} written, which --baseline {name} leaves out;")
+        click.echo(f'or always, with baseline = "{name}" below [tool.wherelint] in pyproject.toml.')
     return tell_problems(result, options)
 
 

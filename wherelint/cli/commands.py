@@ -178,7 +178,10 @@ def check(**options: Any) -> int:
 @click.option("--all", "every", is_flag=True, help="All rules.")
 @_output_file
 def explain(names: Sequence[str], every: bool, output_file: Path | None) -> None:
-    """Print the documentation of a rule or a topic; without a name, what there is."""
+    """Print the documentation of a rule or a topic.
+
+    Without a name, print what there is.
+    """
     from wherelint import docs, rules
     from wherelint.io.config import did_you_mean
 
@@ -219,9 +222,9 @@ cli.add_command(explain, "rule")
 @_of_a_place
 @_output_file
 def repro(place: str, config: Path | None, isolated: bool, output_file: Path | None) -> int:
-    """Print a script that reproduces the finding at a place, and needs nothing but the framework.
+    """Print a script that reproduces the finding at a place.
 
-    It shows the finite value, the gradient that is nan, and both after the fix.
+    It needs nothing but the framework, and shows the finite value, the gradient that is nan, and both after the fix.
     """
     from wherelint.cli.place import findings_at, tell_others
     from wherelint.confirm.routine import Snippet
@@ -242,7 +245,10 @@ def repro(place: str, config: Path | None, isolated: bool, output_file: Path | N
     help="An SVG or a PNG, by its name (default: an SVG on standard output).",
 )  # fmt: skip
 def plot(place: str, config: Path | None, isolated: bool, output_file: Path | None) -> int:
-    """Draw the value and the gradient around the finding at a place, before and after the fix."""
+    """Draw the value and the gradient around a finding.
+
+    Both before and after the fix.
+    """
     from wherelint.cli.place import findings_at, tell_others
 
     kind = ".svg" if output_file is None else output_file.suffix.lower()
@@ -261,7 +267,7 @@ def plot(place: str, config: Path | None, isolated: bool, output_file: Path | No
 
 @cli.command()
 def server() -> int:
-    """Run a language server on standard input and output, for an editor."""
+    """Run a language server for an editor."""
     from wherelint.server import main
 
     return main()
@@ -269,7 +275,7 @@ def server() -> int:
 
 @cli.command()
 def init() -> int:
-    """Write a configuration and a pre-commit hook to begin with, where there are none."""
+    """Write a configuration and a pre-commit hook to begin with."""
     from wherelint.cli.starting import start
 
     return CLEAN if start() else FAILED
@@ -327,7 +333,7 @@ def list_rules() -> tuple[list[dict[str, Any]], Iterable[str]]:
 @cli.command()
 @_listed
 def frameworks() -> tuple[list[dict[str, Any]], Iterable[str]]:
-    """List what is known of each framework: the functions that each rule is about."""
+    """List the functions of each framework, by rule."""
     from wherelint.frameworks import FRAMEWORKS
     from wherelint.ops import OPERATIONS
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 CLEAN, FINDINGS, FAILED, INTERRUPTED = 0, 1, 2, 130
 STYLES = ["full", "concise", *FORMATS]
 #: Warnings that are printed without -v.
-_MOST_WARNINGS = 8
+_MOST_WARNINGS = 3
 #: Seconds without a sign of life.
 _PATIENCE = 1.0
 
@@ -146,17 +146,19 @@ def asked_styles(options: dict[str, Any]) -> set[str]:
 
 
 def tell_problems(result: Result, options: dict[str, Any]) -> int:
-    """Say what could not be checked or written; the exit status for that. Of many warnings, only ``-v`` shows all."""
+    """Say what could not be checked or written; the exit status for that. Many warnings are one without ``-v``."""
     from wherelint.report import text
 
     errors = [problem for problem in result.problems if problem.error]
     warnings = [] if options["quiet"] else [problem for problem in result.problems if not problem.error]
-    shown = warnings if options["verbose"] else warnings[:_MOST_WARNINGS]
-    for problem in (*shown, *errors):
+    few = options["verbose"] or len(warnings) <= _MOST_WARNINGS
+    for problem in (*(warnings if few else ()), *errors):
         click.echo(text.problem_line(problem), err=True)
-    if left := warnings[len(shown) :]:
-        where = text.count(len({problem.filename for problem in left}), "file")
-        click.echo(f"warning: {len(left)} more in {where} (-v shows them)", err=True)
+    if not few:
+        where = text.count(len({problem.filename for problem in warnings}), "file")
+        click.echo(
+            f"warning: gave up on {len(warnings)} parts of {where} (-v lists them; why: explain limits)", err=True
+        )
     return FAILED if errors else CLEAN
 
 
