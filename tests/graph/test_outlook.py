@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from unittest import mock
 
+import numpy as np
 import pytest
 from programs import op, positive, where
 
@@ -61,3 +62,22 @@ def test_an_epsilon_that_float32_loses_may_still_be_noticed() -> None:
     assert kept.may_reach({"direct"})
     assert not kept.may_reach({"direct", "in a metric"})
     assert search(Outlook(0.5, absent=UNSAID), where(op("less", X, 1.0), lost, 0.0)).hazards()
+
+
+def test_only_probes_at_which_the_operation_fails_are_evaluated_beyond_it() -> None:
+    root = where(positive(X), op("add", op("sqrt", X), op("exp", Y)), 0.0)
+    asked = search(Outlook(), root)
+    failing = [n for n in asked.order if n.op == "sqrt"]
+    batch = {X: np.array([[0.0], [1.0], [2.0]], np.float32), Y: np.ones((1, 1), np.float32)}
+    assert len(asked._run(batch, asked=(failing, False)).values[X]) == len(asked._run(batch).values[X]) == 1
+    regular = {**batch, X: batch[X] + 1}
+    with mock.patch.object(Search, "_backward", side_effect=AssertionError):
+        asked._run(regular, asked=(failing, False))
+        with pytest.raises(AssertionError):
+            asked._run(regular)
+
+
+def test_missing_data_are_asked_for_whatever_fails() -> None:
+    asked = search(Outlook(), where(op("isfinite", X), op("multiply", X, Y), 0.0))
+    batch = {X: np.array([[1.0], [np.nan]], np.float32), Y: np.ones((1, 1), np.float32)}
+    assert [len(asked._run(batch, asked=([], data)).witness) for data in (False, True)] == [0, 1]

@@ -14,7 +14,7 @@ import numpy as np
 from wherelint.analysis.callers import spot
 from wherelint.analysis.search import Detection
 from wherelint.finding import Finding, Witness
-from wherelint.graph.differentiate import Tape, backward
+from wherelint.graph.differentiate import fails
 from wherelint.graph.evaluate import evaluate
 from wherelint.graph.node import Const, Leaf, Node, leaves, topological, whole
 from wherelint.graph.run import any_lane
@@ -64,10 +64,7 @@ def fixing(detection: Detection) -> frozenset[Leaf]:
         batch[node] = np.repeat(batch[node], value.shape[1] // batch[node].shape[1], axis=1)
         batch[node][row] = value
     values = evaluate(topological([hazard.op]), batch)
-    tape = Tape([hazard.op], {hazard.op, *hazard.op.inputs})
-    broke = backward(tape, values, hazard.op, detection.framework, symbolic=False).broke
-    nowhere = np.zeros((1, 1), np.bool_)
-    singular = any_lane(broke.get(hazard.op, nowhere) | ~np.isfinite(values[hazard.op]))
+    singular = any_lane(fails(hazard.op, values, detection.framework))
     singular = np.broadcast_to(singular, len(tried) + 1)
     return frozenset(node for (node, _), bad in zip(tried, singular[1:], strict=True) if singular[0] and not bad)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -60,12 +60,14 @@ class _Curtailed(NamedTuple):
     accept: _InProgram
     operations: frozenset[Node]
 
-    def around(self, detection: Detection) -> frozenset[Node]:
-        """The operation of a detection, if this search is one of a selection further out, or of a clip below it."""
-        same = frozenset(n for n in self.operations if spot(n) == spot(detection.hazard.op))
-        select = detection.hazard.select
-        further = same and (select.selection in CLIPS or spot(select) in map(spot, topological([self.root])))
-        return same if further else frozenset()
+    def around(self, shown: Mapping[object, Sequence[Node]]) -> frozenset[Node]:
+        """Operations of what is shown, if this search is one of a selection further out, or of a clip below them.
+
+        ``shown``: for each operation, by its place, the selections of the findings.
+        """
+        same = {n: shown[spot(n)] for n in self.operations if spot(n) in shown}
+        read = {spot(n) for n in topological([self.root])} if same else set()
+        return frozenset(n for n in same if any(s.selection in CLIPS or spot(s) in read for s in same[n]))
 
 
 def arithmetic(framework: str) -> str:
@@ -192,8 +194,10 @@ class FileSearch:
         Selections further out over an operation of a finding are found, whatever they score.
         """
         shown = [c for c in self._real(filter(self._asked_for, self._found)) if self._asked_for(c)]
-        self._resume(lambda each: frozenset[Node]().union(*map(each.around, shown)))
-        ops = {spot(c.hazard.op) for c in shown}
+        ops: dict[object, list[Node]] = {}
+        for each in shown:
+            ops.setdefault(spot(each.hazard.op), []).append(each.hazard.select)
+        self._resume(lambda curtailed: curtailed.around(ops))
         return self._real(c for c in self._found if self._outlook.least <= 0 or spot(c.hazard.op) in ops)
 
     @property
@@ -316,6 +320,7 @@ class _InProgram:
         self._effort = effort
         self._budget = budget
         self._outlets: dict[Node, list[tuple[Node, list[Node], Tape]]] = {}
+        self._whole: dict[Node, tuple[Node, list[Node], Tape]] = {}
         self._paths: dict[tuple[Node, Node], Tape] = {}
         self._reached: dict[tuple[Node, Node], bool] = {}
         self._still: dict[tuple[Node, frozenset[Node]], tuple[list[Node], Values]] = {}
@@ -412,9 +417,15 @@ class _InProgram:
                 what = f"{len(outputs) - self._budget.results} results of `{self._program.name}`"
                 self._budget.give_up(what, "it has more than are followed")
             del outputs[self._budget.results :]
-            orders = [topological([s]) for s in outputs]
-            self._outlets[select] = [(s, order, Tape(order)) for s, order in zip(outputs, orders, strict=True)]
+            self._outlets[select] = [self._outlet(s) for s in outputs]
         return self._outlets[select]
+
+    def _outlet(self, output: Node) -> tuple[Node, list[Node], Tape]:
+        """A value that leaves the function, what it reads, and a reverse pass through all of that."""
+        if output not in self._whole:
+            order = topological([output])
+            self._whole[output] = output, order, Tape(order)
+        return self._whole[output]
 
 
 def _heals(symbolic: Array, ieee: Array) -> bool:

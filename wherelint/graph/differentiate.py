@@ -48,9 +48,9 @@ class Tape:
         ]
 
 
-def backward(tape: Tape, values: Values, root: Node, framework: str, *, symbolic: bool) -> Backward:
-    """Cotangents of every node of a tape for a cotangent of ones at ``root``."""
-    pending: dict[Node, tuple[Array, Dead]] = {root: (np.ones(values[root].shape, _float(values[root])), None)}
+def backward(tape: Tape, values: Values, root: Node, framework: str, *, symbolic: bool, size: float = 1.0) -> Backward:
+    """Cotangents of every node of a tape for a cotangent at ``root`` that is everywhere of one size."""
+    pending: dict[Node, tuple[Array, Dead]] = {root: (np.full(values[root].shape, size, _float(values[root])), None)}
     result = Backward({}, {})
     with np.errstate(all="ignore"):
         for node, flows in tape.steps:
@@ -81,6 +81,15 @@ def backward(tape: Tape, values: Values, root: Node, framework: str, *, symbolic
                 result.broke[node] = broke
     Work.count(2 * len(result.cotangents), len(values[root]))
     return result
+
+
+def fails(
+    node: Node, values: Values, framework: str, requires_grad: Collection[Node] | None = None, size: float = 1.0
+) -> Array:
+    """Elements at which an operation is not finite, or at which its derivative breaks a cotangent of some size."""
+    tape = Tape([node], {node, *node.inputs} if requires_grad is None else requires_grad)
+    broke = backward(tape, values, node, framework, symbolic=False, size=size).broke
+    return np.asarray(~np.isfinite(values[node]) | broke.get(node, np.zeros((1, 1), np.bool_)))
 
 
 #: (operand index, its cotangent, its dead elements) for each operand that a node hands a cotangent to.

@@ -12,12 +12,12 @@ from functools import cached_property
 import numpy as np
 
 from wherelint.graph.dependence import Dependence
-from wherelint.graph.differentiate import Tape, backward
+from wherelint.graph.differentiate import fails
 from wherelint.graph.evaluate import Values, evaluate, truth
 from wherelint.graph.node import Const, Leaf, Node, inputs_in, leaves, topological, unreshaped, whole
 from wherelint.graph.probe import Inputs
 from wherelint.graph.relation import Relation
-from wherelint.graph.run import Run, at, code, overflown, row
+from wherelint.graph.run import Run, any_lane, at, code, overflown, row
 from wherelint.ops import OPERATIONS, Array
 from wherelint.ops.traits import CLIPS, FINITE_TESTS, ORDERINGS, QUOTIENTS
 
@@ -338,10 +338,8 @@ class Guard:
         order, sources = self._decides[culprit]
         steps = np.linspace(low, high, _STEPS + 1)[:, None]
         values = evaluate(order, {n: self._between(n, here[n], steps) for n in sources if n in here}, np.float64)
-        tape = Tape([culprit], {culprit, *culprit.inputs})
-        broke = backward(tape, values, culprit, self._framework, symbolic=False).broke
-        failing = ~np.isfinite(values[culprit]) | broke.get(culprit, np.zeros((1, 1), np.bool_))
-        return int(self._dropped(values).argmax()), np.broadcast_to(failing.any(axis=1), (_STEPS + 1,))
+        failing = any_lane(fails(culprit, values, self._framework))
+        return int(self._dropped(values).argmax()), np.broadcast_to(failing, (_STEPS + 1,))
 
     def _between(self, leaf: Node, end: Array, steps: Array) -> Array:
         """Values of an input on the way from the base to the witness."""

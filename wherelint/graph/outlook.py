@@ -99,11 +99,16 @@ class Prospects:
         open_ = (n for n in self._order if code(n) and not self.closed(n, evidence))
         return any(n not in found or found[n].rank < self._most(n, evidence) for n in open_)
 
+    def asked(self, evidence: frozenset[str]) -> tuple[list[Node], bool]:
+        """The operations that a hazard may be found of, and whether one of missing data may be."""
+        data = self._missing and (bool(self._outlook.operations) or self._outlook.reaches(self._outlook.most(evidence)))
+        return [n for n in self._order if code(n) and not self.closed(n, evidence)], data
+
     def absent(self, culprit: Node) -> frozenset[str]:
-        """Evidence for a hazard of an operation that there cannot be."""
+        """Evidence for a hazard of an operation that there cannot be, if it is not one of missing data."""
         if culprit not in self._absent:
             condition = self._guard.condition
-            absent = set() if self._missing else {"missing data"}
+            absent = {"missing data"}
             absent.update(() if self._rounds else ("an epsilon is lost",), () if condition else ("at the boundary",))
             read = self._dependence.inputs(culprit)
             absent.update(("direct",) if all(read.isdisjoint(self._dependence.inputs(c)) for c in condition) else ())

@@ -139,3 +139,11 @@ def overflown(run: Run, node: Node, p: int) -> bool:
     operands = [at(run.values[i], p) for i in node.inputs]
     regular = all(np.isfinite(o).all() and (o != 0).all() for o in operands)
     return regular and bool(np.isinf(at(run.values[node], p)).any())
+
+
+def sound(run: Run, node: Node) -> Array:
+    """Probes at which everything that a node reads is finite: what broke there broke at the node itself."""
+    sound = np.ones(len(run.witness), np.bool_)
+    for operand in node.inputs:
+        sound &= rows(np.isfinite(run.values[operand]))
+    return sound

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from wherelint.graph.aim import aimed
 from wherelint.graph.blame import Blamed, culprit_of, reaches_leaf, root_drops
 from wherelint.graph.dependence import Dependence
-from wherelint.graph.differentiate import Backward, Tape, backward
+from wherelint.graph.differentiate import Backward, Tape, backward, fails
 from wherelint.graph.evaluate import Values, evaluate, truth
 from wherelint.graph.guard import Guard
 from wherelint.graph.node import LANES, Node, inputs_in, topological, unreshaped, whole
 from wherelint.graph.occurrence import occurrence
 from wherelint.graph.outlook import Outlook, Prospects
 from wherelint.graph.probe import Inputs, Pool, bases, holds_somewhere, perturbations
-from wherelint.graph.run import Hazard, Run, any_lane, at, code, joined, keep, row, rows
+from wherelint.graph.run import Hazard, Run, any_lane, at, code, joined, keep, row, rows, sound
 from wherelint.graph.work import Effort
 from wherelint.ops import OPERATIONS, Array
 from wherelint.ops.traits import CLIPS, ORDERINGS
@@ -34,6 +33,8 @@ _DOUBTFUL = frozenset({"doubtful"})
 _BASES = 3
 _TRIES = 6
 _MOST_REFUSALS = 12
+#: Larger than the cotangents of probes, so that no derivative that breaks one of them is overlooked.
+_LARGE = 1e30
 #: How many operations may stand between a clip and the singular operation that it feeds.
 _FAR = 4
 _MOST_FLAGS = 8
@@ -110,10 +111,11 @@ class Search:
             if not batches:
                 continue
             held: list[Inputs] = [{**batches[0], **h} for h in self.guard.held_elements()]
-            run = self._run(*batches[:1], *held, *batches[1:])
+            asked = self._prospects.asked(level)
+            run = self._run(*batches[:1], *held, *batches[1:], asked=asked)
             self._note(run, level, found)
             if points := self._aimed(batches[0], run.first, found, level):
-                self._note(self._run(points), level, found)
+                self._note(self._run(points, asked=asked), level, found)
         self.left_out.difference_update(found)
         if self._doubtful:
             return [h.with_evidence(*_DOUBTFUL) for h in found.values()] if low else []
@@ -212,10 +214,7 @@ class Search:
             values = evaluate(self.order, batch)
             fit = self._allowed(values) & self._finite(values)
             for node in self.requires_grad.intersection(nodes):
-                tape = Tape([node], {node, *node.inputs})
-                broke = backward(tape, values, node, self.framework, symbolic=False).broke
-                singular = any_lane(broke.get(node, np.zeros((1, 1), np.bool_)) | ~np.isfinite(values[node]))
-                if (singular & fit).any():
+                if (any_lane(fails(node, values, self.framework)) & fit).any():
                     return True
         return not starts
 
@@ -282,15 +281,28 @@ class Search:
     def _probes(self, values: Values) -> int:
         return max((values[n].shape[0] for n in self.leaves), default=1)
 
-    def _run(self, *batches: Inputs, dtype: Any = np.float32) -> Run:
-        """Evaluate batches as one, and keep only the probes whose value is finite and whose gradient is not."""
+    def _run(self, *batches: Inputs, asked: tuple[Collection[Node], bool] | None = None) -> Run:
+        """Evaluate batches as one, and keep only the probes whose value is finite and whose gradient is not.
+
+        ``asked``: if given, only those at which one of these operations fails, or else at which data are missing.
+        """
         bases = [{n: v[:1] for n, v in inputs.items()} for inputs in batches]
         inputs, batch = joined(batches)
         self.effort.spend(3 * len(self.order) * len(batches))
-        values = evaluate(self.order, inputs, dtype)
-        fit = self._allowed(values) & self._finite(values)
+        values = evaluate(self.order if asked is None else topological(asked[0]), inputs)
         count = int((batch == 0).sum())
         first = {n: v[:count] if v.shape[0] == len(batch) else v for n, v in values.items()}
+        if asked is not None:
+            failing = np.zeros(len(batch), np.bool_)
+            for node in asked[0]:
+                failing |= any_lane(fails(node, values, self.framework, self.requires_grad, _LARGE))
+            for data in inputs.values() if asked[1] else ():
+                failing |= any_lane(~np.isfinite(data))
+            if not failing.any():
+                return Run({}, {}, Backward({}, {}), Backward({}, {}), failing[:0], bases, batch[:0], first)
+            inputs, values, batch = keep(failing, inputs), keep(failing, values), batch[failing]
+            values = evaluate((n for n in self.order if n not in values), inputs, known=values)
+        fit = self._allowed(values) & self._finite(values)
         inputs, values, batch = keep(fit, inputs), keep(fit, values), batch[fit]
         ieee = self._backward(values, symbolic=False) if fit.any() else Backward({}, {})
         broken = np.zeros(len(batch), np.bool_)
@@ -321,7 +333,7 @@ class Search:
             candidates = any_lane(fresh) & witness
             probes = np.flatnonzero(candidates)[:_TRIES].tolist()
             # What something before the node had broken must not use up all the tries; what is found late is less sure.
-            late = [p for p in np.flatnonzero(candidates & _sound(run, node))[:_TRIES].tolist() if p not in probes]
+            late = [p for p in np.flatnonzero(candidates & sound(run, node))[:_TRIES].tolist() if p not in probes]
             tried: set[Node] = set()
             for p in [*probes, *late]:
                 asked = node, p in late
@@ -430,11 +442,3 @@ def singular_operations(order: Sequence[Node]) -> list[Node]:
         elif below <= _FAR and node.op not in ("where", "cond", "stop"):
             distance[node] = below
     return found
-
-
-def _sound(run: Run, node: Node) -> Array:
-    """Probes at which everything that a node reads is finite: what broke there broke at the node itself."""
-    sound = np.ones(len(run.witness), np.bool_)
-    for operand in node.inputs:
-        sound &= rows(np.isfinite(run.values[operand]))
-    return sound
