@@ -160,6 +160,14 @@ def test_folders_and_files_that_the_field_reserves(
         ("def visualize(x): return torch.where(x > 0, 1 / x, 0.0)", "in a picture"),
         ("def init_state(x): return torch.where(x > 0, 1 / x, 0.0)", "at the start of a run"),
         ("class NonNegConstraint:\n  def f(self, x): return torch.where(x > 0, 1 / x, 0.0)", "in a constraint"),
+        ("class Adamant(optim.Optimizer):\n  def f(self, x): return torch.where(x > 0, 1 / x, 0.0)", "in an optimizer"),
+        ("class Adamant(nn.Module):\n  def f(self, x): return torch.where(x > 0, 1 / x, 0.0)", None),
+        (
+            "def clip(most):\n  def update_fn(x, state): return torch.where(x > 0, most / x, 1.0), state\n"
+            "  return optax.GradientTransformation(init_fn, update_fn)",
+            "in an optimizer",
+        ),
+        ("def f(x, cfg): return torch.where(x > 0, x * (cfg.width // cfg.heads) ** -0.5, 0.0)", "moves a setting"),
         ("class WalkSampler:\n  def f(self, x): return torch.where(x > 0, 1 / x, 0.0)", "in a sampler"),
         ("def f(x, y=None): return torch.where(y > 0, x / y, 0.0)", "moves an optional input"),
         ("def f(x, n: int): return torch.where(n > 0, x / n, 0.0)", "moves an integer"),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 
 from wherelint.frontend.module import Module
+from wherelint.interpret.annotations import last_name
 
 WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 #: What tests, metrics and the like are called, as folders and files.
@@ -56,6 +58,8 @@ DATA = frozenset(
 )
 #: Some of it, as what a function makes.
 _MADE = DATA - set("batch count counts mask masks num number valid".split())
+#: What optax, and what is like it, makes of an initial state and an update.
+_TRANSFORMATION = "GradientTransformation"
 #: Methods that a trainer calls without gradients.
 _STEPS = frozenset({"validation_step", "test_step", "predict_step"})
 
@@ -70,14 +74,39 @@ def of(module: Module, functions: Iterable[str]) -> Iterator[str]:
     yield from module.kept[_of_file]
     for name in functions:
         words = WORD.findall(name)
-        if name[:1].isupper() and words and words[-1] in _CLASS_OF:
-            yield _CLASS_OF[words[-1]]
+        if name[:1].isupper():
+            yield from _of_class(name, module)
+        if name in _updates(module):
+            yield "in an optimizer"
         if name in _STEPS:
             yield "in a metric"
         if words and words[0] in _FUNCTION_OF:
             yield _FUNCTION_OF[words[0]]
         if words and words[-1].lower() in _MADE:  # norm_targets makes targets; in target_loss it is another matter
             yield "makes data"
+
+
+def _of_class(name: str, module: Module) -> Iterator[str]:
+    """What the name of a class says, or else those of its bases: ``class Adam(torch.optim.Optimizer)``."""
+    known = module.definitions.get(name)
+    bases = known.statement.bases if known is not None and isinstance(known.statement, ast.ClassDef) else []
+    for each in (name, *map(last_name, bases)):
+        words = WORD.findall(each)
+        if words and words[-1] in _CLASS_OF:
+            yield _CLASS_OF[words[-1]]
+            return
+
+
+def _updates(module: Module) -> frozenset[str]:
+    """The functions of a file that it makes a gradient transformation of: what optimizers do with gradients."""
+    if _updates not in module.kept:
+        calls = [node for statement, block in module.blocks if block.mentions(_TRANSFORMATION)
+                 for node in ast.walk(statement) if isinstance(node, ast.Call)]  # fmt: skip
+        made = [call for call in calls if last_name(call.func).startswith(_TRANSFORMATION)]
+        given = [each for call in made for each in (*call.args, *(keyword.value for keyword in call.keywords))]
+        module.kept[_updates] = frozenset(each.id for each in given if isinstance(each, ast.Name))
+    known: frozenset[str] = module.kept[_updates]
+    return known
 
 
 def _of_file(module: Module) -> Iterator[str]:

@@ -24,13 +24,13 @@ def occurrence(run: Run, culprit: Node, p: int, requires_grad: Collection[Node])
 
     ``requires_grad``: the nodes from which something that is differentiated can be reached.
     """
-    moved = [n for n in leaves(culprit) if n in run.inputs and run.moved(n, p)]
+    read = [n for n in leaves(culprit) if n in run.inputs]
+    moved = [n for n in read if run.moved(n, p)]
     if any(n.usual is not None for n in moved):
         yield "leaves a default"
     if any(n.optional for n in moved):
         yield "moves an optional input"
-    negative = [n for n in leaves(culprit) if n in run.inputs and (at(run.inputs[n], p) < 0).any()]
-    if any(_is_setting(n) for n in [*moved, *negative]):  # a search may begin below zero, where no setting is
+    if any(map(_is_setting, moved)) or (read and not moved and all(map(_is_setting, read))):  # drawn at random
         yield "moves a setting"
     if any(_cancels_epsilon(run, n, p) for n in topological(culprit.inputs)):
         yield "cancels an epsilon"
