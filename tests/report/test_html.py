@@ -87,6 +87,12 @@ def test_the_page_shows_what_is_known() -> None:
     assert "not confirmed" not in shown.text
 
 
+@pytest.mark.parametrize("error", [True, False])
+def test_what_was_given_up_is_folded(error: bool) -> None:
+    problems = [Problem("a.py", "gave up on f", error=False), Problem("b.py", "does not parse", error=error)]
+    assert ('<details class="problems" open>' in rendered(findings(), problems=problems)) == error
+
+
 def test_why_there_is_no_curve_after_the_fix() -> None:
     (finding,) = findings()
     assert finding.plot is not None
