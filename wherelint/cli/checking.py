@@ -22,6 +22,7 @@ from wherelint.cli.output import (
     Progress,
     asked_styles,
     destination,
+    put,
     refuse_clashes,
     tell_problems,
     use_color,
@@ -99,15 +100,13 @@ def run_check(options: dict[str, Any], configuration: Configuration) -> int:
         if len(paths) > 1:
             raise click.UsageError("standard input (-) cannot be combined with other paths")
         if options["show_files"]:
-            with destination(options["output_file"]) as stream:
-                click.echo(options["stdin_filename"] or "-", file=stream)
+            put(f"{options['stdin_filename'] or '-'}\n", options["output_file"])
             return CLEAN
         return _check_stdin(options, configuration)
     if options["show_settings"]:
         path = Path(os.path.abspath(paths[0]))
         settings = configuration.settings(path if path.is_dir() else path.parent)
-        with destination(options["output_file"]) as stream:
-            click.echo("".join(f"{printable(line)}\n" for line in settings.described(path)), nl=False, file=stream)
+        put("".join(f"{printable(line)}\n" for line in settings.described(path)), options["output_file"])
         return CLEAN
     changes = None
     if options["since"] is not None:
@@ -117,8 +116,7 @@ def run_check(options: dict[str, Any], configuration: Configuration) -> int:
         paths, options["force_exclude"] = changes.below(paths), True
     if options["show_files"]:
         targets, problems = files.discover(paths, configuration, force_exclude=options["force_exclude"])
-        with destination(options["output_file"]) as stream:
-            click.echo("".join(f"{printable(target.name)}\n" for target in targets), nl=False, file=stream)
+        put("".join(f"{printable(target.name)}\n" for target in targets), options["output_file"])
         return FAILED if problems else CLEAN
     from wherelint import api
     from wherelint.run import engine

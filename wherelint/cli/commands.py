@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wherelint.cli.checking import given_overrides, run_check, told_to_end
-from wherelint.cli.output import CLEAN, FAILED, STYLES, needed, reader_left
+from wherelint.cli.output import CLEAN, FAILED, STYLES, needed, put, reader_left
 from wherelint.report.common import printable
 from wherelint.version import __version__
 
@@ -30,16 +30,6 @@ def _least(context: click.Context, option: click.Parameter, given: str | None) -
         return None if given is None else parse_confidence(float(given) if number else given, "it")
     except ConfigError as error:
         raise click.BadParameter(str(error)) from None
-
-
-def _put(content: str | bytes, path: Path | None) -> None:
-    """On standard output, or in a file. Text is UTF-8 there, as what Python reads."""
-    from wherelint.io import disk
-
-    if path is None:
-        click.echo(content, nl=False)
-    else:
-        disk.write(path, content.encode(errors="backslashreplace") if isinstance(content, str) else content)
 
 
 _output_file = click.option(
@@ -205,7 +195,7 @@ def explain(names: Sequence[str], every: bool, output_file: Path | None) -> None
         for text in texts:
             page(text, sys.stdout)
     else:
-        _put("".join(f"{text}\n" for text in texts), output_file)
+        put("".join(f"{text}\n" for text in texts), output_file)
 
 
 def _of_a_place(command: Callable[..., int]) -> Callable[..., int]:
@@ -233,7 +223,7 @@ def repro(place: str, config: Path | None, isolated: bool, output_file: Path | N
     finding, *others = findings_at(place, config, isolated, snippets=True)
     if not isinstance(finding.snippet, Snippet):
         raise click.ClickException(f"no script for {finding.code} at {place}: {finding.snippet}")
-    _put(script(finding.snippet, finding).encode(), output_file)
+    put(script(finding.snippet, finding).encode(), output_file)
     tell_others(others)
     return CLEAN
 
@@ -260,7 +250,7 @@ def plot(place: str, config: Path | None, isolated: bool, output_file: Path | No
         raise click.ClickException(f"no plot for {finding.code} at {place}: this rule reports no gradient that is nan")
     from wherelint.report.plot import png, svg
 
-    _put(svg(finding.plot).encode() if kind == ".svg" else png(finding.plot), output_file)
+    put(svg(finding.plot).encode() if kind == ".svg" else png(finding.plot), output_file)
     tell_others(others)
     return CLEAN
 
@@ -311,7 +301,7 @@ def _listed(command: Callable[[], tuple[list[dict[str, Any]], Iterable[str]]]) -
             import json
 
             lines = [json.dumps(entries, indent=2)]
-        _put("".join(f"{line}\n" for line in lines), output_file)
+        put("".join(f"{line}\n" for line in lines), output_file)
 
     return listed
 

@@ -73,14 +73,10 @@ def write_report(result: Result, options: dict[str, Any], stream: TextIO) -> int
 @contextmanager
 def destination(path: Path | None, stream: TextIO | None = None) -> Iterator[TextIO]:
     """Where to write: a file, which is replaced in the end, or else a stream (standard output)."""
-    from wherelint.io import disk
-
-    if path is None:
-        yield stream or sys.stdout
-        return
     text = io.StringIO()
-    yield text
-    disk.write(path, text.getvalue().encode(errors="backslashreplace"))
+    yield text if path is not None else stream or sys.stdout
+    if path is not None:
+        put(text.getvalue(), path)
 
 
 def _write(style: str, result: Result, options: dict[str, Any], stream: TextIO) -> None:
@@ -105,6 +101,16 @@ def _write(style: str, result: Result, options: dict[str, Any], stream: TextIO) 
         helps = {rule.code: rule.help for rule in rules.RULES}
         for report in () if options["fix_only"] else result.reports:
             text.write(text.full(report, helps, width), stream, color=color)
+
+
+def put(content: str | bytes, path: Path | None) -> None:
+    """Print something as it is, or write it to a file. Text is UTF-8 there."""
+    from wherelint.io import disk
+
+    if path is None:
+        click.echo(content, nl=False)
+    else:
+        disk.write(path, content.encode(errors="backslashreplace") if isinstance(content, str) else content)
 
 
 def refuse_clashes(options: dict[str, Any]) -> None:
