@@ -11,8 +11,17 @@ from wherelint.rules.rule import Rule
 
 
 def render(findings: Sequence[Finding], problems: Sequence[Problem], rules: Sequence[Rule], version: str) -> str:
-    """A line a finding, then a line a problem. The message repeats the place: the log does not show the properties."""
-    told = (_command(p, "wherelint", p.message, p.location, p.location) for p in problems)
+    """A line a finding, then a line a problem; of a file without its rows, one for all of them.
+
+    The message repeats the place: the log does not show the properties.
+    """
+    together: dict[tuple[str, Location | None, bool], list[Problem]] = {}
+    for problem in problems:
+        together.setdefault((problem.filename, problem.location, problem.error), []).append(problem)
+    told = (
+        _command(some[0], "wherelint", "\n".join(p.message for p in some), some[0].location, some[0].location)
+        for some in together.values()
+    )
     return "\n".join([*map(_finding, findings), *told])
 
 
