@@ -299,7 +299,7 @@ def test_what_is_not_installed_is_not_started(monkeypatch: pytest.MonkeyPatch) -
         with pytest.raises(HarnessError) as caught:
             harness.run(program())
         assert harness._child is None
-    assert str(caught.value) == ("torch is not installed here: pip install 'wherelint[torch]' to confirm its findings")
+    assert str(caught.value) == ("torch is not installed here: pip install torch to confirm its findings")
 
 
 # -- limits of all runs -----------------------------------------------------------------------------------------------
@@ -628,8 +628,7 @@ def test_a_framework_that_is_not_there_is_one_line(
     status, output, errors = wherelint("check", option, "--no-cache", "--output-format", "concise")
     only = option == "--only-confirmed"
     assert errors == [
-        f"{'error' if only else 'warning'}: jax is not installed here: pip install 'wherelint[jax]' to confirm its"
-        " findings"
+        f"{'error' if only else 'warning'}: jax is not installed here: pip install jax to confirm its findings"
     ]
     assert status == (2 if only else 1)
     assert output.count("WL101") == (0 if only else 2)

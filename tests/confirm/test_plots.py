@@ -199,5 +199,5 @@ def test_what_needs_the_extra_says_so(
     assert main(arguments) == 2
     _, errors = capsys.readouterr()
     what = "a plot" if arguments[0] == "plot" else "the format html"
-    assert errors == f'error: {what} needs matplotlib: pip install "wherelint[report]"\n'
+    assert errors == f"error: {what} needs matplotlib: pip install matplotlib\n"
     assert not (project / "a.html").exists()

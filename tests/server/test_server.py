@@ -606,7 +606,7 @@ class TestProcess:
         ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment())
         assert ran.returncode == 1
         last = ran.stderr.splitlines()[-1]
-        assert last.endswith('the language server needs pygls: pip install "wherelint[lsp]"')
+        assert last.endswith('the language server needs pygls: pip install "pygls>=2"')
 
 
 @pytest.mark.parametrize(

@@ -143,7 +143,7 @@ def more_reports(options: dict[str, Any]) -> list[tuple[str, Path]]:
 def needed(packages: Sequence[str], what: str) -> None:
     """Refuse to begin what needs packages that are not installed."""
     if missing := [name for name in packages if find_spec(name) is None]:
-        raise click.ClickException(f'{what} needs {listed(missing)}: pip install "wherelint[report]"')
+        raise click.ClickException(f"{what} needs {listed(missing)}: pip install {' '.join(missing)}")
 
 
 def asked_styles(options: dict[str, Any]) -> set[str]:

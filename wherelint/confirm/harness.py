@@ -113,8 +113,8 @@ class Harness:
 
     def _start(self) -> None:
         if not installed(self._framework):
-            extra = f"pip install 'wherelint[{self._framework}]'"
-            raise HarnessError(f"{self._framework} is not installed here: {extra} to confirm its findings")
+            name = self._framework
+            raise HarnessError(f"{name} is not installed here: pip install {name} to confirm its findings")
         if sys.platform == "win32":  # selectors know no pipes there
             raise HarnessError("findings cannot be confirmed on Windows: run it in WSL")
         try:

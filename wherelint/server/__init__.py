@@ -13,7 +13,7 @@ def main() -> int:
     try:
         import pygls.lsp.server  # noqa: F401
     except ImportError:
-        raise click.ClickException('the language server needs pygls: pip install "wherelint[lsp]"') from None
+        raise click.ClickException('the language server needs pygls: pip install "pygls>=2"') from None
     from wherelint.server.service import serve
 
     return serve()
