@@ -25,18 +25,23 @@ class UndecodableError(Exception):
 def decode(content: bytes) -> tuple[str, str]:
     """The text as Python reads it, and its encoding: by byte order mark or coding comment, else UTF-8 (PEP 263)."""
     try:
-        try:
-            encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
-        except SyntaxError:
-            # Either the coding comment is wrong, or the first lines are not UTF-8: then this says where.
-            content.decode()
-            raise
-        text = _decode_as(encoding, content)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
+            except SyntaxError:
+                # Either the coding comment is wrong, or the first lines are not UTF-8: then this says where.
+                content.decode()
+                raise
+            text = content.decode(encoding)
     except SyntaxError as error:
         raise UndecodableError(f"cannot decode the file: {error.msg}") from None
     except UnicodeDecodeError as error:
         message = f"cannot decode the file as {error.encoding}: {error.reason}"
         raise UndecodableError(message, _place(content.decode("latin-1"), error.start)) from None
+    except Exception as error:
+        # A codec may raise anything: hex (to bytes), rot13 (from text), idna, punycode and undefined do.
+        raise UndecodableError(f"cannot decode the file: {str(error).partition('; use')[0]}") from None
     if "\0" in text:
         raise UndecodableError("the file contains a null byte", _place(text, text.index("\0")))
     return text, encoding
@@ -50,21 +55,6 @@ def encode(text: str, encoding: str, original: bytes) -> bytes | None:
         return text.encode(encoding)
     except (UnicodeError, LookupError):
         return None
-
-
-def _decode_as(encoding: str, content: bytes) -> str:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return content.decode(encoding)
-    except UnicodeDecodeError:
-        raise
-    except LookupError:
-        # A codec from bytes to bytes, or from text to text: hex, rot13.
-        raise UndecodableError(f"cannot decode the file: {encoding!r} is not a text encoding") from None
-    except Exception as error:
-        # A codec may raise anything; idna, punycode and undefined do.
-        raise UndecodableError(f"cannot decode the file as {encoding}: {error}") from None
 
 
 def _place(text: str, offset: int) -> Location:
