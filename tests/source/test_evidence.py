@@ -146,6 +146,7 @@ def test_folders_and_files_that_the_field_reserves(
         ("def f(dist): return torch.where(dist > 0, torch.log(dist + 1), 0.0)", "a size below zero"),
         ("def f(x, target): return torch.where(target < 20, x * torch.exp(target), 0.0)", "extreme data"),
         ("def f(x, cfg): return torch.where(cfg.width > 0, x / cfg.width, 0.0)", "moves a setting"),
+        ("def f(x, fluid_setup): return torch.where(fluid_setup.b > 0, x / fluid_setup.b, 0.0)", "moves a setting"),
         ("def f(x, width: float): return torch.where(width > 0, x / width, 0.0)", "moves a setting"),
         ("def f(x): return torch.where(x > 0, 1 / (x + 1e-6), 0.0)", "cancels an epsilon"),
         ("def _standardize_advantage(x): return torch.where(x > 0, 1 / x, 0.0)", "makes data"),
@@ -222,9 +223,18 @@ def test_the_score_adds_up() -> None:
     assert score.worth([]) > 0.5
     assert score.worth(["direct"]) > score.worth([]) > score.worth(["incidental"])
     assert score.worth(["direct", "in a test"]) < 0.5
+    assert score.worth(["direct", "coincidence", "looked up"]) == score.worth(["direct"])
+    assert score.worth(["same variable", "coincidence"]) < score.worth(["same variable"])
     assert score.worth(["no such thing"]) == score.worth([])
     assert score.confidence(["direct"]) == "high"
     assert score.confidence(["direct", "in a test"]) == "low"
+
+
+def test_the_shape_of_the_program_counts_nothing_against_a_direct_guard() -> None:
+    text = "def slope(b, s, eps):\n  d = b[s[1]] - b[s[0]]\n  return jnp.where(d >= eps, 1 / d, 0.0)"
+    (finding,) = analysed(text).findings
+    assert {"direct", "looked up", "neighbours out of order"} <= set(finding.evidence)
+    assert finding.confidence == "high"
 
 
 COMMENT = "# wherelint: not-differentiated"

@@ -17,8 +17,10 @@ from wherelint.interpret.values import MISSING, Bound, Class, Dotted, Function, 
 
 #: ``finfo`` of float32, the precision in which the search runs.
 _FLOAT32 = np.finfo(np.float32)
-FINFO = {"eps": float(_FLOAT32.eps), "tiny": float(_FLOAT32.tiny), "smallest_normal": float(_FLOAT32.tiny),
-         "max": float(_FLOAT32.max), "min": float(_FLOAT32.min), "resolution": 1e-6}  # fmt: skip
+FINFO = {
+    name: float(getattr(_FLOAT32, name))
+    for name in ("eps", "epsneg", "tiny", "smallest_normal", "smallest_subnormal", "max", "min", "resolution")
+}
 _SAME_ARRAY = frozenset({"T", "mT", "real", "data_", "H", "array"})
 _SIZES = frozenset({"ndim", "nbytes", "itemsize"})
 
@@ -56,6 +58,8 @@ def read(low: Lowering, value: Value, name: str, at: ast.AST) -> Value:
             return value
     if isinstance(value, Shape):
         return low.opaque(low.text(at), kind="int")
+    if isinstance(value, Method) and value.name == "dtype" and name in ("max", "min"):  # TensorFlow's
+        return FINFO[name]
     if isinstance(value, tuple) and len(value) == len(_RANKED) and name in _RANKED:
         return value[_RANKED.index(name)]
     return Method(value, name, low.text(at))
