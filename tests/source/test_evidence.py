@@ -230,13 +230,6 @@ def test_the_score_adds_up() -> None:
     assert score.confidence(["direct", "in a test"]) == "low"
 
 
-def test_the_shape_of_the_program_counts_nothing_against_a_direct_guard() -> None:
-    text = "def slope(b, s, eps):\n  d = b[s[1]] - b[s[0]]\n  return jnp.where(d >= eps, 1 / d, 0.0)"
-    (finding,) = analysed(text).findings
-    assert {"direct", "looked up", "neighbours out of order"} <= set(finding.evidence)
-    assert finding.confidence == "high"
-
-
 COMMENT = "# wherelint: not-differentiated"
 
 
