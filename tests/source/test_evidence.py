@@ -223,7 +223,7 @@ def test_the_score_adds_up() -> None:
     assert score.worth([]) > 0.5
     assert score.worth(["direct"]) > score.worth([]) > score.worth(["incidental"])
     assert score.worth(["direct", "in a test"]) < 0.5
-    assert score.worth(["direct", "coincidence", "looked up"]) == score.worth(["direct"])
+    assert score.worth(["direct", "neighbours out of order", "looked up"]) == score.worth(["direct"])
     assert score.worth(["same variable", "coincidence"]) < score.worth(["same variable"])
     assert score.worth(["no such thing"]) == score.worth([])
     assert score.confidence(["direct"]) == "high"

@@ -15,7 +15,7 @@ _HUGE = 1e6
 _EPSILON = 1e-3
 #: What objects that hold settings are called.
 _CONFIGURATIONS = frozenset(
-    "args cfg conf config configs configuration flags hparams hps opt options opts settings setup".split()
+    "args cfg conf config configs configuration flags hparams hps information opt options opts settings setup".split()
 )
 
 
