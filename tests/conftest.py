@@ -15,6 +15,7 @@ from typing import Any
 import answers
 import pytest
 import versions
+from hypothesis import HealthCheck, settings
 
 from wherelint import rules
 from wherelint.analysis.findings import Analysis
@@ -58,6 +59,9 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # On a busy machine everything is slow.
+    settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("patient")
     if config.option.turn is None:  # the same in every process
         config.option.turn = datetime.now(timezone.utc).date().toordinal()
     answers.session = answers.Answers(turn=config.option.turn, live=config.option.live)

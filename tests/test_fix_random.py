@@ -105,7 +105,7 @@ def drawn() -> list[tuple[str, FileReport]]:
     """The same programs each time, and what is fixed in them."""
     texts: list[str] = []
 
-    @settings(max_examples=60, deadline=None, derandomize=True, database=None)
+    @settings(max_examples=60, derandomize=True, database=None)
     @given(programs())
     def draw(text: str) -> None:
         texts.append(text)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import tomllib
 from conftest import Run, write
+
+from wherelint.io.config import tomllib
 
 HOOKS = ".pre-commit-config.yaml"
 NEXT = "Next: wherelint check; or wherelint check --write-baseline known.json where there is much to find.\n"

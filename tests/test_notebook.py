@@ -17,7 +17,7 @@ from typing import Any
 import nbformat
 import pytest
 from conftest import SAFE, UNSAFE, environment
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output, new_raw_cell
 
@@ -492,7 +492,6 @@ def fixable(draw: Callable[[Any], Any]) -> tuple[str, str]:
     return notebook(one), notebook(other)
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow])  # a busy machine
 @given(fixable())
 def test_no_other_byte_is_changed(texts: tuple[str, str]) -> None:
     before, after = texts

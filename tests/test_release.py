@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from collections.abc import Collection
 from pathlib import Path
 
 import pytest
 
 from wherelint import __version__, docs
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from wherelint.io.config import tomllib
 
 ROOT = Path(__file__).parent.parent
 FILE = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))

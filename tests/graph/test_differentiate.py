@@ -55,7 +55,7 @@ def graphs(draw: Any) -> Node:
 
 
 @given(graphs(), st.integers(0, 1000), st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_reverse_mode_agrees_with_difference_quotients(root: Node, seed: int, flag: bool) -> None:
     rng = np.random.default_rng(seed)
     inputs = {n: rng.uniform(0.6, 1.4, (2, LANES)) for n in (X, Y)}

@@ -91,7 +91,7 @@ def test_a_rewritten_statement_is_parsed_alone(old: str, new: str, monkeypatch: 
     assert len(parsed[0]) < len(text) / 2
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     at=st.integers(0, len(ROWS)),
     removed=st.integers(0, 3),
