@@ -151,6 +151,6 @@ def as_mask(low: Lowering, tensor: Node, at: ast.AST) -> Node | None:
         source = source.inputs[0]
     if not isinstance(source, Leaf) or not (source.kind == "float" or source.bits):
         return None
-    source.differentiable = False
+    low.not_differentiated(source)
     source.mask = True
     return low.node("not_equal", (tensor, 0), at)

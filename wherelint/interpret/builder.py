@@ -21,10 +21,9 @@ from wherelint.graph.node import (
     Node,
     Static,
     const,
-    differentiated,
+    differentiable_inputs,
     leaf,
     spread,
-    topological,
 )
 from wherelint.interpret.values import (
     Class,
@@ -106,6 +105,8 @@ class Builder:
         self._leaves: dict[object, Leaf] = {}
         #: What ``identity`` was asked about: an object that is gone would leave its identity to another one.
         self._held: dict[int, object] = {}
+        #: Whether a derivative with respect to anything reaches a value, as far as that was asked.
+        self._flowing: dict[Node, bool] = {}
         #: Which products and differences are 0 in some places by construction, as far as that was asked.
         self.masks: dict[Node, bool] = {}
         #: What conditions are if no parameter is passed that has a default, None where other things decide.
@@ -154,7 +155,7 @@ class Builder:
         self._count += 1
         if self._count > self.budget.nodes:
             raise GiveUp("it computes more values than the analysis follows")
-        operands = tuple(self.tensor(i, at) for i in inputs)
+        operands = tuple([i if isinstance(i, Node) else self.tensor(i, at) for i in inputs])
         made = Node(
             op,
             operands,
@@ -268,8 +269,7 @@ class Builder:
         made.least = 1
         return made
 
-    @staticmethod
-    def is_size(*values: Value) -> None:
+    def is_size(self, *values: Value) -> None:
         """Note that inputs count something, since they are used as lengths: integers, at least 1."""
         todo = list(nodes_in(*(value for value in values if isinstance(value, (Node, tuple, list)))))
         seen = set[Node]()
@@ -279,7 +279,8 @@ class Builder:
                 continue
             seen.add(value)
             if isinstance(value, Leaf) and value.kind != "bool":
-                value.kind, value.differentiable = "int", False
+                self.not_differentiated(value)
+                value.kind = "int"
                 value.least = 1 if value.least is None else value.least
             elif value.op in _OF_THE_SAME_DTYPE:
                 todo += value.inputs
@@ -377,11 +378,29 @@ class Builder:
         """Note that a value escapes, so that its gradient matters."""
         self.outputs += nodes_in(value)
 
-    @staticmethod
-    def reads_gradient(nodes: Iterable[Node]) -> bool:
+    def not_differentiated(self, source: Leaf) -> None:
+        """Note that nothing is differentiated with respect to an input after all."""
+        source.differentiable = False
+        self._flowing.clear()
+
+    def reads_gradient(self, nodes: Iterable[Node]) -> bool:
         """Whether a derivative with respect to anything reaches one of these values."""
-        roots = [n for n in nodes if n.kind == "float"]
-        return not differentiated(topological(roots)).isdisjoint(roots)
+        return any(self._flows(node) for node in nodes if node.kind == "float")
+
+    def _flows(self, node: Node) -> bool:
+        known = self._flowing
+        todo = [node]
+        while todo:
+            each = todo.pop()
+            if each in known:
+                continue
+            operands = [each.inputs[i] for i in differentiable_inputs(each)]
+            missing = [operand for operand in operands if operand not in known]
+            if isinstance(each, Leaf) or not missing or any(map(known.get, operands)):
+                known[each] = each.differentiable if isinstance(each, Leaf) else any(map(known.get, operands))
+            else:
+                todo += [each, *missing]
+        return known[node]
 
 
 def _single(node: Node) -> bool:
