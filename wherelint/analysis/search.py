@@ -11,7 +11,7 @@ import numpy as np
 
 from wherelint.analysis.callers import Callers, expression_id, is_private, spot
 from wherelint.analysis.flow import flow, standing
-from wherelint.analysis.programs import Program, flowing_back
+from wherelint.analysis.programs import Program
 from wherelint.analysis.usage import Usage
 from wherelint.frameworks import FRAMEWORKS
 from wherelint.frontend.budget import Budget
@@ -19,7 +19,7 @@ from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.differentiate import Backward, Tape, backward
 from wherelint.graph.evaluate import Values, evaluate
-from wherelint.graph.node import Node, reading, topological
+from wherelint.graph.node import Node, differentiable_inputs, reading, topological
 from wherelint.graph.outlook import Outlook
 from wherelint.graph.probe import Inputs
 from wherelint.graph.run import Run, at, keep
@@ -251,8 +251,10 @@ class FileSearch:
         made = set(program.made)
         selections = [n for n in program.made if n.selection is not None]
         fed = singular_operations(topological(program.made)) if any(n.selection in CLIPS for n in selections) else []
-        for root in [*selections, *(n for n in fed if n in made)]:
-            met = [n for n in flowing_back([root]) if _singular(n) and (n is not root or root.op != "where")]
+        roots = [*selections, *(n for n in fed if n in made)]
+        met_by = _met(roots)
+        for root in roots:
+            met = [n for n in met_by[root] if n is not root or root.op != "where"]
             pairs = {(spot(root), spot(n)) for n in met}
             if self._own(root, program):
                 worth = bool(met) or any(n.op in FINITE_TESTS for n in topological([root]))
@@ -284,6 +286,21 @@ class FileSearch:
 
     def _at_home(self, node: Node) -> bool:
         return isinstance(node.origin, Origin) and node.origin.block.module is self._module
+
+
+def _met(roots: Sequence[Node]) -> dict[Node, list[Node]]:
+    """The singular operations that each root hands a cotangent to."""
+    singular: list[Node] = []
+    reached: dict[Node, int] = {}  # as bits, by their place in the list
+    for node in topological(roots):
+        bits = 0
+        for i in differentiable_inputs(node):
+            bits |= reached[node.inputs[i]]
+        if _singular(node):
+            bits |= 1 << len(singular)
+            singular.append(node)
+        reached[node] = bits
+    return {root: [n for place, n in enumerate(singular) if reached[root] >> place & 1] for root in roots}
 
 
 def _singular(node: Node) -> bool:

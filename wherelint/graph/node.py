@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -222,12 +223,14 @@ def topological(roots: Iterable[Node]) -> list[Node]:
 
 def rounded_away(node: Node) -> bool:
     """Whether float32 makes an exact 0 or 1 of a constant that is none."""
-    if not isinstance(node, Const):
-        return False
-    exact = node.value.astype(np.float64)
+    return isinstance(node, Const) and any(map(_rounded_away, node.value.flat))
+
+
+@lru_cache(maxsize=1024)
+def _rounded_away(exact: float) -> bool:
     with np.errstate(over="ignore"):
-        rounded = exact.astype(np.float32).astype(np.float64)
-    return bool(((rounded != exact) & np.isin(rounded, (0.0, 1.0, -1.0))).any())
+        rounded = float(np.float32(exact))
+    return rounded != exact and rounded in (0.0, 1.0, -1.0)
 
 
 def reading(order: Iterable[Node], nodes: Iterable[Node]) -> set[Node]:
@@ -262,10 +265,10 @@ _SEVERED: dict[str, tuple[int, ...]] = {"stop": (0,), "where": (0,), "cond": (0,
 
 def differentiable_inputs(node: Node) -> tuple[int, ...]:
     """Which operands of a node receive a cotangent: none below a comparison, an integer or a ``stop_gradient``."""
-    if node.kind != "float":
+    if node.kind != "float" or not node.inputs:
         return ()
     severed = _SEVERED.get(node.op, ())
-    return tuple(i for i, operand in enumerate(node.inputs) if i not in severed and operand.kind == "float")
+    return tuple([i for i, operand in enumerate(node.inputs) if operand.kind == "float" and i not in severed])
 
 
 def differentiated(order: Iterable[Node]) -> set[Node]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
@@ -65,7 +66,6 @@ class Search:
         self.order = topological([root, *root.path_conditions])
         self._dependence = Dependence(self.order)
         self.requires_grad = self._dependence.requires_grad
-        self._tape = Tape(self.order, self.requires_grad)
         known = set(self.order)
         sources = inputs_in(self.order)
         #: The inputs; an element of another input moves with it.
@@ -258,6 +258,10 @@ class Search:
             if node in cotangents:
                 regular = regular & rows(np.isfinite(cotangents[node]))
         return allowed * (1.0 + np.broadcast_to(regular, allowed.shape))
+
+    @cached_property
+    def _tape(self) -> Tape:
+        return Tape(self.order, self.requires_grad)
 
     def _backward(self, values: Values, *, symbolic: bool) -> Backward:
         return backward(self._tape, values, self.root, self.framework, symbolic=symbolic)
