@@ -81,3 +81,21 @@ def test_missing_data_are_asked_for_whatever_fails() -> None:
     asked = search(Outlook(), where(op("isfinite", X), op("multiply", X, Y), 0.0))
     batch = {X: np.array([[1.0], [np.nan]], np.float32), Y: np.ones((1, 1), np.float32)}
     assert [len(asked._run(batch, asked=([], data)).witness) for data in (False, True)] == [0, 1]
+
+
+def test_nothing_is_departed_from_where_nothing_moves_and_nothing_fails() -> None:
+    asked = Outlook(0.5, absent=UNSAID)
+    with mock.patch.object(Search, "begin", side_effect=AssertionError):
+        assert search(asked, op("lane", op("sqrt", X), selection="index")).hazards() == []
+    halves = op("divide", X, const([0.0, 1.0, 2.0, 3.0]))
+    assert [h.op for h in search(asked, op("lane", halves, selection="index", index=1)).hazards()] == [halves]
+
+
+def test_only_flags_that_decide_about_an_operation_are_raised() -> None:
+    used, unused = leaf("used", kind="bool"), leaf("unused", kind="bool")
+    operand = op("cond", used, X, Y)
+    root = where(positive(X), op("sqrt", operand), op("cond", unused, X, Y))
+    (flagged,) = search(Outlook(), root).begin()[3:]
+    assert flagged[used].all()
+    (flagged,) = search(Outlook(), where(positive(X), op("cond", used, op("sqrt", X), Y), unused)).begin()[3:]
+    assert flagged[used].all()

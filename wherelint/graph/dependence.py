@@ -31,6 +31,13 @@ class Dependence:
         bits = self._bits[other]
         return self._bits[node] & bits == bits
 
+    def decides(self, flag: Node, nodes: Sequence[Node]) -> bool:
+        """Whether some nodes read a flag, or a lazy choice between them and another arm does."""
+        choices = (n for n in self._order if n.op == "cond" and self.reads(n.inputs[0], flag))
+        return any(self.reads(n, flag) for n in nodes) or any(
+            self.reads(arm, n) for choice in choices for arm in choice.inputs[1:] for n in nodes
+        )
+
     def below(self, node: Node) -> frozenset[Node]:
         """Everything that a node reads, and itself."""
         if node not in self._below:

@@ -27,6 +27,8 @@ _INTEGERS = (0.0, 1.0, 2.0, 3.0, 5.0)
 _MOST_CONSTANTS = 10
 _RANDOM_PERTURBATIONS = 96
 _EXTREME = 10.0
+#: Generic points at which every input is positive.
+POSITIVE = 12
 _MOST_PAIRED = 4
 #: How many operations away a test for nan still speaks of its data.
 _NEAR = 3
@@ -102,7 +104,7 @@ def bases(
     ``acceptable`` maps a batch of inputs to a score for each probe.
     """
     rng = np.random.default_rng(1052)
-    positive, count = 12, 16  # positive and moderate first; signs vary only in the last ones, which rank lower
+    positive, count = POSITIVE, POSITIVE + 4  # moderate; signs vary only in the last ones, which rank lower
     ranges = [((0.2, 0.9), (1.1, 3.0), (0.2, 3.0))[i % 3] if i < positive else (-2.0, 2.0) for i in range(count)]
     spread = np.array(ranges, np.float32)
     passed = _passed(conditions)

@@ -13,7 +13,11 @@ from wherelint.graph.evaluate import Values
 from wherelint.graph.node import Const, Leaf, Node
 from wherelint.graph.probe import Inputs
 from wherelint.ops import OPERATIONS, Array
+from wherelint.ops.traits import CLIPS
 from wherelint.score import confidence, worth
+
+#: How many operations may stand between a clip and the singular operation that it feeds.
+_FAR = 4
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,21 @@ def code(node: Node) -> str | None:
     """The WL1xx rule of a singular operation."""
     entry = OPERATIONS.get(node.op)
     return None if entry is None else entry.code
+
+
+def singular_operations(order: Sequence[Node]) -> list[Node]:
+    """Operations that a clip feeds through little else: the roots of the clip-onto-the-boundary rule."""
+    distance: dict[Node, int] = {}
+    found = []
+    for node in order:
+        below = min((distance[i] for i in node.inputs if i in distance), default=_FAR) + 1
+        if below <= _FAR and code(node):
+            found.append(node)
+        elif node.selection in CLIPS:
+            distance[node] = 0
+        elif below <= _FAR and node.op not in ("where", "cond", "stop"):
+            distance[node] = below
+    return found
 
 
 def joined(batches: Sequence[Inputs]) -> tuple[Inputs, Array]:

@@ -17,11 +17,11 @@ from wherelint.graph.guard import Guard
 from wherelint.graph.node import LANES, Node, inputs_in, topological, unreshaped, whole
 from wherelint.graph.occurrence import occurrence
 from wherelint.graph.outlook import Outlook, Prospects
-from wherelint.graph.probe import Inputs, Pool, bases, holds_somewhere, perturbations
-from wherelint.graph.run import Hazard, Run, any_lane, at, code, joined, keep, row, rows, sound
+from wherelint.graph.probe import POSITIVE, Inputs, Pool, bases, holds_somewhere, perturbations
+from wherelint.graph.run import Hazard, Run, any_lane, at, code, joined, keep, row, rows, singular_operations, sound
 from wherelint.graph.work import Effort
 from wherelint.ops import OPERATIONS, Array
-from wherelint.ops.traits import CLIPS, ORDERINGS
+from wherelint.ops.traits import ORDERINGS
 
 __all__ = ["Effort", "Hazard", "Search", "singular_operations"]
 
@@ -36,8 +36,6 @@ _TRIES = 6
 _MOST_REFUSALS = 12
 #: Larger than the cotangents of probes, so that no derivative that breaks one of them is overlooked.
 _LARGE = 1e30
-#: How many operations may stand between a clip and the singular operation that it feeds.
-_FAR = 4
 _MOST_FLAGS = 8
 #: Node evaluations for the numbers of one witness.
 _SIMPLIFYING = 800_000
@@ -96,6 +94,8 @@ class Search:
             levels.append((_WIDE, [n for n in self.leaves if not n.fixed]))
         for level, _ in levels:
             self.left_out.update(n for n in self.order if code(n) and self._prospects.closed(n, level))
+        if not (guard or (self._prospects.any(levels[0][0], found) and self._fails_unmoved())):
+            del levels[0]
         starts = self.begin() if any(self._prospects.any(level, found) for level, _ in levels) else []
         if self._doubtful and not any(self._prospects.any(level | _DOUBTFUL, found) for level, _ in levels):
             return []
@@ -120,6 +120,12 @@ class Search:
         if self._doubtful:
             return [h.with_evidence(*_DOUBTFUL) for h in found.values()] if low else []
         return list(found.values())
+
+    def _fails_unmoved(self) -> bool:
+        """Whether an operation fails at a generic point, as one does that divides by a constant array with a zero."""
+        every = bases(self.leaves, self.path_conditions, self.pool, _ones, POSITIVE)
+        points, _ = joined(every)
+        return len(self._run(points, asked=self._prospects.asked(frozenset())).batch) > 0
 
     def _note(self, run: Run, level: frozenset[str], found: dict[Node, Hazard]) -> None:
         for batch in range(len(run.bases)):
@@ -163,12 +169,17 @@ class Search:
         return starts
 
     def _other_arms(self, starts: list[Inputs]) -> list[Inputs]:
-        """The first start with each flag of the control flow raised alone: every arm of a lazy choice is tried."""
+        """The first start with each flag of the control flow raised alone: every arm of a lazy choice is tried.
+
+        Only flags that make a difference to the operations that are asked for, or to the condition.
+        """
+        told = [*self._prospects.asked(frozenset())[0], *self.guard.condition]
         free = [n for n in self.leaves if n.kind == "bool" and n.preferred is None]
-        named = [n for n in self.leaves if n.arm] if starts else []
+        named = [n for n in self.leaves if n.arm and self._dependence.decides(n, told)] if starts else []
         values = [(n, True if n.kind == "bool" else self._flip(n, starts[0])) for n in named]
         arms = [(n, value) for n, value in values if value is not None]
-        arms = [*arms, *((n, True) for n in free if len(free) > 1)][:_MOST_FLAGS]
+        raised = [n for n in free if self._dependence.decides(n, told)] if len(free) > 1 else []
+        arms = [*arms, *((n, True) for n in raised)][:_MOST_FLAGS]
         if not starts or not arms:
             return []
         batch = {n: np.repeat(v, len(arms), axis=0) for n, v in starts[0].items()}
@@ -433,16 +444,5 @@ class Search:
         return None
 
 
-def singular_operations(order: Sequence[Node]) -> list[Node]:
-    """Operations that a clip feeds through little else: the roots of the clip-onto-the-boundary rule."""
-    distance: dict[Node, int] = {}
-    found = []
-    for node in order:
-        below = min((distance[i] for i in node.inputs if i in distance), default=_FAR) + 1
-        if below <= _FAR and code(node):
-            found.append(node)
-        elif node.selection in CLIPS:
-            distance[node] = 0
-        elif below <= _FAR and node.op not in ("where", "cond", "stop"):
-            distance[node] = below
-    return found
+def _ones(inputs: Inputs) -> Array:
+    return np.ones(max(map(len, inputs.values()), default=1))
