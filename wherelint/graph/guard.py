@@ -59,7 +59,7 @@ class Guard:
         """Fix the benign point against which dropping is judged."""
         self._base = base
         if self.condition:
-            self._selected = truth(at(evaluate(self._order, base)[self.condition[0]], 0))
+            self._selected = truth(at(evaluate(topological(self.condition), base)[self.condition[0]], 0))
 
     def movable(self) -> list[Leaf]:
         """The leaves that the selection's own condition reads; all of them where it reads none.

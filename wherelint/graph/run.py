@@ -113,9 +113,9 @@ def joined(batches: Sequence[Inputs]) -> tuple[Inputs, Array]:
         # A constant of which a batch tries every element is itself in the others.
         parts = [inputs[node] if node in inputs else _number(node) for inputs in batches]
         lanes = max(part.shape[1] for part in parts)
-        whole[node] = np.concatenate(
-            [np.broadcast_to(part, (count, lanes)) for part, count in zip(parts, counts, strict=True)]
-        ).astype(parts[0].dtype)
+        shapes = [(count, lanes) for count in counts]
+        rows = [p if p.shape == shape else np.broadcast_to(p, shape) for p, shape in zip(parts, shapes, strict=True)]
+        whole[node] = np.concatenate(rows).astype(parts[0].dtype, copy=False)
     return whole, which
 
 
