@@ -28,7 +28,7 @@ WEIGHTS: dict[str, float] = {
     "compares a nan": -1.5,  # 2, 2, 3
     "in units of the limit": -2.0,
     "far from the operation": -2.0,  # 0, 1, 0
-    "limits a result": 0.0,  # 6, 5, 4
+    "limits a result": -1.0,  # 6, 5, 4
     "by place": -3.0,
     "random": -2.0,  # 1, 0, 1
     # Can the input occur?

@@ -79,7 +79,7 @@ USES = {
         {"use": _USES + "@torch.library.custom_op('pkg::rank', mutates_args=())\ndef rank(x): return root(x)\n"}, True,
     ),
     "a constraint of weights": (
-        {"use": _USES + "class NonNegative(Constraint):\n    def __call__(self, w): return root(w)\n"
+        {"use": _USES + "class NonNegative(Layer):\n    def __call__(self, w): return root(w)\n"
                         "class UnitConstraint(Constraint):\n    def __call__(self, w): return root(w)\n"}, False,
     ),
     "constraints of weights": (
