@@ -61,6 +61,7 @@ WEIGHTS: dict[str, float] = {
     "in an environment": -2.0,  # 0, 2, 7
     "in a data pipeline": -1.5,  # 0, 5, 7
     "in an optimizer": -1.5,  # 1, 7, 5
+    "in an update": -0.9,  # of a gradient transformation, through which some differentiate
     "in a constraint": -1.5,
     "in a sampler": -1.5,
     "in a picture": -2.0,

@@ -166,7 +166,7 @@ def test_folders_and_files_that_the_field_reserves(
         (
             "def clip(most):\n  def update_fn(x, state): return torch.where(x > 0, most / x, 1.0), state\n"
             "  return optax.GradientTransformation(init_fn, update_fn)",
-            "in an optimizer",
+            "in an update",
         ),
         ("def f(x, cfg): return torch.where(x > 0, x * (cfg.width // cfg.heads) ** -0.5, 0.0)", "moves a setting"),
         ("class WalkSampler:\n  def f(self, x): return torch.where(x > 0, 1 / x, 0.0)", "in a sampler"),

@@ -77,7 +77,7 @@ def of(module: Module, functions: Iterable[str]) -> Iterator[str]:
         if name[:1].isupper():
             yield from _of_class(name, module)
         if name in _updates(module):
-            yield "in an optimizer"
+            yield "in an update"
         if name in _STEPS:
             yield "in a metric"
         if words and words[0] in _FUNCTION_OF:

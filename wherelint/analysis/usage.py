@@ -38,7 +38,7 @@ _SHOWS = frozenset({"in a test", "in a demonstration", "in an example"})
 #: Rules of a derivative that somebody wrote: only a second derivative would pass.
 _BACKWARD = frozenset({"backward", "bwd", "setup_context"})
 #: What is made there may be differentiated later, and an optimizer may be a layer.
-_HOLDS = frozenset({"at the start of a run", "in an optimizer"})
+_HOLDS = frozenset({"at the start of a run", "in an optimizer", "in an update"})
 #: Methods of these names stand in every other class.
 _COMMON = frozenset("__call__ __init__ forward call setup update step get apply run loss reset".split())
 
