@@ -67,7 +67,7 @@ JAX_CASES = sorted(
 )
 
 
-@pytest.mark.rotated(3)
+@pytest.mark.rotated(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in JAX_CASES if not name.startswith("neg-")])
 def test_published_bugs_are_found_from_ordinary_inputs(name: str) -> None:

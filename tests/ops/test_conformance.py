@@ -104,7 +104,7 @@ def test_torch_takes_the_keywords() -> None:
     assert not refused, "\n".join(refused)
 
 
-@pytest.mark.rotated(2)
+@pytest.mark.rotated(3)
 @pytest.mark.slow
 @pytest.mark.parametrize(("mode", "names"), HERE.values(), ids=HERE)
 def test_conformance(mode: str, names: list[str]) -> None:
