@@ -183,6 +183,19 @@ def test_what_else_is_said(text: str, name: str | None) -> None:
     assert set(findings[0].evidence) - plain == ({name} if name else set())
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f(x): return jnp.where(jnp.abs(x) < 1 - jnp.finfo(x.dtype).epsneg, jnp.arccos(x), 0.0)",
+        "import tensorflow as tf\ndef f(x): return tf.where(x > 1 / x.dtype.max, tf.math.log(x), 0.0)",
+    ],
+)
+def test_the_numbers_of_a_dtype_are_known(text: str) -> None:
+    (finding,) = analysed(text).findings
+    assert finding.witness is not None
+    assert set(finding.witness.inputs) == {"x"}
+
+
 def test_every_name_has_a_weight() -> None:
     """What is said and weighs nothing says where the selection stands to the operation, no more."""
     tables = "".join([*RELATIONS.values(), *BOUNDARIES.values()])

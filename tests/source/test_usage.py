@@ -220,9 +220,25 @@ def test_what_an_example_uses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert all("used without gradients" in finding.evidence for finding in made.findings)
 
 
-def test_a_repository_too_large_to_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "_MOST_FILES", 1)
-    sources.scope.cache_clear()
-    write(tmp_path, {".git/HEAD": "", "pkg/__init__.py": "", "pkg/model.py": _ROOT, "rank.py": _RANK})
-    assert sources.scope(str(tmp_path / "pkg"), str(tmp_path / "pkg")) == str(tmp_path / "pkg")
-    sources.scope.cache_clear()
+@pytest.mark.parametrize("bound", ["_MOST_FILES", "_MOST_LISTED"])
+def test_a_repository_too_large_to_search(bound: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, {".git/HEAD": "", "pkg/__init__.py": "", "pkg/model.py": _ROOT, "rank.py": _RANK, "data.csv": ""})
+    package = str(tmp_path / "pkg")
+    sources.forget()
+    assert sources.scope(package, package) == str(tmp_path)
+    monkeypatch.setattr(sources, bound, 1)
+    sources.forget()
+    assert sources.scope(package, package) == package
+    sources.forget()
+
+
+def test_a_repository_is_listed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folders = [f"pkg{number}" for number in range(9)]
+    write(tmp_path, {".git/HEAD": "", **{f"{name}/model.py": _ROOT for name in folders}})
+    walked: list[str] = []
+    walk = sources._walk
+    monkeypatch.setattr(sources, "_walk", lambda root: walked.append(root) or walk(root))
+    sources.forget()
+    assert {sources.scope(str(tmp_path / name), "") for name in folders} == {str(tmp_path)}
+    assert walked == [str(tmp_path)]
+    sources.forget()

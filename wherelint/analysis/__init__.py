@@ -27,8 +27,7 @@ def forget() -> None:
     """Have the files around the next ones searched afresh: they may have changed."""
     sources = sys.modules.get("wherelint.frontend.sources")
     if sources is not None:
-        sources.texts.cache_clear()
-        sources.scope.cache_clear()
+        sources.forget()
 
 
 def analyse(

@@ -19,6 +19,7 @@ from wherelint.analysis import places
 from wherelint.frontend.module import Module
 from wherelint.frontend.names import imported
 from wherelint.frontend.syntax import children, methods
+from wherelint.interpret.annotations import last_name
 from wherelint.interpret.resolve import NO_GRADIENT
 
 #: Callers of callers that are followed, and files that may speak of a name.
@@ -236,5 +237,4 @@ def _trains(test: ast.expr) -> bool | None:
 
 def _named(node: ast.AST) -> str:
     """The last part of what is named, or called."""
-    node = node.func if isinstance(node, ast.Call) else node
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    return last_name(node.func if isinstance(node, ast.Call) else node)

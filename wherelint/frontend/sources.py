@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
+from wherelint.io.config import DEFAULT_EXCLUDE
 from wherelint.io.digest import digest
 from wherelint.io.disk import contents, leads_out, project_root
 
 #: What is larger was not written by hand.
 _LARGEST = 50_000_000
-#: A repository of more files is not searched; the package is.
-_MOST_FILES = 2500
-#: Directories of what others wrote, or a program.
-_FOREIGN = frozenset(
-    {"__pycache__", "__pypackages__", "_build", "build", "buck-out", "dist", "node_modules", "site-packages"}
-)
+#: A repository of more files is not searched, nor one of so many others that to list them takes long; the package is.
+_MOST_FILES, _MOST_LISTED = 2500, 100_000
 
 
 class Texts:
@@ -43,17 +41,34 @@ class Texts:
         return self._speaking[name]
 
 
-def programs(root: str) -> list[str]:
+@lru_cache(maxsize=4)
+def programs(root: str) -> tuple[str, ...]:
     """The Python files below a directory, without those of environments and builds."""
-    found: list[str] = []
+    return tuple(sorted(path for paths, _ in _walk(root) for path in paths))
+
+
+@lru_cache(maxsize=4)
+def _is_small(root: str) -> bool:
+    """Whether a repository has few enough files to be searched; one that has not is not listed to its end."""
+    found = listed = 0
+    for paths, names in _walk(root):
+        found, listed = found + len(paths), listed + names
+        if found > _MOST_FILES or listed > _MOST_LISTED:
+            return False
+    return True
+
+
+def _walk(root: str) -> Iterator[tuple[list[str], int]]:
+    """The Python files of each directory, and how many names there are in it."""
     for at, folders, names in os.walk(root):
         folders[:] = [name for name in folders if not _is_foreign(at, name)]
-        found += [os.path.join(at, name) for name in names if name.endswith(".py")]
-    return sorted(found)
+        yield [os.path.join(at, name) for name in names if name.endswith(".py")], len(names)
 
 
 def _is_foreign(directory: str, name: str) -> bool:
-    return name[0] == "." or name in _FOREIGN or os.path.exists(os.path.join(directory, name, "pyvenv.cfg"))
+    """Whether others, or a program, write what is in a folder."""
+    hidden = name[0] == "." or f"{name}/" in DEFAULT_EXCLUDE
+    return hidden or os.path.exists(os.path.join(directory, name, "pyvenv.cfg"))
 
 
 @lru_cache(maxsize=256)
@@ -69,13 +84,19 @@ def scope(directory: str, package: str) -> str:
     inside = Path(directory).relative_to(root).parts
     if any(_is_foreign(os.path.join(root, *inside[:at]), name) for at, name in enumerate(inside)):
         return package
-    return str(root) if len(programs(str(root))) <= _MOST_FILES else package
+    return str(root) if _is_small(str(root)) else package
 
 
 @lru_cache(maxsize=4)
 def texts(root: str) -> Texts:
     """The files below a directory, read once."""
     return Texts(root)
+
+
+def forget() -> None:
+    """Have directories listed and files searched afresh: they may have changed."""
+    for known in (texts, scope, programs, _is_small):
+        known.cache_clear()
 
 
 @lru_cache(maxsize=1024)

@@ -49,8 +49,7 @@ class Trace:
     content: str
     #: The other files that were looked at, each with its digest; "" where there was none that could be read.
     reads: Mapping[str, str]
-    #: The directory that was searched, and for every name that was asked for the files below it that speak of
-    #: it.
+    #: The directory that was searched, and for every name that was asked for the files below it that speak of it.
     root: str = ""
     asked: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
