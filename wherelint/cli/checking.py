@@ -316,6 +316,7 @@ def _diff(result: Result, options: dict[str, Any]) -> int:
             if report.fixed:
                 whys = map(text.fix_line, report.fixed)
                 text.write([*whys, *text.patch(report)], stream, color=color, exact=True)
+            text.write(text.proposals(report), stream, color=color, exact=True)
         stream.flush()
     if result.fixed and not options["quiet"]:
         click.echo(text.fixes(result.fixed, "Would fix"), err=True)

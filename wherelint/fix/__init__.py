@@ -21,6 +21,7 @@ from wherelint.fix.opaque import names_of
 from wherelint.fix.proof import Comparison, Record, finite_at, key, record, same
 from wherelint.fix.refusals import TOO_LONG, TOO_MANY, TOO_MUCH, TRIES, UNWANTED, refused
 from wherelint.fix.shapes import Shaped, differ
+from wherelint.fix.slopes import linear_term
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.node import Node
@@ -47,14 +48,14 @@ def work_budget() -> WorkBudget:
 def propose(analysis: Analysis, finding: Finding, whole: WorkBudget | None = None) -> Fix | None:
     """The rewrite that removes a finding, proven; one without edits that says why where there is none.
 
-    None for a finding that no search made. ``whole`` is what is left for the file.
+    None for a finding that nothing was measured for. ``whole`` is what is left for the file.
     """
     places = places_of(analysis, finding)
-    if not places:
-        return None
-    if whole is not None and whole.spent:
+    if places and whole is not None and whole.spent:
         return refused(TOO_MANY)
     try:
+        if not places:
+            return linear_term(analysis, finding, whole)
         effort = Effort(_MOST_WORK * len(places), whole)
         steps: _Proven | str = ""
         for first in range(len(places)):  # the rewrite of any of them may fix all, or make way for another

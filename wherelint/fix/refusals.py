@@ -9,6 +9,7 @@ TRIES = "more rewrites are possible than are tried"
 ROUNDS = "one fix after the other needed another"
 ALONE = "it does something else together with the fixes around it"
 UNWANTED = "{} is not to be fixed here"
+NO_TERM = "there is no constant arm that a short linear term gives the slope of the limit"
 REFUTED = "a run under the framework refuted it"
 GIVEN_UP = tuple(f"no fix is offered: {why}" for why in (TOO_MANY, TOO_LONG, TOO_MUCH, TRIES, ROUNDS, ALONE, REFUTED))
 

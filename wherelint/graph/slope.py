@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from wherelint.graph.differentiate import Tape, backward
-from wherelint.graph.evaluate import Values, evaluate, truth
+from wherelint.graph.evaluate import evaluate, truth
 from wherelint.graph.node import LANES, Const, Leaf, Node, differentiable_inputs, topological
 from wherelint.graph.probe import Inputs
 from wherelint.graph.run import code
@@ -56,14 +56,22 @@ class WrongSlope:
     leaf: Leaf
     inputs: Inputs
     value: Array
-    #: What reverse mode gives, and the limit, for the same change of each element that moves.
+    #: How much each element moves.
+    direction: Array
+    #: What reverse mode gives, and the limit, for the same change of each element that moves; how far that may be off.
     slope: float
     limit: float
+    error: float
 
     @property
     def told(self) -> str:
         """Both slopes in words."""
         return f"by {self.leaf.name} it is {self.slope:.4g}, the limit's is {self.limit:.4g}"
+
+
+def slope_along(direction: Array, gradient: Array | None) -> float:
+    """The derivative along a direction, by the gradient; None stands for no gradient at all."""
+    return 0.0 if gradient is None else float((gradient * direction).sum())
 
 
 #: Node evaluations for one selection.
@@ -170,7 +178,8 @@ class _Line:
             return None
         tape = Tape(search.order, search.requires_grad)
         at_point = {n: v[:1] for n, v in self._values.items()}
-        slope = self._slope(backward(tape, at_point, root, search.framework, symbolic=symbolic).cotangents)
+        cotangents = backward(tape, at_point, root, search.framework, symbolic=symbolic).cotangents
+        slope = slope_along(self._direction, cotangents.get(self._leaf))
         _, limit, _, error, sample = limits[0]
         apart = min(abs(s - slope) for _, s, _, _, _ in limits)
         if not np.isfinite(slope) or any(abs(s - limit) > error + e + _TELLING * abs(s) for _, s, _, e, _ in limits):
@@ -182,17 +191,14 @@ class _Line:
             return None
         inputs = {n: v[:1] for n, v in self._inputs.items()}
         each = self._direction.sum()
-        return WrongSlope(root, op, self._leaf, inputs, self._rows(root)[0], slope / each, limit / each)
+        return WrongSlope(root, op, self._leaf, inputs, self._rows(root)[0], self._direction, slope / each,
+                          limit / each, 10 * error / abs(each))  # fmt: skip
 
     def _bends(self, sample: int, own: Array) -> bool:
         """Whether the arm that is selected at the point has a slope of its own on the side across from a sample."""
         middle = 1 + len(_REACHES) * _SAMPLES
         across = slice(middle, None) if sample < middle else slice(1, middle)
         return bool((self._sums[across][own[across]] != self._sums[0]).any())
-
-    def _slope(self, cotangents: Values) -> float:
-        found = cotangents.get(self._leaf)
-        return 0.0 if found is None else float((found * self._direction).sum())
 
     def _limit(self, side: int, taken: Array, changes: Array) -> tuple[float, float, float, float, int] | None:
         """Value and slope towards the point from one side, the error of each, and a probe there."""

@@ -123,13 +123,22 @@ def why_fixed(finding: Finding, fix: Fix | None) -> str:
     """What a fix does, and the witness that it is for."""
     why = fix.message if fix is not None else ""
     if finding.witness is not None:
-        then = (fix and _laid_bare(fix)) or "with the fix it is finite"
+        lost = not all(map(_finite, finding.witness.gradient.values()))
+        then = (fix and _laid_bare(fix)) or f"with the fix it is {'finite' if lost else 'that of the limit'}"
         why += f": {witness_sentence(finding.witness)}; {then}"
     return why
 
 
 def _laid_bare(fix: Fix) -> str:
     return f"it stays nan until {listed(fix.bare)}, which was hidden, is masked too" if fix.bare else ""
+
+
+def proposals(report: FileReport) -> Iterable[Line]:
+    """The fixes of a file that are only shown, as remarks that no tool takes for a patch."""
+    for finding in report.findings:
+        if finding.fix is not None and finding.fix.edits and finding.fix.applicability == "display":
+            yield [*fix_line(finding), (f" (not applied: {_CHANGES})", "")]
+            yield from ([("# ", "dim"), *line] for line in change(report.text, finding))
 
 
 def fix_line(finding: Finding) -> Line:
@@ -162,7 +171,7 @@ def _left(finding: Finding) -> str:
     if finding.fix.applicability == "unsafe":
         return "unsafe: see --unsafe-fixes"
     if finding.fix.edits:
-        return "it changes values that are read"
+        return _CHANGES
     return finding.fix.message.removeprefix("no fix is offered: ")
 
 
@@ -333,6 +342,14 @@ def columns() -> int:
     return shutil.get_terminal_size().columns or 80
 
 
+_CHANGES = "it changes values that are read"
+_CAVEATS = {
+    "safe": "",
+    "unsafe": " (unsafe: shapes, or a call that is not known, may object)",
+    "display": f" (not applied by --fix: {_CHANGES})",
+}
+
+
 def notes(finding: Finding, helps: Mapping[str, str]) -> Iterable[tuple[str, str]]:
     """What is known of a finding: labels and sentences."""
     yield "why", finding.message
@@ -349,9 +366,8 @@ def notes(finding: Finding, helps: Mapping[str, str]) -> Iterable[tuple[str, str
     if finding.confirmation is not None:
         yield confirmation_sentence(finding)
     if finding.fix is not None and finding.fix.edits:
-        unsafe = finding.fix.applicability == "unsafe"
         then = f"; {_laid_bare(finding.fix)}" * bool(finding.fix.bare)
-        yield "fix", finding.fix.message + then + " (unsafe: shapes, or a call that is not known, may object)" * unsafe
+        yield "fix", finding.fix.message + then + _CAVEATS[finding.fix.applicability]
         return
     if finding.code in helps:
         yield "help", helps[finding.code]

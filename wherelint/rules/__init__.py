@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 
 from wherelint.rules.rule import Rule
@@ -22,7 +22,7 @@ def _rule(name: str) -> Rule:
 RULES: tuple[Rule, ...] = tuple(map(_rule, _MODULES))
 _BY_CODE = {rule.code: rule for rule in RULES}
 
-__all__ = ["RULES", "Rule", "codes", "get", "message", "spoken"]
+__all__ = ["RULES", "Rule", "codes", "get", "message", "opt_in", "spoken"]
 
 
 def get(code: str) -> Rule:
@@ -33,6 +33,11 @@ def get(code: str) -> Rule:
 def codes() -> tuple[str, ...]:
     """Every code, in order."""
     return tuple(_BY_CODE)
+
+
+def opt_in(chosen: Iterable[str]) -> frozenset[str]:
+    """Those of some codes that are off unless they are asked for."""
+    return frozenset(code for code in chosen if get(code).opt_in)
 
 
 def message(code: str, op: str, kind: str, framework: str, modes: Sequence[str] = ()) -> str:

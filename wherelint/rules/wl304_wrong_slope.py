@@ -43,8 +43,10 @@ no arm: `sin(x) / x` is `jnp.sinc(x / jnp.pi)`, and with `s = jnp.sinc(0.5 * x /
 
 ## Fix safety
 
-No fix is offered: how many terms the arm needs is the author's choice. The double where of another rule that leaves a
-wrong slope says so beside its diff.
+For display only, and where the arm is a constant: the linear term of the limit, if its factor is a short number (0.5,
+1/6) whatever the other inputs are. It is proven: the value at the point is the same, the slope is that of the limit.
+How many terms the arm needs, and how far from the point they have to hold, is the author's choice, so that no option
+applies it. The double where of another rule that leaves a wrong slope says so beside its diff.
 
 ## Known problems
 

@@ -91,9 +91,10 @@ def _check_text(
         why = f"gave up on the file: it has more than {Budget.characters:,} characters"
         return FileReport(filename, problems=(Problem(filename, why, error=False),)), text
     said = settings.evidence_for(path)
-    opt_in = frozenset(code for code in codes if rules.get(code).opt_in)
     every = "WL001" in codes and "noqa" in text and "WL" in text  # a comment silences findings of any confidence
-    options = DetectOptions(settings.aliases, opt_in, 0.0 if every else score.least(settings.confidence), said)
+    options = DetectOptions(
+        settings.aliases, rules.opt_in(codes), 0.0 if every else score.least(settings.confidence), said
+    )
 
     def analysed(text: str) -> View:
         with warnings.catch_warnings():

@@ -22,6 +22,11 @@ from wherelint.server.snapshot import Snapshot
 SOURCE = "wherelint"
 FIX_ALL = f"{types.CodeActionKind.SourceFixAll.value}.{SOURCE}"
 _SEVERITIES = {"high": types.DiagnosticSeverity.Warning, "low": types.DiagnosticSeverity.Information}
+_CAVEATS = {
+    "safe": "",
+    "unsafe": " (unsafe: look at the shapes)",
+    "display": " (look at it: it changes values that are read)",
+}
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~])")
 
 
@@ -100,9 +105,8 @@ def _quick_fixes(
     code = finding.code
     fix, comment = snapshot.remedies(index)
     if fix is not None and (edit := editor.edit(snapshot, fix.edits)):
-        safe = fix.applicability == "safe"
-        title = f"{code}: {why_fixed(finding, fix)}{'' if safe else ' (unsafe: look at the shapes)'}"
-        yield types.CodeAction(title, kind, [diagnostic], is_preferred=safe, edit=edit)
+        title = f"{code}: {why_fixed(finding, fix)}{_CAVEATS[fix.applicability]}"
+        yield types.CodeAction(title, kind, [diagnostic], is_preferred=fix.applicability == "safe", edit=edit)
     if comment is not None and (edit := editor.edit(snapshot, [comment])):
         yield types.CodeAction(f"Silence {code} with # noqa", kind, [diagnostic], edit=edit)
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 
 import wherelint.analysis
-from wherelint import score
+from wherelint import rules, score
 from wherelint.finding import Edit, FileReport, Finding, Fix, Location, Problem
 from wherelint.frontend.options import DetectOptions
 from wherelint.io.config import Settings, load
@@ -126,7 +126,8 @@ class Snapshot:
     def _analysis(self) -> Analysis | None:
         settings = self._settings or Settings(root=self._root)
         said = settings.evidence_for(Path(os.path.abspath(self._name)))
-        options = DetectOptions(settings.aliases, least=score.least(settings.confidence), said=said)
+        opt_in = rules.opt_in(settings.select or ())
+        options = DetectOptions(settings.aliases, opt_in, score.least(settings.confidence), said)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             made = wherelint.analysis.analyse(self._program, self._name, options)
