@@ -83,6 +83,34 @@ def test_what_the_condition_has_to_do_with_the_operation(name: str) -> None:
         assert [each for each in finding.evidence if each in table] == [name], function
 
 
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        ("w = x[1:] - x[:-1]; return jnp.where(y > 0, y / w, 0.0)", True),
+        ("w = x[1:] - x[:-1]; return jnp.maximum(jnp.sqrt(w * w), 1e-8)", False),  # a distance has no order
+        ("w = x[y] - x[y - 1]; return jnp.maximum(jnp.sqrt(jnp.sum(w * w, -1)), 1e-8)", False),
+        ("w = (x * y)[1:] - (x / 2)[1:]; return jnp.where(y[1:] > 0, 1 / w, 0.0)", False),  # of two arrays
+    ],
+)
+def test_neighbours_are_of_one_array_and_their_order_matters(body: str, named: bool) -> None:
+    findings = analysed(f"def f(x, y): {body}").findings
+    assert findings
+    assert all(("neighbours out of order" in each.evidence) is named for each in findings)
+
+
+@pytest.mark.parametrize(
+    ("index", "named"), [("self.places[k]", False), ("jnp.argmax(x)", True), ("(x[0] * 3).astype(int)", True)]
+)
+def test_an_element_of_a_table_is_no_index_that_was_searched_for(index: str, named: bool) -> None:
+    (finding,) = analysed(f"""
+        class A:
+            def f(self, x, k):
+                i = {index}
+                return jnp.where(x[i] > 0, 1 / (x[i] + x[i + 1]), 0.0)
+    """).findings
+    assert ("looked up" in finding.evidence) is named
+
+
 def test_a_wider_table_says_what_the_author_meant() -> None:
     """The same operation: guarded by what it divides by, and by something else."""
     direct, other = analysed("""

@@ -284,15 +284,26 @@ class Guard:
     def _out_of_order(self, run: Run, culprit: Node, p: int) -> bool:
         """Whether neighbours of an array, ``x[1:] - x[:-1]``, are equal or falling, and no test asks for that.
 
-        Knots, bins and times ascend; that they do is rarely written down.
+        Knots, bins and times ascend; that they do is rarely written down. Of a distance, the sign says nothing.
         """
         return any(
             n.op == "subtract"
             and all(unreshaped(i).op in ("gather", "lane") for i in n.inputs)
-            and frozenset.intersection(*map(self._dependence.inputs, n.inputs))
+            and len({unreshaped(unreshaped(i).inputs[0]) for i in n.inputs}) == 1
             and not (at(run.values[n], p) > 0).all()
+            and not self._even(culprit, n)
             for n in self._dependence.below(culprit) - self._tested
         )
+
+    def _even(self, culprit: Node, node: Node) -> bool:
+        """Whether an operation, or its divisor, gives the same where only the sign of a node is another."""
+        asked = culprit.inputs[1] if culprit.op in QUOTIENTS else culprit
+        order = topological([asked])
+        values = evaluate(order, self._base)
+        if node not in values:
+            return False
+        negated = evaluate((n for n in order if n is not node), self._base, known={node: -values[node]})
+        return np.array_equal(values[asked], negated[asked])
 
     @staticmethod
     def _meets(run: Run, moved: Node, other: Node, p: int) -> bool:

@@ -8,12 +8,10 @@ import numpy as np
 
 from wherelint.graph.node import Const, Leaf, Node, topological
 from wherelint.graph.run import Run, at
-from wherelint.ops.traits import FINITE_TESTS, ORDERINGS, QUOTIENTS
+from wherelint.ops.traits import FINITE_TESTS, ORDERINGS, QUOTIENTS, VIEWS
 
 #: Comparisons of two values.
 _TESTS = ORDERINGS | {"isclose"}
-#: Nodes that show some of the elements of their first operand, or all of them in another form.
-_VIEWS = frozenset({"identity", "stop", "lane", "gather"})
 _PRODUCTS = frozenset({"multiply", "divide", "multiply_no_nan", "divide_no_nan"})
 _SUMS = frozenset({"add", "stack"})
 _CHOICES = frozenset({"where", "cond", "pick", "maximum", "minimum", "fmax", "fmin", "compress"})
@@ -80,7 +78,7 @@ class Relation:
 
     def _moving(self, node: Node) -> list[Node]:
         """The operands that are no constants; what a view looks at."""
-        operands = node.inputs[:1] if node.op in _VIEWS else node.inputs
+        operands = node.inputs[:1] if node.op in VIEWS else node.inputs
         return [i for i in operands if not self._fixed(i)]
 
     def _matches(self, node: Node, depth: int) -> bool:
@@ -123,7 +121,7 @@ class Relation:
         return self._keys[node]
 
     def _made(self, node: Node) -> Key:
-        if node.op in _VIEWS:
+        if node.op in VIEWS:
             return self._keys[node.inputs[0]]
         if isinstance(node, Leaf):
             return self._key(node.of[0]) if node.of is not None else id(node)

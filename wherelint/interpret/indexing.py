@@ -12,6 +12,7 @@ from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.tables import expression
 from wherelint.interpret.values import Dotted, Element, Instance, Method, Shape, Value
 from wherelint.ops import OPERATIONS
+from wherelint.ops.traits import VIEWS
 
 
 @expression(ast.Subscript)
@@ -142,11 +143,11 @@ def _source(index: Node) -> Node:
 
 
 def _searched(index: Node) -> bool:
-    """Whether an index was computed from values, as ``searchsorted`` and ``argmax`` do."""
+    """Whether an index was computed from values, as ``searchsorted`` and ``argmax`` do; not just taken from a table."""
+    order = topological([index])
+    taken = all(isinstance(n, Leaf) or n.op in VIEWS | {"const", "add", "subtract"} for n in order)
     return any(
-        n.static.searched
-        or (isinstance(n, Leaf) and (n.searched or (n.kind == "float" and unreshaped(index) is not n)))
-        for n in topological([index])
+        n.static.searched or (isinstance(n, Leaf) and (n.searched or (n.kind == "float" and not taken))) for n in order
     )
 
 

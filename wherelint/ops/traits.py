@@ -50,6 +50,8 @@ INDEXING = (
 
 #: Tests of a value that say outright that it may not be finite.
 FINITE_TESTS = frozenset({"isnan", "isfinite", "isinf", "isneginf", "isposinf"})
+#: What shows some of the elements of its first operand, or all of them in another form.
+VIEWS = frozenset({"identity", "stop", "lane", "gather"})
 ORDERINGS = frozenset({"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"})
 LOGICAL = frozenset({"logical_and", "logical_or", "logical_xor", "logical_not", "any", "all"})
 #: Operations whose results are booleans.
