@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +31,11 @@ def test_the_current_node_is_known_in_hooks_and_nowhere_else() -> None:
     assert len(seen) == 1, VERSION
 
 
-def test_transforms_have_a_level() -> None:
+def test_transforms_are_known() -> None:
     levels = []
-    torch.func.grad(lambda x: (levels.append(compat.transform_level()), x.sum())[1])(torch.ones(2))
-    assert levels == [1], VERSION
-    assert compat.transform_level() is None, VERSION
+    torch.func.grad(lambda x: (levels.append(compat.is_transformed(())), x.sum())[1])(torch.ones(2))
+    assert levels == [True], VERSION
+    assert not compat.is_transformed([torch.ones(2)]), VERSION
 
 
 def test_an_alias_shares_its_storage() -> None:
@@ -79,18 +77,24 @@ def test_compiled_graphs_are_told_by_name() -> None:
 
 def test_every_backward_pass_begins_in_one_function() -> None:
     x = torch.ones(2, requires_grad=True)
-    seen = []
+    seen: list[Any] = []
 
-    def enter(roots: Sequence[Any], inputs: Sequence[Any]) -> AbstractContextManager[object]:
-        seen.append((len(roots), len(inputs)))
-        return nullcontext()
+    def noted(backward: Any, roots: Any, seeds: Any, keep: bool, create: bool, inputs: Any, *rest: Any) -> Any:
+        batched = compat.is_transformed(seeds)
+        seen.append((len(roots), len(inputs), keep, create, batched))
+        return backward(roots, seeds, keep, create, inputs, *rest)
 
-    with compat.around_backward(enter):
+    with compat.around_backward(noted):
         x.sum().backward()
-        torch.autograd.grad([x.sum(), x.prod()], [x])
+        torch.autograd.grad([x.sum(), x.prod()], [x], retain_graph=True)
         torch.autograd.backward(x.sum(), inputs=[x])
+        torch.autograd.grad(x**2, x, torch.eye(2), create_graph=True, is_grads_batched=True)
     x.sum().backward()
-    assert seen == [(1, 0), (2, 1), (1, 1)], VERSION
+    assert seen == [
+        (1, 0, False, False, False), (2, 1, True, False, False), (1, 1, False, False, False), (1, 1, True, True, True),
+    ], VERSION  # fmt: skip
+    assert x.grad is not None
+    assert x.grad.tolist() == [3, 3], VERSION
 
 
 class Seen(TorchFunctionMode):
@@ -110,16 +114,6 @@ def test_a_block_asks_no_modes() -> None:
     with Seen() as seen, compat.without_modes():
         x.sum()
     assert seen.calls == [], VERSION
-
-
-def test_backward_as_a_function_asks_the_modes() -> None:
-    original = torch.autograd.backward
-    x = torch.ones(2, requires_grad=True)
-    loss = x.sum()
-    with Seen() as seen, compat.backward_asks_modes():
-        torch.autograd.backward([loss])
-    assert original in seen.calls, VERSION
-    assert torch.autograd.backward is original
 
 
 def test_private_names_are_used_in_one_place() -> None:

@@ -145,10 +145,11 @@ class Model(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.layer = nn.Linear(4, 4, bias=False)
+        self.layer = nn.Linear(4, 4)
         self.norm = nn.BatchNorm1d(4, affine=False)
         self.register_buffer("floor", torch.zeros(()))
         nn.init.eye_(self.layer.weight)
+        nn.init.zeros_(self.layer.bias)
 
     def forward(self, x: Tensor) -> Tensor:
         y = self.layer(x)
@@ -167,6 +168,7 @@ def test_backward_accumulates_plain_gradients_of_a_module(reentrant: bool) -> No
         loss.backward()
     assert model.layer.weight.grad is kept
     assert seen == [Tensor]
+    assert type(model.layer.bias.grad) is Tensor
     assert kept.isfinite().all()
     assert x.grad is not None
     assert x.grad.isfinite().all()
@@ -224,7 +226,7 @@ def test_what_it_cannot_do_is_an_error() -> None:
     with mask_gradients():
         with pytest.raises(NotImplementedError, match="no second derivatives: create_graph=True"):
             torch.autograd.grad((x**2).sum(), x, create_graph=True)
-        with pytest.raises(NotImplementedError, match="does not support is_grads_batched=True"):
+        with pytest.raises(NotImplementedError, match="and is_grads_batched=True: use"):
             torch.autograd.grad(x**2, x, torch.eye(4), is_grads_batched=True)
         with pytest.raises(NotImplementedError, match=r"transforms of torch\.func"):
             torch.func.grad(lambda y: (y**2).sum())(X)

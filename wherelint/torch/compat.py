@@ -7,15 +7,14 @@ hooks, modes, subclasses and the graph's ``next_functions``.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.autograd import graph
 from torch.autograd.graph import Node
-from torch.overrides import handle_torch_function, has_torch_function
-from torch.utils._pytree import tree_leaves
 
 #: A subclass that leaves ``__torch_function__`` alone.
 no_torch_function = torch._C._disabled_torch_function_impl
@@ -28,55 +27,40 @@ def current_node() -> Node | None:
     return torch._C._current_autograd_node()
 
 
-def transform_level() -> int | None:
-    """How deep inside the transforms of ``torch.func`` the caller is; None outside of them."""
-    level: int | None = torch._C._functorch.maybe_current_level()
-    return level
+def is_transformed(tensors: Iterable[Any]) -> bool:
+    """Whether the caller is inside a transform of ``torch.func``, or a tensor is a batch of ``is_grads_batched``."""
+    functorch = torch._C._functorch
+    level: int | None = functorch.maybe_current_level()
+    return level is not None or any(isinstance(t, Tensor) and functorch.is_legacy_batchedtensor(t) for t in tensors)
 
 
-def alias(cls: type[torch.Tensor], value: torch.Tensor) -> Any:
+def alias(cls: type[Tensor], value: Tensor) -> Any:
     """A tensor of the subclass with the storage of ``value``."""
-    return torch.Tensor._make_subclass(cls, value)
+    return Tensor._make_subclass(cls, value)
+
+
+#: The function that runs every backward pass: roots, their cotangents, whether the graph is kept, whether one is
+#: made of the pass, inputs if not all leaves, and more; the gradients by the inputs.
+Backward = Callable[..., Sequence[Any]]
 
 
 @contextmanager
-def around_backward(enter: Callable[[Sequence[Any], Sequence[Any]], AbstractContextManager[object]]) -> Iterator[None]:
-    """Run every backward pass that begins in the block inside of ``enter(roots, inputs)``."""
+def around_backward(instead: Callable[..., Any]) -> Iterator[None]:
+    """Within the block a backward pass is ``instead(backward, *arguments)``."""
     original = graph._engine_run_backward
 
-    def backward(roots: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
-        with without_modes():
-            context = enter(roots, args[3] if len(args) > 3 else kwargs.get("inputs", ()))
-        with context:
-            return original(roots, *args, **kwargs)
+    @functools.wraps(original)
+    def backward(
+        roots: Any, seeds: Any, keep: bool, create_graph: bool, inputs: Any = (), allow_unreachable: bool = False,
+        accumulate_grad: bool = False,
+    ) -> Any:  # fmt: skip
+        return instead(original, roots, seeds, keep, create_graph, inputs, allow_unreachable, accumulate_grad)
 
     graph._engine_run_backward = torch.autograd._engine_run_backward = backward
     try:
         yield
     finally:
         graph._engine_run_backward = torch.autograd._engine_run_backward = original
-
-
-@contextmanager
-def backward_asks_modes() -> Iterator[None]:
-    """Let ``torch.autograd.backward`` ask the modes that are active; older versions of torch do not."""
-    original = torch.autograd.backward
-    if "has_torch_function" in original.__code__.co_names:
-        yield
-        return
-
-    @functools.wraps(original)
-    def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
-        roots = tuple(each for each in tree_leaves(tensors) if isinstance(each, torch.Tensor))
-        if has_torch_function(roots):
-            return handle_torch_function(original, roots, tensors, *args, **kwargs)
-        return original(tensors, *args, **kwargs)
-
-    torch.autograd.backward = backward
-    try:
-        yield
-    finally:
-        torch.autograd.backward = original
 
 
 def saved(node: Node, name: str) -> Any:

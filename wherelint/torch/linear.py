@@ -7,7 +7,8 @@ made of is; *selections* kill what no element reaches; *contractions* leave out 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -39,21 +40,25 @@ _ELEMENTWISE = """mul div sgn ldexp tanh_backward sigmoid_backward gelu_backward
     binary_cross_entropy_backward _prelu_kernel_backward polar sinc rrelu_with_noise_backward"""
 _CONTRACTIONS = "mm bmm mv dot vdot addmm baddbmm addmv convolution_backward outer ger linear matmul"
 _ROWS = "_softmax_backward_data _log_softmax_backward_data"
+#: Integers as wide as floats of that many bytes.
+_BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 _BUFFERS = "new_zeros new_empty_strided new_empty zeros_like empty_like"
 
 
 def apply(call: Call, target: Any) -> Any:
     """The result of one operation of the backward pass, with the masks that follow; it may write to the target."""
     run, rule = call.run, _RULES.get(call.name.rstrip("_"), _unknown)
+    if rule is _buffer:
+        value = call.value()
+        return Masked(value, Ghost(value, _blank(call, value), run, blank=True))
+    if not call.in_place and _is_clean(call, rule):
+        return _wrap(call, call.value(), rule, {})
+    call.keep_ghosts()
     finite = [] if run.breaks is None else [torch.isfinite(each) for each in call.cotangents]
     known = rule(call) if run.eager or call.in_place else None  # before its operands are written
-    value = call.func(*call.plain_args, **call.plain_kwargs)
-    if rule is _buffer:
-        return Masked(value, Ghost(value, _blank(call, value), run, blank=True))
-    if _is_clean(call, rule) and not call.in_place:
-        return _wrap(call, value, rule, {})
+    value = call.value()
     if rule is _contract:
-        harmless = _is_finite(value) if run.breaks is None else all(map(_is_finite, call.residuals))
+        harmless = _is_harmless(call, value) if run.breaks is None else all(map(_is_finite, call.residuals))
         if not harmless and len(call.cotangents) == 1 and not call.in_place:
             value = _without_dead_terms(call, call.cotangents[0])
     elif rule in _PRODUCTS and (run.breaks is not None or not _is_harmless(call, value)):
@@ -74,12 +79,19 @@ def _is_clean(call: Call, rule: _Rule) -> bool:
 
 
 def _is_harmless(call: Call, value: Any) -> bool:
-    """Whether nothing dead has become nan; a factor that is broadcast is read more quickly than its product."""
-    if call.name in ("mul", "div") and len(call.residuals) == len(call.operands) == 1:
-        (factor,) = call.residuals
-        if 4 * factor.numel() <= value.numel() and _is_finite(factor if call.name == "mul" else 1 / factor):
-            return True
-    return _is_finite(value)
+    """Whether nothing dead has met a factor that is not finite: the factor says it, or the product, if that is less."""
+    pairs: Iterable[tuple[Any, Tensor]] = ()
+    if call.name == "convolution_backward":
+        image, weight = call.residuals
+        pairs = (value[0], weight), (value[1], image)
+    elif call.name in ("mul", "div", "mm", "bmm", "mv") and len(call.residuals) == len(call.operands) == 1:
+        pairs = ((value, call.residuals[0]),)
+    for product, factor in pairs:
+        if product is not None and factor.numel() < product.numel():
+            product = 1 / factor if call.name == "div" else factor
+        if not _is_finite(product):
+            return False
+    return bool(pairs) or _is_finite(value)
 
 
 def _is_finite(value: Any) -> bool:
@@ -206,16 +218,31 @@ def _select(call: Call, residuals: bool = False) -> Any:
 
 def _where(call: Call) -> Any:
     """The same of a condition, which says it more quickly."""
-    condition, yes, no = call.args if call.name == "where" else (call.args[1], call.args[2], call.args[0])
-    shapes = (each.shape for each in (condition, yes, no) if isinstance(each, Ghost | Tensor))
-    shape = torch.broadcast_shapes(*shapes)
+    condition, *arms = call.args if call.name == "where" else (call.args[1], call.args[2], call.args[0])
 
     def unreached(ghost: Callable[[Ghost], Any]) -> Tensor:
-        arms = (each.blank or ghost(each) if isinstance(each, Ghost) else each == 0 for each in (yes, no))
-        return torch.where(condition, *arms).expand(shape).contiguous()
+        return _choose(condition, *(_dropped(each, ghost) for each in arms)).expand(_shape(call)).contiguous()
 
     masks = {key: unreached(lambda t, key=key: t.dead_by(key)) for key in call.killers()}  # type: ignore[misc]
     return _kill(call, masks, unreached(lambda t: False))
+
+
+def _dropped(arm: Any, ghost: Callable[[Ghost], Any]) -> Any:
+    if isinstance(arm, Ghost):
+        return arm.blank or ghost(arm)
+    return arm == 0 if isinstance(arm, Tensor) and arm.dim() else bool(arm == 0)
+
+
+def _choose(condition: Tensor, yes: Any, no: Any) -> Tensor:
+    """What ``torch.where`` makes of masks and truths, ten times as fast."""
+    arms = ((condition, yes), (~condition, no))
+    found = [side if arm is True else side & arm for side, arm in arms if arm is not False]
+    return functools.reduce(torch.logical_or, found) if found else torch.zeros_like(condition)
+
+
+def _shape(call: Call) -> torch.Size:
+    shapes = {each.shape for each in (*call.operands, *call.residuals) if each.shape}
+    return shapes.pop() if len(shapes) == 1 else torch.broadcast_shapes(*shapes)  # which takes long
 
 
 def _select_by_value(call: Call) -> Any:
@@ -224,7 +251,7 @@ def _select_by_value(call: Call) -> Any:
 
 def _kill(call: Call, masks: dict[Any, Tensor], own: Tensor) -> dict[Any, Tensor]:
     """The masks with what the operation itself drops."""
-    if not bool(own.any()):
+    if not _any(own):
         return masks
     for key in (EVERY, call.node):
         if key is EVERY or (call.run.killers and key in call.run.killers):
@@ -233,7 +260,7 @@ def _kill(call: Call, masks: dict[Any, Tensor], own: Tensor) -> dict[Any, Tensor
 
 
 def _elementwise(call: Call) -> Any:
-    shape = torch.broadcast_shapes(*(t.shape for t in (*call.operands, *call.residuals)))
+    shape = _shape(call)
     masks: dict[Any, Tensor] = {}
     for operand in call.operands:
         for key, mask in operand.dead.items():
@@ -309,7 +336,7 @@ def _blank(call: Call, value: Tensor) -> Dead:
 
 def _unknown(call: Call) -> Any:
     """An operation without a rule: what it makes of dead elements is not known, and all of its result is alive."""
-    if any(bool(mask.any()) for t in call.operands for mask in t.dead.values()):
+    if any(_any(mask) for t in call.operands for mask in t.dead.values()):
         call.run.lost[call.name] = None
     return {}
 
@@ -334,12 +361,19 @@ def _repair(call: Call, rule: _Rule, value: Any, masks: dict[Any, Any], finite: 
 
 
 def _clear(value: Tensor, dead: Tensor) -> None:
-    """Set what is dead to 0; whole rows where the mask is the same along them, which is much quicker."""
+    """Set what is dead to 0: whole rows where the mask is the same along them, else by the bits, as is much quicker."""
     if dead.dim() > 1 and not any(dead.stride()[1:]):
         rows = dead[(slice(None), *[0] * (dead.dim() - 1))]
         value.index_fill_(0, rows.nonzero()[:, 0], 0)
+    elif value.is_floating_point():
+        value.view(_BITS[value.itemsize]).mul_(~dead)
     else:
         value.masked_fill_(dead, 0)
+
+
+def _any(mask: Tensor) -> bool:
+    """Whether a mask has an element; of bytes torch says it thirty times as fast."""
+    return bool(mask.view(torch.uint8).any())
 
 
 def _without_dead_terms(call: Call, cotangent: Tensor) -> Any:
@@ -366,20 +400,20 @@ def note(call: Call, broken: Tensor, masks: dict[Any, Tensor]) -> None:
     """Remember where the operation broke: what is dead there, and what is alive."""
     breaks = call.run.breaks
     dead = masks.get(EVERY)
-    if breaks is None or not bool(broken.any()):
+    if breaks is None or not _any(broken):
         return
-    if dead is not None and bool((broken & dead).any()):
+    if dead is not None and _any(broken & dead):
         rest = broken & dead
         # The innermost selection that kills an element alone: the last one that the backward pass met.
         for key in reversed([key for key in masks if key is not EVERY]):
             found = rest & masks[key]
-            if bool(found.any()):
+            if _any(found):
                 breaks.append(Break(call.node, found, key, False))
                 rest = rest & ~found
-        if bool(rest.any()):
+        if _any(rest):
             breaks.append(Break(call.node, rest, None, False))
     alive = broken if dead is None else broken & ~dead
-    if bool(alive.any()):
+    if _any(alive):
         breaks.append(Break(call.node, alive, None, True))
 
 

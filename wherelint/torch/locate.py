@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,7 +19,7 @@ from wherelint.companion.frames import Frame, places
 from wherelint.ops import OPERATIONS
 from wherelint.torch import compat
 from wherelint.torch.masked import Break, Run
-from wherelint.torch.masking import masked_grad, nodes, reach, users
+from wherelint.torch.masking import masked_pass, nodes, reach, users
 from wherelint.torch.trace import Labels, catalogued, label, tensors
 
 #: How many selections are told apart: the nearest ones to what broke.
@@ -127,10 +128,10 @@ def gradients(traced: Traced, run: Run | None = None) -> list[Tensor | None]:
     if not traced.roots or not traced.leaves:
         return [None] * len(traced.leaves)
     seeds = [torch.ones_like(each) for each in traced.roots]
-    if run is not None:
-        return masked_grad(traced.roots, traced.leaves, seeds, run)
+    masked = nullcontext() if run is None else compat.around_backward(partial(masked_pass, run, strict=False))
     try:
-        return list(torch.autograd.grad(traced.roots, traced.leaves, seeds, retain_graph=True, allow_unused=True))
+        with masked:
+            return list(torch.autograd.grad(traced.roots, traced.leaves, seeds, retain_graph=True, allow_unused=True))
     except RuntimeError as error:
         if "second time" not in str(error):
             raise

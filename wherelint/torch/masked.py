@@ -141,43 +141,60 @@ class Masked(Tensor):
         call = Call(func, args, kwargs or {})
         run = call.run
         if run.over or call.node is None:
-            return func(*call.plain_args, **call.plain_kwargs)
+            return call.value()
         return cls.apply(call, args[0] if call.in_place else None)
 
 
 class Call:
     """One operation of a backward pass on cotangents: their values for now, and their ghosts for later."""
 
+    args: list[Any]
+    kwargs: dict[str, Any]
+
     def __init__(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         self.func = func
         self.node: Any = compat.current_node()  # None outside of a backward pass
         self.name, self.in_place = _named(func)
-        self.cotangents: list[Tensor] = []
         self.operands: list[Ghost] = []
+        self.cotangents: list[Tensor] = []
         self.residuals: list[Tensor] = []
-        self.args, self.plain_args = self._read(args)
-        self.kwargs, self.plain_kwargs = self._read(kwargs)
+        self._given: tuple[Any, Any] = args, kwargs
+        self._plain_args = [self._plain(each) for each in args]
+        self._plain_kwargs = {key: self._plain(each) for key, each in kwargs.items()}
         self.run = self.operands[0].run
-        self._versions = self._seen()
 
-    def _read(self, tree: Any) -> tuple[Any, Any]:
-        """The tree with ghosts in place of masked cotangents, and with their values."""
+    def _plain(self, tree: Any) -> Any:
+        """The tree with their values in place of masked cotangents."""
         if isinstance(tree, Masked):
             ghost = tree.ghost
             if ghost.blank:  # what is written to a buffer later is none of this operation's business
                 ghost = Ghost(tree.value, {}, ghost.run, blank=True)
             self.operands.append(ghost)
             self.cotangents.append(tree.value)
-            return ghost, tree.value
+            return tree.value
         if isinstance(tree, Tensor):
             self.residuals.append(tree)
-        elif isinstance(tree, list | tuple):
-            pairs = [self._read(each) for each in tree]
-            return [ghostly for ghostly, _ in pairs], [plain for _, plain in pairs]
-        elif isinstance(tree, Mapping):
-            read = {key: self._read(each) for key, each in tree.items()}
-            return {key: pair[0] for key, pair in read.items()}, {key: pair[1] for key, pair in read.items()}
-        return tree, tree
+        elif isinstance(tree, list):
+            return [self._plain(each) for each in tree]
+        return tree
+
+    def value(self) -> Any:
+        """What the operation makes of the values."""
+        return self.func(*self._plain_args, **self._plain_kwargs)
+
+    def keep_ghosts(self) -> None:
+        """From now on ``args`` and ``kwargs`` have the ghosts in place of masked cotangents."""
+        ghosts = iter(self.operands)
+
+        def ghostly(tree: Any) -> Any:
+            if isinstance(tree, Masked):
+                return next(ghosts)
+            return [ghostly(each) for each in tree] if isinstance(tree, list) else tree
+
+        args, kwargs = self._given
+        self.args, self.kwargs = [ghostly(each) for each in args], {key: ghostly(kwargs[key]) for key in kwargs}
+        self._given = (), {}
+        self._versions = self._seen()
 
     def forget(self) -> None:
         """Let go of the values of other operands, of which the masks need no more than the shapes."""
@@ -188,7 +205,7 @@ class Call:
 
     def settle(self) -> None:
         """Let go of the values of the cotangents."""
-        self.cotangents, self.plain_args, self.plain_kwargs = [], [], {}
+        self.cotangents, self._plain_args, self._plain_kwargs = [], [], {}
 
     def _seen(self) -> list[int]:
         return [t.version for t in self.operands] + [t._version for t in self.residuals if not t.is_inference()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -43,9 +43,11 @@ def hook(marks: Marks) -> Iterator[None]:
     """Mark what is recorded and differentiated in the block."""
     seen = _Coverage(marks)
 
-    def run(roots: Sequence[Any], inputs: Sequence[Any]) -> AbstractContextManager[object]:
-        seen.passed.update({id(stack): stack for stack in map(label, _between(roots, inputs))})
-        return seen.again()
+    def run(backward: compat.Backward, roots: Sequence[Any], *rest: Any) -> Any:
+        with compat.without_modes():
+            seen.passed.update({id(stack): stack for stack in map(label, _between(roots, rest[3]))})
+        with seen.again():
+            return backward(roots, *rest)
 
     with seen, compat.around_backward(run):
         yield
