@@ -37,7 +37,7 @@ def test_metadata(rule: rules.Rule) -> None:
 def test_documentation_has_the_sections_and_they_say_something(rule: rules.Rule) -> None:
     sections = rule.sections()
     assert tuple(sections) == SECTIONS
-    assert all(len(text) > 10 for text in sections.values())
+    assert all(sections.values())
     for section in ("Example", "Use instead"):
         assert "def f(" in rule.code_block(section)
 

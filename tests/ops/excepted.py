@@ -51,6 +51,8 @@ DOMAIN: dict[str, dict[str, Callable[..., Any]]] = {
     "gammaincc": {ALL: lambda a, x: (a >= 0.5) & (a <= 3) & (x >= 0) & _moderate(x)},
     "betaln": {"jax": lambda a, b: (a > 1e-3) & (b > 1e-3) & _moderate(a, b)},
     "polygamma": {ALL: _positive},
+    "zeta": {"torch": _finite, "tensorflow xla": lambda x, q: _moderate(x) & _positive(q),
+             "jax": lambda x, q: (np.abs(x) <= 10) & _moderate(q) & ((q > 0) | (x >= 1))},
     "log_ndtr": {"jax torch": lambda x: ~(np.abs(x) >= 1000) | (x > 0)},
     "digamma": {"jax tensorflow": lambda x: x != 0, "xla": lambda x: (x != 0) & ~np.isinf(x)},
     "ndtri": {"xla": lambda x: (x == 0) | (np.abs(x) > 1e-6)},
@@ -87,7 +89,7 @@ DOMAIN: dict[str, dict[str, Callable[..., Any]]] = {
 INFINITE: dict[str, dict[str, Callable[..., Any]]] = {
     "sinc": {"torch": _moderate}, "arctanh": {"jax": _moderate}, "arcsinh": {"tensorflow xla": _moderate},
     "digamma": {"jax tensorflow xla": _moderate}, "polygamma": {"jax tensorflow xla": _moderate},
-    "i0e": {"jax torch xla": _moderate}, "i1e": {"jax torch xla": _moderate},
+    "zeta": {"tensorflow xla": _moderate}, "i0e": {"jax torch xla": _moderate}, "i1e": {"jax torch xla": _moderate},
     "gelu": {"torch": lambda x: np.abs(x) < 7}, "gelu_tanh": {"tensorflow": lambda x: np.abs(x) < 7},
 }  # fmt: skip
 #: (mode, name): these raise for a cotangent that is not finite.

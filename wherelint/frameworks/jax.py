@@ -91,6 +91,7 @@ a: logsumexp
 a x: gammainc gammaincc
 a b: betaln
 n x: polygamma
+x q: zeta
 p q: rel_entr
 x y: xlogy xlog1py
 """)  # fmt: skip

@@ -54,6 +54,7 @@ input: real=identity count_nonzero
 x y: divide_no_nan multiply_no_nan floordiv=floor_divide floormod=mod mod squared_difference logical_xor
 x y: xlogy xlog1py xdivy
 a x: igamma=gammainc igammac=gammaincc polygamma
+x q: zeta
 """),
 }  # fmt: skip
 

@@ -125,7 +125,7 @@ x1 x2 - eps=1e-6: pairwise_distance
 SPECIAL = names("torch.special", """
 input: digamma psi=digamma entr erf erfc erfinv exp2 expit=sigmoid expm1 gammaln=lgamma i0 i0e i1 i1e log1p
 input: log_ndtr logit ndtr ndtri round sinc softmax log_softmax logsumexp
-input other: xlogy xlog1py gammainc gammaincc
+input other: xlogy xlog1py gammainc gammaincc zeta
 n input: polygamma
 """)  # fmt: skip
 

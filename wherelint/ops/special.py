@@ -67,6 +67,31 @@ def _betaln_pull(ct: Array, a: Array, b: Array) -> Array:
     return np.asarray(to_minimum * least + to_maximum * most)
 
 
+def _zeta_terms(q: Array) -> int:
+    """How many terms JAX sums before the integral."""
+    return 8 if q.dtype == np.float32 else 16
+
+
+def _zeta_sum(x: Array, q: Array) -> Array:
+    """What the Euler-Maclaurin formula (Johansson, arXiv:1309.2877) adds to the integral: in JAX, also for x < 1."""
+    count = _zeta_terms(q)
+    steps, even = np.arange(2 * count, dtype=q.dtype), np.arange(2, 2 * count + 1, 2)
+    weights = (special.bernoulli(2 * count)[even] / special.factorial(even)).astype(q.dtype)
+    end = q + count
+    rising = np.cumprod((x[..., None] + steps) / end[..., None], -1)[..., ::2]
+    terms = (q[..., None] + steps[:count]) ** -x[..., None]
+    return np.asarray(np.sum(terms, -1) + end**-x * (0.5 + np.sum(rising * weights, -1)))
+
+
+def _jax_zeta_pull(ct: Array, z: Array, x: Array, q: Array) -> tuple[Array, Array]:
+    """JAX differentiates the formula, whose terms have both signs: an infinite cotangent becomes nan."""
+    end, tiny = q + _zeta_terms(q), 1e-20
+    to_x = np.where(q < 0, np.nan, _zeta_sum(x + tiny * 1j, q).imag / tiny)
+    to_x = to_x - end ** (1 - x) / (x - 1) * (np.log(end) + 1 / (x - 1))
+    to_q = -x * _zeta_sum(x + 1, q) + (1 - x) * end**-x / (x - 1)
+    return ct * to_x.astype(x.dtype) + 0 * ct, ct * to_q + 0 * ct
+
+
 OPERATIONS: dict[str, Operation] = table(
     unary("erf", special.erf, lambda y, x: 2 / ROOT_PI * np.exp(-x * x)),
     unary("erfc", special.erfc, lambda y, x: -2 / ROOT_PI * np.exp(-x * x)),
@@ -95,6 +120,10 @@ OPERATIONS: dict[str, Operation] = table(
     entry("betaln", special.betaln,
           pullback(lambda ct, z, a, b: _betaln_pull(ct, a, b), lambda ct, z, a, b: _betaln_pull(ct, b, a)),
           ((0.0, 1.0), (1.0, 0.0)), (1.0, 1.0), code="WL109", place="at a pole"),
+    entry("zeta", special.zeta, slopes(None, lambda z, x, q: -x * special.zeta(x + 1, q)),
+          ((2.0, 0.0), (1.0, 1.0)), (2.0, 1.0), jax=_jax_zeta_pull,
+          forwards={"jax": lambda x, q: _zeta_sum(x, q) + (q + _zeta_terms(q)) ** (1 - x) / (x - 1)},
+          code="WL109", place="at a pole"),
     entry("gammainc", special.gammainc, slopes(_gammainc_shape_slope, _gammainc_slope),
           ((0.5, 0.0), (1.0, -1.0)), (1.0, 1.0), torch=slopes(None, _gammainc_slope), code="WL109", place="at a pole"),
     entry("gammaincc", special.gammaincc,
