@@ -77,7 +77,7 @@ def test_the_page_shows_what_is_known() -> None:
     shown = Elements(rendered([finding], problems=[Problem("b.py", "does not parse", Location(3, 1))]))
     assert finding.witness is not None
     for text in (
-        "1 finding in 1 file", "WL101 unmasked-sqrt", "a.py:5:29", finding.message,
+        "1 finding in 1 file", "WL101 unmasked-sqrt", "a.py:5:29", finding.message.replace("`", ""),
         "jnp.where(x > 0, jnp.sqrt(x), 0.0)",
         "^^^^^^^^^^^", "at x = 0.0 the value is 0.0", "direct +0.6", "high confidence, score 0.79",
         "jnp.sqrt(jnp.where(x > 0, x, 1.0))", "gradient with respect to x", "Only x moves; at the witness it is 0.",
@@ -91,6 +91,29 @@ def test_the_page_shows_what_is_known() -> None:
 def test_what_was_given_up_is_folded(error: bool) -> None:
     problems = [Problem("a.py", "gave up on f", error=False), Problem("b.py", "does not parse", error=error)]
     assert ('<details class="problems" open>' in rendered(findings(), problems=problems)) == error
+
+
+def test_what_was_given_up_for_one_reason_is_one_line() -> None:
+    whys = [("a.py", "f"), ("a.py", "g.<lambda>"), ("b.py", "f")]
+    problems = [Problem(name, f"gave up on calls in `{what}`: it is long", error=False) for name, what in whys]
+    page = rendered([], problems=[*problems, Problem("a.py", "gave up on the file", error=False)])
+    lines = re.findall(r'<li class="warning"><code>(.*?)</code> (.*?)</li>', page)
+    assert lines == [
+        ("a.py", "gave up on calls in <code>f</code>, <code>g.&lt;lambda&gt;</code>: it is long"),
+        ("b.py", "gave up on calls in <code>f</code>: it is long"),
+        ("a.py", "gave up on the file"),
+    ]
+    assert "not to the end: 4" in page
+
+
+def test_a_narrow_screen_has_the_second_half_of_a_picture_below_the_first() -> None:
+    page = rendered(findings(THREE), THREE)
+    pictures = re.findall(r'<svg id="(f\d-plot)" [^>]*viewBox="([^"]+)"', page)
+    assert len(pictures) == 3
+    assert pictures == [
+        (name, box)
+        for box, name in re.findall(r'<svg viewBox="([^"]+)"><use href="#([^"]+)" width="518.4" height="158.4"/>', page)
+    ]
 
 
 def test_why_there_is_no_curve_after_the_fix() -> None:
@@ -240,7 +263,7 @@ def test_five_hundred_findings_are_there_at_once(
     some = findings(THREE)
     many = [replace(some[i % 3], filename=f"pack/module_{i // 10}.py") for i in range(500)]
     text = FORMATS["html"](many, (), RULES, __version__, {finding.filename: THREE for finding in many})
-    assert text.count("<svg") == 500
+    assert text.count('-plot" ') == 500
     said, errors = asked(chromium, tmp_path, text)
     assert (said["all"], errors) == (500, "")
     assert said["seconds"] < 20  # about one on an idle machine: a limit for what grows with the square

@@ -431,7 +431,8 @@ class _InProgram:
             above = reading(self._program.order, [select])
             outputs = [s for s in self._program.outputs if s.kind == "float" and s in above]
             if len(outputs) > self._budget.results:
-                what = f"{len(outputs) - self._budget.results} results of `{self._program.name}`"
+                left = len(outputs) - self._budget.results
+                what = f"{left} result{'s' * (left > 1)} of `{self._program.name}`"
                 self._budget.give_up(what, "it has more than are followed")
             del outputs[self._budget.results :]
             self._outlets[select] = [self._outlet(s) for s in outputs]

@@ -41,7 +41,8 @@ _STYLE: Any = {
 _BESIDE = 0.03
 #: Nor has what is so many times as far from the middle as half of the points are.
 _MOST = 12
-_LONGEST = 24
+#: Characters of a name, alone and in the title.
+_LONGEST, _BESIDE_WORDS = 24, 20
 #: Where neighbours lie so close and differ so much, relative to what is shown, the curve jumps.
 _CLOSE, _JUMP = 0.002, 0.15
 #: What is narrower is drawn as a line.
@@ -119,7 +120,7 @@ def _drawn(plot: Plot, kind: Literal["svg", "png"]) -> bytes:
         texts = "value", "before", "after the fix" * (len(curves) > 1), nan * any(lost)
         for text, said in zip(left.texts, texts, strict=True):
             text.set_text(said)
-        right.texts[0].set_text(f"gradient with respect to {_short(plot.wrt)}")
+        right.texts[0].set_text(f"gradient with respect to {_short(plot.wrt, _BESIDE_WORDS)}")
         output = BytesIO()
         plain = {"Date": None} if kind == "svg" else {"Software": None}
         figure.savefig(output, format=kind, dpi=150, transparent=kind == "svg", metadata=plain)
@@ -202,6 +203,6 @@ def _own_style() -> Iterator[None]:
         yield
 
 
-def _short(name: str) -> str:
+def _short(name: str, most: int = _LONGEST) -> str:
     name = printable(name)
-    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
+    return name if len(name) <= most else f"{name[: most - 1]}…"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,6 +26,9 @@ NEEDS = ("jinja2", "matplotlib")
 #: The template, its style and its script.
 _PAGE = Path(__file__).parents[1] / "page"
 _COLUMNS = 110
+#: A name in a sentence; what is said of one function.
+_NAMED = re.compile(r"`([^`'\"{}]+)`")
+_ABOUT = re.compile(r"(gave up on [^`]*)(`[^`]+`)(: .*)")
 
 
 def render(
@@ -43,6 +47,7 @@ def render(
         loader=FileSystemLoader(_PAGE), autoescape=True, finalize=_shown, trim_blocks=True, lstrip_blocks=True,
         undefined=StrictUndefined,
     )  # fmt: skip
+    environment.filters["marked"] = _marked
     helps = {rule.code: rule.help for rule in rules}
     shown = [_finding(f"f{i}", f, helps, texts.get(f.filename)) for i, f in enumerate(findings, 1)]
     where = len({finding.filename for finding in findings})
@@ -53,7 +58,8 @@ def render(
         digest=b64encode(sha256(script.encode()).digest()).decode(),
         findings=shown,
         headline=f"{text.count(len(findings), 'finding')} in {text.count(where, 'file')}",
-        problems=[(_place(each), each.message, level(each)) for each in problems],
+        problems=list(_problems(problems)),
+        unchecked=len(problems),
         script=script,
         style=style,
         summary=list(_summary([each["keys"] for each in shown])),
@@ -65,6 +71,25 @@ def render(
 def _shown(value: object) -> object:
     """Text on one line, without what would be obeyed; what is markup already, as it is."""
     return value if hasattr(value, "__html__") else printable(str(value))
+
+
+def _marked(sentence: str) -> Markup:
+    """A sentence with what stands in backticks as code."""
+    from markupsafe import Markup
+
+    code = Markup("<code>{}</code>")
+    parts = _NAMED.split(printable(sentence))
+    return Markup().join(code.format(part) if i % 2 else part for i, part in enumerate(parts))
+
+
+def _problems(problems: Sequence[Problem]) -> Iterator[tuple[str, str, str]]:
+    """Where, what, and how bad it is; what is said of many functions of a file for the same reason is said once."""
+    named: dict[tuple[str, str, str, str], list[str]] = {}
+    for each in problems:
+        about = _ABOUT.fullmatch(each.message)
+        before, name, after = about.groups() if about else (each.message, "", "")
+        named.setdefault((_place(each), level(each), before, after), []).append(name)
+    return ((place, f"{before}{', '.join(names)}{after}", how) for (place, how, before, after), names in named.items())
 
 
 def _code(lines: Sequence[Line]) -> Markup:
@@ -109,7 +134,7 @@ def _plot(finding: Finding, name: str) -> Markup | None:
 
     from wherelint.report.plot import svg
 
-    return Markup(svg(finding.plot, name))
+    return Markup(svg(finding.plot, name).replace("<svg", f'<svg id="{name}-plot"', 1))
 
 
 def _colors() -> Mapping[str, tuple[str, str]]:
