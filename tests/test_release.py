@@ -86,7 +86,9 @@ def test_every_dependency_has_its_reason() -> None:
 
 
 def test_what_is_anybody_elses_is_named() -> None:
-    files = git("ls-files") or [path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*") if path.is_file()]
+    files = git("ls-files") or [
+        path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*") if path.is_file() and path.suffix != ".pyc"
+    ]
     texts = ((name, (ROOT / name).read_text(encoding="utf-8", errors="replace")) for name in files)
     assert {name for name, text in texts if _NOTICE.search(text)} - {
         Path(__file__).relative_to(ROOT).as_posix()

@@ -66,7 +66,9 @@ class Audit:
         self.python = str(outside / "venv" / "bin" / "python")
         (packages,) = (outside / "venv" / "lib").glob("*/site-packages")
         paths = "".join(f"{path}\n" for path in sys.path if path.endswith("-packages"))
-        write(packages, {"sitecustomize.py": AUDIT, "real.pth": paths})
+        write(
+            packages, {"audit.py": AUDIT, "real.pth": f"{paths}import audit\n"}
+        )  # Debian has a sitecustomize of its own
         self._environment = {
             **environment(measured=False), "AUDIT": str(self._log), "PYTHONDONTWRITEBYTECODE": "1", "HOME": str(outside)
         }  # fmt: skip
