@@ -430,8 +430,7 @@ class _InProgram:
         if select not in self._outlets:
             above = reading(self._program.order, [select])
             outputs = [s for s in self._program.outputs if s.kind == "float" and s in above]
-            if len(outputs) > self._budget.results:
-                left = len(outputs) - self._budget.results
+            if (left := len(outputs) - self._budget.results) > 0:
                 what = f"{left} result{'s' * (left > 1)} of `{self._program.name}`"
                 self._budget.give_up(what, "it has more than are followed")
             del outputs[self._budget.results :]
