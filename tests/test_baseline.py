@@ -37,6 +37,11 @@ def test_what_is_known_is_left_out(run: Run, known: Path) -> None:
     assert run("check")[0] == 1
 
 
+def test_what_is_configured_is_not_explained(run: Run, known: Path) -> None:
+    (known.parent / "pyproject.toml").write_text('[tool.wherelint]\nbaseline = "known.json"\n')
+    assert run("check", "--write-baseline", "known.json") == (0, "known.json: 2 findings written.\n", "")
+
+
 def test_lines_may_move(run: Run, known: Path) -> None:
     write(known.parent, {"a.py": "# new\n\n\n" + UNSAFE.replace("    return", "    y = 1\n    return")})
     assert run("check", "--baseline", "known.json")[0] == 0
@@ -79,7 +84,7 @@ def test_an_entry_of_a_rule_that_is_off_is_not_stale(run: Run, known: Path) -> N
 def test_a_baseline_is_about_what_is_reported(run: Run, known: Path, option: str) -> None:
     status, output, errors = run("check", "--write-baseline", "known.json", option)
     assert (status, output) == (2, "")
-    assert "a baseline is about what is reported" in errors
+    assert f"a baseline is about what is reported of files: it cannot be combined with {option}\n" in errors
 
 
 def test_it_knows_what_a_fix_leaves(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

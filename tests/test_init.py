@@ -10,7 +10,10 @@ from conftest import Run, write
 from wherelint.io.config import tomllib
 
 HOOKS = ".pre-commit-config.yaml"
-NEXT = "Next: wherelint check; or wherelint check --write-baseline known.json where there is much to find.\n"
+NEXT = (
+    "Next: wherelint check; or wherelint check --write-baseline known.json where there is much to find;\n"
+    "and pre-commit install, which has git run the hook.\n"
+)
 
 
 def test_of_a_project_with_nothing(run: Run, project: Path) -> None:

@@ -22,6 +22,7 @@ from wherelint.cli.output import (
     Progress,
     asked_styles,
     destination,
+    given,
     put,
     refuse_clashes,
     tell_problems,
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 
 #: How much of a path becomes a part of the name of a script.
 _LONGEST = 120
+#: Options that change files, or would.
+_REWRITING = ("show_diff", "fix_only", "fix", "add_noqa")
 
 
 def given_overrides(options: dict[str, Any]) -> tuple[Overrides, Path | None]:
@@ -87,10 +90,10 @@ def run_check(options: dict[str, Any], configuration: Configuration) -> int:
     if options["show_diff"] and _snippets(options):
         raise click.UsageError("--diff reports no findings, so that there is none to confirm")
     rewrites = options["fix"] or options["add_noqa"]
-    if options["write_baseline"] and (rewrites or "-" in paths):
-        raise click.UsageError("a baseline is about what is reported of files: it cannot be combined with this")
-    if options["since"] is not None and (rewrites or options["write_baseline"] or "-" in paths):
-        raise click.UsageError("--since is about what is reported of files: it cannot be combined with this")
+    if options["write_baseline"] and (other := given(options, *_REWRITING)):
+        raise click.UsageError(f"a baseline is about what is reported of files: it cannot be combined with {other}")
+    if options["since"] is not None and (other := given(options, *_REWRITING, "write_baseline")):
+        raise click.UsageError(f"--since is about what is reported of files: it cannot be combined with {other}")
     if rewrites and options["gradient_coverage"]:
         raise click.UsageError("gradient coverage is about what is reported: it cannot be combined with what fixes")
     if options["statistics"] and options["output_format"] in {*FORMATS} - {"json"}:
@@ -140,7 +143,7 @@ def run_check(options: dict[str, Any], configuration: Configuration) -> int:
     if not rewrites:
         result = _weighed(result, options, configuration)
     if options["write_baseline"] is not None:
-        return _write_baseline(result, options)
+        return _write_baseline(result, options, configuration)
     result, stale = engine.without_known(result, configuration.settings)
     for path, count in stale.items():
         if count and not (rewrites or options["quiet"]):
@@ -190,7 +193,7 @@ def _confirmed(result: Result, options: dict[str, Any], *, only: bool = False) -
         )
 
 
-def _write_baseline(result: Result, options: dict[str, Any]) -> int:
+def _write_baseline(result: Result, options: dict[str, Any], configuration: Configuration) -> int:
     from wherelint.report import text
     from wherelint.suppress import baseline
 
@@ -200,9 +203,12 @@ def _write_baseline(result: Result, options: dict[str, Any]) -> int:
         return FAILED
     count = baseline.write(options["write_baseline"], result.reports)
     if not options["quiet"]:
-        name = options["write_baseline"]
-        click.echo(f"{name}: {text.count(count, 'finding')} written, which --baseline {name} leaves out;")
-        click.echo(f'or always, with baseline = "{name}" below [tool.wherelint] in pyproject.toml.')
+        name, written = options["write_baseline"], text.count(count, "finding")
+        if configuration.settings(Path.cwd()).baseline == name.absolute():
+            click.echo(f"{name}: {written} written.")
+        else:
+            click.echo(f"{name}: {written} written, which --baseline {name} leaves out;")
+            click.echo(f'or always, with baseline = "{name}" below [tool.wherelint] in pyproject.toml.')
     return tell_problems(result, options)
 
 

@@ -113,6 +113,12 @@ def put(content: str | bytes, path: Path | None) -> None:
         disk.write(path, content.encode(errors="backslashreplace") if isinstance(content, str) else content)
 
 
+def given(options: dict[str, Any], *names: str) -> str:
+    """The first of some options that is asked for, as it is written, standard input (-) last; empty for none."""
+    asked = (f"--{name.replace('show_diff', 'diff').replace('_', '-')}" for name in names if options[name])
+    return next(asked, "-" if "-" in options["paths"] else "")
+
+
 def refuse_clashes(options: dict[str, Any]) -> None:
     """Refuse what cannot be written, two reports in one file, and one in what may be the source of a program."""
     for style in sorted(asked_styles(options) & FORMATS.keys()):

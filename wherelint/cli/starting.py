@@ -90,5 +90,6 @@ def start() -> bool:
         except (ConfigError, OSError) as error:
             failed = True
             click.echo(f"error: {printable(str(error))}", err=True)
-    click.echo("Next: wherelint check; or wherelint check --write-baseline known.json where there is much to find.")
+    click.echo("Next: wherelint check; or wherelint check --write-baseline known.json where there is much to find;")
+    click.echo("and pre-commit install, which has git run the hook.")
     return not failed

@@ -11,21 +11,21 @@ from typing import Any
 import click
 
 from wherelint.cli.checking import run_check
-from wherelint.cli.output import FAILED
+from wherelint.cli.output import FAILED, given
 from wherelint.io import files
 from wherelint.io.config import ConfigError, Configuration
 from wherelint.report.common import printable
 
 #: Seconds between two looks, and how much longer than a look these are at least.
 _PAUSE, _REST = 0.5, 9
-_OTHERWISE = ("fix", "fix_only", "show_diff", "add_noqa", "write_baseline", "show_files", "show_settings")
+_OTHERWISE = ("show_diff", "fix_only", "fix", "add_noqa", "write_baseline", "show_files", "show_settings")
 
 
 def watch(options: dict[str, Any], configuration: Callable[[], Configuration]) -> int:
     """Check, and again after each change of a file or its settings; the last exit status. Raises UsageError."""
     paths = options["paths"] or (".",)
-    if "-" in paths or any(options[each] for each in _OTHERWISE):
-        raise click.UsageError("--watch shows the findings of files: it cannot be combined with this")
+    if other := given(options, *_OTHERWISE):
+        raise click.UsageError(f"--watch shows the findings of files: it cannot be combined with {other}")
     status, seen = FAILED, None
     with suppress(KeyboardInterrupt):
         while True:
