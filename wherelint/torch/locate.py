@@ -15,7 +15,7 @@ from torch.autograd.graph import Node
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from wherelint.companion import Poison, Report
-from wherelint.companion.frames import Frame, places
+from wherelint.companion.frames import places
 from wherelint.ops import OPERATIONS
 from wherelint.torch import compat
 from wherelint.torch.masked import Break, Run
@@ -72,8 +72,8 @@ def locate(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Report:
 class Numbers(Labels):
     """Nodes also remember which elements of their operands, and whether any of their results, were inf or nan."""
 
-    def made(self, result: Any, args: Sequence[Any], here: tuple[Frame, ...] | None = None) -> list[Node]:
-        new = super().made(result, args, here)
+    def made(self, result: Any, args: Sequence[Any]) -> list[Node]:
+        new = super().made(result, args)
         with compat.without_modes(), torch.no_grad():
             operands = [each for each in tensors(args) if differentiable(each) and each is not result] if new else []
             bad = [~torch.isfinite(each) for each in operands]

@@ -52,8 +52,8 @@ def hook(marks: Marks) -> Iterator[None]:
     with seen, compat.around_backward(run):
         yield
     marks.gradient.update(*seen.passed.values())
-    for known, stacks in ((marks.ran, seen.ran), (marks.blocked, seen.blocked)):
-        known.update(stack[0] for stack in stacks.values() if stack)
+    marks.ran.update(seen.ran.values(), (stack[0] for stack in seen.stacks.values() if stack))
+    marks.blocked.update(seen.blocked.values())
 
 
 class _Coverage(Labels):
@@ -61,11 +61,14 @@ class _Coverage(Labels):
 
     def __init__(self, marks: Marks) -> None:
         super().__init__()
-        self._marks = marks
-        #: Every stack once, by the identities of its codes: to hash a code takes longer than the operation.
-        self._stacks: dict[tuple[int, ...], tuple[Frame, ...]] = {}
-        #: Of these, by identity: those that a gradient passed, and those that ran with gradients switched on or off.
-        self.passed, self.ran, self.blocked = (dict[int, tuple[Frame, ...]]() for _ in range(3))
+        self._ours = marks.ours
+        # By the identities of codes: to hash a code takes longer than the operation.
+        #: Every stack that made a node, once.
+        self.stacks: dict[tuple[int, ...], tuple[Frame, ...]] = {}
+        #: Of these, by identity: those that a gradient passed.
+        self.passed: dict[int, tuple[Frame, ...]] = {}
+        #: What else ran with gradients switched on or off.
+        self.ran, self.blocked = (dict[tuple[int, int], Frame]() for _ in range(2))
 
     @contextmanager
     def again(self) -> Iterator[None]:
@@ -81,32 +84,41 @@ class _Coverage(Labels):
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        result = func(*args, **(kwargs or {}))
+        result = func(*args, **kwargs) if kwargs else func(*args)
         if isinstance(result, _ASKED):
             return result
         if torch.is_grad_enabled():
-            stack = self.here()
-            self.ran[id(stack)] = stack
-            self.made(result, args, stack)
+            if not self.made(result, args):
+                self._note(self.ran)
         elif not self.inside:
-            stack = self.here(1)
-            self.blocked[id(stack)] = stack
+            self._note(self.blocked)
         return result
 
-    def here(self, most: int = sys.maxsize) -> tuple[Frame, ...]:
+    def _note(self, sites: dict[tuple[int, int], Frame]) -> None:
+        """Add the innermost frame of the program."""
+        frame: FrameType | None = sys._getframe(2)
+        while frame is not None and not self._ours[frame.f_code.co_filename]:
+            frame = frame.f_back
+        if frame is not None:
+            key = id(frame.f_code), frame.f_lasti
+            if key not in sites:
+                sites[key] = frame.f_code, frame.f_lasti
+
+    def here(self) -> tuple[Frame, ...]:
         """The calling frames of the program, the innermost first."""
-        ours, codes, offsets = self._marks.ours, list[CodeType](), list[int]()
-        frame: FrameType | None = sys._getframe(1)
-        while frame is not None and len(codes) < most:
+        ours, key, codes = self._ours, list[int](), list[CodeType]()
+        frame: FrameType | None = sys._getframe(2)
+        while frame is not None:
             code = frame.f_code
-            if kind := ours[code.co_filename]:
+            kind = ours[code.co_filename]
+            if kind:
                 codes.append(code)
-                offsets.append(frame.f_lasti)
+                key += id(code), frame.f_lasti
             elif kind is None:
                 break
             frame = frame.f_back
-        key = (*map(id, codes), *offsets)
-        return self._stacks.get(key) or self._stacks.setdefault(key, tuple(zip(codes, offsets, strict=True)))
+        known = self.stacks.get(tuple(key))
+        return known or self.stacks.setdefault(tuple(key), tuple(zip(codes, key[1::2], strict=True)))
 
 
 def _between(roots: Sequence[Any], inputs: Sequence[Any]) -> Iterator[Node]:

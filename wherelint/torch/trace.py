@@ -61,19 +61,19 @@ class Labels(TorchFunctionMode):
         self.made(result, args)
         return result
 
-    def made(self, result: Any, args: Sequence[Any], here: tuple[Frame, ...] | None = None) -> list[Node]:
+    def made(self, result: Any, args: Sequence[Any]) -> list[Node]:
         """Label what a call has added to the graph: behind its result, or behind the operand that it wrote."""
+        here: tuple[Frame, ...] = ()
         with compat.without_modes():
-            todo = [each.grad_fn for each in tensors(result)] or [each.grad_fn for each in tensors(args[:1])]
+            first = [result] if isinstance(result, Tensor) else list(tensors(result)) or list(tensors(args[:1]))
+            todo = [each.grad_fn for each in first]
         new: list[Node] = []
         while todo:
             node = todo.pop()
-            if node is None or _KEY in node.metadata:
-                continue
-            here = self.here() if here is None else here
-            node.metadata[_KEY] = here
-            new.append(node)
-            todo.extend(each for each, _ in node.next_functions)
+            if node is not None and _KEY not in (metadata := node.metadata):
+                metadata[_KEY] = here = here or self.here()
+                new.append(node)
+                todo += [each for each, _ in node.next_functions]
         return new
 
     def here(self) -> tuple[Frame, ...]:
