@@ -100,4 +100,5 @@ def test_what_the_package_says_of_itself() -> None:
     minors = [each.rpartition(" :: ")[2] for each in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", each)]
     assert PROJECT["requires-python"] == f">={minors[0]}"
     assert minors == [f"3.{minor}" for minor in range(10, 10 + len(minors))]
+    assert f"VERSIONS:-{' '.join(minors)}}}" in (ROOT / ".ci" / "release").read_text("utf-8")
     assert "urls" not in PROJECT  # there is no public repository yet: an address that leads nowhere is worse than none
