@@ -44,7 +44,8 @@ def loss(x):
     q = Square.apply(x)
     c = checkpoint(torch.expm1, x, use_reentrant=False)
     r = checkpoint(lambda v: v.sinh(), x, use_reentrant=True)
-    return y.sum() + (z * w).sum() + q.sum() + c.sum() + r.sum()
+    t = torch.func.vmap(lambda v: v.tanh())(x)
+    return y.sum() + (z * w).sum() + q.sum() + c.sum() + r.sum() + t.sum()
 
 
 def metric(x):
@@ -138,7 +139,7 @@ def test_torch_calls_that_gradients_pass(program: Callable[[str], ModuleType]) -
             model.both(x)
         model.both(torch.arange(3.0))
     passed = calls(TORCH, "gradient")
-    assert {"x.sqrt()", "torch.exp(x)", "Square.apply(x)", "torch.cos(x)", "a.sum()", "v.sinh()"} <= passed
+    assert {"x.sqrt()", "torch.exp(x)", "Square.apply(x)", "torch.cos(x)", "a.sum()", "v.sinh()", "v.tanh()"} <= passed
     assert "checkpoint(torch.expm1, x, use_reentrant=False)" in passed
     assert not {"torch.log(x.detach() + 3)", "torch.sin(x)", "b.sum()", "x > 0", "x.rsqrt()"} & passed
     assert calls(TORCH, "blocked") == {"x.rsqrt()", "x > 0", "torch.where(x > 0, x.rsqrt(), 0.0)"}

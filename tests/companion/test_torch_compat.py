@@ -38,6 +38,19 @@ def test_transforms_are_known() -> None:
     assert not compat.is_transformed([torch.ones(2)]), VERSION
 
 
+def test_what_a_transform_wraps_is_found() -> None:
+    x = torch.ones(2, 3, requires_grad=True)
+    found = []
+
+    def each(row: torch.Tensor) -> torch.Tensor:
+        found.extend(compat.layers(row.sqrt()))
+        return row.sum()
+
+    torch.func.vmap(each)(x)
+    assert [layer.grad_fn is None for layer in found] == [True, False], VERSION
+    assert compat.layers(x) == [x], VERSION
+
+
 def test_an_alias_shares_its_storage() -> None:
     class Sub(torch.Tensor):
         __torch_function__ = compat.no_torch_function

@@ -152,6 +152,14 @@ def in_place(x: Tensor) -> Tensor:
     return torch.where(x > 0, y, 0.0).sum()
 
 
+def vmapped(x: Tensor) -> Tensor:
+    def each(v: Tensor) -> Tensor:
+        y = v.log()
+        return torch.where(v > 0, y, 0.0)
+
+    return torch.func.vmap(each)(x).sum()
+
+
 PROGRAMS: dict[Callable[[Tensor], Tensor], list[tuple[str, int, str, int]]] = {
     two: [("sqrt", 1, "where", 1), ("log", 2, "where", 2)],
     chain: [("sqrt", 1, "where", 1)],
@@ -165,6 +173,7 @@ PROGRAMS: dict[Callable[[Tensor], Tensor], list[tuple[str, int, str, int]]] = {
     in_branches: [("sqrt", 1, "where", 3)],
     of_parts: [("divide", 2, "where", 3)],
     in_place: [("sqrt", 2, "where", 3)],
+    vmapped: [("log", 2, "where", 3)],
 }
 
 

@@ -34,6 +34,14 @@ def is_transformed(tensors: Iterable[Any]) -> bool:
     return level is not None or any(isinstance(t, Tensor) and functorch.is_legacy_batchedtensor(t) for t in tensors)
 
 
+def layers(tensor: Tensor) -> list[Tensor]:
+    """A tensor, and those inside it that the transforms of ``torch.func`` have wrapped."""
+    found, functorch = [tensor], torch._C._functorch
+    while functorch.is_functorch_wrapped_tensor(found[-1]):
+        found.append(functorch.get_unwrapped(found[-1]))
+    return found
+
+
 def alias(cls: type[Tensor], value: Tensor) -> Any:
     """A tensor of the subclass with the storage of ``value``."""
     return Tensor._make_subclass(cls, value)

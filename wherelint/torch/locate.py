@@ -76,8 +76,10 @@ class Numbers(Labels):
         new = super().made(result, args)
         with compat.without_modes(), torch.no_grad():
             operands = [each for each in tensors(args) if differentiable(each) and each is not result] if new else []
-            bad = [~torch.isfinite(each) for each in operands]
-            spreads = bool(new) and not finite(each for each in tensors(result) if differentiable(each))
+            bad = [~torch.isfinite(compat.layers(each)[-1]) for each in operands]
+            spreads = bool(new) and not finite(
+                compat.layers(each)[-1] for each in tensors(result) if differentiable(each)
+            )
         for node in new:
             node.metadata[_BAD], node.metadata[_SPREADS] = [each for each in bad if each.any()], spreads
         return new

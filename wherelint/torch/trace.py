@@ -66,7 +66,7 @@ class Labels(TorchFunctionMode):
         here: tuple[Frame, ...] = ()
         with compat.without_modes():
             first = [result] if isinstance(result, Tensor) else list(tensors(result)) or list(tensors(args[:1]))
-            todo = [each.grad_fn for each in first]
+            todo = [layer.grad_fn for each in first for layer in compat.layers(each)]
         new: list[Node] = []
         while todo:
             node = todo.pop()
