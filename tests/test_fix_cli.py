@@ -159,6 +159,38 @@ def test_what_is_not_to_be_fixed_is_not_offered(project: Path) -> None:
     assert finding["fix"]["message"] == "no fix is offered: WL101 is not to be fixed here"
 
 
+#: Two findings of one statement, one of another, a guard that takes a line of its own, and a branch.
+_COMMENTED = """import jax.numpy as jnp
+
+
+def f(x, y):
+    if y.ndim: return jnp.where(y > 0, jnp.log(y), 0.0)
+    if x.ndim:
+        z = jnp.where(x > 0, jnp.sqrt(x), 0.0) + jnp.where(y > 0, jnp.sqrt(y), 0.0)
+    else:
+        z = jnp.sqrt(jnp.maximum(x, 0.0))
+    return z
+"""
+_WHY = "# Keep nan out of the gradient of `sqrt` where it is not selected."
+
+
+def test_a_comment_says_why(project: Path) -> None:
+    import json
+
+    write(project, {"a.py": _COMMENTED, "p/b.py": UNSAFE, "p/pyproject.toml": "[tool.wherelint]\nfix-comment = true\n"})
+    assert wherelint(project, "--fix", "--unsafe-fixes", "--fix-comment", "a.py", "p/b.py")[0] == CLEAN
+    lines = (project / "a.py").read_text().splitlines()
+    above = [(line.strip(), lines[i + 1].strip()[:8]) for i, line in enumerate(lines) if "#" in line]
+    assert above == [(_WHY.replace("sqrt", "log"), "if y.ndi"), (_WHY, "z = jnp."), (_WHY, "radicand")]
+    assert wherelint(project, "--fix", "--unsafe-fixes", "--fix-comment", "a.py")[1] == "No findings, 1 file checked.\n"
+    assert (project / "p/b.py").read_text() == FIXED.replace("    return", f"    {_WHY}\n    return")
+    write(project, {"p/b.py": UNSAFE})
+    (finding,) = json.loads(wherelint(project, "--output-format", "json", "p/b.py")[1])
+    assert finding["fix"]["edits"][0]["content"] == f"    {_WHY}\n"
+    assert wherelint(project, "--fix", "--no-fix-comment", "p/b.py")[0] == CLEAN
+    assert (project / "p/b.py").read_text() == FIXED
+
+
 def test_a_run_that_fixed_something_fails_if_asked_to(project: Path) -> None:
     write(project, {"a.py": UNSAFE})
     assert wherelint(project, "--fix", "--exit-non-zero-on-fix")[0] == FINDINGS

@@ -85,6 +85,7 @@ class Fix:
 
 #: What a finding is about and what its fix writes, wherever in the file they stand.
 FixKey = tuple[str, str, str, tuple[str, ...]]
+REFUTED, UNRUN = "a run under the framework refuted it", "it could not be run"
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,15 @@ class Confirmation:
     def refutes_fix(self) -> bool:
         """Whether the fix changed a value, or left a gradient that is not finite."""
         return self.after_fix is not None and not (self.after_fix.value_unchanged and self.after_fix.gradient_finite)
+
+    @property
+    def against_fix(self) -> str:
+        """Why the fix is not written: the run refuted it, or there was none; empty where it bore the fix out."""
+        if self.after_fix is None:
+            unwritten = "its program cannot be written"
+            return f"{UNRUN}: {self.reason if self.verdict == 'not-runnable' else unwritten}"
+        what = "the gradient is not finite" if self.after_fix.value_unchanged else "the value is another"
+        return f"{REFUTED}: {what}" if self.refutes_fix else ""
 
 
 @dataclass(frozen=True)

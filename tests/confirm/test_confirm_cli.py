@@ -197,8 +197,9 @@ def test_repro_says_what_is_wrong(project: Path, capsys: pytest.CaptureFixture[s
     assert errors.splitlines()[-1].startswith(message)
 
 
-def test_there_is_nothing_to_confirm_of_a_diff(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("option", ["--only-confirmed", "--repro-dir=scripts"])
+def test_a_diff_shows_no_findings(project: Path, capsys: pytest.CaptureFixture[str], option: str) -> None:
     write(project, {"a.py": UNSAFE})
-    status, _, errors = wherelint(capsys, "check", "--diff", "--confirm")
+    status, _, errors = wherelint(capsys, "check", "--diff", option)
     assert status == FAILED
-    assert errors.endswith("error: --diff reports no findings, so that there is none to confirm\n")
+    assert errors.endswith("error: --diff reports no findings: it cannot be combined with what shows or writes some\n")

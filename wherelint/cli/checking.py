@@ -7,7 +7,7 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -65,6 +65,7 @@ def given_overrides(options: dict[str, Any]) -> tuple[Overrides, Path | None]:
         inline=inline,
         fixable=codes("fixable") if options["fixable"] else None,
         unfixable=codes("unfixable"),
+        fix_comment=options["fix_comment"],
         ignore_noqa=options["ignore_noqa"] or None,
         select=codes("select") if options["select"] else None,
         extend_select=codes("extend_select"),
@@ -87,8 +88,8 @@ def run_check(options: dict[str, Any], configuration: Configuration) -> int:
     options["fix"] |= options["fix_only"] or options["show_diff"]
     if options["device"] != "auto" and not options["confirm"]:
         raise click.UsageError("--device says where to confirm: it needs --confirm")
-    if options["show_diff"] and _snippets(options):
-        raise click.UsageError("--diff reports no findings, so that there is none to confirm")
+    if options["show_diff"] and (options["only_confirmed"] or options["repro_dir"] is not None):
+        raise click.UsageError("--diff reports no findings: it cannot be combined with what shows or writes some")
     rewrites = options["fix"] or options["add_noqa"]
     if options["write_baseline"] and (other := given(options, *_REWRITING)):
         raise click.UsageError(f"a baseline is about what is reported of files: it cannot be combined with {other}")
@@ -132,7 +133,7 @@ def run_check(options: dict[str, Any], configuration: Configuration) -> int:
             cache=_cache(options),
         )  # fmt: skip
 
-    def again(report: FileReport, refuted: frozenset[FixKey]) -> FileReport:
+    def again(report: FileReport, refuted: Mapping[FixKey, str]) -> FileReport:
         settings = configuration.settings(Path(os.path.abspath(report.filename)).parent)
         target = files.Target(report.filename, settings, _fix_mode(options), True, _plots(options), refuted)
         return engine.check_file(target)[0]
@@ -172,9 +173,9 @@ def _weighed(result: Result, options: dict[str, Any], configuration: Configurati
 
 
 def _run_fixes(
-    result: Result, options: dict[str, Any], again: Callable[[FileReport, frozenset[FixKey]], FileReport]
+    result: Result, options: dict[str, Any], again: Callable[[FileReport, Mapping[FixKey, str]], FileReport]
 ) -> Result:
-    """With --confirm every fix is run before it is written; without those that were refuted."""
+    """With --confirm every fix is run before it is written; without those that the run did not bear out."""
     if not result.fixed or not options["confirm"]:
         return result
     from wherelint.run import engine
@@ -294,7 +295,7 @@ def _check_stdin(options: dict[str, Any], configuration: Configuration) -> int:
     fix_mode = _fix_mode(options)
     report = check_source(content, name, settings, fix_mode, snippets=_snippets(options), plots=_plots(options))
 
-    def again(report: FileReport, refuted: frozenset[FixKey]) -> FileReport:
+    def again(report: FileReport, refuted: Mapping[FixKey, str]) -> FileReport:
         return check_source(content, name, settings, fix_mode, snippets=True, plots=_plots(options), refuted=refuted)
 
     result = _run_fixes(Result((report,), 1, 0.0), options, again)
@@ -325,7 +326,7 @@ def _diff(result: Result, options: dict[str, Any]) -> int:
             text.write(text.proposals(report), stream, color=color, exact=True)
         stream.flush()
     if result.fixed and not options["quiet"]:
-        click.echo(text.fixes(result.fixed, "Would fix"), err=True)
+        click.echo(text.fixes(result.fixed, "Would fix", ran=options["confirm"]), err=True)
     return tell_problems(result, options) or (FINDINGS if result.fixed else CLEAN)
 
 

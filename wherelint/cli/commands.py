@@ -88,6 +88,7 @@ def cli() -> None:
 @click.option("--show-fixes", is_flag=True, help="List the findings that were fixed.")
 @click.option("--fixable", multiple=True, metavar="CODES", help="Fix only these.")
 @click.option("--unfixable", multiple=True, metavar="CODES", help="Do not fix these.")
+@click.option("--fix-comment/--no-fix-comment", default=None, help="Say why in a comment above each fix.")
 @click.option("--add-noqa", is_flag=True, help="Silence every finding with a comment.")
 @click.option("--confirm", is_flag=True, help="Run each finding under its framework.")
 @click.option("--only-confirmed", is_flag=True, help="Show only what was confirmed.")

@@ -50,7 +50,8 @@ def write_report(result: Result, options: dict[str, Any], stream: TextIO) -> int
             lines = text.fix_table(result.fixed, findings)
             click.echo("".join(f"{line}\n" for line in lines), nl=False, file=stream)
         if result.fixed:
-            click.echo(text.fixes(result.fixed, "Silenced" if options["add_noqa"] else "Fixed"), file=stream)
+            verb = "Silenced" if options["add_noqa"] else "Fixed"
+            click.echo(text.fixes(result.fixed, verb, ran=options["confirm"]), file=stream)
         took = f" in {result.seconds:.1f} s" if stream.isatty() else ""
         click.echo(text.summary(findings, result.hidden, result.files, result.failed, took), file=stream)
         if result.known:

@@ -16,6 +16,7 @@ from wherelint.defects import describe
 from wherelint.finding import Finding, Fix
 from wherelint.fix.candidates import Site
 from wherelint.fix.groups import Attempt, Places, Taken, around, concerned, otherwise, places_of, proven, slope_left
+from wherelint.fix.layout import commented
 from wherelint.fix.masks import Candidate
 from wherelint.fix.opaque import names_of
 from wherelint.fix.proof import Comparison, Record, finite_at, key, record, same
@@ -93,11 +94,19 @@ def propose_all(analysis: Analysis, findings: Sequence[Finding], whole: WorkBudg
 
 
 def offered_for(
-    analysis: Analysis, findings: Sequence[Finding], codes: Collection[str] | None, whole: WorkBudget
+    analysis: Analysis,
+    findings: Sequence[Finding],
+    codes: Collection[str] | None,
+    whole: WorkBudget,
+    *,
+    comment: bool = False,
 ) -> list[Fix | None]:
-    """The fix of each finding, where those of its rule are wanted."""
+    """The fix of each finding, where those of its rule are wanted; with a ``comment`` that says why."""
     wanted = [finding for finding in findings if codes is None or finding.code in codes]
     fixes = {id(f): fix for f, fix in zip(wanted, propose_all(analysis, wanted, whole), strict=True)}
+    if comment:
+        shown = [(f, fix) for f in wanted if f.witness and (fix := fixes[id(f)]) is not None and fix.edits]
+        fixes |= {id(f): commented(analysis.module.text, fix, f.op) for f, fix in shown}
     return [fixes.get(id(finding), refused(UNWANTED.format(finding.code))) for finding in findings]
 
 

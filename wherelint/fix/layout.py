@@ -9,7 +9,7 @@ import tokenize
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from wherelint.finding import Fix
+from wherelint.finding import Edit, Fix, Location
 from wherelint.io.edits import Source
 
 _OPENING, _CLOSING = "([{", ")]}"
@@ -20,6 +20,7 @@ _BREAKS = {
     "==": 10, "!=": 10, "<=": 10, ">=": 10, "|": 9, "^": 8, "&": 7, "<<": 6, ">>": 6, "+": 5, "-": 5, "*": 4, "/": 4,
     "//": 4, "%": 4, "@": 4,
 }  # fmt: skip
+_WHY = "# Keep nan out of the gradient of"
 _OPERANDS = (tokenize.NAME, tokenize.NUMBER, tokenize.STRING)
 
 
@@ -29,6 +30,25 @@ def laid_out(text: str, fix: Fix, width: int) -> Fix:
     after = source.edited(fix.edits)
     broken = wrapped(text, after, width)
     return fix if broken == after else replace(fix, edits=source.difference(broken))
+
+
+def commented(text: str, fix: Fix, op: str) -> Fix:
+    """A fix with a line above the first statement that it changes, which says why."""
+    row = min(edit.location.row for edit in fix.edits)
+    try:
+        statements = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.stmt)]
+    except (SyntaxError, ValueError, RecursionError):  # the cells of a notebook
+        return fix
+    start = max((n.lineno for n in statements if n.lineno <= row <= (n.end_lineno or 0)), default=0)
+    lines = Source(text).lines
+    if start == 0 or (start > 1 and lines[start - 2].strip().startswith(_WHY)):
+        return fix
+    line, at = lines[start - 1], Location(start, 1)
+    ending = line[len(line.rstrip("\r\n")) :]
+    comment = f"{line[: len(line) - len(line.lstrip())]}{_WHY} `{op}` where it is not selected.{ending}"
+    first = next((edit for edit in fix.edits if edit.location == edit.end_location == at), Edit("", at, at))
+    rest = tuple(edit for edit in fix.edits if edit is not first)
+    return replace(fix, edits=(replace(first, content=comment + first.content), *rest))
 
 
 def wrapped(before: str, after: str, width: int) -> str:

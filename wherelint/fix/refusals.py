@@ -1,6 +1,6 @@
 """Why there is no fix."""
 
-from wherelint.finding import Fix
+from wherelint.finding import REFUTED, UNRUN, Fix
 
 #: Why there is no fix, where it was not looked for to the end.
 TOO_MANY = "the fixes of the file take longer than they are looked for"
@@ -10,8 +10,10 @@ ROUNDS = "one fix after the other needed another"
 ALONE = "it does something else together with the fixes around it"
 UNWANTED = "{} is not to be fixed here"
 NO_TERM = "there is no constant arm that a short linear term gives the slope of the limit"
-REFUTED = "a run under the framework refuted it"
-GIVEN_UP = tuple(f"no fix is offered: {why}" for why in (TOO_MANY, TOO_LONG, TOO_MUCH, TRIES, ROUNDS, ALONE, REFUTED))
+#: What the messages begin with.
+GIVEN_UP = tuple(
+    f"no fix is offered: {why}" for why in (TOO_MANY, TOO_LONG, TOO_MUCH, TRIES, ROUNDS, ALONE, REFUTED, UNRUN)
+)
 
 
 def refused(why: str) -> Fix:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from wherelint.finding import Edit, Finding, Fix, FixKey
 from wherelint.fix import laid_bare, offered_for, reach, together, work_budget
 from wherelint.fix.groups import Taken
 from wherelint.fix.proof import Comparison, key
-from wherelint.fix.refusals import ALONE, REFUTED, ROUNDS, TOO_MANY, refused
+from wherelint.fix.refusals import ALONE, ROUNDS, TOO_MANY, refused
 from wherelint.graph.work import WorkBudget
 from wherelint.io.edits import Source
 
@@ -38,13 +38,15 @@ class Allowed:
     """Which fixes may be applied."""
 
     unsafe: bool = False
-    #: Not these: a run of the framework refuted them.
-    refuted: Collection[FixKey] = ()
+    #: Not these, and why: a run of the framework refuted them.
+    refuted: Mapping[FixKey, str] = field(default_factory=dict)
     #: Makes the programs that show a finding, where the findings that were fixed are to come with theirs.
     snippet: Callable[[Analysis, Finding], Finding] | None = None
     tidied: Tidied = lambda before, after: after
     #: Of which rules; None stands for all.
     codes: Collection[str] | None = None
+    #: Whether a comment says why.
+    comment: bool = False
 
 
 def fixpoint(
@@ -65,8 +67,8 @@ def fixpoint(
         asked = [finding for finding in seen.shown if _where(seen, finding) not in kept]
         for finding, fix in zip(asked, _offered(seen, asked, whole, allowed), strict=True):
             where = _where(seen, finding)
-            if allowed.refuted and replace(finding, fix=fix).fix_key() in allowed.refuted:
-                fix = refused(REFUTED)
+            if why := allowed.refuted.get(replace(finding, fix=fix).fix_key()):
+                fix = refused(why)
             if fix is None or not fix.edits or fix.applicability not in ("safe", "unsafe")[: 1 + allowed.unsafe]:
                 kept[where] = _Kept(fix, reach(seen.analysis, finding))
             elif number == _MOST_ROUNDS:
@@ -103,7 +105,7 @@ def _fixed(seen: View, finding: Finding, fix: Fix, allowed: Allowed) -> Finding:
 def _offered(seen: View, findings: Sequence[Finding], whole: WorkBudget, allowed: Allowed) -> list[Fix | None]:
     if seen.analysis is None:
         return [f.fix for f in findings]
-    return offered_for(seen.analysis, findings, allowed.codes, whole)
+    return offered_for(seen.analysis, findings, allowed.codes, whole, comment=allowed.comment)
 
 
 def _agreeing(

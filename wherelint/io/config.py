@@ -52,6 +52,8 @@ class Settings:
     #: Of which rules findings are fixed; None stands for all.
     fixable: tuple[str, ...] | None = None
     unfixable: tuple[str, ...] = ()
+    #: Whether a fix comes with a comment that says why.
+    fix_comment: bool = False
     #: Whether comments that silence findings count for nothing.
     ignore_noqa: bool = False
     confidence: Least = "high"
@@ -137,6 +139,7 @@ class Overrides:
     ignore: tuple[str, ...] = ()
     fixable: tuple[str, ...] | None = None
     unfixable: tuple[str, ...] = ()
+    fix_comment: bool | None = None
     ignore_noqa: bool | None = None
     confidence: Least | None = None
     exclude: tuple[str, ...] | None = None
@@ -368,6 +371,7 @@ _READERS: dict[str, Callable[[object, str], Any]] = {
     "ignore": _codes,
     "fixable": _codes,
     "unfixable": _codes,
+    "fix-comment": _boolean,
     "confidence": parse_confidence,
     "exclude": _strings,
     "extend-exclude": _strings,

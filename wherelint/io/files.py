@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,8 +31,8 @@ class Target:
     #: Whether the findings come with the programs that show them, and with plots.
     snippets: bool = False
     plots: bool = False
-    #: Fixes that a run of the framework refuted.
-    refuted: frozenset[FixKey] = frozenset()
+    #: Fixes that a run of the framework refuted, and why.
+    refuted: Mapping[FixKey, str] = field(default_factory=dict)
 
 
 def discover(

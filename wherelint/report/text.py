@@ -181,10 +181,10 @@ def problem_line(problem: Problem) -> str:
     return printable(f"{'error' if problem.error else 'warning'}: {problem.filename}{place}: {problem.message}")
 
 
-def fixes(fixed: Sequence[Finding], verb: str) -> str:
+def fixes(fixed: Sequence[Finding], verb: str, *, ran: bool = False) -> str:
     """``Fixed 3 findings in 2 files.``"""
     files = len({finding.filename for finding in fixed})
-    return f"{verb} {count(len(fixed), 'finding')} in {count(files, 'file')}."
+    return f"{verb} {count(len(fixed), 'finding')} in {count(files, 'file')}{', each fix run before' * ran}."
 
 
 def fixable(findings: Iterable[Finding]) -> str:

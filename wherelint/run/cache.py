@@ -140,7 +140,7 @@ class Cache:
         if known not in self._settings:
             about = [sorted(codes), sorted(settings.aliases.items()), settings.confidence]
             about += [settings.differentiated, settings.not_differentiated, str(settings.root), settings.ignore_noqa]
-            about += [sorted(settings.fixed_codes), str(said_of_lines(settings.root))]
+            about += [sorted(settings.fixed_codes), settings.fix_comment, str(said_of_lines(settings.root))]
             self._settings[known] = json.dumps([self._about, about])
         package = self._files.package(os.path.dirname(path))
         mode = fix_mode + ", plots" * (target.plots and bool(fix_mode))

@@ -7,7 +7,7 @@ import os
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,18 +39,18 @@ def check_source(
     *,
     snippets: bool = False,
     plots: bool = False,
-    refuted: Collection[FixKey] = (),
+    refuted: Mapping[FixKey, str] | None = None,
     around: list[Project] | None = None,
 ) -> FileReport:
     """Check, and perhaps fix, the bytes of one file. Nothing of it is imported or executed, and nothing is raised.
 
     ``snippets``, ``plots``: each finding comes with the program that shows it, with its plot. ``refuted``: fixes that
-    are not applied. ``around`` gets the projects that were looked at.
+    are not applied, and why. ``around`` gets the projects that were looked at.
     """
     text = ""
     try:
         text, encoding = decode(content)
-        report, after = _check_text(text, filename, settings, fix_mode, snippets, plots, refuted, around)
+        report, after = _check_text(text, filename, settings, fix_mode, snippets, plots, refuted or {}, around)
         if not report.fixed:
             return report
         repaired = encode(after, encoding, content)
@@ -73,7 +73,7 @@ def _check_text(
     fix_mode: FixMode,
     snippets: bool,
     plots: bool,
-    refuted: Collection[FixKey],
+    refuted: Mapping[FixKey, str],
     around: list[Project] | None,
 ) -> tuple[FileReport, str]:
     """The report on a text, and the text after the fixes."""
@@ -120,9 +120,8 @@ def _check_text(
     if seen.shown and fix_mode in ("safe", "unsafe"):
         from wherelint.fix.rounds import Allowed, fixpoint
 
-        allowed = Allowed(
-            fix_mode == "unsafe", refuted, snippet, _tidied(path, notebook is not None), settings.fixed_codes
-        )
+        tidied = _tidied(path, notebook is not None)
+        allowed = Allowed(fix_mode == "unsafe", refuted, snippet, tidied, settings.fixed_codes, settings.fix_comment)
         text, seen, fixed = fixpoint(text, seen, analysed, allowed)
     if seen.shown and fix_mode == "silence":
         text, fixed = _silenced(text, seen.shown)
@@ -131,7 +130,7 @@ def _check_text(
     if shown and fix_mode == "offer" and seen.analysis is not None:
         from wherelint.fix import offered_for, work_budget
 
-        offered = offered_for(seen.analysis, shown, settings.fixed_codes, work_budget())
+        offered = offered_for(seen.analysis, shown, settings.fixed_codes, work_budget(), comment=settings.fix_comment)
         shown = tuple(replace(finding, fix=fix) for finding, fix in zip(shown, offered, strict=True))
     if any(finding.fix is not None and finding.fix.edits for finding in shown):
         from wherelint.fix.layout import laid_out
@@ -175,7 +174,7 @@ def _given_up(findings: Sequence[Finding]) -> Iterator[Problem]:
 
     for message, count in refusals.items():
         why = message.partition(": ")[2]
-        if message in GIVEN_UP or DEFECT in message:
+        if message.startswith(GIVEN_UP) or DEFECT in message:
             number = f"{count} of {len(findings)} finding{'s' * (len(findings) > 1)}"
             yield Problem(findings[0].filename, f"gave up on fixes for {number}: {why}", error=DEFECT in message)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -190,23 +190,22 @@ def confirm_result(
 
 
 def without_refuted(
-    result: Result, again: Callable[[FileReport, frozenset[FixKey]], FileReport], run: Callable[[Result], Result]
+    result: Result, again: Callable[[FileReport, Mapping[FixKey, str]], FileReport], run: Callable[[Result], Result]
 ) -> Result:
-    """The result without the fixes that ``run`` refutes, which confirms findings: it runs every fix before it counts.
+    """The result without the fixes that ``run``, which confirms findings, does not bear out.
 
-    ``again`` checks the file of a report without some fixes.
+    ``again`` checks the file of a report without some fixes. What shows no gradient has nothing to run.
     """
-    refuted: dict[str, frozenset[FixKey]] = {}
+    refuted: dict[str, dict[FixKey, str]] = {}
     for _ in range(_MOST_REFUTED):
-        fixed = tuple(FileReport(r.filename, r.fixed) for r in result.reports if r.fixed)
-        failed = [
-            f for f in run(replace(result, reports=fixed)).findings if f.confirmation and f.confirmation.refutes_fix
-        ]
-        if not failed:
+        fixed = tuple(FileReport(r.filename, tuple(f for f in r.fixed if f.witness)) for r in result.reports)
+        names = set()
+        for finding in run(replace(result, reports=fixed)).findings:
+            if finding.confirmation is not None and (why := finding.confirmation.against_fix):
+                refuted.setdefault(finding.filename, {})[finding.fix_key()] = why
+                names.add(finding.filename)
+        if not names:
             return result
-        names = {finding.filename for finding in failed}
-        for finding in failed:
-            refuted[finding.filename] = refuted.get(finding.filename, frozenset()) | {finding.fix_key()}
         reports = tuple(again(r, refuted[r.filename]) if r.filename in names else r for r in result.reports)
         result = replace(result, reports=reports)
     why = "its fixes were refuted again and again under the framework; it was not changed"

@@ -134,16 +134,17 @@ class Snapshot:
             return None if isinstance(made, str) else made
 
     def _fix(self, finding: Finding) -> Fix | None:
-        from wherelint.fix import propose
+        from wherelint.fix import offered_for, work_budget
         from wherelint.fix.groups import neighbourhood
         from wherelint.fix.layout import laid_out
 
         analysis = self._analysis
-        if analysis is None or (self._settings is not None and finding.code not in self._settings.fixed_codes):
+        settings = self._settings or Settings(root=self._root)
+        twins = [twin for twin in analysis.findings if twin.sort_key() == finding.sort_key()] if analysis else []
+        if analysis is None or not twins or finding.code not in settings.fixed_codes:
             return None
-        twins = [twin for twin in analysis.findings if twin.sort_key() == finding.sort_key()]
-        fix = propose(analysis.completed(neighbourhood(analysis, twins)), twins[0]) if twins else None
-        text = analysis.module.text
+        near, text = analysis.completed(neighbourhood(analysis, twins)), analysis.module.text
+        (fix,) = offered_for(near, twins[:1], None, work_budget(), comment=settings.fix_comment)
         return laid_out(text, fix, line_length(self._path, text)) if fix is not None else None
 
     def _line_edits(self, program: str) -> Iterator[Edit]:
