@@ -40,7 +40,7 @@ PROGRAMS = {
     "the dtype of what is masked": ("tensorflow", """
         def f(x):
             return tf.sqrt(tf.maximum(x, tf.zeros_like(x)))
-    """, "tf.zeros_like(radicand)"),
+    """, "tf.where(is_nonzero, radicand, 1.0)"),
     "a boundary that is a number": ("torch", """
         def f(x):
             return x.sqrt().clamp(min=1e-3)

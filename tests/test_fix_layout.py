@@ -34,6 +34,12 @@ def f(x):
         jnp.sqrt(jnp.where(cond_cond_cond_cond_cond, 1.0, x_x_x_x_x_x_x_x_x_x_x)) / yyyyyyyyyyyyyyyyy,
     )
     a = jnp.where(probability_of_it > 0, probability_of_it, 1.0) if condition_is_true else jnp.zeros_like(of_it)
+    ops = {"a": lambda s, t: torch.where(s > 0, s, 1.0) / t, "b": lambda s: (1 / s**2 - 1).clamp(min=0).sqrt(), "c": 1}
+    z = jnp.where(
+        cond,
+        jnp.sqrt(jnp.where(cond_cond_cond_cond_cond, 1.0, x_x_x_x_x_x_x_x_x_x_x)) - jnp.where(a > b, 1.0, c) / d,
+        (a - b) / jnp.where(cond_cond_cond_cond_cond_cond_cond, 1.0, x_x_x_x_x_x_x_x_x_x_x_x_x_x_x),
+    )
     m = jnp.any(x != 0, axis=-1, keepdims=True) & (jnp.abs(some_other_thing) > 0.001) & mask_of_valid_elements
     one = (jnp.where(probability_of_it > 0, probability_of_it, 1.0), jnp.where(probability_of_it > 0, 1.0, 0.0),)
 """
@@ -59,6 +65,13 @@ def test_what_cannot_be_broken_stays(line: str) -> None:
     program = f"def f(x):\n    {line}\n"
     new = wrapped("", program, 60)
     assert new == program or max(map(len, new.partition("#")[0].splitlines())) <= 60
+
+
+def test_only_the_row_that_is_too_long_is_broken() -> None:
+    old = "def f(x):\n  y = jnp.where(  a,\n      (x - 1.) / (x + y - 2.),\n      where(b,\n            0., jnp.nan))\n"
+    long = old.replace("/ (x + y - 2.)", "/ jnp.where(mask, x + y - 2., 1.0)")
+    new = long.replace("1.) / jnp", "1.)\n      / jnp")
+    assert wrapped(old, long, 44) == new
 
 
 def test_lines_of_the_author_stay() -> None:

@@ -131,8 +131,8 @@ REWRITES = {
     """, """
         -    return jnp.sqrt(jnp.maximum(x, 0.0))
         +    radicand = jnp.maximum(x, 0.0)
-        +    singular = radicand <= 0
-        +    return jnp.where(singular, 0.0, jnp.sqrt(jnp.where(singular, 1.0, radicand)))
+        +    is_nonzero = radicand != 0
+        +    return jnp.where(is_nonzero, jnp.sqrt(jnp.where(is_nonzero, radicand, 1.0)), 0.0)
     """),
     "both ends of a domain": ("""
         def f(c):
@@ -363,8 +363,8 @@ REWRITES = {
     """, """
         -    n = jnp.sqrt(jnp.sum(g**2))
         +    radicand = jnp.sum(g**2)
-        +    singular = radicand <= 0
-        +    n = jnp.where(singular, 0.0, jnp.sqrt(jnp.where(singular, 1.0, radicand)))
+        +    is_nonzero = radicand != 0
+        +    n = jnp.where(is_nonzero, jnp.sqrt(jnp.where(is_nonzero, radicand, 1.0)), 0.0)
     """),
     "a condition that asks for the result": ("""
         def f(a, b):
@@ -377,6 +377,72 @@ REWRITES = {
         +    is_nan = torch.isnan(a / b)
         +    y = a / torch.where(is_nan, 1.0, b)
         +    y[is_nan] = 0.0
+    """),
+    "the root of a sum of squares is a norm to PyTorch": ("""
+        def f(u, v):
+            left = torch.sqrt(torch.sum(u**2, axis=-1))
+            right = (u - v).pow(2).sum((-2, -1), keepdim=True).sqrt()
+            most = torch.sqrt(torch.square(v).sum())
+            left, right, most = (torch.where(n > 0, n, 1.0) for n in (left, right, most))
+            return left, right, most
+    """, """
+        -    left = torch.sqrt(torch.sum(u**2, axis=-1))
+        -    right = (u - v).pow(2).sum((-2, -1), keepdim=True).sqrt()
+        -    most = torch.sqrt(torch.square(v).sum())
+        +    left = torch.linalg.vector_norm(u, dim=-1)
+        +    right = torch.linalg.vector_norm(u - v, dim=(-2, -1), keepdim=True)
+        +    most = torch.linalg.vector_norm(v)
+    """),
+    "the root of another sum is none": ("""
+        def f(u, v):
+            n = torch.sqrt((u * v).sum())
+            return torch.where(n > 0, n, 1.0)
+    """, """
+        -    n = torch.sqrt((u * v).sum())
+        +    radicand = (u * v).sum()
+        +    singular = radicand <= 0
+        +    n = torch.where(singular, 0.0, torch.sqrt(torch.where(singular, 1.0, radicand)))
+    """),
+    "what overflows is bounded": ("""
+        def f(y):
+            return torch.exp(y).clamp(max=1.0)
+    """, """
+        -    return torch.exp(y).clamp(max=1.0)
+        +    return torch.exp(torch.clamp(y, max=80.0)).clamp(max=1.0)
+    """),
+    "an operand on several lines": ("""
+        def f(x, y):
+            return jnp.sqrt(
+                jnp.maximum(
+                    x - y,  # never below
+                    0.0,
+                )
+            )
+        def g(x, y):
+            return jnp.sqrt(
+                jnp.maximum(
+                    y, 0.0
+                )
+            )
+    """, """
+        -    return jnp.sqrt(
+        -        jnp.maximum(
+        -            x - y,  # never below
+        -            0.0,
+        -        )
+        +    radicand = jnp.maximum(
+        +        x - y,  # never below
+        +        0.0,
+        +    is_nonzero = radicand != 0
+        +    return jnp.where(is_nonzero, jnp.sqrt(jnp.where(is_nonzero, radicand, 1.0)), 0.0)
+        -    return jnp.sqrt(
+        -        jnp.maximum(
+        -            y, 0.0
+        -        )
+        -    )
+        +    radicand = jnp.maximum(y, 0.0)
+        +    is_nonzero = radicand != 0
+        +    return jnp.where(is_nonzero, jnp.sqrt(jnp.where(is_nonzero, radicand, 1.0)), 0.0)
     """),
     "several orders of a norm": ("""
         def f(v):
@@ -497,6 +563,14 @@ REFUSED = {
         def f(x):
             return jnp.where((x * x).sum(0) > 0, jnp.linalg.norm(x, None, 0), 0.0)
     """, "jnp.any"),
+    "an infinity in place of a quotient": ("""
+        def f(x):
+            return jnp.maximum(1.0 - 1.0 / x, -5.0)
+    """, "where"),
+    "an operand that is written thrice": ("""
+        def f():
+            return lambda x: (1 / x**2 - 1).clamp(min=0).sqrt()
+    """, "where"),
     "infinities that nan_to_num makes large": ("""
         def f(x):
             return jnp.nan_to_num(jnp.log(x))

@@ -435,7 +435,7 @@ def test_no_fix_calls_what_does_not_broadcast() -> None:
     assert not report.fixed
 
 
-def test_a_fix_keeps_what_an_heir_computes(tmp_path: Path) -> None:
+def test_a_fix_keeps_what_an_heir_computes() -> None:
     """Another class inherits the method and reads what the selection drops."""
     text = program("torch", """
         class Base(torch.nn.Module):
@@ -454,13 +454,8 @@ def test_a_fix_keeps_what_an_heir_computes(tmp_path: Path) -> None:
 
         f = Heir()
     """)  # fmt: skip
-    report, before, after = executed("torch", text, tmp_path)
-    assert report.fixed
-    x = tensor("torch", [0.0, -0.0, 2.0, np.nan])
-    np.testing.assert_array_equal(after(x), before(x))
-    blind = checked(text.replace("torch.tanh(r)", "1.0"))
-    assert blind.fixed
-    assert blind.after != report.after.replace(b"torch.tanh(r)", b"1.0")  # there the infinity need not be kept
+    assert not checked(text).fixed
+    assert checked(text.replace("torch.tanh(r)", "1.0")).fixed
 
 
 def test_a_condition_may_be_a_bool_of_python(tmp_path: Path) -> None:

@@ -26,16 +26,14 @@ from wherelint.fix.slopes import linear_term
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.node import Node
-from wherelint.graph.work import Effort, WorkBudget
+from wherelint.graph.work import WorkBudget
 from wherelint.io.edits import Source, consistent
 
 Grade = Literal["safe", "unsafe", "display"]
 _GRADES: tuple[Grade, ...] = ("safe", "unsafe", "display")
 _MOST_TRIED = 32
-#: Nodes of the graph that may be computed to prove one fix; searching a graph for findings costs as much as many.
-_MOST_WORK, _SEARCHING = 50_000, 10
-#: What is done for the fixes of a file, whatever it is done for.
-_MOST_IN_ALL = 1_500_000
+#: What is done for one fix, and for all of a file, whatever it is done for.
+_MOST_WORK, _MOST_IN_ALL = 200_000, 1_500_000
 #: How many rewrites one after the other may be needed: masking a divisor can lay bare the root that it was computed by.
 _MOST_STEPS = 3
 _MOST_DETOURS = 2
@@ -57,7 +55,7 @@ def propose(analysis: Analysis, finding: Finding, whole: WorkBudget | None = Non
     try:
         if not places:
             return linear_term(analysis, finding, whole)
-        effort = Effort(_MOST_WORK * len(places), whole)
+        effort = WorkBudget(_MOST_WORK) if whole is None else whole.part(_MOST_WORK)
         steps: _Proven | str = ""
         for first in range(len(places)):  # the rewrite of any of them may fix all, or make way for another
             steps = _steps(analysis, [*places[first:], *places[:first]], max(_MOST_STEPS, len(places)), effort)
@@ -139,7 +137,7 @@ def together(analysis: Analysis, after: Module, done: list[Finding], whole: Work
     attempts = [Attempt(finding, detection, concerned(analysis, detection)[0]) for finding, detection in detections]
     often = Counter(name for each in attempts for name in each.names)
     failing = otherwise(analysis, after, [each for each in attempts if any(often[name] > 1 for name in each.names)])
-    proofs = [(each.finding, _Proof(analysis, each.detection, Effort(_MOST_WORK, whole))) for each in failing]
+    proofs = [(each.finding, _Proof(analysis, each.detection, whole)) for each in failing]
     shared = [(finding, proof, [name for name in proof.names if often[name] > 1]) for finding, proof in proofs]
     return [finding for finding, proof, names in shared if not proof.holds(after, names, sure=sure)]
 
@@ -150,12 +148,12 @@ def reach(analysis: Analysis | None, finding: Finding) -> frozenset[str]:
     if analysis is None or not places:
         return frozenset()
     detection = places[0][1]
-    proof = _Proof(analysis, detection, Effort())
+    proof = _Proof(analysis, detection)
     inlined = (name.partition(".")[0] for name, _ in detection.program.inlined)
     return frozenset([*inlined, *(name[0] for name in [*proof.names, *proof.callers])])
 
 
-def _steps(analysis: Analysis, places: Places, most: int, effort: Effort) -> _Proven | str:
+def _steps(analysis: Analysis, places: Places, most: int, effort: WorkBudget) -> _Proven | str:
     """The rewrites, one after the other, that remove a finding and whatever they lay bare; why there are none.
 
     ``places``: the finding and the others of its cause, which have to go as well.
@@ -174,10 +172,12 @@ def _steps(analysis: Analysis, places: Places, most: int, effort: Effort) -> _Pr
             break
         if rival and candidate.kind != rival:
             continue
-        if not consistent(candidate.edits) or (found := proof.of(proof.source.edited(candidate.edits))) is None:
+        if not consistent(candidate.edits):
+            continue
+        compared = Comparison(proof.source, candidate.edits, analysis.findings)
+        if (found := proof.of(proof.source.edited(candidate.edits), compared)) is None:
             continue
         targets = _targets(candidate, places, arm)
-        compared = Comparison(proof.source, candidate.edits, analysis.findings)
         sure = candidate.elementwise and not found.doubtful
         if compared.gone(targets, found.after.findings):
             if found.silent:
@@ -343,12 +343,12 @@ class _Found(NamedTuple):
 class _Proof:
     """What a candidate has to keep."""
 
-    def __init__(self, analysis: Analysis, detection: Detection, effort: Effort) -> None:
-        self._effort = effort
-        self._whole = effort.whole if isinstance(effort.whole, WorkBudget) else None
+    def __init__(self, analysis: Analysis, detection: Detection, whole: WorkBudget | None = None) -> None:
+        self._whole = whole
         self._analysis = analysis
         self.detection = detection
         self.findings = analysis.findings
+        self._finding = next(finding for finding, made in analysis.found if made is detection)
         self.source = Source(analysis.module.text)
         self.names, self.callers = concerned(analysis, detection)
         self._read = {name for name, *_ in names_of([detection.hazard.op, detection.hazard.select]).values()}
@@ -359,8 +359,8 @@ class _Proof:
         """Whether something reads what the operation gives where it is singular."""
         return any(record.exposed for known in self._records.values() for _, record in known)
 
-    def of(self, text: str) -> _Found | None:
-        """What is found in a rewritten text; None where it computes something else."""
+    def of(self, text: str, compared: Comparison | None = None) -> _Found | None:
+        """What is found in a rewritten text; None where that computes something else, or is singular at the witness."""
         project = self._analysis.module.project
         assert project is not None
         try:
@@ -368,8 +368,9 @@ class _Proof:
             passed = [record for name in self.names for record in self._pass(module, name)]
         except (SyntaxError, GiveUp, RecursionError, _OtherwiseError):
             return None
-        nodes = sum(len(p.order) for known in self._records.values() for p, _ in known)
-        self._effort.spend(nodes * _SEARCHING)
+        remains = tuple(node for p in passed for node in p.remains)
+        if compared is not None and any(self._is_still(node, module, compared) for node in remains):
+            return None
         used, whole = self._analysis.used, self._whole
         after = analyse(module, used, self.names, frozenset(), low=False, draft=True, only=self._near, whole=whole)
         if after.problems:
@@ -379,8 +380,15 @@ class _Proof:
             doubtful=any(p.doubtful for p in passed),
             lost=sum(p.lost for p in passed),
             clean=all(p.clean for p in passed),
-            remains=tuple(node for p in passed for node in p.remains),
+            remains=remains,
         )
+
+    def _is_still(self, node: Node, module: Module, compared: Comparison) -> bool:
+        """Whether an operation is that of the finding, in the function of the selection: no search need ask for it."""
+        origin, hazard = node.origin, self.detection.hazard
+        if origin.block.module is not module or hazard.op.origin.function != hazard.select.origin.function:
+            return False
+        return compared.is_at(self._finding, *origin.block.region(origin.node))
 
     def _near(self, root: Node) -> bool:
         """Whether a selection reads an input that the finding's does: only then a rewrite can change it."""
@@ -411,7 +419,8 @@ class _Proof:
 
         sure = analyse(module, found.after.used, self.names, frozenset(), draft=True, only=concerned, whole=self._whole)
         fixed = set(map(key, targets))
-        if sure.problems or not compared.gone(targets, [finding for finding in sure.findings if key(finding) in fixed]):
+        asked = [f for f in sure.findings if key(f) in fixed and not compared.was_found(f, targets)]
+        if sure.problems or not compared.gone(targets, asked):
             return None
         own = self._passed(module, self.names, (True,))  # the other mode was passed before
         others = self._passed(module, self.callers, (False, True)) if own is not None else None
@@ -434,7 +443,6 @@ class _Proof:
             raise _OtherwiseError
         passed: list[Record] = []
         for (old_program, before), program in zip(known, new, strict=True):
-            self._effort.spend(len(program.order))
             now = same(before, program, self.detection.framework)
             if now is None:
                 raise _OtherwiseError

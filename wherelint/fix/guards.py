@@ -10,7 +10,8 @@ import libcst as cst
 from wherelint.fix import spelling
 from wherelint.fix.domains import tests_of
 from wherelint.fix.masks import Candidate, Mask, Writer, within
-from wherelint.fix.syntax import SourceNode, calls_within, has_effects, operands, spot_before
+from wherelint.fix.syntax import SourceNode, calls_within, has_effects, last_name, operands, spot_before
+from wherelint.frameworks import FRAMEWORKS
 from wherelint.frontend.module import Module
 from wherelint.graph.node import topological
 from wherelint.graph.search import Hazard
@@ -18,8 +19,9 @@ from wherelint.ops import OPERATIONS
 from wherelint.ops.catalogue import Domain
 from wherelint.ops.traits import CLIPS, FINITE_TESTS
 
-#: An operand no longer than this is repeated rather than given a name.
+#: An operand no longer than this, a variable or an element, is repeated rather than given a name.
 _SHORT = 16
+_OPTIONS, _TORCH = ("dim", "keepdim"), {"axis": "dim", "keepdims": "keepdim"}
 _VARIANCE = {"std": "var", "reduce_std": "reduce_variance"}
 
 
@@ -42,24 +44,23 @@ class Guards:
             return
         if self.hazard.op.op in ("std", "std_unbiased"):
             yield from self._deviation(place)
-        guards = [guard for guard in OPERATIONS[self.hazard.op.op].domains if guard.operand < len(found)]
-        for constant in (True, False):  # a number is simpler than what the operation would give
-            for guard in guards:
-                yield from self._by_domain(place, found, guard, constant=constant)
+        if self.hazard.op.op == "sqrt" and self.writer.framework == "torch":
+            yield from self._norm(place)
+        for guard in OPERATIONS[self.hazard.op.op].domains:
+            if guard.operand < len(found):
+                yield from self._by_domain(place, found, guard)
 
-    def _by_domain(
-        self, place: SourceNode, found: list[SourceNode], guard: Domain, *, constant: bool
-    ) -> Iterator[Candidate]:
+    def _by_domain(self, place: SourceNode, found: list[SourceNode], guard: Domain) -> Iterator[Candidate]:
         namespace, operand = self.writer.namespace, found[guard.operand]
         once = has_effects(operand.node, self.module)
-        simple = isinstance(operand.node, cst.Name)
-        short = simple or (len(operand.one_line) <= _SHORT and not once and not list(calls_within(operand)))
         before = spot_before(place)
+        plain = not once and not list(calls_within(operand)) and (operand.is_atom or before is None)
+        short = plain and len(operand.one_line) <= _SHORT
         spot = None if short else before
-        if once and spot is None:
+        if not short and spot is None:
             return  # it would be evaluated again and again
         name = operand.one_line if spot is None else spelling.free_name(place, guard.name)
-        lines = [] if spot is None else [spot.line(name, operand.text if operand.is_atom else operand.one_line)]
+        lines = [] if spot is None else [spot.line(name, operand.moved)]
         atom = name if spot is not None else operand.atom
         terms = {"x": atom, "y": found[1 - guard.operand].atom if len(found) > 1 else "", "namespace": namespace,
                  "inf": spelling.infinity(namespace, self.writer.framework)}  # fmt: skip
@@ -71,18 +72,20 @@ class Guards:
         if safe is None:
             return  # no integer is
         inner = self.writer.masked(Mask(tests.inner, guard.keeps), name, safe)
+        if guard.caps and namespace:
+            at_most = FRAMEWORKS[self.writer.framework].at_most
+            inner = at_most.format(namespace=namespace, x=name, limit=safe)
         sure = not guard.reduces and (guard.exact or self._bounded)
         alone = Candidate((*lines, operand.replaced(inner)), what, sure, kind="guard", alone=True)
-        if constant and (not guard.finite or not guard.outside):
+        if not guard.finite or not guard.outside:
             yield alone
         # That an operation is nan is worth keeping only where something asks for it.
         asked = any(n.op in FINITE_TESTS for n in topological(self.hazard.select.inputs[:1]))
         outsides = [outside.format(**terms) for outside in guard.outside if asked or "nan" not in outside]
-        if not constant:
+        if guard.finite and not guard.outside:  # no number is the value at every edge
             stopped = spelling.without_gradient(name, self.writer.framework, self.module, namespace)
             outsides = [within(place, operand, stopped)] if stopped else []
         for outside in outsides:
-            sure = not guard.reduces and (guard.exact or not constant)
             outer = Mask(tests.outer, guard.keeps)
             content = within(place, operand, inner)
             edits = lines
@@ -92,8 +95,8 @@ class Guards:
                 line = before.line(outer.text, tests.outer)
                 edits = [replace(line, content=lines[0].content + line.content)] if lines else [line]
             whole = place.replaced(self.writer.masked(outer, content, outside, like=None if guard.reduces else name))
-            yield Candidate((*edits, whole), what, sure, kind="guard")
-        if constant and guard.finite and guard.outside:
+            yield Candidate((*edits, whole), what, not guard.reduces and guard.exact, kind="guard")
+        if guard.finite and guard.outside:
             yield alone
 
     @property
@@ -101,6 +104,22 @@ class Guards:
         """Whether the selection is a clip onto numbers, which drops whatever is nearly infinite."""
         select, op = self.hazard.select, self.hazard.op
         return select.selection in CLIPS and all(n.op == "const" or op in topological([n]) for n in select.inputs)
+
+    def _norm(self, place: SourceNode) -> Iterator[Candidate]:
+        """The root of a sum of squares as the norm that it is: PyTorch gives that a gradient of 0 at 0."""
+        total = operands(place)[0]
+        if not isinstance(total.node, cst.Call) or last_name(total.node.func) != "sum" or not self.writer.namespace:
+            return
+        array = operands(total)[0]
+        base, given = _squared(array), [a for a in total.node.args if a.value is not array.node]
+        names = [a.keyword.value if a.keyword is not None else name for a, name in zip(given, _OPTIONS, strict=False)]
+        names = [_TORCH.get(name, name) for name in names]
+        if base is None or len(names) != len(given) or any(a.star for a in given) or not set(names) <= {*_OPTIONS}:
+            return
+        options = [f"{name}={place.block.concrete.code(a.value)}" for name, a in zip(names, given, strict=True)]
+        text = ", ".join([SourceNode(place.block, base).one_line, *options])
+        norm = place.replaced(f"{self.writer.namespace}.linalg.vector_norm({text})")
+        yield Candidate((norm,), "take the norm, whose gradient at 0 is 0", True, kind="guard")
 
     def _deviation(self, place: SourceNode) -> Iterator[Candidate]:
         """A deviation as the square root of a variance that is not 0."""
@@ -116,6 +135,19 @@ class Guards:
         for content in (self.writer.masked(mask, inner, 0.0), inner):
             edits = (spot.line(name, variance), place.replaced(content))
             yield Candidate(edits, what, True, kind="guard", alone=content is inner)
+
+
+def _squared(place: SourceNode) -> cst.BaseExpression | None:
+    """What is squared: ``x**2``, ``x * x``, ``x.pow(2)``, ``torch.square(x)``."""
+    node, found = place.node, operands(place)
+    texts = [each.one_line for each in found]
+    if isinstance(node, cst.BinaryOperation):
+        power = isinstance(node.operator, cst.Power) and texts[1] == "2"
+        same = isinstance(node.operator, cst.Multiply) and texts[0] == texts[1] and not list(calls_within(place))
+        return node.left if power or same else None
+    name = last_name(node.func) if isinstance(node, cst.Call) else ""
+    squares = (name == "square" and len(found) == 1) or (name == "pow" and texts[1:] == ["2"])
+    return found[0].node if squares else None  # type: ignore[return-value]
 
 
 def _named(guard: Domain, test: str) -> tuple[str, ...]:

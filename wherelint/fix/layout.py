@@ -8,6 +8,7 @@ import keyword
 import tokenize
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from wherelint.finding import Edit, Fix, Location
 from wherelint.io.edits import Source
@@ -66,9 +67,12 @@ def wrapped(before: str, after: str, width: int) -> str:
         first, last = node.lineno, node.end_lineno or node.lineno
         if hasattr(node, "body") or isinstance(node, ast.Match) or long.isdisjoint(range(first, last + 1)):
             continue
-        old = "".join(lines[first - 1 : last])
-        if (new := _statement(old, width)) is not None:
-            lines[first - 1 : last] = new
+        old = lines[first - 1 : last]
+        alone = [_row(line, width) if row in long else [line] for row, line in enumerate(old, first)]
+        rows = [line for part in alone for line in part or ()]
+        if first in long or None in alone or not _alike("".join(old), "".join(rows)):
+            rows = _statement("".join(old), width) or old
+        lines[first - 1 : last] = rows
     return "".join(lines)[:-1]  # the last newline is one that only the list has
 
 
@@ -84,10 +88,42 @@ def flat(text: str) -> str:
     return tree[0].flat[1:-1]
 
 
+def _row(line: str, width: int) -> list[str] | None:
+    """The lines of a row inside of brackets, broken anew; None where it does not hold whole items, or comments."""
+    indent, ending = _around(line)
+    text = line.strip()
+    comma = text[-1:] == ","
+    try:
+        tokens = list(tokenize.generate_tokens(io.StringIO(f"({text[:-1] if comma else text}\n)").readline))
+    except (tokenize.TokenError, SyntaxError):
+        return None
+    depths = [*accumulate((t.string in _OPENING) - (t.string in _CLOSING) for t in tokens if t.type == tokenize.OP)]
+    if 0 in depths[:-1] or any(t.type == tokenize.COMMENT for t in tokens):
+        return None
+    (group,) = (i.content for i in _tree([t for t in tokens if t.string.strip()]))
+    assert isinstance(group, _Group)
+    several = any(item.content == "," for item in group.items)
+    lines = [*_inside(group.items, indent, width - comma, call=several)]
+    lines[-1] += "," * (comma and not lines[-1].endswith(","))
+    return [f"{new}{ending}" for new in lines]
+
+
+def _around(text: str) -> tuple[str, str]:
+    """The blanks before a text, and the end of its lines."""
+    return text[: len(text) - len(text.lstrip(" \t"))], "\r\n" if text.endswith("\r\n") else "\n"
+
+
+def _alike(old: str, new: str) -> bool:
+    """Whether two texts are the same program."""
+    try:
+        return ast.dump(ast.parse(old.strip())) == ast.dump(ast.parse(new.strip()))
+    except SyntaxError:  # `return` outside of a function is one to no parser
+        return False
+
+
 def _statement(text: str, width: int) -> list[str] | None:
     """The lines of a statement, broken anew; None where that cannot be done, or comments stand inside."""
-    indent = text[: len(text) - len(text.lstrip(" \t"))]
-    ending = "\r\n" if text.endswith("\r\n") else "\n"
+    indent, ending = _around(text)
     try:
         tokens = [t for t in tokenize.generate_tokens(io.StringIO(text.lstrip(" \t")).readline) if t.string.strip()]
     except (tokenize.TokenError, SyntaxError):
@@ -98,12 +134,8 @@ def _statement(text: str, width: int) -> list[str] | None:
         return None
     lines = list(_broken(_tree(tokens), indent, width))
     lines[-1] += comment
-    new = "".join(f"{line}{ending}" for line in lines)
-    try:
-        same = ast.dump(ast.parse(text.strip())) == ast.dump(ast.parse(new.strip()))
-    except SyntaxError:  # `return` outside of a function is one to no parser
-        return None
-    return [f"{line}{ending}" for line in lines] if same else None
+    made = [f"{line}{ending}" for line in lines]
+    return made if _alike(text, "".join(made)) else None
 
 
 @dataclass
@@ -245,10 +277,14 @@ def _inside(items: list[_Item], indent: str, width: int, *, call: bool = False, 
 def _breaks(items: Sequence[_Item]) -> list[int]:
     """Before which items a line may be broken, at the operators that bind least."""
     found: dict[int, list[int]] = {}
+    within = ""
     for i, item in enumerate(items):
         text = item.content
-        if text == "lambda":
-            break
+        within = "lambda" if text == "lambda" else "" if text in (",", "for") and within == ":" else within
+        if text == ":" and within:
+            within = ":"
+        elif within:
+            continue
         if i and isinstance(text, str) and text in _BREAKS and (items[i - 1].operand or text == "not"):
             if text == "not" and not (i + 1 < len(items) and items[i + 1].content == "in"):
                 continue

@@ -59,6 +59,15 @@ class Comparison:
         regions = [region for each in places for region in self._moved(each.location, each.end_location)]
         return any(a <= start and end <= b for a, b in regions)
 
+    def is_at(self, old: Finding, start: Location, end: Location) -> bool:
+        """Whether a region of the new text is that of the operation of a finding, which was not written anew."""
+        return (start, end) in self._moved(old.location, old.end_location)
+
+    def was_found(self, new: Finding, fixed: Sequence[Finding]) -> bool:
+        """Whether there was a finding of the same operation, none of ``fixed``, though another selection drops it."""
+        old = [each for each in self._before if not any(each is one for one in fixed)]
+        return any(self.is_at(each, new.location, new.end_location) for each in old)
+
     def gone(self, fixed: Sequence[Finding], after: Iterable[Finding]) -> bool:
         """Whether some findings have gone and no other has come."""
         return not self.come(after, fixed)

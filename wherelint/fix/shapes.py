@@ -40,6 +40,10 @@ _COPIES = frozenset(
 )
 
 
+#: What frameworks call the arguments of a reduction.
+_SPELT: dict[str | None, str] = {None: "axis", "dim": "axis", "keepdim": "keepdims"}
+
+
 class Shape(NamedTuple):
     """The known part of a shape, and what it is broadcast with."""
 
@@ -247,7 +251,8 @@ def _reduced(call: ast.Call, inputs: list[Shape]) -> Shape:
     elements = axis.elts if isinstance(axis, (ast.Tuple, ast.List)) else [axis]
     axes = [None if e is None else _integer(e) for e in elements]
     if shape.atoms or (keep is not None and not kept) or None in axes:
-        return _atom("reduction", _rest(call), shape)
+        named = [(_SPELT.get(name, name or ""), ast.dump(value)) for name, value in options]
+        return _atom("reduction", tuple(sorted(named)), shape)
     rank = len(shape.known)
     places = {a % rank for a in axes if a is not None and rank and -rank <= a < rank}
     if len(places) != len(axes):

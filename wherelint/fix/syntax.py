@@ -69,6 +69,11 @@ class SourceNode:
         """The text on one line, without parentheses around it."""
         return flat(self.text)
 
+    @property
+    def moved(self) -> str:
+        """The text as it can stand elsewhere: on one line, save where comments stand in it."""
+        return self.one_line if "#" not in self.text else self.text if self.is_atom else f"({self.text})"
+
     def replaced(self, content: str) -> Edit:
         """An edit that puts something else in its place."""
         return Edit(content, *self.region)
@@ -277,7 +282,10 @@ class Spot:
     newline: str
 
     def line(self, name: str, value: str) -> Edit:
-        """An assignment there."""
+        """An assignment there; the rows of a value that has several move with its last one."""
+        first, *rows = value.split("\n")
+        extra = len(rows[-1]) - len(rows[-1].lstrip()) - len(self.indent) if rows else 0
+        value = "\n".join([first, *(row.removeprefix(" " * extra) for row in rows)])
         return Edit(f"{self.indent}{name} = {value}{self.newline}", self.location, self.location)
 
 

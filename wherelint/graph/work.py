@@ -47,6 +47,10 @@ class WorkBudget:
     most: int
     begun: int = field(default_factory=lambda: Work.done)
 
+    def part(self, most: int) -> WorkBudget:
+        """So much of it, or what is left."""
+        return WorkBudget(min(most, self.most - (Work.done - self.begun)))
+
     @property
     def spent(self) -> bool:
         """Whether that much was done."""

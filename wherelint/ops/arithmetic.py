@@ -25,8 +25,8 @@ from wherelint.ops.numeric import np
 #: Denominators at which a quotient has no finite slope; the numerator of 0 comes second, because 0 / 0 is nan.
 DENOMINATOR = ((1.0, 0.0), (0.0, 0.0), (1.0, -0.0))
 
-RADICAND = both("{x} <= 0", "{x} != 0", "1.0", name="radicand")
-DIVISOR = (Domain("{x} != 0", "1.0", ("0.0", 'float("nan")', "{inf}"), 1, "divisor", finite=False),)
+RADICAND = both("{x} != 0", "{x} <= 0", "1.0", name="radicand")
+DIVISOR = (Domain("{x} != 0", "1.0", ("0.0", 'float("nan")'), 1, "divisor", finite=False),)
 BASE = (
     Domain("({x} != 0) | ({y} != 0)", "1.0", (), name="base"),
     Domain("{x} <= 0", "1.0", name="base", exact=False),
@@ -185,7 +185,7 @@ ROOTS = table(
           jax=slopes(lambda y, x: -0.5 * y / x), xla=slopes(lambda y, x: -0.5 * y**3),
           tensorflow=pullback(lambda ct, y, x: np.where(ct == 0, 0, -0.5 * ct * y**3)),
           code="WL101", place="at 0 or below",
-          domains=both("{x} <= 0", "{x} != 0", "1.0", ("0.0", "{inf}"), name="radicand", finite=False)),
+          domains=both("{x} <= 0", "{x} != 0", "1.0", name="radicand", finite=False)),
     unary("cbrt", np.cbrt, lambda y, x: 1 / (3 * y * y), (0.0,), 1.0,
           # keras.ops.cbrt is sign(x) * abs(x) ** (1 / 3).
           tensorflow=lambda y, x: np.sign(x) ** 2 / (3 * y * y),
@@ -194,7 +194,7 @@ ROOTS = table(
     entry("reciprocal", np.reciprocal, slopes(lambda y, x: -y * y), (0.0, -0.0), 1.0,
           tensorflow=pullback(lazy(lambda y, x: -y * y)), xla=slopes(lambda y, x: -y * y),
           code="WL103", place="at 0",
-          domains=(Domain("{x} != 0", "1.0", ("0.0", "{inf}"), name="divisor", finite=False),)),
+          domains=(Domain("{x} != 0", "1.0", name="divisor", finite=False),)),
 )  # fmt: skip
 
 

@@ -48,6 +48,11 @@ class Domain:
         """Whether the condition holds where the operation is regular."""
         return "!=" in self.condition
 
+    @property
+    def caps(self) -> bool:
+        """Whether the safe number is the greatest at which it is regular."""
+        return self.condition == f"{{x}} > {self.safe}"
+
 
 @dataclass(frozen=True)
 class Operation:

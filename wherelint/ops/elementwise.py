@@ -11,8 +11,8 @@ from wherelint.ops.numeric import np
 
 LN2, LN10 = math.log(2), math.log(10)
 HUGE = (1000.0, 1e30)
-EXPONENT = (Domain("{x} > 80", "80.0", ("{inf}",), name="exponent", finite=False, exact=False),)
-SIZE = (Domain("abs({x}) > 80", "80.0", ("{inf}",), name="exponent", finite=False, exact=False),)
+EXPONENT = (Domain("{x} > 80.0", "80.0", (), name="exponent", finite=False, exact=False),)
+SIZE = (Domain("abs({x}) > 80", "80.0", (), name="exponent", finite=False, exact=False),)
 ARGUMENT = both("{x} <= 0", "{x} != 0", "1.0", ("-{inf}", "0.0"), name="argument", finite=False)
 INFINITE = ("0.0", "{inf}", "-{inf}")
 
