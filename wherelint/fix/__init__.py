@@ -17,7 +17,7 @@ from wherelint.finding import Finding, Fix
 from wherelint.fix.candidates import Site
 from wherelint.fix.groups import Attempt, Places, Taken, around, concerned, otherwise, places_of, proven, slope_left
 from wherelint.fix.layout import commented
-from wherelint.fix.masks import Candidate
+from wherelint.fix.masks import Candidate, masked_twice
 from wherelint.fix.opaque import names_of
 from wherelint.fix.proof import Comparison, Record, finite_at, key, record, same
 from wherelint.fix.refusals import TOO_LONG, TOO_MANY, TOO_MUCH, TRIES, UNWANTED, refused
@@ -213,7 +213,9 @@ def _steps(analysis: Analysis, places: Places, most: int, effort: WorkBudget) ->
     for candidate, after, left, grade, targets in detours[:_MOST_DETOURS] if most > 1 else ():
         following = [place for one in left for place in places_of(after, one)]
         rest = _steps(after, following, most - 1, effort) if following else ""
-        if isinstance(rest, str) or (last := proof.of(rest.text)) is None:
+        if isinstance(rest, str) or masked_twice(rest.text) > masked_twice(proof.source.text):
+            continue
+        if (last := proof.of(rest.text)) is None:
             continue
         compared = Comparison(proof.source, proof.source.difference(rest.text), analysis.findings)
         if (doubtful := proof.doubts(last, targets, compared)) is not None:

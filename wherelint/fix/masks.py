@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import dataclass
 from typing import Literal
@@ -87,6 +88,16 @@ class Writer:
         # The number takes the dtype of the tensor before it.
         inverted = f"{self.namespace}.logical_not({mask.text})" if mask.python else mask.opposite
         return f"{self.where}({inverted}, {operand}, {value})"
+
+
+def masked_twice(text: str) -> int:
+    """How many selections of a program have another for a value, with nothing between them."""
+    calls = {node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call) and _is_where(node)}
+    return sum(value in calls for call in calls for value in call.args[1:])
+
+
+def _is_where(call: ast.Call) -> bool:
+    return getattr(call.func, "attr", getattr(call.func, "id", "")) in ("where", "where_v2")
 
 
 def within(whole: SourceNode, part: SourceNode, content: str) -> str:

@@ -21,7 +21,7 @@ else:
 
 _MOST_BYTES, _SECONDS = 1_000_000, 30
 #: What Black and ruff take unless they are told, and what a project that says nothing may write all the same.
-_USUAL, _SHORTEST, _LONGEST = 88, 76, 120
+_USUAL, _SHORTEST, _LONGEST, _LENGTHS = 88, 76, 120, (79, 80, 88, 100)
 
 
 class Said(NamedTuple):
@@ -32,15 +32,17 @@ class Said(NamedTuple):
 
 
 def line_length(path: Path, text: str) -> int:
-    """How long a line of a file may be: as its project says, else as long as those that it has, within reason."""
+    """How long a line of a file may be: as its project says, else the usual length that nearly all of its own keep."""
     said = said_of_lines(path.parent)
     for given in ((said.ruff or {}).get("line-length"), (said.black or {}).get("line-length")):
         if isinstance(given, int) and given > 0:
             return given
     if said.ruff is not None or said.black is not None:
         return _USUAL
-    longest = max(map(len, text.splitlines()), default=0)
-    return min(longest, _LONGEST) if longest >= _SHORTEST else _USUAL
+    lengths = sorted(map(len, text.splitlines())) or [0]
+    odd = len(lengths) // 100 or 1  # a row with a link, say
+    most = lengths[max(-1 - odd, -len(lengths))]
+    return next(n for n in (*_LENGTHS, _LONGEST) if n >= min(most, _LONGEST)) if lengths[-1] >= _SHORTEST else _USUAL
 
 
 def formatted(before: str, after: str, path: Path) -> str | None:
