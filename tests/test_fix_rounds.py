@@ -12,7 +12,7 @@ import pytest
 
 from wherelint import analysis, fix
 from wherelint.analysis import findings
-from wherelint.fix import groups, proof, refusals, rounds
+from wherelint.fix import groups, proof, proving, refusals, rounds
 from wherelint.frontend.options import DetectOptions
 from wherelint.graph.work import Work
 from wherelint.io.config import Settings
@@ -78,7 +78,7 @@ def test_the_work_grows_with_the_findings(many: Callable[[int], str], monkeypatc
         return analyse(module, used, names, *rest, **options)
 
     monkeypatch.setattr(findings, "analyse", counting)
-    monkeypatch.setattr(fix, "analyse", counting)
+    monkeypatch.setattr(proving, "analyse", counting)
     for count in (8, 16):
         fixed(many(count))
     assert analysed[16] <= 2.2 * analysed[8]
@@ -101,7 +101,7 @@ def test_fixes_are_proven_together_where_their_selections_read(
 
         monkeypatch.setattr(module, name, counted)
 
-    counting(fix, "analyse", lambda *_: 1)
+    counting(proving, "analyse", lambda *_: 1)
     counting(groups, "analyse", lambda *_: 1)
     counting(proof, "_run", lambda program, *_: len(program.order))
     for number in (6, 12):

@@ -8,9 +8,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
-from wherelint.analysis.callers import expression_id
-from wherelint.analysis.findings import Analysis, analyse
-from wherelint.analysis.programs import Program, lowered
+from wherelint.analysis.findings import Analysis
+from wherelint.analysis.programs import lowered
 from wherelint.analysis.search import Detection
 from wherelint.defects import describe
 from wherelint.finding import Finding, Fix
@@ -18,14 +17,12 @@ from wherelint.fix.candidates import Site
 from wherelint.fix.groups import Attempt, Places, Taken, around, concerned, otherwise, places_of, proven, slope_left
 from wherelint.fix.layout import commented
 from wherelint.fix.masks import Candidate, masked_twice
-from wherelint.fix.opaque import names_of
-from wherelint.fix.proof import Comparison, Record, finite_at, key, record, same
+from wherelint.fix.proof import Comparison, finite_at
+from wherelint.fix.proving import Found, Proof
 from wherelint.fix.refusals import TOO_LONG, TOO_MANY, TOO_MUCH, TRIES, UNWANTED, refused
-from wherelint.fix.shapes import Shaped, differ
 from wherelint.fix.slopes import linear_term
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
-from wherelint.graph.node import Node
 from wherelint.graph.work import WorkBudget
 from wherelint.io.edits import Source, consistent
 
@@ -137,7 +134,7 @@ def together(analysis: Analysis, after: Module, done: list[Finding], whole: Work
     attempts = [Attempt(finding, detection, concerned(analysis, detection)[0]) for finding, detection in detections]
     often = Counter(name for each in attempts for name in each.names)
     failing = otherwise(analysis, after, [each for each in attempts if any(often[name] > 1 for name in each.names)])
-    proofs = [(each.finding, _Proof(analysis, each.detection, whole)) for each in failing]
+    proofs = [(each.finding, Proof(analysis, each.detection, whole)) for each in failing]
     shared = [(finding, proof, [name for name in proof.names if often[name] > 1]) for finding, proof in proofs]
     return [finding for finding, proof, names in shared if not proof.holds(after, names, sure=sure)]
 
@@ -148,7 +145,7 @@ def reach(analysis: Analysis | None, finding: Finding) -> frozenset[str]:
     if analysis is None or not places:
         return frozenset()
     detection = places[0][1]
-    proof = _Proof(analysis, detection)
+    proof = Proof(analysis, detection)
     inlined = (name.partition(".")[0] for name, _ in detection.program.inlined)
     return frozenset([*inlined, *(name[0] for name in [*proof.names, *proof.callers])])
 
@@ -159,12 +156,12 @@ def _steps(analysis: Analysis, places: Places, most: int, effort: WorkBudget) ->
     ``places``: the finding and the others of its cause, which have to go as well.
     """
     finding, detection = places[0]
-    proof = _Proof(analysis, detection, effort)
+    proof = Proof(analysis, detection, effort)
     detours: list[tuple[Candidate, Analysis, list[Finding], Grade, list[Finding]]] = []
     site, arm = _site(analysis, places)
-    bare: list[tuple[Candidate, _Found, list[Finding], bool, list[Finding]]] = []
+    bare: list[tuple[Candidate, Found, list[Finding], bool, list[Finding]]] = []
     good: list[_Proven] = []
-    unfinished: list[tuple[Candidate, _Found, list[Finding]]] = []
+    unfinished: list[tuple[Candidate, Found, list[Finding]]] = []
     rival = ""
     tried = 0
     for tried, candidate in enumerate(site.candidates(several=len(arm) > 1)):
@@ -276,7 +273,7 @@ def _site(analysis: Analysis, places: Places) -> tuple[Site, list[Finding]]:
     return site, [*arm, *(f for f, _ in places if not any(f is each for each in arm))]
 
 
-def _finished(proof: _Proof, candidate: Candidate, found: _Found, targets: list[Finding], most: int) -> _Proven | None:
+def _finished(proof: Proof, candidate: Candidate, found: Found, targets: list[Finding], most: int) -> _Proven | None:
     """A rewrite, and guards for the operations that lose a gradient at the witness still, with no finding of theirs."""
     op = found.silent[0]
     hazard = replace(proof.detection.hazard, op=op, select=op)
@@ -303,7 +300,7 @@ def _grade(candidate: Candidate, sure: bool) -> Grade:
     return "safe" if sure else "display" if candidate.alone else "unsafe"
 
 
-def _why_not(analysis: Analysis, detection: Detection, unfinished: _Found | None) -> str:
+def _why_not(analysis: Analysis, detection: Detection, unfinished: Found | None) -> str:
     if detection.hazard.op.origin.block.module is not analysis.module:
         return f"the operation is in {detection.hazard.op.origin.block.module.filename}"
     if unfinished is not None:
@@ -320,145 +317,3 @@ class _Proven(NamedTuple):
     candidate: Candidate
     grade: Grade
     bare: tuple[str, ...] = ()
-
-
-class _Found(NamedTuple):
-    """What a rewrite leads to."""
-
-    after: Analysis
-    #: Whether calls that are not known had their arguments changed, or what was nan is a number.
-    doubtful: bool
-    #: At how many probes the gradient is still lost.
-    lost: int
-    #: Whether everything is finite at the witness.
-    clean: bool
-    #: Operations that lose a gradient at the witness still.
-    remains: tuple[Node, ...]
-
-    @property
-    def silent(self) -> list[Node]:
-        """Those of which no finding speaks."""
-        known = {expression_id(detection.hazard.op) for _, detection in self.after.found if detection is not None}
-        return [node for node in self.remains if expression_id(node) not in known]
-
-
-class _Proof:
-    """What a candidate has to keep."""
-
-    def __init__(self, analysis: Analysis, detection: Detection, whole: WorkBudget | None = None) -> None:
-        self._whole = whole
-        self._analysis = analysis
-        self.detection = detection
-        self.findings = analysis.findings
-        self._finding = next(finding for finding, made in analysis.found if made is detection)
-        self.source = Source(analysis.module.text)
-        self.names, self.callers = concerned(analysis, detection)
-        self._read = {name for name, *_ in names_of([detection.hazard.op, detection.hazard.select]).values()}
-        self._records: dict[tuple[tuple[str, ...], bool], list[tuple[Program, Record]]] = {}
-
-    @property
-    def exposed(self) -> bool:
-        """Whether something reads what the operation gives where it is singular."""
-        return any(record.exposed for known in self._records.values() for _, record in known)
-
-    def of(self, text: str, compared: Comparison | None = None) -> _Found | None:
-        """What is found in a rewritten text; None where that computes something else, or is singular at the witness."""
-        project = self._analysis.module.project
-        assert project is not None
-        try:
-            module = project.revised(text)
-            passed = [record for name in self.names for record in self._pass(module, name)]
-        except (SyntaxError, GiveUp, RecursionError, _OtherwiseError):
-            return None
-        remains = tuple(node for p in passed for node in p.remains)
-        if compared is not None and any(self._is_still(node, module, compared) for node in remains):
-            return None
-        used, whole = self._analysis.used, self._whole
-        after = analyse(module, used, self.names, frozenset(), low=False, draft=True, only=self._near, whole=whole)
-        if after.problems:
-            return None
-        return _Found(
-            after=after,
-            doubtful=any(p.doubtful for p in passed),
-            lost=sum(p.lost for p in passed),
-            clean=all(p.clean for p in passed),
-            remains=remains,
-        )
-
-    def _is_still(self, node: Node, module: Module, compared: Comparison) -> bool:
-        """Whether an operation is that of the finding, in the function of the selection: no search need ask for it."""
-        origin, hazard = node.origin, self.detection.hazard
-        if origin.block.module is not module or hazard.op.origin.function != hazard.select.origin.function:
-            return False
-        return compared.is_at(self._finding, *origin.block.region(origin.node))
-
-    def _near(self, root: Node) -> bool:
-        """Whether a selection reads an input that the finding's does: only then a rewrite can change it."""
-        return not self._read or any(name in self._read for name, *_ in names_of([root]).values())
-
-    def holds(self, module: Module, names: list[tuple[str, ...]], *, sure: bool) -> bool:
-        """Whether some functions compute the same in another text, beyond doubt where it has to be ``sure``."""
-        passed = self._passed(module, names, (False, True))
-        return passed is not None and not (sure and any(p.doubtful for p in passed))
-
-    def _passed(self, module: Module, names: list[tuple[str, ...]], modes: tuple[bool, ...]) -> list[Record] | None:
-        """How functions pass the proof, with their defaults or whatever else is given; None where one does not."""
-        try:
-            return [p for strict in modes for name in names for p in self._pass(module, name, strict=strict)]
-        except (GiveUp, RecursionError, _OtherwiseError):
-            return None
-
-    def doubts(self, found: _Found, targets: list[Finding], compared: Comparison) -> bool | None:
-        """Whether a call that is not known, or a nan, may tell a rewrite from the original, in callers too.
-
-        None where the finding is not gone for good, or a value is another.
-        """
-        module = found.after.module
-
-        def concerned(root: Node) -> bool:
-            origin = root.origin
-            return origin.block.module is not module or compared.at(targets, *origin.block.region(origin.node))
-
-        sure = analyse(module, found.after.used, self.names, frozenset(), draft=True, only=concerned, whole=self._whole)
-        fixed = set(map(key, targets))
-        asked = [f for f in sure.findings if key(f) in fixed and not compared.was_found(f, targets)]
-        if sure.problems or not compared.gone(targets, asked):
-            return None
-        own = self._passed(module, self.names, (True,))  # the other mode was passed before
-        others = self._passed(module, self.callers, (False, True)) if own is not None else None
-        if own is None or others is None:
-            return None
-        return found.doubtful or any(p.doubtful for p in [*own, *others])
-
-    def _pass(self, module: Module, name: tuple[str, ...], *, strict: bool = False) -> list[Record]:
-        """How a function passes the proof. Raises where it computes something else.
-
-        Doubtful is also that a call that is not known has another argument, or a value, for all that is known, another
-        shape.
-        """
-        if (name, strict) not in self._records:
-            old = lowered(self._analysis.module, name, self._analysis.used, strict)
-            self._records[name, strict] = [(p, record(p, self.detection)) for p in old]
-        known = self._records[name, strict]
-        new = lowered(module, name, self._analysis.used, strict)
-        if [p.name for p, _ in known] != [p.name for p in new]:
-            raise _OtherwiseError
-        passed: list[Record] = []
-        for (old_program, before), program in zip(known, new, strict=True):
-            now = same(before, program, self.detection.framework)
-            if now is None:
-                raise _OtherwiseError
-            reshaped: bool | None = False
-            if strict:
-                pairs = (old_program, before), (program, now)
-                shaped = [Shaped(tuple(r.outlets[i] for i in before.told.outlets), p.measured) for p, r in pairs]
-                reshaped = differ(shaped[0], shaped[1], now.crossed)
-            if reshaped:
-                raise _OtherwiseError
-            now.doubtful |= bool(now.crossed) or reshaped is None
-            passed.append(now)
-        return passed
-
-
-class _OtherwiseError(Exception):
-    """The rewritten program computes something else."""
