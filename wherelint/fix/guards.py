@@ -54,7 +54,8 @@ class Guards:
         namespace, operand = self.writer.namespace, found[guard.operand]
         once = has_effects(operand.node, self.module)
         before = spot_before(place)
-        plain = not once and not list(calls_within(operand)) and (operand.is_atom or before is None)
+        one = operand.is_atom or isinstance(operand.node, cst.UnaryOperation)
+        plain = not once and not list(calls_within(operand)) and (one or before is None)
         short = plain and len(operand.one_line) <= _SHORT
         spot = None if short else before
         if not short and spot is None:
