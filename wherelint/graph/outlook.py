@@ -57,6 +57,8 @@ class Prospects:
         self._outlook = outlook
         self._guard = guard
         self._order = order
+        #: The operations that a finding may be of.
+        self.singular = [n for n in order if code(n)]
         self._dependence = dependence
         self._known: dict[tuple[Node, frozenset[str]], float] = {}
         self._absent: dict[Node, frozenset[str]] = {}
@@ -96,13 +98,13 @@ class Prospects:
             return not self._outlook.operations <= found.keys()
         if self._outlook.least <= 0 or (self._missing and self._outlook.reaches(self._outlook.most(evidence))):
             return True
-        open_ = (n for n in self._order if code(n) and not self.closed(n, evidence))
+        open_ = (n for n in self.singular if not self.closed(n, evidence))
         return any(n not in found or found[n].rank < self._most(n, evidence) for n in open_)
 
     def asked(self, evidence: frozenset[str]) -> tuple[list[Node], bool]:
         """The operations that a hazard may be found of, and whether one of missing data may be."""
         data = self._missing and (bool(self._outlook.operations) or self._outlook.reaches(self._outlook.most(evidence)))
-        return [n for n in self._order if code(n) and not self.closed(n, evidence)], data
+        return [n for n in self.singular if not self.closed(n, evidence)], data
 
     def absent(self, culprit: Node) -> frozenset[str]:
         """Evidence for a hazard of an operation that there cannot be, if it is not one of missing data."""

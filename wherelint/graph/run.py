@@ -130,7 +130,8 @@ def keep(chosen: Array, arrays: dict[Node, Array]) -> dict[Node, Array]:
         return arrays
     if not chosen.any():
         return {}
-    return {n: v[chosen] if v.shape[0] == len(chosen) else v for n, v in arrays.items()}
+    kept = np.flatnonzero(chosen)
+    return {n: v[kept] if v.shape[0] == len(chosen) else v for n, v in arrays.items()}
 
 
 def rows(mask: Array) -> Array:

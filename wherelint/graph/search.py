@@ -93,7 +93,7 @@ class Search:
         if low and set(guard) != set(self.leaves):
             levels.append((_WIDE, [n for n in self.leaves if not n.fixed]))
         for level, _ in levels:
-            self.left_out.update(n for n in self.order if code(n) and self._prospects.closed(n, level))
+            self.left_out.update(n for n in self._prospects.singular if self._prospects.closed(n, level))
         if not (guard or (self._prospects.any(levels[0][0], found) and self._fails_unmoved())):
             del levels[0]
         starts = self.begin() if any(self._prospects.any(level, found) for level, _ in levels) else []
@@ -136,11 +136,8 @@ class Search:
 
     def _aimed(self, batch: Inputs, values: Values, found: dict[Node, Hazard], level: frozenset[str]) -> Inputs:
         """Probes that bring the operations that no hazard was found of exactly to their singular points."""
-        nodes = [
-            n
-            for n in self.order
-            if n in self.requires_grad and n not in found and code(n) and not self._prospects.closed(n, level)
-        ]
+        asked, _ = self._prospects.asked(level)
+        nodes = [n for n in asked if n in self.requires_grad and n not in found]
         if not nodes:
             return {}
         self.effort.spend(len(self.order) * (1 + len(nodes)))
