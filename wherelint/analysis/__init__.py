@@ -57,12 +57,14 @@ def analyse(
     used = module.frameworks()
     names = [*gate.roots(module, everything=everything), *inherited(module)]
     if names and not used:
+        from wherelint.frontend.namespaces import behind
         from wherelint.frontend.reach import Reach
 
         reach = Reach(module)
         used = reach.frameworks(names, gate.WORDS)
         if not used and (reach.spent or module.budget.given_up):
             return "too many imports"
+        used = used or behind(module)
         module.settle()
     if not names or not used:
         return "no selection" if used else "no framework"

@@ -12,6 +12,7 @@ from wherelint.fix.syntax import SourceNode, code, default_of, last_name, path_a
 from wherelint.frameworks import FRAMEWORKS
 from wherelint.frontend.module import Module
 from wherelint.frontend.names import canonical, imported
+from wherelint.frontend.namespaces import namespaces
 
 #: A namespace whose ``where`` takes operands of one shape only, and whose ``where_v2`` does not.
 _OLD = "tensorflow.compat.v1"
@@ -32,8 +33,9 @@ def wheres(module: Module, framework: str, *nearby: SourceNode | None) -> Iterat
     if any(isinstance(function, cst.Name) and function.value in bare for _, function in calls):
         yield from bare
     for place, function in calls:
-        if isinstance(function, cst.Attribute) and _written(module, place) == preferred:
-            yield f"{place.block.concrete.code(function.value)}.where"
+        base = place.block.concrete.code(function.value) if isinstance(function, cst.Attribute) else ""
+        if base in namespaces(module) or (base and _written(module, place) == preferred):
+            yield f"{base}.where"
     for local, name in sorted(module.imports.items(), key=lambda item: (item[0] in old, item[1] != preferred)):
         if preferred == name or preferred.startswith(f"{name}."):
             yield f"{local}{preferred[len(name) :]}.where{'_v2' if local in old else ''}"

@@ -308,6 +308,10 @@ class Project:
         found = self._speaking(name) if self.scope else None
         return None if found is None or len(found) > most else self._others(found)
 
+    def speaks(self, name: str) -> bool:
+        """Whether some file of the repository speaks of a name."""
+        return bool(self.scope) and bool(self._speaking(name))
+
     def _speaking(self, name: str) -> list[str]:
         self.asked.add((self.scope, name))
         return texts(self.scope).speaking(name)

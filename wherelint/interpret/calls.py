@@ -6,9 +6,11 @@ import ast
 from collections.abc import Callable, Sequence
 
 from wherelint.frameworks import FRAMEWORKS
+from wherelint.frontend.namespaces import namespaces
 from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef, below
 from wherelint.graph.node import Kind, Leaf, Node
 from wherelint.interpret import attributes
+from wherelint.interpret.annotations import dotted
 from wherelint.interpret.builder import Frame
 from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.operations import operation
@@ -34,6 +36,7 @@ from wherelint.interpret.values import (
     Value,
     nodes_in,
 )
+from wherelint.ops import lookup
 from wherelint.ops.purity import is_pure, is_pure_method
 
 
@@ -52,14 +55,53 @@ def call(low: Lowering, node: ast.Call) -> Value:
             kwargs[keyword.arg] = value
         elif isinstance(value, dict):
             kwargs.update({k: v for k, v in value.items() if isinstance(k, str)})
-    if isinstance(function, Node) and isinstance(node.func, ast.Attribute):
-        _register(low, node.func, args, kwargs)
+    if isinstance(node.func, ast.Attribute):
+        function = _of_namespace(low, node.func, function)
+        if isinstance(function, Node):
+            _register(low, node.func, args, kwargs)
     result = low.invoke(function, args, kwargs, node)
     if isinstance(function, Method) and function.name.endswith("_") and not function.name.startswith("_"):
         receiver = node.func.value if isinstance(node.func, ast.Attribute) else None
         if isinstance(receiver, (ast.Name, ast.Attribute)):
             assign(low, receiver, result)  # PyTorch's methods with a trailing underscore write to their receiver
     return result
+
+
+def _of_namespace(low: Lowering, at: ast.Attribute, function: Value) -> Value:
+    """What is called on a namespace of array functions, as NumPy has it; what the project defines in earnest stays."""
+    base, module = dotted(at.value), low.frame.scope.module
+    root = base.partition(".")[0]
+    bound = low.frame.scope.find(root) is not MISSING or root in module.imports or root in module.definitions
+    if bound and base in namespaces(module) and _is_unknown(low, function, at.attr):
+        for name in (f"jax.numpy.{at.attr}", f"torch.{at.attr}"):
+            if lookup(name) is not None or name in FUNCTIONS:
+                return Dotted(name)
+    return function
+
+
+def _is_unknown(low: Lowering, function: Value, name: str) -> bool:
+    """Whether a function of the project is made in a way that is not followed, or hands on to one that is."""
+    function = function.function if isinstance(function, Bound) else function
+    if isinstance(function, Dotted):
+        project = low.module.project
+        return lookup(function.name) is None and project is not None and project.find(function.name) is not None
+    return isinstance(function, (Leaf, Method)) or (isinstance(function, Function) and _hands_on(function, name))
+
+
+def _hands_on(function: Function, name: str) -> bool:
+    """Whether all that a function does is to call another one of its name: ``return self.module.sqrt(x)``."""
+    definition = function.definition
+    if isinstance(definition, ast.Lambda):
+        return False
+    last = definition.body[-1]
+    called = last.value if isinstance(last, ast.Return) else None
+    if not isinstance(called, ast.Call) or not isinstance(called.func, ast.Attribute) or called.func.attr != name:
+        return False
+    given = [each.arg for each in definition.args.args if each.arg not in ("self", "cls")]
+    passed = [each.id if isinstance(each, ast.Name) else "" for each in called.args]
+    alone = all(isinstance(each, ast.Expr) for each in definition.body[:-1])  # a docstring
+    known = dotted(called.func.value) in namespaces(function.block.module)
+    return alone and known and bool(passed) and passed == given[: len(passed)]
 
 
 def _register(low: Lowering, function: ast.Attribute, args: Args, kwargs: Kwargs) -> None:

@@ -1,0 +1,52 @@
+"""What a file uses as a namespace of array functions, though no import says which: the backend of a project.
+
+``backend.sqrt(x)``, ``nx.where(c, x, y)``: what is called on such a name is read as NumPy has it, whichever framework
+is behind it. A method of a tensor takes no operand, so that a tensor is not mistaken for one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+
+from wherelint.frameworks import FRAMEWORKS
+from wherelint.frontend.module import Module
+
+#: Functions of one operand, and the selection; not what groups and manifolds have as well, such as `exp` and `log`.
+_FUNCTIONS = frozenset(
+    """where sqrt abs square sin cos tan sinh cosh tanh arcsin arccos arctan log1p expm1 log2 log10 floor ceil sign
+    isnan isfinite zeros_like ones_like""".split()
+)
+_CALL = re.compile(rf"(?<![\w.])([A-Za-z_][\w.]*)\.({'|'.join(sorted(_FUNCTIONS))})\(\s*[^\s)]")
+#: How many of them have to be called on a local variable or an attribute; what is imported is no tensor.
+_LEAST = 2
+
+
+def namespaces(module: Module) -> frozenset[str]:
+    """The dotted names, as they are written, that are used so: the project's own, attributes, and local variables."""
+    if namespaces not in module.kept:
+        called = defaultdict(set)
+        for base, name in _CALL.findall(module.text):
+            called[base].add(name)
+        module.kept[namespaces] = frozenset(
+            base for base, functions in called.items() if _is_own(module, base, len(functions) >= _LEAST)
+        )
+    known: frozenset[str] = module.kept[namespaces]
+    return known
+
+
+def behind(module: Module) -> list[str]:
+    """The frameworks that may be behind the namespaces of a file: those of which its repository speaks."""
+    project = module.project
+    if project is None or not namespaces(module):
+        return []
+    return [name for name, framework in FRAMEWORKS.items() if any(map(project.speaks, framework.packages))]
+
+
+def _is_own(module: Module, base: str, often: bool) -> bool:
+    """Whether a dotted name is none of another package; one that is not imported has to be used so ``often``."""
+    target = module.target(base.partition(".")[0])
+    project = module.project
+    if target is None or project is None:
+        return often
+    return project.find(target) is not None or project.module(target) is not None
