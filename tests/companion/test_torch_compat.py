@@ -83,7 +83,16 @@ def test_what_a_freed_graph_kept_is_nothing() -> None:
 
 def test_compiled_graphs_are_told_by_name() -> None:
     x = torch.ones(2, requires_grad=True)
-    y = torch.compile(lambda z: z.sqrt(), backend="aot_eager")(x)
+    traced = []
+
+    def noted(backward: Any, roots: Any, *rest: Any) -> Any:
+        traced.append(compat.is_traced(roots))
+        return backward(roots, *rest)
+
+    with compat.around_backward(noted):
+        y = torch.compile(lambda z: z.sqrt(), backend="aot_eager")(x)
+        x.sqrt().sum().backward()
+    assert traced == [True, False], VERSION
     assert compat.is_compiled(y.grad_fn), VERSION
     assert not compat.is_compiled(x.sqrt().grad_fn), VERSION
 
@@ -131,7 +140,11 @@ def test_a_block_asks_no_modes() -> None:
 
 def test_private_names_are_used_in_one_place() -> None:
     package = Path(compat.__file__).parent
-    users = {path.name for path in package.glob("*.py") if re.search(r"torch\._C|_functorch", path.read_text("utf-8"))}
+    users = {
+        path.name
+        for path in package.glob("*.py")
+        if re.search(r"torch\._C|_functorch|_subclasses", path.read_text("utf-8"))
+    }
     assert users == {"compat.py"}
 
 

@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._subclasses import FakeTensor
+from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.autograd import graph
 from torch.autograd.graph import Node
 
@@ -77,6 +79,11 @@ def saved(node: Node, name: str) -> Any:
         return getattr(node, f"_saved_{name}", None)
     except RuntimeError:  # the graph was freed
         return None
+
+
+def is_traced(roots: Iterable[Any]) -> bool:
+    """Whether ``torch.compile`` differentiates what it is about to compile: there are no numbers."""
+    return any(isinstance(root, FakeTensor | FunctionalTensor) for root in roots)
 
 
 def is_compiled(node: Node) -> bool:

@@ -48,7 +48,7 @@ class mask_gradients:  # noqa: N801
         meant = not self._roots or any(root is each for root in roots for each in self._roots)
         within = any(isinstance(each, Masked) for each in seeds)  # a checkpoint begins a pass in a pass
         # What torch.compile differentiates now is refused when it is run.
-        if not (meant or within) or threading.get_ident() != self._thread or torch.compiler.is_compiling():
+        if not (meant or within) or threading.get_ident() != self._thread or compat.is_traced(roots):
             return backward(roots, seeds, *rest)
         return masked_pass(Run(exact=self._exact), backward, roots, seeds, *rest)
 
