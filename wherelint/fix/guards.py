@@ -20,7 +20,7 @@ from wherelint.ops.catalogue import Domain
 from wherelint.ops.traits import CLIPS, FINITE_TESTS
 
 #: An operand no longer than this, a variable or an element, is repeated rather than given a name.
-_SHORT = 16
+_SHORT = 24
 _OPTIONS, _TORCH = ("dim", "keepdim"), {"axis": "dim", "keepdims": "keepdim"}
 _VARIANCE = {"std": "var", "reduce_std": "reduce_variance"}
 
