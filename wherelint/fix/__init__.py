@@ -30,7 +30,7 @@ Grade = Literal["safe", "unsafe", "display"]
 _GRADES: tuple[Grade, ...] = ("safe", "unsafe", "display")
 _MOST_TRIED = 32
 #: What is done for one fix, and for all of a file, whatever it is done for.
-_MOST_WORK, _MOST_IN_ALL = 200_000, 1_500_000
+_MOST_WORK, _MOST_IN_ALL = 300_000, 1_500_000
 #: How many rewrites one after the other may be needed: masking a divisor can lay bare the root that it was computed by.
 _MOST_STEPS = 3
 _MOST_DETOURS = 2
