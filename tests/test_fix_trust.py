@@ -12,7 +12,10 @@ import pytest
 from executing import load
 from real_gradients import require
 
+from wherelint.analysis import DetectOptions, analyse
+from wherelint.analysis.findings import Analysis
 from wherelint.finding import FileReport
+from wherelint.fix.candidates import Site
 from wherelint.io.config import Settings
 from wherelint.run.check import check_source
 
@@ -541,3 +544,21 @@ def test_what_a_file_does_while_it_is_imported_is_no_result(tmp_path: Path) -> N
     path = tmp_path / "f.py"
     path.write_text(text)
     assert check_source(text.encode(), str(path), Settings(root=tmp_path), "safe").fixed
+
+
+@pytest.mark.parametrize(
+    ("text", "sure"),
+    [
+        ("return torch.arccos(x.clamp(-1.0, 1.0))", False),  # another value at each edge, and not all may be dropped
+        ("return torch.where(x > 0, torch.log(x), 0.0)", True),
+    ],
+)
+def test_an_operand_masked_by_its_own_edges_is_safe_only_where_no_value_is_finite(text: str, sure: bool) -> None:
+    made = analyse(f"import torch\n\ndef f(x):\n    {text}\n", "a.py", DetectOptions())
+    assert isinstance(made, Analysis)
+    ((_, detection),) = made.found
+    assert detection is not None
+    guards = Site(made.module, "torch", detection.hazard, (), ()).guards()
+    alone = [each for each in guards if each.alone]
+    assert alone
+    assert all(each.elementwise is sure for each in alone)

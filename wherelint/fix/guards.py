@@ -76,14 +76,16 @@ class Guards:
         if guard.caps and namespace:
             at_most = FRAMEWORKS[self.writer.framework].at_most
             inner = at_most.format(namespace=namespace, x=name, limit=safe)
-        sure = not guard.reduces and (guard.exact or self._bounded)
+        # Where the value is finite and another at each edge, nothing says that all of the edges are dropped.
+        edges = guard.finite and not guard.outside
+        sure = not guard.reduces and (guard.exact or self._bounded) and not edges
         alone = Candidate((*lines, operand.replaced(inner)), what, sure, kind="guard", alone=True)
-        if not guard.finite or not guard.outside:
+        if not guard.finite:
             yield alone
         # That an operation is nan is worth keeping only where something asks for it.
         asked = any(n.op in FINITE_TESTS for n in topological(self.hazard.select.inputs[:1]))
         outsides = [outside.format(**terms) for outside in guard.outside if asked or "nan" not in outside]
-        if guard.finite and not guard.outside:  # no number is the value at every edge
+        if edges:
             stopped = spelling.without_gradient(name, self.writer.framework, self.module, namespace)
             outsides = [within(place, operand, stopped)] if stopped else []
         for outside in outsides:
@@ -97,7 +99,7 @@ class Guards:
                 edits = [replace(line, content=lines[0].content + line.content)] if lines else [line]
             whole = place.replaced(self.writer.masked(outer, content, outside, like=None if guard.reduces else name))
             yield Candidate((*edits, whole), what, not guard.reduces and guard.exact, kind="guard")
-        if guard.finite and guard.outside:
+        if guard.finite:
             yield alone
 
     @property
