@@ -93,11 +93,25 @@ def pytest_report_header(config: pytest.Config) -> str:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Every process keeps what it asked; the first one puts that together when they are done."""
     config = session.config
+    if hasattr(config, "workeroutput"):
+        config.workeroutput["answers"] = dict(answers.session.counts)
     if config.option.record:
         answers.session.write(f".{getattr(config, 'workerinput', {}).get('workerid', 'main')}.part")
         if not hasattr(config, "workerinput"):
             named = config.args_source is not pytest.Config.ArgsSource.TESTPATHS
             answers.session.collect(".part", whole=not (named or config.option.keyword or config.option.markexpr))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """What a process asked counts here as well."""
+    answers.session.counts.update(getattr(node, "workeroutput", {}).get("answers", {}))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if counts := answers.session.counts:
+        told = ", ".join(f"{count:,} {what}" for what, count in sorted(counts.items()))
+        terminalreporter.write_line(f"answers of the frameworks: {told}; --record keeps what is new")
 
 
 def detect(text: str, filename: str, options: DetectOptions) -> tuple[list[Finding], list[Problem]]:

@@ -15,7 +15,7 @@ import numpy as np
 
 _number = itertools.count()
 #: An answer depends on how the question is put, too.
-_HOW = Path(__file__).read_text("utf-8")
+_HOW = answers.how(Path(__file__))
 
 
 class Outcome(NamedTuple):

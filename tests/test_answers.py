@@ -56,6 +56,28 @@ def test_what_is_kept_is_not_asked_but_for_a_tenth(tmp_path: Path) -> None:
     assert ask.times == len(questions)
 
 
+def test_it_is_told_how_many_are_new(tmp_path: Path) -> None:
+    questions = [("f", i) for i in range(40)]
+    kept(tmp_path, *questions)
+    session = Answers(tmp_path)
+    for question in [*questions, ("g",)]:
+        session.to("jax", question, Asked())
+    assert session.counts["new"] == 1
+    assert session.counts["asked again"] + session.counts["kept"] == 40
+
+
+def test_a_question_depends_on_what_runs_and_not_on_comments(tmp_path: Path) -> None:
+    texts = [
+        "def f(x):\n    return x\n",
+        '"""A."""\n\ndef f(x):\n    """B."""\n    return x  # C\n',
+        "def f(x):\n    return -x\n",
+    ]
+    for number, text in enumerate(texts):
+        (tmp_path / f"{number}.py").write_text(text)
+    plain, told, other = (answers.how(tmp_path / f"{number}.py") for number in range(3))
+    assert plain == told != other
+
+
 @pytest.mark.parametrize("question", [("g",), ("f", 1), ("f", [1.0]), (["f"],), (np.zeros(2),), (np.zeros(2, "f4"),)])
 def test_another_question_is_asked(tmp_path: Path, question: tuple[Any, ...]) -> None:
     kept(tmp_path, ("f",), (np.ones(2),))

@@ -21,7 +21,7 @@ Call = Callable[..., Any]
 Result = tuple[Array, list[Array]]
 
 #: An answer depends on how the question is put, too.
-_HOW = [Path(__file__).with_name(name).read_text("utf-8") for name in ("runners.py", "spelling.py")]
+_HOW = answers.how(*(Path(__file__).with_name(name) for name in ("runners.py", "spelling.py")))
 FRAMEWORK = {"jax": "jax", "torch": "torch", "tensorflow": "tensorflow", "xla": "tensorflow"}
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import answers
 import numpy as np
 import pytest
 from conformance import BOOLEAN, Case, compare, inputs
@@ -46,6 +47,7 @@ LEFT_OUT = {
     ("xla", "euclidean_norm"): "unsupported operations",
 }  # fmt: skip
 
+_HOW = answers.how(Path(child.__file__))
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 
@@ -67,7 +69,7 @@ def _called(mode: str, op: str, static: dict[int, float], count: int) -> tuple[s
         for i in range(count)
     ]
     steps.append(Step(op, tuple(range(count))))
-    text = f"{inspect.getsource(child)} {templates(FRAMEWORK[mode])[op].text} {steps}"  # type: ignore[arg-type]
+    text = f"{_HOW} {templates(FRAMEWORK[mode])[op].text} {steps}"  # type: ignore[arg-type]
     return text, child.build(FRAMEWORK[mode], steps)  # type: ignore[arg-type]
 
 
