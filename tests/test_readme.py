@@ -6,11 +6,14 @@ import re
 import shlex
 import subprocess
 import sys
+from io import StringIO
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from real_gradients import require
+from rich.console import Console
+from rich.text import Text
 
 from wherelint import check_paths, rules
 from wherelint.cli import cli, main
@@ -110,7 +113,11 @@ def test_the_picture_shows_the_output(
     (report,) = check_paths(["examples/two_disks.py"], Configuration(isolated=True), fix_mode="offer").reports
     lines = text.full(report, {rule.code: rule.help for rule in rules.RULES}, 80)[:16]
     if request.config.getoption("--regenerate"):
-        path.write_text(text.picture(lines, "wherelint check examples/two_disks.py", 80), encoding="utf-8")
+        text.write(lines, terminal := StringIO(), color=True)
+        console = Console(file=StringIO(), record=True, width=80, highlight=False)
+        console.print(Text.from_ansi(terminal.getvalue().rstrip("\n")))
+        picture = console.export_svg(title="wherelint check examples/two_disks.py", unique_id="wherelint")
+        path.write_text(picture, encoding="utf-8")
     shown = "".join(element.text or "" for element in ElementTree.parse(path).iter() if element.tag.endswith("text"))
     expected = "".join(piece for line in lines for piece, _ in line)
     assert "".join(expected.split()) in "".join(shown.replace("\N{NO-BREAK SPACE}", " ").split())

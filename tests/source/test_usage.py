@@ -225,10 +225,10 @@ def test_a_repository_too_large_to_search(bound: str, tmp_path: Path, monkeypatc
     write(tmp_path, {".git/HEAD": "", "pkg/__init__.py": "", "pkg/model.py": _ROOT, "rank.py": _RANK, "data.csv": ""})
     package = str(tmp_path / "pkg")
     sources.forget()
-    assert sources.scope(package, package) == str(tmp_path)
+    assert sources.scope(package) == str(tmp_path)
     monkeypatch.setattr(sources, bound, 1)
     sources.forget()
-    assert sources.scope(package, package) == package
+    assert sources.scope(package) == package
     sources.forget()
 
 
@@ -239,6 +239,6 @@ def test_a_repository_is_listed_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     walk = sources._walk
     monkeypatch.setattr(sources, "_walk", lambda root: walked.append(root) or walk(root))
     sources.forget()
-    assert {sources.scope(str(tmp_path / name), "") for name in folders} == {str(tmp_path)}
+    assert {sources.scope(str(tmp_path / name)) for name in folders} == {str(tmp_path)}
     assert walked == [str(tmp_path)]
     sources.forget()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise, starmap
 from pathlib import PurePath
@@ -17,7 +18,6 @@ from typing import NamedTuple
 
 from wherelint.analysis import places
 from wherelint.frontend.module import Module
-from wherelint.frontend.names import imported
 from wherelint.frontend.syntax import children, methods
 from wherelint.interpret.annotations import last_name
 from wherelint.interpret.resolve import NO_GRADIENT
@@ -142,11 +142,7 @@ def _renames(module: Module, name: str) -> bool:
 
 def _imports(module: Module) -> Mapping[str, str]:
     """What the imports of a file bind, those in functions, too."""
-    if _imports not in module.kept:
-        inner = [imported(statement, module.package) for statement in module.syntax.inner_imports]
-        module.kept[_imports] = {name: target for names in (*inner, module.imports) for name, target in names.items()}
-    known: Mapping[str, str] = module.kept[_imports]
-    return known
+    return ChainMap(module.imports, dict(module.inner_imports))
 
 
 def _is_own(module: Module, path: Path, home: Module, name: tuple[str, ...]) -> bool:

@@ -9,6 +9,7 @@ import stat
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import InitVar, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +17,10 @@ from wherelint.finding import Location
 from wherelint.frameworks import framework_of
 from wherelint.frontend.budget import Budget
 from wherelint.frontend.names import canonical, imported, starred
-from wherelint.frontend.sources import content, scope, texts
+from wherelint.frontend.sources import content, package, scope, texts
 from wherelint.frontend.syntax import Chunk, Syntax, read
 from wherelint.graph.work import Work
-from wherelint.io.disk import is_project_root, leads_out, project_root
+from wherelint.io.disk import leads_out, project_root
 from wherelint.ops import lookup
 
 if TYPE_CHECKING:
@@ -216,13 +217,16 @@ class Module:
         home = self.project.module(parent) if found and self.project is not None else None
         return f"numpy.{rest}".rstrip(".") if home is not None and home.imports.get("numpy") == "numpy" else None
 
+    @cached_property
+    def inner_imports(self) -> list[tuple[str, str]]:
+        """The names that imports of functions and classes bind, each with its target."""
+        found = [self.resolve(imported(statement, self.package)) for statement in self.syntax.inner_imports]
+        return [pair for names in found for pair in names.items()]
+
     def frameworks(self) -> list[str]:
         """The frameworks that any import of the file names, functions' own imports included."""
-        names = [*self.imports.values(), *self.stars]
-        for statement in self.syntax.inner_imports:
-            names += self.resolve(imported(statement, self.package)).values()
-        found = [framework_of(name) for name in names]
-        return list(dict.fromkeys(f for f in found if f))
+        names = [*self.imports.values(), *self.stars, *(target for _, target in self.inner_imports)]
+        return list(dict.fromkeys(filter(None, map(framework_of, names))))
 
 
 class Project:
@@ -230,20 +234,13 @@ class Project:
 
     def __init__(self, module: Module) -> None:
         path = Path(module.filename).absolute()
-        self._top = path.parent
-        names: list[str] = []
-        bounded = False
-        while not bounded and (self._top / "__init__.py").is_file() and self._top.parent != self._top:
-            names.insert(0, self._top.name)
-            bounded = is_project_root(self._top)
-            self._top = self._top.parent
-        self._root = os.path.realpath(project_root(path.parent) or self._top)
         #: The package of the file itself, "" for a script.
-        self.package = ".".join(names)
+        self._package, self.package = package(str(path.parent))
+        self._top = Path(self._package).parent if self._package else path.parent
+        self._root = os.path.realpath(project_root(path.parent) or self._top)
         self._first = self.package.partition(".")[0]
-        self._package = str(self._top / self._first) if names else ""
         #: The directory whose files may speak of what the file defines, "" for a script on its own.
-        self.scope = scope(str(path.parent), self._package)
+        self.scope = scope(str(path.parent))
         self._aliases: Mapping[str, str] = module.aliases
         self.budget = Budget()
         self._modules: dict[str, Module | None] = {}
@@ -251,7 +248,7 @@ class Project:
         self.reads: dict[str, str] = {}
         #: The names whose files were asked for, and the directory that was searched for them.
         self.asked: set[tuple[str, str]] = set()
-        dotted = ".".join([*names, *([] if path.stem == "__init__" else [path.stem])])
+        dotted = ".".join(filter(None, (self.package, path.stem if path.stem != "__init__" else "")))
         if not module.filename.endswith(".ipynb"):  # nothing imports a notebook: a module beside it may have its name
             self._modules[dotted] = module
         self._checked = module

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from wherelint.io.config import DEFAULT_EXCLUDE
 from wherelint.io.digest import digest
-from wherelint.io.disk import contents, leads_out, project_root
+from wherelint.io.disk import contents, is_project_root, leads_out, project_root
 
 #: What is larger was not written by hand.
 _LARGEST = 50_000_000
@@ -71,20 +71,26 @@ def _is_foreign(directory: str, name: str) -> bool:
     return hidden or os.path.exists(os.path.join(directory, name, "pyvenv.cfg"))
 
 
+@lru_cache(maxsize=1024)
+def package(directory: str) -> tuple[str, str]:
+    """The top directory of the package that a directory is, and its dotted name; empty where it is none."""
+    parent, name = os.path.split(directory)
+    if not name or not os.path.isfile(os.path.join(directory, "__init__.py")):
+        return "", ""
+    top, dotted = ("", "") if is_project_root(Path(directory)) else package(parent)
+    return (top, f"{dotted}.{name}") if top else (directory, name)
+
+
 @lru_cache(maxsize=256)
-def scope(directory: str, package: str) -> str:
+def scope(directory: str) -> str:
     """The directory whose files may speak of what is defined in one: the repository around it, if it is not too large.
 
-    ``package``: the top directory of the package that the directory is in, which counts where there is no repository;
-    "" for none.
+    Otherwise the package that the directory is in; "" for none.
     """
     root = project_root(Path(directory))
-    if root is None:
-        return package
-    inside = Path(directory).relative_to(root).parts
-    if any(_is_foreign(os.path.join(root, *inside[:at]), name) for at, name in enumerate(inside)):
-        return package
-    return str(root) if _is_small(str(root)) else package
+    inside = Path(directory).relative_to(root).parts if root is not None else ()
+    foreign = any(_is_foreign(os.path.join(str(root), *inside[:at]), name) for at, name in enumerate(inside))
+    return package(directory)[0] if root is None or foreign or not _is_small(str(root)) else str(root)
 
 
 @lru_cache(maxsize=4)
@@ -95,7 +101,7 @@ def texts(root: str) -> Texts:
 
 def forget() -> None:
     """Have directories listed and files searched afresh: they may have changed."""
-    for known in (texts, scope, programs, _is_small):
+    for known in (texts, scope, package, programs, _is_small):
         known.cache_clear()
 
 

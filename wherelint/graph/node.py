@@ -154,9 +154,9 @@ class Const(Node):
     like: Node | None = None
 
 
-def leaf(name: str, *, kind: Kind = "float", differentiable: bool = True, origin: Any = None) -> Leaf:
+def leaf(name: str, *, kind: Kind = "float", differentiable: bool = True) -> Leaf:
     """An input by the author's name for it. Integers and booleans are never differentiated."""
-    return Leaf(kind=kind, origin=origin, name=name, differentiable=differentiable and kind == "float")
+    return Leaf(kind=kind, name=name, differentiable=differentiable and kind == "float")
 
 
 def const(value: object, *, origin: Any = None) -> Const:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from wherelint.frameworks import FRAMEWORKS
 from wherelint.frontend.namespaces import namespaces
 from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef, below
-from wherelint.graph.node import Kind, Leaf, Node
+from wherelint.graph.node import Leaf, Node
 from wherelint.interpret import attributes
 from wherelint.interpret.annotations import dotted
 from wherelint.interpret.builder import Frame
@@ -149,7 +149,7 @@ def _is_dtype(function: Value) -> bool:
     return "dtype" in name
 
 
-def unknown(low: Lowering, function: Value, args: Args, kwargs: Kwargs, at: ast.AST, *, kind: Kind = "float") -> Node:
+def unknown(low: Lowering, function: Value, args: Args, kwargs: Kwargs, at: ast.AST) -> Node:
     """A call that cannot be followed: its result may be anything, and what it was given leaves our sight."""
     given = [*args, *kwargs.values()]
     _hand_on(low, callee(low, function, at), given)
@@ -157,7 +157,7 @@ def unknown(low: Lowering, function: Value, args: Args, kwargs: Kwargs, at: ast.
     constant = not low.reads_gradient(inputs) if inputs else isinstance(function, Dotted)
     key = (function.name if isinstance(function, Dotted) else low.identity(function), *map(low.identity, given))
     pure = isinstance(function, Dotted) and is_pure(function.name)
-    return low.called(at, callee(low, function, at), given, key, pure=pure, kind=kind, differentiable=not constant)
+    return low.called(at, callee(low, function, at), given, key, pure=pure, differentiable=not constant)
 
 
 #: What writes values down; ``log`` where it is told what to call them.

@@ -10,7 +10,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 from wherelint.finding import (
     Elsewhere,
@@ -28,9 +28,6 @@ from wherelint.io.encoding import decode
 from wherelint.io.notebook import spelled
 from wherelint.report.common import listed, printable, told
 from wherelint.report.frame import Line, frame
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 #: What rich makes of the styles; plain text ignores them.
 _STYLES = {
@@ -304,29 +301,12 @@ def write(lines: Iterable[Line], stream: TextIO, *, color: bool, exact: bool = F
         stream.writelines((text if exact else text.rstrip()) + "\n" for text in texts)
         return
     from rich.console import Console
+    from rich.text import Text
     from rich.theme import Theme
 
     console = Console(file=stream, force_terminal=True, highlight=False, soft_wrap=True, theme=Theme(_STYLES))
-    _print(lines, console)
-
-
-def _print(lines: Iterable[Line], console: Console) -> None:
-    from rich.text import Text
-
     for line in lines:
         console.print(Text.assemble(*((text, style if style in _STYLES else "") for text, style in line)), emoji=False)
-
-
-def picture(lines: Iterable[Line], title: str, width: int) -> str:
-    """What a terminal shows, as SVG."""
-    from io import StringIO
-
-    from rich.console import Console
-    from rich.theme import Theme
-
-    console = Console(file=StringIO(), record=True, width=width, highlight=False, theme=Theme(_STYLES))
-    _print(lines, console)
-    return console.export_svg(title=title, unique_id="wherelint")
 
 
 def page(markdown: str, stream: TextIO) -> None:

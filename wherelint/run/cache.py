@@ -20,6 +20,7 @@ from typing import Any, get_args
 
 from wherelint import isolated
 from wherelint.finding import FileReport, Finding, Location, Plot, Problem, Skipped
+from wherelint.frontend.sources import package, programs, scope, texts
 from wherelint.io import cachedir, disk
 from wherelint.io.digest import digest
 from wherelint.io.edits import Source
@@ -95,7 +96,7 @@ class Cache:
         silent = not report.findings and not report.problems
         if not silent and (target.snippets or target.fix_mode not in ("no", "offer")):
             return
-        root = self._files.scope(os.path.dirname(path))
+        root = scope(os.path.dirname(path))
         if self._files.digest(path) != trace.content or (trace.asked and trace.root != root):
             return  # it changed meanwhile, or is no plain file
         key = self._key(target, path, _codes(target, path), "" if silent else target.fix_mode)
@@ -142,9 +143,8 @@ class Cache:
             about += [settings.differentiated, settings.not_differentiated, str(settings.root), settings.ignore_noqa]
             about += [sorted(settings.fixed_codes), settings.fix_comment, str(said_of_lines(settings.root))]
             self._settings[known] = json.dumps([self._about, about])
-        package = self._files.package(os.path.dirname(path))
         mode = fix_mode + ", plots" * (target.plots and bool(fix_mode))
-        about_file = "\0".join((self._settings[known], mode, target.name, path, *package))
+        about_file = "\0".join((self._settings[known], mode, target.name, path, *package(os.path.dirname(path))))
         return digest(about_file.encode("utf-8", "surrogatepass"))
 
     def _report(
@@ -175,7 +175,7 @@ class Cache:
         if not asked:
             return asked
         known, names = asked
-        root = self._files.scope(os.path.dirname(path))
+        root = scope(os.path.dirname(path))
         below = self._files.below(root)
         return [below, names] if root and (known == below or _speak(root, names)) else None
 
@@ -185,7 +185,6 @@ class _Files:
 
     def __init__(self) -> None:
         self._digests: dict[str, str] = {}
-        self._packages: dict[str, tuple[str, str]] = {}
         self._trees: dict[str, str] = {}
 
     def content(self, path: str) -> bytes | None:
@@ -210,27 +209,8 @@ class _Files:
         """Whether files that an import may lead to are what they were."""
         return all(self._is(path, known) for path, known in reads.items())
 
-    def package(self, directory: str) -> tuple[str, str]:
-        """The top directory of the package that a directory is, and its dotted name; empty where it is none."""
-        if directory not in self._packages:
-            parent, name = os.path.split(directory)
-            found = ("", "")
-            if name and os.path.isfile(os.path.join(directory, "__init__.py")):
-                root, dotted = ("", "") if disk.is_project_root(Path(directory)) else self.package(parent)
-                found = (root, f"{dotted}.{name}") if root else (directory, name)
-            self._packages[directory] = found
-        return self._packages[directory]
-
-    def scope(self, directory: str) -> str:
-        """The directory whose files may speak of what is defined in one."""
-        from wherelint.frontend.sources import scope
-
-        return scope(directory, self.package(directory)[0])
-
     def below(self, root: str) -> str:
         """What tells the Python files below a directory, as they are now, from others."""
-        from wherelint.frontend.sources import programs
-
         if root not in self._trees:
             found = [[path, self.digest(path)] for path in programs(root)]
             self._trees[root] = digest(json.dumps(found).encode())
@@ -257,8 +237,6 @@ def _is_module(path: str) -> bool:
 
 def _speak(root: str, asked: dict[str, list[str]]) -> bool:
     """Whether the files that speak of some private names are those that they were."""
-    from wherelint.frontend.sources import texts
-
     return all(texts(root).speaking(name) == files for name, files in asked.items())
 
 
