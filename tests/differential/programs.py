@@ -29,7 +29,7 @@ _LEFT_OUT = frozenset(
     full_like lgamma gamma heaviside gelu kl_divergence poisson_nll huber smooth_l1 prelu clip clamp fma addcmul lerp
     cross_entropy_with_logits addcdiv threshold hard_tanh softshrink hardshrink leaky_relu elu celu copysign mod
     floor_divide fmod linear dot log1mexp squared_error absolute_error sigmoid_cross_entropy
-    squared_difference""".split()
+    squared_difference zeta""".split()
 )
 #: These look at shapes; what torch makes of sgn is a zero of its own kind, which annihilates infinities.
 _NAMES_LEFT_OUT = frozenset("outer ger kron sgn".split())
