@@ -509,7 +509,7 @@ print("done")
 
 
 def test_progress_on_a_terminal(project: Path) -> None:
-    status, said = on_a_terminal(project, "-c", WORK.format(seconds=1.5))
+    status, said = on_a_terminal(project, "-c", WORK.format(seconds=3))
     before, _, after = said.rpartition("\x1b[2K")  # the line is erased
     assert (status, after) == (0, "done\r\n")
     assert "working" in before
