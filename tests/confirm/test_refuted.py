@@ -65,6 +65,7 @@ def test_without_the_framework_no_gradient_is_fixed(
 
 
 def test_what_no_run_refutes_is_written(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    require("jax")
     write(project, {"a.py": _TWO})
     arguments = ["--confirm", "--no-cache", "-j1", "--device", "cpu", "a.py"]
     assert main(["check", "--diff", *arguments]) == 1
