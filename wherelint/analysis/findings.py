@@ -187,7 +187,7 @@ def _opt_in(program: Program, used: Sequence[str], filename: str, codes: frozens
 def _slopes(name: tuple[str, ...], program: Program, used: Sequence[str], filename: str) -> Iterable[Slope]:
     live = flowing_back([s for s in program.outputs if s.kind == "float"])
     for root in program.made:
-        if root in live and root.selection is not None and _written(root, filename):
+        if root.op == "where" and root in live and root.selection is not None and _written(root, filename):
             framework = nearest_framework(root) or used[0]
             if wrong := wrong_slope(Search(root, arithmetic(framework), Effort(MEASURING))):
                 yield Slope(wrong, framework, name, program)

@@ -10,6 +10,7 @@ from typing import Literal
 from wherelint.finding import Edit
 from wherelint.fix import spelling
 from wherelint.fix.syntax import SourceNode, Spot, may_move
+from wherelint.interpret.annotations import last_name
 
 
 @dataclass(frozen=True)
@@ -92,12 +93,9 @@ class Writer:
 
 def masked_twice(text: str) -> int:
     """How many selections of a program have another for a value, with nothing between them."""
-    calls = {node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call) and _is_where(node)}
+    named = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call))
+    calls = {node for node in named if last_name(node.func) in ("where", "where_v2")}
     return sum(value in calls for call in calls for value in call.args[1:])
-
-
-def _is_where(call: ast.Call) -> bool:
-    return getattr(call.func, "attr", getattr(call.func, "id", "")) in ("where", "where_v2")
 
 
 def within(whole: SourceNode, part: SourceNode, content: str) -> str:
