@@ -181,7 +181,7 @@ def test_a_comment_says_why(project: Path) -> None:
     assert wherelint(project, "--fix", "--unsafe-fixes", "--fix-comment", "a.py", "p/b.py")[0] == CLEAN
     lines = (project / "a.py").read_text().splitlines()
     above = [(line.strip(), lines[i + 1].strip()[:8]) for i, line in enumerate(lines) if "#" in line]
-    assert above == [(_WHY.replace("sqrt", "log"), "if y.ndi"), (_WHY, "z = jnp."), (_WHY, "radicand")]
+    assert above == [(_WHY.replace("sqrt", "log"), "if y.ndi"), (_WHY, "z = jnp."), (_WHY, "z_square")]
     assert wherelint(project, "--fix", "--unsafe-fixes", "--fix-comment", "a.py")[1] == "No findings, 1 file checked.\n"
     assert (project / "p/b.py").read_text() == FIXED.replace("    return", f"    {_WHY}\n    return")
     write(project, {"p/b.py": UNSAFE})

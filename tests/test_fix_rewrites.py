@@ -362,9 +362,9 @@ REWRITES = {
             return jnp.where(n > 0, n, 1.0)
     """, """
         -    n = jnp.sqrt(jnp.sum(g**2))
-        +    radicand = jnp.sum(g**2)
-        +    is_nonzero = radicand != 0
-        +    n = jnp.where(is_nonzero, jnp.sqrt(jnp.where(is_nonzero, radicand, 1.0)), 0.0)
+        +    n_squared = jnp.sum(g**2)
+        +    is_nonzero = n_squared != 0
+        +    n = jnp.where(is_nonzero, jnp.sqrt(jnp.where(is_nonzero, n_squared, 1.0)), 0.0)
     """),
     "a condition that asks for the result": ("""
         def f(a, b):
@@ -399,9 +399,9 @@ REWRITES = {
             return torch.where(n > 0, n, 1.0)
     """, """
         -    n = torch.sqrt((u * v).sum())
-        +    radicand = (u * v).sum()
-        +    singular = radicand <= 0
-        +    n = torch.where(singular, 0.0, torch.sqrt(torch.where(singular, 1.0, radicand)))
+        +    n_squared = (u * v).sum()
+        +    singular = n_squared <= 0
+        +    n = torch.where(singular, 0.0, torch.sqrt(torch.where(singular, 1.0, n_squared)))
     """),
     "what overflows is bounded": ("""
         def f(y):

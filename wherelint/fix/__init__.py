@@ -9,18 +9,30 @@ from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from wherelint.analysis.findings import Analysis
-from wherelint.analysis.programs import lowered
 from wherelint.analysis.search import Detection
 from wherelint.defects import describe
 from wherelint.finding import Finding, Fix
 from wherelint.fix.candidates import Site
-from wherelint.fix.groups import Attempt, Places, Taken, around, concerned, otherwise, places_of, proven, slope_left
+from wherelint.fix.domains import has_epsilon
+from wherelint.fix.groups import (
+    Attempt,
+    Places,
+    Taken,
+    around,
+    concerned,
+    laid_bare,
+    otherwise,
+    places_of,
+    proven,
+    slope_left,
+)
 from wherelint.fix.layout import commented
 from wherelint.fix.masks import Candidate, masked_twice
-from wherelint.fix.proof import Comparison, finite_at
+from wherelint.fix.proof import Comparison
 from wherelint.fix.proving import Found, Proof
-from wherelint.fix.refusals import TOO_LONG, TOO_MANY, TOO_MUCH, TRIES, UNWANTED, refused
+from wherelint.fix.refusals import EPSILON, TOO_LONG, TOO_MANY, TOO_MUCH, TRIES, UNWANTED, refused
 from wherelint.fix.slopes import linear_term
+from wherelint.fix.twins import has_twins, joined
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.work import WorkBudget
@@ -73,6 +85,7 @@ def propose(analysis: Analysis, finding: Finding, whole: WorkBudget | None = Non
 def propose_all(analysis: Analysis, findings: Sequence[Finding], whole: WorkBudget) -> list[Fix | None]:
     """The fix of each finding: those that can be proven at once, the others one by one."""
     done: dict[int, Fix] = {}
+    rounds: dict[int, int] = {}
     likely = [each for finding in findings if (each := _attempt(analysis, finding)) is not None]
     fixes = {id(attempt.finding): fix for attempt, fix in likely}
     waiting = [attempt for attempt, _ in likely]
@@ -84,8 +97,10 @@ def propose_all(analysis: Analysis, findings: Sequence[Finding], whole: WorkBudg
                 fix = fixes[id(one.finding)]
                 left = slope_left(places_of(analysis, one.finding))
                 done[id(one.finding)] = replace(fix, message=fix.message + left)
+                rounds[id(one.finding)] = len(waiting)
         waiting = [each for each in waiting if not any(each is one for one in group)]
-    return [finding.fix or done.get(id(finding)) or propose(analysis, finding, whole) for finding in findings]
+    alone = [finding.fix or done.get(id(finding)) or propose(analysis, finding, whole) for finding in findings]
+    return joined(analysis, findings, alone, rounds, WorkBudget(_MOST_WORK))
 
 
 def offered_for(
@@ -108,7 +123,7 @@ def offered_for(
 def _attempt(analysis: Analysis, finding: Finding) -> tuple[Attempt, Fix] | None:
     """The first rewrite that would be tried for a finding; None where it had better be tried alone."""
     places = places_of(analysis, finding) if finding.fix is None else []
-    if not places:
+    if not places or has_epsilon(places[0][1].hazard):
         return None
     try:
         site, arm = _site(analysis, places)
@@ -156,6 +171,8 @@ def _steps(analysis: Analysis, places: Places, most: int, effort: WorkBudget) ->
     ``places``: the finding and the others of its cause, which have to go as well.
     """
     finding, detection = places[0]
+    if has_epsilon(detection.hazard):
+        return EPSILON
     proof = Proof(analysis, detection, effort)
     detours: list[tuple[Candidate, Analysis, list[Finding], Grade, list[Finding]]] = []
     site, arm = _site(analysis, places)
@@ -231,19 +248,6 @@ def _steps(analysis: Analysis, places: Places, most: int, effort: WorkBudget) ->
     return TRIES if tried >= _MOST_TRIED else _why_not(analysis, detection, unfinished[0][1] if unfinished else None)
 
 
-def laid_bare(before: Analysis, after: Analysis, finding: Finding) -> bool:
-    """Whether what is found after a rewrite was not finite before either, at its witness: it was hidden."""
-    places = places_of(after, finding)
-    if not places:
-        return False
-    detection = places[0][1]
-    try:
-        programs = lowered(before.module, detection.name, before.used, False)
-        return any(not finite_at(p, p, [detection])[0] for p in programs if p.name == detection.program.name)
-    except (GiveUp, RecursionError):
-        return False
-
-
 def _targets(candidate: Candidate, places: Places, arm: list[Finding]) -> list[Finding]:
     """The findings that a rewrite has to remove: all of one cause, and those of the arm that it is made for."""
     asked = [finding for finding, _ in places]
@@ -259,7 +263,8 @@ def _site(analysis: Analysis, places: Places) -> tuple[Site, list[Finding]]:
         for f, c in analysis.found
         if c is not None and (f.select.location == finding.select.location or any(f is each for each, _ in places))
     ]
-    site = Site(analysis.module, detection.framework, detection.hazard, list(around(detection)), siblings)
+    twins = has_twins(analysis, finding, detection)
+    site = Site(analysis.module, detection.framework, detection.hazard, list(around(detection)), siblings, twins=twins)
     start, end = site.arm.region if site.arm is not None else (finding.location, finding.location)
     arm = [f for f in analysis.findings if start <= f.location <= end]
     reading = [place.region for places in site.sharing.values() for place in places]

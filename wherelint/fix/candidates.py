@@ -48,9 +48,10 @@ from wherelint.ops.traits import FINITE_TESTS
 
 _Operands = list[tuple[SourceNode, tuple[float, ...]]]
 _SAFE = (1.0, 0.0, 0.5, 2.0)
-_MOST_PLACES, _MOST_TOGETHER = 6, 3
+_MOST_PLACES = 6
 #: A condition no longer than this is repeated rather than given a name, if the line fits.
 _LONG, _WIDE = 24, 100
+_SIMPLE = r"[\w.]+"
 _NAMES = {"multiply": "product", "index": "index", "reduction": "reduction", "assignment": "assignment"}
 _EXPRESSIONS = (cst.Comparison, cst.UnaryOperation, cst.BinaryOperation, cst.Call)
 #: Nodes that neither combine elements nor move them.
@@ -61,9 +62,18 @@ class Site:
     """A hazard in the file it is to be fixed in."""
 
     def __init__(
-        self, module: Module, framework: str, hazard: Hazard, around: Sequence[Node], siblings: Sequence[Node]
+        self,
+        module: Module,
+        framework: str,
+        hazard: Hazard,
+        around: Sequence[Node],
+        siblings: Sequence[Node],
+        *,
+        twins: bool = False,
     ) -> None:
         self.module = module
+        #: Whether something beside it will be fixed in the same way: names have to tell the two apart.
+        self._twins = twins
         self.framework = framework
         self.hazard = hazard
         #: Selections further out over the same operation.
@@ -89,14 +99,15 @@ class Site:
         together = [c for mask in masks for c in self._variables(mask)]
         if several:
             yield from together
-            for mask in masks if self.sharing else ():
+            for mask in masks:
                 yield from self._shared(mask)
+                yield from self._each(mask)
         if self.op is not None and self._same_function:
             if self._mapped(self.op):  # the mask has the shape of the result, which an operand under vmap need not have
                 yield from self.guards()
             for mask in masks:
                 yield from self._masked(self.op, mask, self._operands(self.op))
-                yield from self._all_operands(self.op, mask)
+                yield from self._each(mask)
         for mask in masks[:2]:
             for call in self._helpers():
                 yield from self._masked(call, mask, [(p, _SAFE) for p in operands(call)[:_MOST_PLACES]])
@@ -109,8 +120,6 @@ class Site:
             yield from self.guards()
         if not asks:
             yield from self._by_result()
-        for mask in masks:
-            yield from self._variables(mask, together=True)
 
     @staticmethod
     def _mapped(place: SourceNode) -> bool:
@@ -132,7 +141,7 @@ class Site:
         if self.op is None or self._writer is None:
             return iter(())
         family = spelling.family(self.module, self.framework, self.select, self.op)
-        return Guards(self.module, self.hazard, self._writer, family, self._alike).of(self.op)
+        return Guards(self.module, self.hazard, self._writer, family, self._alike, self._twins).of(self.op)
 
     # -- the double where -----------------------------------------------------------------------------------------
 
@@ -214,56 +223,40 @@ class Site:
     def _masked(self, around: SourceNode, mask: Mask, places: _Operands) -> Iterator[Candidate]:
         sure = self._elementwise(around is self.op) and not self._mapped(around)
         for operand, values in places:
-            yield from filter(None, (self._double_where(mask, [(operand, value)], sure) for value in values))
+            yield from filter(None, (self._double_where(mask, operand, value, sure) for value in values))
 
-    def _all_operands(self, op: SourceNode, mask: Mask) -> Iterator[Candidate]:
-        """Every operand masked that the operation may be singular in, each with the value that is safe for it."""
-        safe = OPERATIONS[self.hazard.op.op].safe
-        chosen = [
-            (operand, number)
-            for i, (operand, value) in enumerate(zip(operands(op, len(safe)), safe, strict=False))
-            if value is not None
-            for number in self._alike(i, [value])
-        ]
-        if len(chosen) > 1 and (found := self._double_where(mask, chosen, self._elementwise(True))):
-            yield found
-
-    def _double_where(self, mask: Mask, places: Sequence[tuple[SourceNode, float]], sure: bool) -> Candidate | None:
-        """One mask for some operands of an operation, each with the value that stands where it is dropped."""
+    def _double_where(self, mask: Mask, operand: SourceNode, value: float, sure: bool) -> Candidate | None:
+        """A mask for an operand of an operation, and the value that stands where it is dropped."""
         writer = self._writer
-        if writer is None or any(isinstance(p.node, cst.BaseNumber) or has_effects(p.node) for p, _ in places):
+        if writer is None or isinstance(operand.node, cst.BaseNumber) or has_effects(operand.node):
             return None
-        if any(mask.leaves(operand, value) for operand, value in places):
+        if mask.leaves(operand, value):
             return None
 
-        def masked(by: Mask) -> list[Edit]:
-            texts = [operand.text if operand.is_atom else operand.one_line for operand, _ in places]
-            return [p.replaced(writer.masked(by, text, v)) for (p, v), text in zip(places, texts, strict=True)]
+        def masked(by: Mask) -> Edit:
+            return operand.replaced(writer.masked(by, operand.text if operand.is_atom else operand.one_line, value))
 
-        operand = places[0][0]
-        what = f"mask the operand{'s' * (len(places) > 1)} with the condition of the {self._selection}"
-        edits = masked(mask)
+        what = f"mask the operand with the condition of the {self._selection}"
+        edit = masked(mask)
         spot = self._spot_for(operand)
         before = spot_before(mask.written) if mask.written is not None else None
         row = operand.source.lines[operand.region[0].row - 1]
-        several = len({place.region for place in self.siblings}) > 1 or len(places) > 1
-        long = several or mask.once or len(mask.text) > _LONG or len(row) + len(edits[0].content) > _WIDE
+        several = len({place.region for place in self.siblings}) > 1
+        long = several or mask.once or len(mask.text) > _LONG or len(row) + len(edit.content) > _WIDE
         apart = spot is None or before is None or spot.indent != before.indent
         if mask.once and apart:
             return None  # it would be evaluated again
-        inline = spot is None or not long or re.fullmatch(r"[\w.]+", mask.text)
-        if not all(mask.fits(each, None if inline else spot) for each, _ in places):
+        inline = spot is None or not long or re.fullmatch(_SIMPLE, mask.text)
+        if not mask.fits(operand, None if inline else spot):
             return None
         if mask.later is not None and spot is not None and (name := moved_name(mask.later, spot)):
             bound = spot.line(name, mask.text)
-            return Candidate((bound, *masked(mask.named(name)), without_line(mask.later)), what, sure)
+            return Candidate((bound, masked(mask.named(name)), without_line(mask.later)), what, sure)
         if spot is None or inline:
-            return Candidate(tuple(edits), what, sure)
-        name = spelling.free_name(operand, *spelling.condition_names(mask.text), "mask")
-        edits = [spot.line(name, mask.text), *masked(mask.named(name))]
-        if mask.written is not None and not apart:
-            edits.append(mask.written.replaced(name))
-        return Candidate(tuple(edits), what, sure)
+            return Candidate((edit,), what, sure)
+        name = self._name(operand, mask)
+        used = [mask.written.replaced(name)] if mask.written is not None and not apart else []
+        return Candidate((spot.line(name, mask.text), masked(mask.named(name)), *used), what, sure)
 
     def _by_result(self) -> Iterator[Candidate]:
         """Where the condition asks the result of the operation: what it asks, asked before, and masked with that."""
@@ -284,7 +277,7 @@ class Site:
         place = read[target.value][0]
         within_call = isinstance(place.path()[-2], cst.Arg)
         asked = replaced_within(mask.written, place, value.one_line if within_call else value.atom)
-        name = spelling.free_name(self.op, *spelling.condition_names(mask.text), "mask")
+        name = self._name(self.op, mask)
         entry = OPERATIONS[self.hazard.op.op]
         if entry.code == "WL110":  # no number is a matrix that can be decomposed
             return
@@ -325,26 +318,54 @@ class Site:
         """One mask for a variable in every operation that is singular in it."""
         for name, places in self.sharing.items():
             first = min(places, key=lambda place: place.region[0])
-            spot, written = spot_before(first), mask.written
+            spot = spot_before(first)
             if spot is None or self._writer is None or not all(may_move(p, p, spot.location) for p in places):
                 continue
             if not mask.fits(first, spot) or any(spot_before(p) is None for p in places):
                 continue
-            short = re.fullmatch(r"[\w.]+", mask.text)
-            test = (
-                mask if short else mask.named(spelling.free_name(first, *spelling.condition_names(mask.text), "mask"))
-            )
-            if mask.once and (short or written is None):
+            if mask.once and (re.fullmatch(_SIMPLE, mask.text) or mask.written is None):
                 continue
+            test, line, used = self._bound(mask, first, spot)
             what = f"mask `{name}` with the condition of the {self._selection}"
             for value in self._alike(0, list(_SAFE)):
                 safe = spelling.free_name(first, f"safe_{name}")
-                lines = "" if test is mask else spot.line(test.text, mask.text).content
-                lines += spot.line(safe, self._writer.masked(test, name, value)).content
+                lines = line + spot.line(safe, self._writer.masked(test, name, value)).content
                 edits = [Edit(lines, spot.location, spot.location), *(p.replaced(safe) for p in places)]
-                if test is not mask and written is not None and self._after(written, spot):
-                    edits.append(written.replaced(test.text))
-                yield Candidate(tuple(edits), what, self._elementwise(True), kind="arm")
+                yield Candidate((*edits, *used), what, self._elementwise(True), kind="arm")
+
+    def _each(self, mask: Mask) -> Iterator[Candidate]:
+        """One mask for every operation that the selection drops, each in the operand that it is singular in."""
+        places: dict[Region, tuple[SourceNode, float]] = {}
+        for node, place in self._dropped:
+            for operand, value in zip(operands(place, len(node.inputs)), OPERATIONS[node.op].safe, strict=False):
+                if value is not None and not isinstance(operand.node, cst.BaseNumber):
+                    places[operand.region] = operand, value
+        if len(places) < 2 or mask.once or self._writer is None:
+            return
+        first, _ = places[min(places)]
+        spot = spot_before(first)
+        if spot is None or not all(mask.fits(p, spot) and not has_effects(p.node) for p, _ in places.values()):
+            return
+        test, line, edits = self._bound(mask, first, spot)
+        for operand, value in sorted(places.values(), key=lambda each: len(each[0].text)):
+            start, end = operand.region
+            inside = [e for e in edits if start <= e.location and e.end_location <= end]
+            content = self._writer.masked(test, operand.edited(inside), value)
+            edits = [*(e for e in edits if e not in inside), operand.replaced(content)]
+        what = f"mask the operands with the condition of the {self._selection}"
+        bound = [Edit(line, spot.location, spot.location)] if line else []
+        yield Candidate((*bound, *edits), what, self._elementwise(True), kind="arm")
+
+    def _bound(self, mask: Mask, first: SourceNode, spot: Spot) -> tuple[Mask, str, list[Edit]]:
+        """A mask by a name, the line at a spot that binds it, and its use where the mask was written."""
+        if re.fullmatch(_SIMPLE, mask.text):
+            return mask, "", []
+        name, written = self._name(first, mask), mask.written
+        used = [written.replaced(name)] if written is not None and self._after(written, spot) else []
+        return mask.named(name), spot.line(name, mask.text).content, used
+
+    def _name(self, place: SourceNode, mask: Mask) -> str:
+        return spelling.free_name(place, *spelling.condition_names(mask.text, twins=self._twins), "mask")
 
     @staticmethod
     def _after(place: SourceNode, spot: Spot) -> bool:
@@ -352,33 +373,28 @@ class Site:
         before = spot_before(place)
         return before is not None and before.indent == spot.indent and spot.location <= before.location
 
-    def _variables(self, mask: Mask, *, together: bool = False) -> Iterator[Candidate]:
-        """One mask for a variable wherever the arm reads it; ``together``: for every variable that the arm reads."""
+    def _variables(self, mask: Mask) -> Iterator[Candidate]:
+        """One mask for a variable wherever the arm reads it."""
         arm = self.arm
         if arm is None or mask.once or self._writer is None:
             return
         known = (*self.module.imports, *self.module.definitions)
-        read = {name: places for name, places in names_within(arm).items() if name not in known}
         spot = spot_before(arm)
         if not mask.fits(arm, spot):
             return
-        groups = [[name] for name in read]
-        if together:
-            groups = [list(read)] if spot is not None and 1 < len(read) <= _MOST_TOGETHER else []
-        for names in groups:
-            what = f"mask `{'`, `'.join(names)}` with the condition of the {self._selection}"
-            for value in _SAFE:
-                edits: list[Edit] = []
-                lines = ""
-                for name in names:
-                    masked = self._writer.masked(mask, name, value)
-                    named = spot is not None and (len(names) > 1 or len(read[name]) > 1)
-                    safe = spelling.free_name(arm, f"safe_{name}") if named else masked
-                    lines += spot.line(safe, masked).content if named and spot is not None else ""
-                    edits += [p.replaced(safe) for p in read[name]]
-                if lines and spot is not None:
-                    edits.insert(0, Edit(lines, spot.location, spot.location))
-                yield Candidate(tuple(edits), what, self._elementwise(True), kind="arm")
+        test, line, used = mask, "", list[Edit]()
+        if spot is not None and len(mask.text) > _LONG:
+            test, line, used = self._bound(mask, arm, spot)
+        for name, places in names_within(arm).items():
+            what = f"mask `{name}` with the condition of the {self._selection}"
+            for value in _SAFE if name not in known else ():
+                safe, lines = self._writer.masked(test, name, value), line
+                if spot is not None and len(places) > 1:
+                    lines += spot.line(called := spelling.free_name(arm, f"safe_{name}"), safe).content
+                    safe = called
+                bound = [Edit(lines, spot.location, spot.location)] if spot is not None and lines else []
+                edits = (*bound, *(p.replaced(safe) for p in places), *used)
+                yield Candidate(edits, what, self._elementwise(True), kind="arm")
 
     @property
     def _selection(self) -> str:

@@ -7,9 +7,14 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import libcst as cst
+import numpy as np
 
 from wherelint.fix.syntax import SourceNode
 from wherelint.frameworks import FRAMEWORKS
+from wherelint.graph.evaluate import Values, evaluate
+from wherelint.graph.node import Const, Leaf, Node, topological
+from wherelint.graph.search import Hazard
+from wherelint.ops import OPERATIONS
 from wherelint.ops.catalogue import Domain
 
 #: By namespace, its ``any`` and the name of that one's "keep the axis" flag.
@@ -17,9 +22,35 @@ _ANY = {framework.namespace: framework.any_of for framework in FRAMEWORKS.values
 _AXES = frozenset({"axis", "dim", "keepdims", "keepdim"})
 
 
+#: What is no larger, or has such a name, is added to keep away from where an operation is singular.
+_EPSILON, _EPSILONS = 1e-3, frozenset("eps epsilon tiny".split())
 _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 _NEGATED = re.compile(r"\(-([\w.]+)\) ([<>=!]+) (-?)([\d.]+)")
 _DISTANCE = re.compile(r"\(([\d.]+) - ([\w.]+)\) ([<>=!]+) 0(?:\.0)?")
+
+
+def has_epsilon(hazard: Hazard) -> bool:
+    """Whether an operand is regular by an epsilon that only the witness cancels: a mask would be a second guard."""
+    values = evaluate(topological([hazard.op]), hazard.inputs)
+    for total in hazard.op.inputs:
+        for part in total.inputs if total.op == "add" else ():
+            least = values[part].min()
+            if isinstance(part, Const) and ((part.value > 0) & (part.value <= _EPSILON)).all():
+                return _is_point(hazard, total, values)
+            words = re.findall("[a-z]+", part.name.lower()) if isinstance(part, Leaf) and part.usual is None else ()
+            if not _EPSILONS.isdisjoint(words) and (least <= 0 or _is_point(hazard, total, values)):
+                return True
+    return False
+
+
+def _is_point(hazard: Hazard, operand: Node, values: Values) -> bool:
+    """Whether an operation is regular below where it is singular: for one input nobody masks it."""
+    below = {**values, operand: -np.ones_like(values[operand])}
+    del below[hazard.op]
+    below = evaluate([hazard.op], {}, known=below)
+    given = [below[i] for i in hazard.op.inputs]
+    parts = OPERATIONS[hazard.op.op].vjp(np.ones_like(below[hazard.op]), below[hazard.op], *given)
+    return all(part is None or bool(np.isfinite(part).all()) for part in parts)
 
 
 class Tests(NamedTuple):

@@ -36,7 +36,8 @@ Function = tuple[str, ...]
 #: The findings of one cause.
 Places = Sequence[tuple[Finding, Detection]]
 
-_BINDS = re.compile(r"^[ \t]*(\w+) = ", re.MULTILINE)
+#: The variables that the lines of an edit bind.
+BINDS = re.compile(r"^[ \t]*(\w+) = ", re.MULTILINE)
 _MOST_CALLERS = 6
 #: What tells inputs, and constants, apart.
 _LEAF, _CONST = ([f.name for f in fields(kind) if f.name not in Node.__slots__] for kind in (Leaf, Const))
@@ -180,7 +181,7 @@ class Taken:
     def takes(self, edits: Iterable[Edit]) -> bool:
         """Whether some more fit, which are made as well then."""
         own = [edit for edit in edits if edit not in self._edits]
-        bound = {(self._block(edit), name) for edit in own for name in _BINDS.findall(edit.content)}
+        bound = {(self._block(edit), name) for edit in own for name in BINDS.findall(edit.content)}
         if bound & self._bound or not compatible(own, list(self._edits)):
             return False
         self._edits.update(own)
@@ -211,6 +212,19 @@ def concerned(analysis: Analysis, detection: Detection) -> tuple[list[Function],
 def places_of(analysis: Analysis, finding: Finding) -> Places:
     """The findings of one cause that a search made, as it made them."""
     return [(found, made) for found, made in analysis.places(finding) if made is not None]
+
+
+def laid_bare(before: Analysis, after: Analysis, finding: Finding) -> bool:
+    """Whether what is found after a rewrite was not finite before either, at its witness: it was hidden."""
+    places = places_of(after, finding)
+    if not places:
+        return False
+    detection = places[0][1]
+    try:
+        programs = lowered(before.module, detection.name, before.used, False)
+        return any(not finite_at(p, p, [detection])[0] for p in programs if p.name == detection.program.name)
+    except (GiveUp, RecursionError):
+        return False
 
 
 def slope_left(places: Places) -> str:

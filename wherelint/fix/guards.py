@@ -36,6 +36,8 @@ class Guards:
     family: str
     #: The numbers among some that leave an operand its dtype.
     alike: Callable[[int, list[float]], tuple[float, ...]]
+    #: Whether something beside it will be guarded in the same way.
+    twins: bool
 
     def of(self, place: SourceNode) -> Iterator[Candidate]:
         """The guards, the best first."""
@@ -60,8 +62,15 @@ class Guards:
         spot = None if short else before
         if not short and spot is None:
             return  # it would be evaluated again and again
-        name = operand.one_line if spot is None else spelling.free_name(place, guard.name)
+        name = (
+            operand.one_line
+            if spot is None
+            else spelling.free_name(place, *spelling.value_names(place, operand, guard.name))
+        )
         lines = [] if spot is None else [spot.line(name, operand.moved)]
+        if spot is not None and not once:
+            whole = place.region
+            lines += [p.replaced(name) for p in operand.again() if not whole[0] <= p.region[0] < whole[1]]
         atom = name if spot is not None else operand.atom
         terms = {"x": atom, "y": found[1 - guard.operand].atom if len(found) > 1 else "", "namespace": namespace,
                  "inf": spelling.infinity(namespace, self.writer.framework)}  # fmt: skip
@@ -93,12 +102,12 @@ class Guards:
             content = within(place, operand, inner)
             edits = lines
             if before is not None and tests.outer == tests.inner:
-                outer = outer.named(spelling.free_name(place, *_named(guard, tests.outer)))
+                outer = outer.named(spelling.free_name(place, *_named(guard, tests.outer, twins=self.twins)))
                 content = within(place, operand, self.writer.masked(outer, name, safe))
                 line = before.line(outer.text, tests.outer)
-                edits = [replace(line, content=lines[0].content + line.content)] if lines else [line]
-            whole = place.replaced(self.writer.masked(outer, content, outside, like=None if guard.reduces else name))
-            yield Candidate((*edits, whole), what, not guard.reduces and guard.exact, kind="guard")
+                edits = [replace(line, content=lines[0].content + line.content), *lines[1:]] if lines else [line]
+            guarded = place.replaced(self.writer.masked(outer, content, outside, like=None if guard.reduces else name))
+            yield Candidate((*edits, guarded), what, not guard.reduces and guard.exact, kind="guard")
         if guard.finite:
             yield alone
 
@@ -153,8 +162,8 @@ def _squared(place: SourceNode) -> cst.BaseExpression | None:
     return found[0].node if squares else None  # type: ignore[return-value]
 
 
-def _named(guard: Domain, test: str) -> tuple[str, ...]:
+def _named(guard: Domain, test: str, *, twins: bool) -> tuple[str, ...]:
     """What a condition of a guard is called."""
     if not guard.keeps:
         return ("singular",)
-    return ("has_length",) if guard.reduces else (*spelling.condition_names(test), "regular")
+    return ("has_length",) if guard.reduces else (*spelling.condition_names(test, twins=twins), "regular")

@@ -8,7 +8,7 @@ from itertools import chain, count
 
 import libcst as cst
 
-from wherelint.fix.syntax import SourceNode, code, default_of, last_name, path_after, root_name
+from wherelint.fix.syntax import SourceNode, code, default_of, last_name, operands, path_after, root_name
 from wherelint.frameworks import FRAMEWORKS
 from wherelint.frontend.module import Module
 from wherelint.frontend.names import canonical, imported
@@ -84,7 +84,7 @@ def negated(mask: str, *, atom: bool = False) -> str:
 def free_name(place: SourceNode, *preferred: str) -> str:
     """The first of some variable names that means nothing in the function around a place, nor in its file."""
     module = place.block.module
-    around = next((n for n in place.path() if isinstance(n, cst.FunctionDef)), None)
+    around = next((n for n in place.path()[::-1] if isinstance(n, cst.FunctionDef)), None)
     taken = set(re.findall(r"\w+", place.block.concrete.code(around) if around is not None else module.text))
     taken.update(module.imports, module.definitions)
     numbered = (f"{preferred[-1]}_{number}" for number in count(2))
@@ -98,15 +98,39 @@ _BESIDE_ZERO = {"greater": "positive", "less": "negative", "greater_equal": "non
                 "less_equal": "nonpositive", "equal": "zero", "not_equal": "nonzero"}  # fmt: skip
 _BESIDE = {"greater": "above", "less": "below", "greater_equal": "above", "less_equal": "below"}
 _ASKED = {"isnan": "nan", "is_nan": "nan", "isfinite": "finite", "is_finite": "finite", "isinf": "infinite"}
+_SUMMARIES = frozenset("sum mean norm prod var std".split())
 _LONGEST_NAME = 24
+_ALONE = re.compile(r"is_[a-z]+|(above|below)_one|in_range")
 
 
-def condition_names(text: str) -> tuple[str, ...]:
-    """What a variable may be called that holds a condition: what it tests, and then also of what."""
+def value_names(place: SourceNode, operand: SourceNode, role: str) -> tuple[str, ...]:
+    """What a variable may be called that holds an operand of an operation: by what it is, or what it is for."""
+    called = last_name(operand.node.func).removeprefix("reduce_") if isinstance(operand.node, cst.Call) else ""
+    given = operands(operand)[:1] if called in _SUMMARIES else []
+    own = [f"{p.node.value}_{called}" for p in given if isinstance(p.node, cst.Name)]
+    statement = next((n for n in place.path()[::-1] if isinstance(n, cst.Assign)), None)
+    target = last_name(statement.targets[0].target) if statement is not None and len(statement.targets) == 1 else ""
+    squared = role == "radicand" and statement is not None and statement.value is place.node and "sqrt" not in target
+    names = [*own, *[f"{target}_squared"] * squared, role, f"{target}_{role}"] if target else [*own, role]
+    return tuple(name for name in names if len(name) <= _LONGEST_NAME)
+
+
+def condition_names(text: str, *, twins: bool = False) -> tuple[str, ...]:
+    """What a variable may be called that holds a condition: what it tests, and then also of what.
+
+    Those are first where ``twins`` would have the same name.
+    """
+    names = _condition_names(text)
+    return tuple(sorted(names, key=lambda name: _ALONE.fullmatch(name) is not None)) if twins else names
+
+
+def _condition_names(text: str) -> tuple[str, ...]:
     try:
         node = cst.parse_expression(text)
     except cst.ParserSyntaxError:
         return ()
+    if bounds := _bounds(node):
+        return _of("in_range", bounds)
     order, given = "", [node]
     if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:
         order = _ORDER.get(type(node.comparisons[0].operator), "")
@@ -115,6 +139,8 @@ def condition_names(text: str) -> tuple[str, ...]:
         last, given = last_name(node.func), [a.value for a in node.args]
         if last in _ASKED:
             return _of(_ASKED[last], given[:1])
+        if last in ("isclose", "is_close") and len(given) > 1:
+            return _of("zero" if _number(given[1]) == 0 else "close", given[:1])
         order = _SHORTER.get(last, last)
     if len(given) != 2 or order not in _BESIDE_ZERO:
         return ()
@@ -126,15 +152,26 @@ def condition_names(text: str) -> tuple[str, ...]:
     if order not in _BESIDE:
         return _of("equal" if order == "equal" else "different", given[:1])
     if number is not None:
-        return _of("large" if _BESIDE[order] == "above" else "small", given[:1])
+        size = "large" if _BESIDE[order] == "above" else "small"
+        return _of(f"{_BESIDE[order]}_one" if number == 1 else size, given[:1])
     other = _subject(given[1])
     least = _of(_BESIDE[order], given[:1])
     return (f"{_BESIDE[order]}_{other}", *least[::-1]) if 0 < len(other) <= _LONGEST_NAME else least
 
 
+def _bounds(node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """What a condition keeps between two bounds, if it does: ``(x >= a) & (x < b)``."""
+    if not isinstance(node, cst.BinaryOperation) or not isinstance(node.operator, cst.BitAnd):
+        return []
+    both = [n for n in (node.left, node.right) if isinstance(n, cst.Comparison) and len(n.comparisons) == 1]
+    signs = {_BESIDE.get(_ORDER.get(type(n.comparisons[0].operator), "")) for n in both}
+    return [both[0].left] if signs == {"above", "below"} and both[0].left.deep_equals(both[1].left) else []
+
+
 def _of(adjective: str, operands: Sequence[cst.BaseExpression]) -> tuple[str, ...]:
     subject = "".join(map(_subject, operands))
-    return (f"is_{adjective}", *([f"{subject}_is_{adjective}"] if 0 < len(subject) <= _LONGEST_NAME else []))
+    short = adjective if "_" in adjective else f"is_{adjective}"
+    return (short, *([f"{subject}_{short}"] if 0 < len(subject) <= _LONGEST_NAME else []))
 
 
 def _subject(node: cst.BaseExpression) -> str:
@@ -142,7 +179,7 @@ def _subject(node: cst.BaseExpression) -> str:
     while isinstance(node, (cst.Subscript, cst.Call)):
         arguments = [a.value for a in node.args] if isinstance(node, cst.Call) else []
         node = arguments[0] if arguments else node.func if isinstance(node, cst.Call) else node.value
-    return last_name(node).strip("_")
+    return last_name(node).strip("_").removesuffix("_squared")
 
 
 def _number(node: cst.BaseExpression) -> float | None:

@@ -24,6 +24,8 @@ from wherelint.ops.purity import is_pure, is_pure_method
 _MASK_SECOND = frozenset({"masked_fill", "masked_fill_", "masked_select", "boolean_mask"})
 #: What an array says of itself, whatever its elements are.
 _MEASURED = frozenset({"shape", "dtype", "ndim", "size", "device"})
+#: What may not be evaluated, or more than once, wherever it stands.
+LAZY = (cst.Lambda, cst.GeneratorExp, cst.ListComp, cst.SetComp, cst.DictComp, cst.IfExp, cst.BooleanOperation)
 _MASK_KEYWORDS = frozenset({"condition", "cond", "pred", "predicate", "mask", "where", "which"})
 
 
@@ -77,6 +79,23 @@ class SourceNode:
     def replaced(self, content: str) -> Edit:
         """An edit that puts something else in its place."""
         return Edit(content, *self.region)
+
+    def edited(self, edits: list[Edit]) -> str:
+        """The text on one line after some edits inside of it."""
+        start, end = map(self.source.offset, self.block.place(self.node))
+        text = self.source.edited(edits)
+        return flat(text[start : len(text) - len(self.source.text) + end])
+
+    def again(self) -> list[SourceNode]:
+        """Where the same is written elsewhere in its statement, and evaluated whenever that is."""
+        path = self.path()
+        at = next(
+            (i for i in range(len(path) - 1, -1, -1) if isinstance(path[i], cst.SimpleStatementLine)), len(path) - 1
+        )
+        same = (
+            SourceNode(self.block, n) for n in walk(path[at], *LAZY) if n is not self.node and self.node.deep_equals(n)
+        )
+        return list(same)
 
     def path(self) -> list[cst.CSTNode]:
         """The nodes around it, from the block inwards, itself last."""
@@ -291,10 +310,9 @@ class Spot:
 
 def spot_before(place: SourceNode) -> Spot | None:
     """Where a variable can be bound that an expression reads; None where it is not evaluated by its statement alone."""
-    lazy = (cst.Lambda, cst.GeneratorExp, cst.ListComp, cst.SetComp, cst.DictComp, cst.IfExp, cst.BooleanOperation)
     path = place.path()
     at = next((i for i in range(len(path) - 1, -1, -1) if isinstance(path[i], cst.SimpleStatementLine)), None)
-    if at is None or any(isinstance(n, lazy) for n in path[at:]):
+    if at is None or any(isinstance(n, LAZY) for n in path[at:]):
         return None
     start, _ = place.block.place(path[at])
     line = place.block.module.lines[start.row - 1]

@@ -1,0 +1,68 @@
+"""Statements that go wrong in the same way are fixed together: the fix of each is what ``--fix`` leaves of all."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from wherelint.io.config import Settings
+from wherelint.io.edits import Source
+from wherelint.run.check import check_source
+
+_HEADER = "import jax.numpy as jnp\nfrom jax import Array\n\n\n"
+#: A function with twins, and what stands in it after the fix of any of them, in this order.
+TWINS = {
+    "statements of one shape": (
+        """
+        def f(x: Array, y: Array):
+            near = jnp.sqrt((x - 1.0) ** 2 + y**2)
+            far = jnp.sqrt((x + 1.0) ** 2 + y**2)
+            return (x > 1.0) * near + (x < -1.0) * far
+        """,
+        ["near_squared = ", "near_is_nonzero = near_sq", "far_squared = ", "far_is_nonzero = far_sq"],
+    ),
+    "one shape in two branches": (
+        """
+        def f(x: Array, u: Array, j: int):
+            if j == 0:
+                up = u[1:] - u[:-1]
+                r = jnp.where(up >= 1e-3, x / up, x + 2.0 * up)
+            if j == 1:
+                up = u[:-1] - u[1:]
+                r = jnp.where(up >= 1e-3, x / up, x - 2.0 * up)
+            return r
+        """,
+        ["x / jnp.where(up >= 1e-3, up, 1.0), x + ", "x / jnp.where(up >= 1e-3, up, 1.0), x - "],
+    ),
+    "one operand": (
+        """
+        def f(x: Array, u: Array, v: Array):
+            first = u + 2.0 * jnp.sqrt(jnp.maximum(x, 0.0))
+            second = v * jnp.sqrt(jnp.maximum(x, 0.0))
+            return first + second
+        """,
+        ["radicand = jnp.maximum(x, 0.0)\n", "is_nonzero = radicand != 0\n", "first = ", "second = "],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("why", TWINS)
+def test_the_fix_of_one_is_that_of_all(why: str) -> None:
+    body, expected = TWINS[why]
+    text = _HEADER + textwrap.dedent(body).strip("\n") + "\n"
+    settings = Settings(root=Path("/"), confidence="low")
+    after = check_source(text.encode(), "f.py", settings, "unsafe").after.decode()
+    findings = check_source(text.encode(), "f.py", settings, "offer").findings
+    fixes = [finding.fix for finding in findings]
+    assert len(fixes) == 2
+    for finding, fix in zip(findings, fixes, strict=True):
+        assert fix is not None
+        assert Source(text).edited(fix.edits) == after
+        other = next(f.location.row for f in findings if f is not finding)
+        assert f", and in row {other}" in fix.message
+    places = [after.find(part) for part in expected]
+    assert places == sorted(places)
+    assert -1 not in places
+    assert all(after.count(part) == 1 for part in expected)

@@ -1,0 +1,157 @@
+"""Statements of one function that go wrong in the same way, fixed together: whoever reads one fix sees them all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import libcst as cst
+
+from wherelint.analysis.findings import Analysis
+from wherelint.analysis.search import Detection
+from wherelint.finding import Edit, Finding, Fix
+from wherelint.fix.groups import BINDS, Attempt, concerned, laid_bare, places_of, proven
+from wherelint.fix.proof import Comparison
+from wherelint.fix.proving import Proof
+from wherelint.fix.syntax import SourceNode, condition, operands, source_node
+from wherelint.frontend.syntax import GiveUp
+from wherelint.graph.work import WorkBudget
+from wherelint.io.edits import compatible
+from wherelint.ops import OPERATIONS
+
+_SUITES = (cst.IndentedBlock, cst.Module)
+#: What statements of one shape may differ in: names, numbers and signs.
+_WORDS = re.compile(r"\b(?!where\b)[^\W\d]\w*|\b\d[\d.]*|[-+]")
+
+
+def has_twins(analysis: Analysis, finding: Finding, detection: Detection) -> bool:
+    """Whether a statement beside that of a finding, of the same shape, goes wrong in another operand."""
+    alike = [(f, made) for f, made in analysis.found if made is not None and _kind(f) == _kind(finding)]
+    if len(alike) < 2 or (suite := _around(detection, *_SUITES)) is None:
+        return False
+    own, statement = _marks(detection), _around(detection, cst.SimpleStatementLine)
+    others = [made for _, made in alike if _around(made, *_SUITES) is suite]
+    marks = [_marks(made) for made in others if _around(made, cst.SimpleStatementLine) is not statement]
+    return any("shape" in {kind for kind, _ in own & other} and own != other for other in marks)
+
+
+def joined(
+    analysis: Analysis,
+    findings: Sequence[Finding],
+    fixes: Sequence[Fix | None],
+    rounds: Mapping[int, int],
+    whole: WorkBudget,
+) -> list[Fix | None]:
+    """The fixes of some findings, each with those of its twins in it, where they are proven together.
+
+    ``rounds``: in which of several proofs of many fixes that of a finding has been proven.
+    """
+    groups: list[tuple[set[Hashable], list[_Member]]] = []
+    for finding, fix in zip(findings, fixes, strict=True):
+        places = places_of(analysis, finding) if fix is not None and fix.edits else []
+        if fix is not None and places:
+            marks: set[Hashable] = {(*_kind(finding), fix.applicability, mark) for mark in _marks(places[0][1])}
+            known, members = next((group for group in groups if group[0] & marks), (marks, []))
+            if not members:
+                groups.append((known, members))
+            known.update(marks)
+            members.append(_Member(finding, places[0][1], fix))
+    done: dict[int, Fix] = {}
+    for _, members in groups:
+        edits = _together(members)
+        if edits is None or all(set(each.fix.edits) == set(edits) for each in members):
+            continue
+        at_once = len({rounds.get(id(each.finding), -number) for number, each in enumerate(members)}) == 1
+        if (at_once and sum(len(m.fix.edits) for m in members) == len(edits)) or _proven(
+            analysis, members, edits, whole
+        ):
+            rows = sorted({each.finding.location.row for each in members})
+            for finding, _, fix in members:
+                others = ", ".join(str(row) for row in rows if row != finding.location.row)
+                more = f", and in row{'s' * (len(rows) > 2)} {others}" if others else ""
+                done[id(finding)] = replace(fix, edits=edits, message=fix.message + more)
+    return [done.get(id(finding), fix) for finding, fix in zip(findings, fixes, strict=True)]
+
+
+def _proven(analysis: Analysis, members: Sequence[_Member], edits: Sequence[Edit], whole: WorkBudget) -> bool:
+    """Whether edits that fix several findings are proven as the fix of each."""
+    targets = [target for each in members for target, _ in places_of(analysis, each.finding)]
+    attempts = [Attempt(f, made, *concerned(analysis, made), edits, targets) for f, made, _ in members]
+    try:
+        if len(proven(analysis, attempts, whole)) == len(attempts):
+            return True
+        proof = Proof(analysis, members[0].detection, whole)
+        compared = Comparison(proof.source, edits, analysis.findings)
+        found = proof.of(proof.source.edited(edits), compared)
+        if found is None or found.silent:
+            return False
+        come = compared.come(found.after.findings, targets)
+        if come != compared.come(found.after.findings) or not all(laid_bare(analysis, found.after, f) for f in come):
+            return False
+        doubtful = proof.doubts(found, targets, compared)
+    except (GiveUp, RecursionError):
+        return False
+    return doubtful is not None and not (members[0].fix.applicability == "safe" and (doubtful or found.doubtful))
+
+
+class _Member(NamedTuple):
+    """A finding, and its own fix."""
+
+    finding: Finding
+    detection: Detection
+    fix: Fix
+
+
+def _kind(finding: Finding) -> tuple[Hashable, ...]:
+    return finding.function, finding.op, finding.select.kind
+
+
+def _marks(detection: Detection) -> set[tuple[str, str]]:
+    """What twins share one of: an operand, a condition, or the shape of the statement."""
+    op, test = source_node(detection.hazard.op), condition(detection.hazard.select)
+    if op is None:
+        return set()
+    safe = OPERATIONS[detection.hazard.op.op].safe
+    given = operands(op, len(detection.hazard.op.inputs))
+    marks = {("operand", p.one_line) for p, v in zip(given, safe, strict=False) if v is not None}
+    statement = _around(detection, cst.SimpleStatementLine)
+    if statement is not None:
+        marks.add(("shape", _WORDS.sub("_", SourceNode(op.block, statement).one_line)))
+    return marks if test is None else {*marks, ("condition", test.one_line)}
+
+
+def _around(detection: Detection, *kinds: type[cst.CSTNode]) -> cst.CSTNode | None:
+    """The innermost node of some kinds in which an operation stands."""
+    place = source_node(detection.hazard.op)
+    path = place.path()[::-1] if place is not None else []
+    return next((n for n in path if isinstance(n, kinds)), None)
+
+
+def _together(members: Sequence[_Member]) -> tuple[Edit, ...] | None:
+    """The edits of several fixes as one; None where they get in each other's way.
+
+    What one of them binds is not bound again in the same statements.
+    """
+    edits: list[Edit] = []
+    bound: dict[tuple[int, str], str] = {}
+    for _, made, fix in sorted(members, key=lambda member: min(edit.location for edit in member.fix.edits)):
+        own = []
+        for edit in fix.edits if set(fix.edits) - set(edits) else ():
+            kept: list[str] = []
+            rows = edit.content.splitlines(keepends=True)
+            rows = rows if len(rows) == len(BINDS.findall(edit.content)) else [edit.content]
+            for row in rows:
+                names = {(id(_around(made, *_SUITES)), name) for name in BINDS.findall(row)}
+                if any(bound.get(name, row) != row for name in names):
+                    return None
+                if not names or not names <= bound.keys():
+                    kept.append(row)
+                bound |= dict.fromkeys(names, row)
+            own += [replace(edit, content="".join(kept))] if kept or not rows else []
+        own = [edit for edit in own if edit not in edits]
+        if not compatible(own, edits):
+            return None
+        edits += own
+    return tuple(edits)
