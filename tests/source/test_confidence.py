@@ -231,6 +231,14 @@ PROGRAMS = {
         def f(x):
             return jnp.maximum(jnp.linalg.norm(x), 1e-6)
     """),
+    "a bound that guards unless it is passed": ("high", """
+        def f(x, eps=1e-6):
+            return jnp.maximum(jnp.linalg.norm(x), eps * jnp.ones_like(x))
+    """),
+    "a bound that is a radius unless it is passed": ("low", """
+        def f(x, radius=3.0):
+            return jnp.maximum(jnp.linalg.norm(x), radius)
+    """),
     "a bound that is a radius": ("low", """
         def f(x, radius):
             return jnp.maximum(jnp.linalg.norm(x), radius)

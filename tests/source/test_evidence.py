@@ -6,6 +6,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from conftest import write
 
 from wherelint import score
 from wherelint.analysis import DetectOptions, analyse
@@ -151,6 +152,33 @@ def test_folders_and_files_that_the_field_reserves(
     (finding,) = analysed(path.read_text()[len(_HEADER) :], filename).findings
     assert [each for each in finding.evidence if each.startswith("in a")] == ([name] if name else [])
     assert finding.confidence == ("low" if name else "high")
+
+
+_FAR = """import jax.numpy as jnp
+from pkg import base, terms
+
+class Reach(base.{base}):
+    def score(self, x): return terms.inside(jnp.sqrt(x), x > 0) + jnp.minimum(x, 9.0)
+"""
+
+
+@pytest.mark.parametrize(("base", "environment"), [("Robot", True), ("Model", False)])
+def test_what_a_class_inherits_from_in_other_files(base: str, environment: bool, tmp_path: Path) -> None:
+    """It counts for what the class computes, though the selection stands in a helper of another file."""
+    write(
+        tmp_path,
+        {
+            "pkg/__init__.py": "",
+            "pkg/terms.py": "import jax.numpy as jnp\ndef inside(y, ok): return jnp.where(ok, y, 0.0)\n",
+            "pkg/base.py": "class Model: ...\nclass SomeEnv: ...\nclass Robot(SomeEnv): ...\n",
+            "pkg/reach.py": _FAR.format(base=base),
+        },
+    )
+    path = tmp_path / "pkg/reach.py"
+    made = analyse(path.read_text(), str(path), DetectOptions())
+    assert isinstance(made, Analysis)
+    (finding,) = made.findings
+    assert ("in an environment" in finding.evidence) is environment
 
 
 @pytest.mark.parametrize(

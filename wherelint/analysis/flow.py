@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from wherelint.analysis import places
+from wherelint.frontend.module import Module
 from wherelint.graph.node import Leaf, Node, leaves
 from wherelint.graph.run import Hazard
 from wherelint.interpret.values import Origin
@@ -35,8 +36,9 @@ _EXTREME = 10.0
 _COTANGENTS = ("grad_output", "grad_input", "grad_out", "cotangent")
 
 
-def flow(hazard: Hazard, inputs: Iterable[Leaf]) -> Iterator[str]:
-    """What speaks against a gradient through a hazard of a program with such inputs, and against these by name."""
+def flow(hazard: Hazard, inputs: Iterable[Leaf], module: Module, function: tuple[str, ...]) -> Iterator[str]:
+    """What speaks against a gradient through a hazard of a function with such inputs, and against these by name."""
+    yield from places.of(module, function)
     yield from standing(hazard.select, inputs)
     poisoned = [n for n, g in hazard.gradient.items() if n.differentiable and not np.isfinite(g).all()]
     said = [_words(n.name) for n in poisoned]

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 
+from wherelint.frontend.inherited import bases
 from wherelint.frontend.module import Module
 from wherelint.interpret.annotations import last_name
 
@@ -75,7 +76,9 @@ def of(module: Module, functions: Iterable[str]) -> Iterator[str]:
     for name in functions:
         words = WORD.findall(name)
         if name[:1].isupper():
-            yield from _of_class(name, module)
+            if (_of_class, name) not in module.kept:
+                module.kept[_of_class, name] = tuple(_of_class(name, module))
+            yield from module.kept[_of_class, name]
         if name in _updates(module):
             yield "in an update"
         if name in _STEPS:
@@ -87,10 +90,11 @@ def of(module: Module, functions: Iterable[str]) -> Iterator[str]:
 
 
 def _of_class(name: str, module: Module) -> Iterator[str]:
-    """What the name of a class says, or else those of its bases: ``class Adam(torch.optim.Optimizer)``."""
+    """What the name of a class says, or else those that it inherits from: ``class Adam(torch.optim.Optimizer)``."""
     known = module.definitions.get(name)
-    bases = known.statement.bases if known is not None and isinstance(known.statement, ast.ClassDef) else []
-    for each in (name, *map(last_name, bases)):
+    statement = known.statement if known is not None else None
+    family = [statement, *(base for _, base in bases(module, statement))] if isinstance(statement, ast.ClassDef) else []
+    for each in (name, *(last_name(base) for cls in family for base in cls.bases)):
         words = WORD.findall(each)
         if words and words[-1] in _CLASS_OF:
             yield _CLASS_OF[words[-1]]

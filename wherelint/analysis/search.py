@@ -223,7 +223,7 @@ class FileSearch:
         select = hazard.select
         if not self._meet_here(hazard.op, select) or self._callers.sever(select.origin.function, expression_id(select)):
             return None
-        hazard = hazard.with_evidence(*flow(hazard, detection.program.inputs))
+        hazard = hazard.with_evidence(*flow(hazard, detection.program.inputs, self._module, detection.name))
         if self._usage.shielded(detection.name):
             hazard = hazard.with_evidence("used without gradients")
         return self._in_context(replace(detection, hazard=hazard))

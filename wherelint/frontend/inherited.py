@@ -27,8 +27,21 @@ def heirs(module: Module, name: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     for statement, _ in module.blocks:
         if not isinstance(statement, ast.ClassDef) or any(m.name == name[-1] for m in methods(statement)):
             continue
-        if any(home is module and base.name == name[0] for home, base in _bases(module, statement)):
+        if any(home is module and base.name == name[0] for home, base in bases(module, statement)):
             yield statement.name, name[-1]
+
+
+def bases(module: Module, statement: ast.ClassDef) -> Iterator[tuple[Module, ast.ClassDef]]:
+    """The bases of a class that the project defines, each with its file."""
+    todo, seen = [(module, statement)], {statement}
+    while todo:
+        home, cls = todo.pop(0)
+        for base in cls.bases:
+            found = _class(home, base.value if isinstance(base, ast.Subscript) else base)
+            if found is not None and found[1] not in seen:
+                seen.add(found[1])
+                todo.append(found)
+                yield found
 
 
 class _Told:
@@ -47,7 +60,7 @@ def _affected(module: Module, statement: ast.ClassDef, own: _Told) -> Iterator[s
     """The inherited methods that read something of a class, and with it have a selection and something singular."""
     defined = _defined(statement)
     known: dict[str, _Told] = {}
-    for home, base in _bases(module, statement):
+    for home, base in bases(module, statement):
         for method in methods(base):
             if method.name not in defined and method.name not in known:
                 known[method.name] = _Told(home, method)
@@ -84,19 +97,6 @@ def _defined(statement: ast.ClassDef) -> set[str]:
             targets = item.targets if isinstance(item, ast.Assign) else [item.target]
             names |= {target.id for target in targets if isinstance(target, ast.Name)}
     return names - {"__init__"}
-
-
-def _bases(module: Module, statement: ast.ClassDef) -> Iterator[tuple[Module, ast.ClassDef]]:
-    """The bases of a class that the project defines, each with its file."""
-    todo, seen = [(module, statement)], {statement}
-    while todo:
-        home, cls = todo.pop(0)
-        for base in cls.bases:
-            found = _class(home, base.value if isinstance(base, ast.Subscript) else base)
-            if found is not None and found[1] not in seen:
-                seen.add(found[1])
-                todo.append(found)
-                yield found
 
 
 def _class(module: Module, base: ast.expr) -> tuple[Module, ast.ClassDef] | None:

@@ -200,18 +200,19 @@ class Guard:
             return False
         if len(self.root.inputs) < 2:
             return True  # relu and its like are there for their own sake
-        sizes = self._bounds(culprit)
+        sizes = self._bounds(run, culprit, p)
         if sizes is None:
             return True
         infinite = not at(np.isfinite(run.values[culprit]), p).all()
         ordinary = [_TINY < s <= (_UNIT if infinite else np.inf) or (s == 0 and len(sizes) > 1) for s in sizes]
         return all(ordinary)
 
-    def _bounds(self, culprit: Node) -> list[float] | None:
-        """The sizes of what an extremum compares with, None where they are no constants."""
-        bounds = [unreshaped(i) for i in self.root.inputs if not self._dependence.reads(i, culprit)]
-        sizes = [float(np.abs(b.value).max()) for b in bounds if isinstance(b, Const)]
-        return sizes if len(sizes) == len(bounds) else None
+    def _bounds(self, run: Run, culprit: Node, p: int) -> list[float] | None:
+        """The sizes of what an extremum compares with, None where they are neither constants nor defaults."""
+        bounds = [i for i in self.root.inputs if not self._dependence.reads(i, culprit)]
+        if any(n.usual is None for n in leaves(*bounds)):
+            return None
+        return [float(np.abs(at(run.values[b], p)).max()) for b in bounds]
 
     def _saves(self, run: Run, culprit: Node, p: int) -> bool:
         """Whether a selection by the result is there for an overflow, which hardly occurs.
@@ -222,7 +223,7 @@ class Guard:
         if code(culprit) not in ("WL106", "WL107") or not overflown(run, culprit, p):
             return False
         limited = code(culprit) == "WL107" and self.root.selection in CLIPS and self.root is not culprit
-        sizes = self._bounds(culprit) if limited else None
+        sizes = self._bounds(run, culprit, p) if limited else None
         return not any(_TINY < size <= _ORDINARY for size in sizes or ())
 
     def _overwrites(self) -> bool:
