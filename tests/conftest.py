@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import ast
+import gc
+import io
 import os
+import re
 import signal
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -20,8 +24,11 @@ from hypothesis import HealthCheck, settings
 from wherelint import rules
 from wherelint.analysis.findings import Analysis
 from wherelint.cli import main
+from wherelint.confirm.harness import Harness, request
+from wherelint.confirm.routine import Snippet
 from wherelint.finding import Finding, Location, Problem, Selection, Witness
 from wherelint.frontend.options import DetectOptions
+from wherelint.run.collector import collect_rarely
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -33,6 +40,11 @@ import jax.numpy as jnp
 def f(x):
     return jnp.where(x > 0, jnp.sqrt(x), 0.0)
 """
+#: JAX keeps what it has compiled, for all processes and the next session: many programs are compiled several times.
+_KEPT_PROGRAMS = {
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+}
 SAFE = "import jax.numpy as jnp\n\n\ndef f(x):\n    return jnp.sin(x)\n"
 
 
@@ -64,6 +76,9 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("patient")
     if config.option.turn is None:  # the same in every process
         config.option.turn = datetime.now(timezone.utc).date().toordinal()
+    if not hasattr(config, "workerinput") and config.pluginmanager.has_plugin("cacheprovider"):
+        os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(config.cache.mkdir("jax")))
+        os.environ.update(_KEPT_PROGRAMS)
     answers.session = answers.Answers(turn=config.option.turn, live=config.option.live)
 
 
@@ -84,6 +99,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in set(left_out)]
+
+
+def pytest_collection_finish() -> None:
+    """The frameworks and the tests stay: the collector need not look at them again."""
+    collect_rarely()
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -181,6 +203,19 @@ def a_tenth(pytestconfig: pytest.Config) -> Callable[..., Sequence[Any]]:
     return chosen
 
 
+@pytest.fixture(scope="module")
+def quick_compiling(pytestconfig: pytest.Config) -> Iterator[None]:
+    """XLA rewrites programs as ever, and LLVM does not optimize what comes of them; with ``--all`` it does.
+
+    Most of the time goes into compiling programs that run a few times.
+    """
+    import jax
+
+    jax.config.update("jax_disable_most_optimizations", not pytestconfig.option.all)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
 @pytest.fixture
 def fake_detect(monkeypatch: pytest.MonkeyPatch) -> None:
     def analysis(text: str, filename: str, options: DetectOptions, around: object = None) -> Analysis:
@@ -208,6 +243,47 @@ def run(project: Path, fake_detect: None, capsys: pytest.CaptureFixture[str]) ->
         return status, captured.out, captured.err
 
     return run
+
+
+@pytest.fixture
+def wherelint(project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """``status, output, errors = wherelint("check", "-", text="...")`` in the project; ``text`` is standard input."""
+
+    def wherelint(*arguments: str, text: str = "") -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        status = main(arguments)
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return wherelint
+
+
+_SAID: dict[object, tuple[dict[str, Any], str, str]] = {}
+
+
+@pytest.fixture
+def asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``--confirm`` asks a framework about one program once a session; what is known starts no process.
+
+    For tests of what is made of an answer, not of the process that gives it.
+    """
+    ask = Harness.run
+
+    def run(harness: Harness, snippet: Snippet) -> dict[str, Any]:
+        key = harness._framework, harness._device, request(snippet)
+        if key not in _SAID:
+            _SAID[key] = ask(harness, snippet), harness.version, harness.device
+        said, harness.version, harness.device = _SAID[key]
+        return said
+
+    monkeypatch.setattr(Harness, "run", run)
+
+
+def code_block(rule: rules.Rule, section: str) -> str:
+    """The Python in a section of a rule's documentation."""
+    match = re.search(r"```python\n(.*?)```", rule.sections()[section], re.DOTALL)
+    assert match is not None, f"{rule.code}: the section {section!r} has no code block"
+    return match[1]
 
 
 def environment(*, measured: bool = True) -> dict[str, str]:

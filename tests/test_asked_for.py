@@ -15,6 +15,7 @@ LEASTS = (0.3, "high", 0.65)
 FILES = sorted([*ROOT.glob("cases/*/*.py"), *ROOT.glob("fixtures/*.py")])
 
 
+@pytest.mark.rotated(3)
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_what_is_shown_is_what_all_of_it_holds(path: Path, pytestconfig: pytest.Config) -> None:
     turn = FILES.index(path) + pytestconfig.option.turn

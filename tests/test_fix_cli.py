@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import environment, write
+from conftest import Run, environment, write
 
 from wherelint.io.files import rewrite
 
@@ -20,29 +20,21 @@ NORM = "import jax.numpy as jnp\n\n\ndef g(x):\n    n = jnp.linalg.norm(x)\n    
 CLEAN, FINDINGS, FAILED = 0, 1, 2
 
 
-def wherelint(project: Path, *arguments: str, text: str | None = None) -> tuple[int, str, str]:
-    process = subprocess.run(
-        [sys.executable, "-m", "wherelint", "check", *arguments],
-        cwd=project, env=environment(), input=text, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    return process.returncode, process.stdout, process.stderr
-
-
-def test_a_fix_is_written_and_counted(project: Path) -> None:
+def test_a_fix_is_written_and_counted(project: Path, wherelint: Run) -> None:
     write(project, {"a.py": UNSAFE, "b.py": UNSAFE})
-    status, output, errors = wherelint(project, "--fix")
+    status, output, errors = wherelint("check", "--fix")
     table = "file  rule   fixed  left  why\na.py  WL101      1     0\nb.py  WL101      1     0\n"
     assert (status, output, errors) == (
         CLEAN, f"{table}Fixed 2 findings in 2 files.\nNo findings, 2 files checked.\n", ""
     )  # fmt: skip
     assert (project / "a.py").read_text() == FIXED
     assert sorted(os.listdir(project)) == [".git", "a.py", "b.py"]  # no temporary file is left
-    assert wherelint(project, "--fix")[:2] == (CLEAN, "No findings, 2 files checked.\n")
+    assert wherelint("check", "--fix")[:2] == (CLEAN, "No findings, 2 files checked.\n")
 
 
-def test_what_is_left_is_reported(project: Path) -> None:
+def test_what_is_left_is_reported(project: Path, wherelint: Run) -> None:
     write(project, {"a.py": UNSAFE, "b.py": NORM})
-    status, output, _ = wherelint(project, "--fix")
+    status, output, _ = wherelint("check", "--fix")
     assert status == FINDINGS
     assert "b.py:5:9: WL108" in output
     assert output.endswith(
@@ -51,19 +43,19 @@ def test_what_is_left_is_reported(project: Path) -> None:
         "Fixed 1 finding in 1 file.\n1 finding, 2 files checked.\n1 fixable with --fix --unsafe-fixes.\n"
     )
     assert (project / "b.py").read_text() == NORM
-    assert wherelint(project, "--fix", "--unsafe-fixes")[0] == CLEAN
+    assert wherelint("check", "--fix", "--unsafe-fixes")[0] == CLEAN
     assert (project / "b.py").read_text() != NORM
 
 
-def test_fix_only_neither_reports_nor_fails_for_what_is_left(project: Path) -> None:
+def test_fix_only_neither_reports_nor_fails_for_what_is_left(project: Path, wherelint: Run) -> None:
     write(project, {"a.py": UNSAFE, "b.py": NORM})
-    status, output, _ = wherelint(project, "--fix-only")
+    status, output, _ = wherelint("check", "--fix-only")
     assert status == CLEAN
     assert "WL108" not in output
     assert (project / "a.py").read_text() == FIXED
 
 
-def test_a_fix_says_what_it_lays_bare(project: Path) -> None:
+def test_a_fix_says_what_it_lays_bare(project: Path, wherelint: Run) -> None:
     """The root in the other file is nan at the same input, and no fix of this file reaches it."""
     norm = "import jax.numpy as jnp\n\n\ndef norm(u):\n    return jnp.sqrt(jnp.sum(u * u))\n"
     clip = """\
@@ -77,14 +69,14 @@ def clip(u, most):
 """
     write(project, {"norms.py": norm, "a.py": clip})
     left = "it stays nan until sqrt, which was hidden, is masked too"
-    why = wherelint(project, "--diff", "a.py")[1].partition("\n")[0]
+    why = wherelint("check", "--diff", "a.py")[1].partition("\n")[0]
     assert why.endswith(f"the gradient with respect to u and most is nan; {left}")
-    assert f"condition of the `where`; {left}" in " ".join(wherelint(project, "a.py")[1].split())
+    assert f"condition of the `where`; {left}" in " ".join(wherelint("check", "a.py")[1].split())
 
 
-def test_a_diff_writes_nothing(project: Path) -> None:
+def test_a_diff_writes_nothing(project: Path, wherelint: Run) -> None:
     write(project, {"a.py": UNSAFE, "b.py": NORM})
-    status, output, errors = wherelint(project, "--diff")
+    status, output, errors = wherelint("check", "--diff")
     assert (status, errors) == (FINDINGS, "Would fix 1 finding in 1 file.\n")
     why, patch = output.split("\n", 1)
     assert why == (
@@ -95,7 +87,7 @@ def test_a_diff_writes_nothing(project: Path) -> None:
     assert (project / "a.py").read_text() == UNSAFE
     subprocess.run(["git", "apply", "-"], cwd=project, input=output, text=True, check=True)
     assert (project / "a.py").read_text() == FIXED
-    assert wherelint(project, "--diff")[:2] == (CLEAN, "")
+    assert wherelint("check", "--diff")[:2] == (CLEAN, "")
 
 
 @pytest.mark.parametrize(
@@ -110,21 +102,21 @@ def test_a_diff_is_a_patch_to_the_byte(project: Path, text: str) -> None:
     assert (project / "a.py").read_bytes() == text.replace("jnp.sqrt(x)", "jnp.sqrt(jnp.where(x > 0, x, 1.0))").encode()
 
 
-def test_the_fixed_findings_are_listed(project: Path) -> None:
+def test_the_fixed_findings_are_listed(project: Path, wherelint: Run) -> None:
     write(project, {"a.py": UNSAFE})
-    output = wherelint(project, "--fix", "--show-fixes")[1]
+    output = wherelint("check", "--fix", "--show-fixes")[1]
     assert output.startswith("fixed a.py:5:29: WL101 unmasked-sqrt\n")
 
 
 @pytest.mark.parametrize("text", [UNSAFE, FIXED, "x = 1"])
-def test_standard_input_is_fixed_to_standard_output(project: Path, text: str) -> None:
-    status, output, errors = wherelint(project, "--fix", "-", text=text)
+def test_standard_input_is_fixed_to_standard_output(project: Path, wherelint: Run, text: str) -> None:
+    status, output, errors = wherelint("check", "--fix", "-", text=text)
     assert (status, output) == (CLEAN, text.replace("jnp.sqrt(x)", "jnp.sqrt(jnp.where(x > 0, x, 1.0))"))
     assert errors.endswith("No findings, 1 file checked.\n")
 
 
-def test_a_diff_of_standard_input(project: Path) -> None:
-    status, output, errors = wherelint(project, "--diff", "-", "--stdin-filename", "a.py", text=UNSAFE)
+def test_a_diff_of_standard_input(project: Path, wherelint: Run) -> None:
+    status, output, errors = wherelint("check", "--diff", "-", "--stdin-filename", "a.py", text=UNSAFE)
     assert status == FINDINGS
     assert output.partition("\n")[2].startswith("--- a/a.py\n+++ b/a.py\n")
     assert "+    return jnp.where(x > 0, jnp.sqrt(jnp.where(x > 0, x, 1.0)), 0.0)" in output
@@ -142,20 +134,20 @@ def test_a_diff_of_standard_input(project: Path) -> None:
         (["--config", "unfixable = ['WL102']", "--unfixable", "WL101"], set()),
     ],
 )
-def test_which_rules_are_fixed(project: Path, options: list[str], fixed: set[str]) -> None:
+def test_which_rules_are_fixed(project: Path, wherelint: Run, options: list[str], fixed: set[str]) -> None:
     texts = {"a.py": UNSAFE, "c.py": UNSAFE.replace("sqrt", "log")}
     write(project, texts)
-    status, output, _ = wherelint(project, "--fix", *options)
+    status, output, _ = wherelint("check", "--fix", *options)
     assert {name for name, text in texts.items() if (project / name).read_text() != text} == fixed
     assert status == FINDINGS
     assert output.count(" is not to be fixed here\n") == 2 * (2 - len(fixed))  # below the finding, and in the table
 
 
-def test_what_is_not_to_be_fixed_is_not_offered(project: Path) -> None:
+def test_what_is_not_to_be_fixed_is_not_offered(project: Path, wherelint: Run) -> None:
     import json
 
     write(project, {"a.py": UNSAFE})
-    (finding,) = json.loads(wherelint(project, "--output-format", "json", "--unfixable", "WL101")[1])
+    (finding,) = json.loads(wherelint("check", "--output-format", "json", "--unfixable", "WL101")[1])
     assert finding["fix"]["message"] == "no fix is offered: WL101 is not to be fixed here"
 
 
@@ -174,34 +166,34 @@ def f(x, y):
 _WHY = "# Keep nan out of the gradient of `sqrt` where it is not selected."
 
 
-def test_a_comment_says_why(project: Path) -> None:
+def test_a_comment_says_why(project: Path, wherelint: Run) -> None:
     import json
 
     write(project, {"a.py": _COMMENTED, "p/b.py": UNSAFE, "p/pyproject.toml": "[tool.wherelint]\nfix-comment = true\n"})
-    assert wherelint(project, "--fix", "--unsafe-fixes", "--fix-comment", "a.py", "p/b.py")[0] == CLEAN
+    assert wherelint("check", "--fix", "--unsafe-fixes", "--fix-comment", "a.py", "p/b.py")[0] == CLEAN
     lines = (project / "a.py").read_text().splitlines()
     above = [(line.strip(), lines[i + 1].strip()[:8]) for i, line in enumerate(lines) if "#" in line]
     assert above == [(_WHY.replace("sqrt", "log"), "if y.ndi"), (_WHY, "z = jnp."), (_WHY, "z_square")]
-    assert wherelint(project, "--fix", "--unsafe-fixes", "--fix-comment", "a.py")[1] == "No findings, 1 file checked.\n"
+    assert wherelint("check", "--fix", "--unsafe-fixes", "--fix-comment", "a.py")[1] == "No findings, 1 file checked.\n"
     assert (project / "p/b.py").read_text() == FIXED.replace("    return", f"    {_WHY}\n    return")
     write(project, {"p/b.py": UNSAFE})
-    (finding,) = json.loads(wherelint(project, "--output-format", "json", "p/b.py")[1])
+    (finding,) = json.loads(wherelint("check", "--output-format", "json", "p/b.py")[1])
     assert finding["fix"]["edits"][0]["content"] == f"    {_WHY}\n"
-    assert wherelint(project, "--fix", "--no-fix-comment", "p/b.py")[0] == CLEAN
+    assert wherelint("check", "--fix", "--no-fix-comment", "p/b.py")[0] == CLEAN
     assert (project / "p/b.py").read_text() == FIXED
 
 
-def test_a_run_that_fixed_something_fails_if_asked_to(project: Path) -> None:
+def test_a_run_that_fixed_something_fails_if_asked_to(project: Path, wherelint: Run) -> None:
     write(project, {"a.py": UNSAFE})
-    assert wherelint(project, "--fix", "--exit-non-zero-on-fix")[0] == FINDINGS
-    assert wherelint(project, "--fix", "--exit-non-zero-on-fix")[0] == CLEAN
+    assert wherelint("check", "--fix", "--exit-non-zero-on-fix")[0] == FINDINGS
+    assert wherelint("check", "--fix", "--exit-non-zero-on-fix")[0] == CLEAN
 
 
-def test_a_fix_is_offered_in_json(project: Path) -> None:
+def test_a_fix_is_offered_in_json(project: Path, wherelint: Run) -> None:
     import json
 
     write(project, {"a.py": UNSAFE})
-    (finding,) = json.loads(wherelint(project, "--output-format", "json")[1])
+    (finding,) = json.loads(wherelint("check", "--output-format", "json")[1])
     edit = {"location": {"row": 5, "column": 38}, "end_location": {"row": 5, "column": 39}}
     assert finding["fix"] == {
         "applicability": "safe",
@@ -211,21 +203,21 @@ def test_a_fix_is_offered_in_json(project: Path) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="everything may be written")
-def test_a_read_only_file_is_an_error(project: Path) -> None:
+def test_a_read_only_file_is_an_error(project: Path, wherelint: Run) -> None:
     write(project, {"a.py": UNSAFE})
     (project / "a.py").chmod(0o444)
-    status, output, errors = wherelint(project, "--fix")
+    status, output, errors = wherelint("check", "--fix")
     assert status == FAILED
     assert errors == "error: a.py: cannot write the file: it is read-only; it was not changed\n"
     assert "Fixed" not in output
     assert (project / "a.py").read_text() == UNSAFE
 
 
-def test_permissions_and_links_stay(project: Path) -> None:
+def test_permissions_and_links_stay(project: Path, wherelint: Run) -> None:
     write(project, {"real/a.py": UNSAFE})
     (project / "real/a.py").chmod(0o750)
     (project / "a.py").symlink_to("real/a.py")
-    assert wherelint(project, "--fix", "a.py")[0] == CLEAN
+    assert wherelint("check", "--fix", "a.py")[0] == CLEAN
     assert (project / "a.py").is_symlink()
     assert (project / "real/a.py").read_text() == FIXED
     assert stat.S_IMODE((project / "real/a.py").stat().st_mode) == 0o750

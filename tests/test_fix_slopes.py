@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import code_block
 from real_gradients import framework_of, require, value_and_gradient
 
 from wherelint import rules
@@ -129,8 +130,8 @@ def test_no_other_term_is_shown(source: str) -> None:
 
 def test_the_example_of_the_rule_gets_what_its_page_recommends() -> None:
     rule = rules.get("WL304")
-    bad = rule.code_block("Example")
-    assert Source(bad).edited(offered(bad).edits) == rule.code_block("Use instead")
+    bad = code_block(rule, "Example")
+    assert Source(bad).edited(offered(bad).edits) == code_block(rule, "Use instead")
 
 
 def test_no_option_applies_it(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

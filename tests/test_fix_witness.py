@@ -50,7 +50,7 @@ def test_the_gradient_at_the_witness_is_finite_after_the_fix(case: str, tmp_path
             assert old.regular or point == (0.0, 0.0)
             if old.regular:
                 assert np.allclose(new.gradients, old.gradients, rtol=1e-4)
-    assert not outcomes(framework, load(before).f, (0.0, 0.0))[0].regular
+    assert not outcomes(framework, load(before).f, (0.0, 0.0), text=text)[0].regular
 
 
 def test_an_infinity_that_a_guard_keeps_loses_the_gradient_of_a_product() -> None:

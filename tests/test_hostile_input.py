@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from conftest import SAFE, UNSAFE, environment, write
+from conftest import SAFE, UNSAFE, Run, environment, write
 
 from wherelint import fix
 from wherelint.cli import main
@@ -187,11 +187,11 @@ def run_table(directory: str, names: str, *options: str) -> None:
     for name in json.loads(names):
         content, _, _ = CONTENT[name]
         Path("a.py").write_bytes(content if isinstance(content, bytes) else content.encode())
-        signal.alarm(SECONDS)  # nothing catches it
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)  # of its own time; nothing catches it
         output, errors = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
             status = main(["check", "a.py", "--no-cache", "--isolated", *options])
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
         print(json.dumps([name, status, errors.getvalue()]), flush=True)
 
 
@@ -226,14 +226,18 @@ def test_content_survives_fixes(tmp_path: Path, a_tenth: Callable[..., Sequence[
         assert (status == 2) == (checked[name][0] == 2), name
 
 
-def command(*arguments: str, seconds: int = SECONDS) -> tuple[int, str, str]:
-    """The real command in the working directory."""
-    ran = subprocess.run(
-        [sys.executable, "-m", "wherelint", "check", "--output-format", "concise", *arguments],
-        capture_output=True, text=True, env=environment(), timeout=seconds, stdin=subprocess.DEVNULL, check=False,
-    )  # fmt: skip
-    assert "Traceback" not in ran.stderr
-    return ran.returncode, ran.stdout, ran.stderr
+@pytest.fixture
+def command(wherelint: Run) -> Run:
+    """The command in the working directory; it may not take for ever."""
+
+    def command(*arguments: str) -> tuple[int, str, str]:
+        signal.alarm(SECONDS)
+        try:
+            return wherelint("check", "--output-format", "concise", *arguments)
+        finally:
+            signal.alarm(0)
+
+    return command
 
 
 def pipe(path: Path) -> None:
@@ -273,7 +277,7 @@ PATHS: dict[str, tuple[Callable[[Path], None], str]] = {
 
 
 @pytest.mark.parametrize("name", PATHS)
-def test_what_is_no_file(project: Path, name: str) -> None:
+def test_what_is_no_file(project: Path, command: Run, name: str) -> None:
     make, message = PATHS[name]
     make(project / "odd.py")
     write(project, {"a.py": UNSAFE})
@@ -287,7 +291,7 @@ def test_what_is_no_file(project: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["pipe", "device"])
 @pytest.mark.parametrize("place", ["pyproject.toml", ".gitignore", "helper.py", "base.toml", "known.json"])
-def test_what_is_no_file_where_one_is_read(project: Path, name: str, place: str) -> None:
+def test_what_is_no_file_where_one_is_read(project: Path, command: Run, name: str, place: str) -> None:
     PATHS[name][0](project / place)
     write(project, {"a.py": UNSAFE.replace("\n\n", "\nfrom helper import g\n", 1)})
     option = {"base.toml": ("--config", place), "known.json": ("--baseline", place)}.get(place, ())
@@ -299,7 +303,7 @@ def test_what_is_no_file_where_one_is_read(project: Path, name: str, place: str)
         assert "not a regular file" in errors
 
 
-def test_a_name_that_is_not_utf_8(project: Path) -> None:
+def test_a_name_that_is_not_utf_8(project: Path, command: Run) -> None:
     try:
         Path(os.fsdecode(b"caf\xe9.py")).write_text(UNSAFE)
     except OSError:
@@ -311,7 +315,7 @@ def test_a_name_that_is_not_utf_8(project: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_what_may_not_be_read(project: Path) -> None:
+def test_what_may_not_be_read(project: Path, command: Run) -> None:
     write(project, {"a.py": UNSAFE, "locked/b.py": UNSAFE, "c.py": UNSAFE})
     os.chmod("c.py", 0)
     os.chmod("locked", 0)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import code_block
 from real_gradients import framework_of, require, value_and_gradient
 
 from wherelint.io.config import Settings
@@ -18,7 +19,7 @@ POISONED = [rule for rule in RULES if not rule.code.startswith("WL0") and rule n
 
 
 def run(rule: Rule, section: str) -> tuple[np.ndarray, np.ndarray]:
-    source = rule.code_block(section)
+    source = code_block(rule, section)
     require(framework_of(source))
     namespace: dict[str, object] = {}
     exec(compile(source, f"{rule.code} {section}", "exec"), namespace)
@@ -56,13 +57,13 @@ def test_example_loses_the_slope_and_its_replacement_has_that_of_the_limit() -> 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
 def test_example_is_found_and_its_replacement_is_not(rule: Rule) -> None:
     settings = Settings(extend_select=(rule.code,), root=Path("/"))
-    bad = check_source(rule.code_block("Example").encode(), "bad.py", settings)
-    good = check_source(rule.code_block("Use instead").encode(), "good.py", settings)
+    bad = check_source(code_block(rule, "Example").encode(), "bad.py", settings)
+    good = check_source(code_block(rule, "Use instead").encode(), "good.py", settings)
     assert {finding.code for finding in bad.findings} == {rule.code}
     assert good.findings == ()
     assert bad.problems + good.problems == ()
 
 
 def test_examples_are_spread_over_the_frameworks() -> None:
-    used = [framework_of(rule.code_block("Example")) for rule in RULES]
+    used = [framework_of(code_block(rule, "Example")) for rule in RULES]
     assert {"jax", "torch", "tensorflow"} == set(used)

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from conftest import code_block
 
 from wherelint import rules
 from wherelint.ops import OPERATIONS
@@ -39,7 +40,7 @@ def test_documentation_has_the_sections_and_they_say_something(rule: rules.Rule)
     assert tuple(sections) == SECTIONS
     assert all(sections.values())
     for section in ("Example", "Use instead"):
-        assert "def f(" in rule.code_block(section)
+        assert "def f(" in code_block(rule, section)
 
 
 @pytest.mark.parametrize("name", ["wherelint/docs/rules.md", "CHANGELOG.md"])

@@ -8,6 +8,7 @@ pytest.importorskip("jax")
 from differential.masked import MaskTally, ask
 
 
+@pytest.mark.usefixtures("quick_compiling")
 @pytest.mark.slow
 def test_value_and_gradient_are_those_of_jax_and_elsewhere_those_of_the_lazy_program() -> None:
     tally = MaskTally()

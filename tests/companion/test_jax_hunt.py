@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from jax import numpy as jnp  # noqa: E402
 
 from wherelint.jax import hunt, locate, mask_gradients  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("quick_compiling")
 CASES = Path(__file__).parents[1] / "cases"
 X = np.float32([0.5, 1.5, 2.5])
 #: Cases that are not found from an ordinary input, and why.
@@ -25,14 +26,6 @@ MISSED = {
     "tinygp-115-matern-radius": "compiled, the clip's product with its mask is a selection; on the bound it is inf",
     "optax-1267-focal-power": "nothing drops it: the exponent 0 times inf is a residual that is nan",
 }
-
-
-@pytest.fixture(autouse=True, scope="module")
-def quick_compiling() -> Iterator[None]:
-    """Most of the time goes into compiling programs that run a few times."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
 
 
 def reproduced(f: Callable[..., Any], witness: tuple[Any, ...]) -> bool:
@@ -81,6 +74,7 @@ def test_published_bugs_are_found_from_ordinary_inputs(name: str) -> None:
         assert {p.op_at.row for p in report.findings if p.op_at} & rows
 
 
+@pytest.mark.rotated(4)  # a random search, held against JAX
 @pytest.mark.slow
 @pytest.mark.parametrize("name", JAX_CASES)
 def test_what_is_found_in_safe_programs_is_real(name: str) -> None:

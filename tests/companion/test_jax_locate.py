@@ -23,6 +23,7 @@ from wherelint.jax._primitives import CATALOGUE  # noqa: E402
 from wherelint.jax._tags import FUNCTIONS  # noqa: E402
 from wherelint.ops import OPERATIONS  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("quick_compiling")
 CASES = Path(__file__).parents[1] / "cases"
 X = np.float32([0, 1, 4])
 #: Cases that are not located, and why.

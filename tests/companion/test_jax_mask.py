@@ -17,8 +17,8 @@ from jax import numpy as jnp  # noqa: E402
 from jax.experimental import ode  # noqa: E402
 
 from wherelint.jax import _primitives, mask_gradients  # noqa: E402
-from wherelint.jax._compat import linear_primitives  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("quick_compiling")
 F = Callable[..., Any]
 X = np.float32([0, 1, 4])
 NAN = np.float32("nan")
@@ -324,6 +324,13 @@ def test_collectives_below_vmap() -> None:
 
 
 # ---------------------------------------------------------------------- primitives
+
+
+def linear_primitives() -> set[str]:
+    """The names of the primitives that JAX knows how to transpose."""
+    from jax._src.interpreters import ad
+
+    return {p.name for p in (*ad.primitive_transposes, *getattr(ad, "fancy_transposes", ()))}
 
 
 def test_every_linear_primitive_is_handled_or_refused() -> None:

@@ -7,8 +7,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from real_gradients import require
+
+from wherelint.pytest_plugin import Gradients, framework
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -99,48 +102,28 @@ def test_a_poisoned_gradient_fails_with_both_places(pytester: pytest.Pytester, r
     result.stdout.no_fnmatch_line("*report.py:*")  # the frames of the plugin say nothing of the test
 
 
-def test_the_framework_is_told_by_arguments_function_or_what_is_loaded(pytester: pytest.Pytester, run: Any) -> None:
-    require("torch")
-    require("jax")
-    pytester.makepyfile("""
-        import jax
-        import jax.numpy as jnp
-        import numpy as np
-        import pytest
-        import torch
-        from wherelint.pytest_plugin import framework
-
-        def test():
-            assert framework(lambda x: x, jnp.ones(2)) == "jax"
-            assert framework(lambda x: x, {"a": [torch.ones(2)]}) == "torch"
-            assert framework(torch.nn.Linear(2, 2), 1.0) == "torch"
-            assert framework(torch.sqrt, 1.0) == "torch"
-            assert framework(lambda x: jnp.sqrt(x), np.ones(2)) == "jax"
-            assert framework(lambda x: torch.sqrt(x), np.ones(2)) == "torch"
-            with pytest.raises(TypeError, match="cannot tell the framework"):
-                framework(lambda x: x, 1.0)
-    """)
-    run().assert_outcomes(passed=1)
+def test_the_framework_is_told_by_arguments_function_or_what_is_loaded() -> None:
+    jnp, torch = pytest.importorskip("jax.numpy"), pytest.importorskip("torch")
+    assert framework(lambda x: x, jnp.ones(2)) == "jax"
+    assert framework(lambda x: x, {"a": [torch.ones(2)]}) == "torch"
+    assert framework(torch.nn.Linear(2, 2), 1.0) == "torch"
+    assert framework(torch.sqrt, 1.0) == "torch"
+    named = {"jnp": jnp, "torch": torch}
+    assert framework(eval("lambda x: jnp.sqrt(x)", named), np.ones(2)) == "jax"
+    assert framework(eval("lambda x: torch.sqrt(x)", named), np.ones(2)) == "torch"
+    with pytest.raises(TypeError, match="cannot tell the framework"):
+        framework(lambda x: x, 1.0)
 
 
-def test_what_is_not_finite_is_named(pytester: pytest.Pytester, run: Any) -> None:
-    require("torch")
-    pytester.makepyfile("""
-        import numpy as np
-        import pytest
-        import torch
-
-        def test(gradients):
-            layer = torch.nn.Linear(1, 1)
-            gradients.assert_finite([layer, torch.arange(3), np.arange(3), "text", None, np.ones(2)])
-            (layer(torch.ones(1)) * float("inf")).sum().backward()
-            bad = r"not finite: \\[0\\]\\['a'\\], \\[1\\].weight.grad, \\[1\\].bias.grad"
-            with pytest.raises(AssertionError, match=bad):
-                gradients.assert_finite([{"a": torch.tensor(float("nan"))}, layer, np.ones(2)])
-            with pytest.raises(AssertionError, match="not finite: the value itself"):
-                gradients.assert_finite(np.array([np.inf]))
-    """)
-    run().assert_outcomes(passed=1)
+def test_what_is_not_finite_is_named() -> None:
+    torch, assert_finite = pytest.importorskip("torch"), Gradients().assert_finite
+    layer = torch.nn.Linear(1, 1)
+    assert_finite([layer, torch.arange(3), np.arange(3), "text", None, np.ones(2)])
+    (layer(torch.ones(1)) * float("inf")).sum().backward()
+    with pytest.raises(AssertionError, match=r"not finite: \[0\]\['a'\], \[1\].weight.grad, \[1\].bias.grad"):
+        assert_finite([{"a": torch.tensor(float("nan"))}, layer, np.ones(2)])
+    with pytest.raises(AssertionError, match="not finite: the value itself"):
+        assert_finite(np.array([np.inf]))
 
 
 SUITE = """

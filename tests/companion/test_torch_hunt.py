@@ -48,6 +48,7 @@ def test_three_quarters_of_the_published_bugs_are_found() -> None:
     assert 1 - len(CLIPPED & {*POISONED}) / len(POISONED) >= 0.75
 
 
+@pytest.mark.rotated(4)  # a random search, held against torch
 @pytest.mark.parametrize("name", [name for name in CASE_IDS if read(name).get("witness")])
 def test_in_safe_programs_only_what_a_plain_run_shows(name: str) -> None:
     f = load(CASES / name / "safe.py").f

@@ -13,6 +13,8 @@ from real_gradients import require
 
 from wherelint.confirm.harness import Harness, request
 from wherelint.confirm.routine import Snippet
+from wherelint.frameworks import FRAMEWORKS
+from wherelint.frameworks.base import DeviceError
 from wherelint.io.config import Settings
 from wherelint.run.check import check_source
 
@@ -78,8 +80,15 @@ def test_every_request_has_its_reply(framework: str) -> None:
 @pytest.mark.parametrize("framework", PROGRAMS)
 def test_a_device_that_is_not_there(framework: str) -> None:
     require(framework)
-    (only,) = ask(framework, "tpu")
+    backend = FRAMEWORKS[framework].backend
+    assert backend is not None
+    with pytest.raises(DeviceError, match=rf"^{framework} .* sees no TPU: .*or use --device auto$"):
+        backend("tpu")
+
+
+def test_the_child_says_that_a_device_is_not_there() -> None:
+    require("jax")
+    (only,) = ask("jax", "tpu")
     assert only.keys() == {"fatal"}
-    assert only["fatal"].startswith(f"{framework} ")
+    assert only["fatal"].startswith("jax ")
     assert " sees no TPU: " in only["fatal"]
-    assert only["fatal"].endswith("or use --device auto")

@@ -22,7 +22,7 @@ SEVERED = "import jax.numpy as jnp\n\n\ndef f(x):\n    return jnp.round(x) ** 2\
 
 
 @pytest.fixture(autouse=True)
-def _jax() -> None:
+def _jax(asked_once: None) -> None:
     require("jax")
 
 

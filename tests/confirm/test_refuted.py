@@ -18,6 +18,7 @@ _TWO = UNSAFE + "\n\ndef g(y):\n    return jnp.where(y > 0, jnp.log(y), 0.0)\n"
 _G_ALONE = _TWO.replace("jnp.log(y)", "jnp.log(jnp.where(y > 0, y, 1.0))")
 
 
+@pytest.mark.usefixtures("asked_once")
 @pytest.mark.parametrize(
     ("standard_input", "said", "why"),
     [
@@ -64,6 +65,7 @@ def test_without_the_framework_no_gradient_is_fixed(
     assert "WL102      0     1  it could not be run: jax is not installed here: pip" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("asked_once")
 def test_what_no_run_refutes_is_written(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     require("jax")
     write(project, {"a.py": _TWO})

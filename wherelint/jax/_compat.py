@@ -92,13 +92,6 @@ def split(closed: ClosedJaxpr, linear: Sequence[bool]) -> tuple[ClosedJaxpr, Clo
     return known, open_constants(rest), list(of_the_rest)
 
 
-def linear_primitives() -> set[str]:
-    """The names of the primitives that JAX knows how to transpose."""
-    import jax._src.interpreters.ad as private
-
-    return {p.name for p in (*ad.primitive_transposes, *getattr(private, "fancy_transposes", ()))}
-
-
 def programs(eqn: JaxprEqn) -> list[ClosedJaxpr]:
     """The jaxprs among an equation's parameters, with their constants."""
     found = []

@@ -54,10 +54,3 @@ class Rule:
         """The documentation by section title."""
         _, *rest = re.split(r"^## (.+)$", inspect.cleandoc(self.doc), flags=re.MULTILINE)
         return {title.strip(): body.strip() for title, body in zip(rest[::2], rest[1::2], strict=True)}
-
-    def code_block(self, section: str) -> str:
-        """The Python of a section's code block."""
-        match = re.search(r"```python\n(.*?)```", self.sections()[section], re.DOTALL)
-        if match is None:
-            raise ValueError(f"{self.code}: the section {section!r} has no code block")
-        return match[1]

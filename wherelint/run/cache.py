@@ -177,7 +177,8 @@ class Cache:
         known, names = asked
         root = scope(os.path.dirname(path))
         below = self._files.below(root)
-        return [below, names] if root and (known == below or _speak(root, names)) else None
+        same = known == below or (root and all(texts(root).speaking(name) == files for name, files in names.items()))
+        return [below, names] if root and same else None
 
 
 class _Files:
@@ -233,11 +234,6 @@ def _is_module(path: str) -> bool:
     except (OSError, ValueError):
         return False
     return len(content) <= Budget.file_bytes
-
-
-def _speak(root: str, asked: dict[str, list[str]]) -> bool:
-    """Whether the files that speak of some private names are those that they were."""
-    return all(texts(root).speaking(name) == files for name, files in asked.items())
 
 
 def _decoded(name: str, findings: Any, problems: Any) -> FileReport:

@@ -289,8 +289,8 @@ def _rows(call: Call) -> Any:
 
 def _contract(call: Call) -> Any:
     """Sums of products: dead is what only dead terms make."""
-    if _ends(call):
-        return {}
+    if all(node is None or not node.next_functions for node, _ in call.node.next_functions):
+        return {}  # nothing but leaves lies upstream: nobody will ask for the masks
     if call.name not in ("mm", "bmm") or len(call.operands) > 1:
 
         def unreached(key: Any) -> Any:
@@ -308,11 +308,6 @@ def _contract(call: Call) -> Any:
         return whole.expand(shape)
 
     return {key: lines(dead) for key, dead in operand.dead.items()}
-
-
-def _ends(call: Call) -> bool:
-    """Whether nothing but leaves lies upstream: nobody will ask for the masks."""
-    return all(node is None or not node.next_functions for node, _ in call.node.next_functions)
 
 
 def _mapped(f: Callable[..., Any], *results: Any) -> Any:

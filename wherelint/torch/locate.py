@@ -58,7 +58,8 @@ def locate(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Report:
     graph = nodes(traced.roots)
     run = Run(breaks=[])
     gradients(traced, run)
-    candidates = frozenset(_nearest_selections(graph, {each.node for each in run.breaks or ()}))
+    behind = reach({each.node for each in run.breaks or ()}, users(graph))
+    candidates = frozenset([node for node in behind if kind(node)][:_MOST])
     run = Run(breaks=[], killers=candidates)
     masked = gradients(traced, run)
     found = _poisons(run.breaks or [], graph, finite(masked))
@@ -145,11 +146,6 @@ def gradients(traced: Traced, run: Run | None = None) -> list[Tensor | None]:
 def finite(found: Iterable[Tensor | None]) -> bool:
     """Whether nothing in them is inf or nan."""
     return all(each is None or bool(torch.isfinite(each).all()) for each in found)
-
-
-def _nearest_selections(graph: dict[Node, list[Node]], broken: set[Node]) -> list[Node]:
-    """The selections behind which the broken nodes lie, the nearest first."""
-    return [node for node in reach(broken, users(graph)) if kind(node)][:_MOST]
 
 
 def _poisons(breaks: list[Break], graph: dict[Node, list[Node]], masked_finite: bool) -> tuple[Poison, ...]:

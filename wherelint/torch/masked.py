@@ -86,7 +86,8 @@ class Ghost:
         todo = [self]
         while todo:  # chains are longer than Python's stack
             ghost = todo[-1]
-            waiting = [each for each in ghost._needed() if each._dead is None]
+            needed = ghost._later[0].operands if ghost._later and ghost._dead is None else ()
+            waiting = [each for each in needed if each._dead is None]
             todo.extend(waiting)
             if not waiting:
                 todo.pop()._settle()
@@ -96,9 +97,6 @@ class Ghost:
     def dead_by(self, key: Node | None) -> Tensor:
         """The mask of one key; nothing is dead by a key that there is none for."""
         return self.dead.get(key, torch.zeros(self.shape, dtype=torch.bool, device=self.device))
-
-    def _needed(self) -> list[Ghost]:
-        return self._later[0].operands if self._later and self._dead is None else []
 
     def _settle(self) -> None:
         if self._later is None or self._dead is not None:
