@@ -15,7 +15,7 @@ from conftest import Run
 from real_gradients import require
 
 from wherelint.cli import main
-from wherelint.io.digest import digest
+from wherelint.io.disk import digest
 from wherelint.io.gradient_coverage import Coverage, MalformedError, load
 from wherelint.run.covered import REFUTED
 from wherelint.score import WEIGHTS

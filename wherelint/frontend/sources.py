@@ -10,8 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from wherelint.io.config import DEFAULT_EXCLUDE
-from wherelint.io.digest import digest
-from wherelint.io.disk import contents, is_project_root, leads_out, project_root
+from wherelint.io.disk import contents, digest, is_project_root, leads_out, project_root
 
 #: What is larger was not written by hand.
 _LARGEST = 50_000_000

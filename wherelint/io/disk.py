@@ -9,6 +9,7 @@ import re
 import stat
 import time
 from contextlib import suppress
+from hashlib import blake2b
 from pathlib import Path
 
 #: What a run that was killed may leave behind: no tool takes it for a program, and the next run removes it.
@@ -30,6 +31,11 @@ def is_project_root(directory: Path) -> bool:
 def leads_out(path: Path, root: str | Path) -> bool:
     """Whether a path, followed through symbolic links, leaves a directory that is none."""
     return not Path(os.path.realpath(path)).is_relative_to(root)
+
+
+def digest(content: bytes) -> str:
+    """What tells one content of a file from others."""
+    return blake2b(content, digest_size=16).hexdigest()
 
 
 class ChangedError(Exception):

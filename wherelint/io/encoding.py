@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import os
 import tokenize
@@ -55,6 +56,13 @@ def encode(text: str, encoding: str, original: bytes) -> bytes | None:
         return text.encode(encoding)
     except (UnicodeError, LookupError):
         return None
+
+
+def parsed(text: str) -> ast.Module:
+    """The syntax tree of a text. Python warns of its invalid escapes meanwhile, which is another tool's business."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(text, NOWHERE)
 
 
 def _place(text: str, offset: int) -> Location:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from wherelint.io import disk
-from wherelint.io.digest import digest
 
 _NAME, _VERSION = "gradient coverage", 1
 #: What a call was, the strongest word first: a gradient passed it; it ran where one might have passed; it ran with
@@ -108,6 +107,6 @@ def _span(read: Any) -> Span:
 def digest_of(filename: str) -> str:
     """What tells a file from a changed one; empty if it cannot be read."""
     try:
-        return digest(disk.contents(Path(filename)))
+        return disk.digest(disk.contents(Path(filename)))
     except OSError:
         return ""

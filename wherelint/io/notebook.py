@@ -6,11 +6,9 @@ the cells can be told apart after a fix. Lines that are not Python hide behind s
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 import sys
-import warnings
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -18,7 +16,7 @@ from typing import Any
 
 from wherelint.finding import FileReport, Finding, Fix, Location, Problem
 from wherelint.io.edits import physical_lines
-from wherelint.io.encoding import NOWHERE, UndecodableError
+from wherelint.io.encoding import UndecodableError, parsed
 
 #: Cell magics below which there is Python, in the namespace of the notebook.
 _PYTHON_CELLS = frozenset({"capture", "debug", "ipytest", "prun", "time", "timeit"})
@@ -108,9 +106,7 @@ class Cells:
         while True:
             text = "".join(lines)
             try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    ast.parse(f"{self._mark}\n{text}", NOWHERE)
+                parsed(f"{self._mark}\n{text}")
                 return text
             except SyntaxError as error:
                 row = (error.lineno or 0) - 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import types
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -34,27 +35,37 @@ def decoder(kind: Any) -> Decode:
     if origin in (Union, types.UnionType):
         return _union([decoder(argument) for argument in arguments])
     if origin is Literal:
-        return _check(lambda value: isinstance(value, str) and value in arguments)
+        return _checked(lambda value: isinstance(value, str) and value in arguments)
     if origin in (list, tuple):
-        return _sequence(origin, decoder(arguments[0]))
+        item = decoder(arguments[0])
+        return _checked(lambda value: type(value) is list, lambda value: origin(map(item, value)))
     if origin is not None and issubclass(origin, Mapping):
-        return _mapping(decoder(arguments[1]))
+        name, item = decoder(str), decoder(arguments[1])
+        return _checked(
+            lambda value: type(value) is dict, lambda value: {name(key): item(each) for key, each in value.items()}
+        )
     if is_dataclass(kind):
-        return _record(kind)
+        record: Any = kind
+        hints = [get_type_hints(record)[field.name] for field in fields(record)]
+        return _checked(
+            lambda value: type(value) is list and len(value) == len(hints),
+            # A record may hold its like.
+            lambda value: record(*[decoder(hint)(each) for hint, each in zip(hints, value, strict=True)]),
+        )
     if kind is str:
-        return _check(lambda value: type(value) is str and not _CONTROL.search(value))
+        return _checked(lambda value: type(value) is str and not _CONTROL.search(value))
     if kind is object:  # the program of a finding is never written
-        return _check(lambda value: value is None)
+        return _checked(lambda value: value is None)
     if kind is int:
-        return _check(lambda value: type(value) is int and abs(value) < _MOST)
-    return _check(lambda value: type(value) is kind)
+        return _checked(lambda value: type(value) is int and abs(value) < _MOST)
+    return _checked(lambda value: type(value) is kind)
 
 
-def _check(fits: Callable[[Any], bool]) -> Decode:
+def _checked(fits: Callable[[Any], bool], make: Decode = lambda value: value) -> Decode:
     def decode(value: Any) -> Any:
         if not fits(value):
             raise ValueError("this is not of the right type")
-        return value
+        return make(value)
 
     return decode
 
@@ -62,42 +73,8 @@ def _check(fits: Callable[[Any], bool]) -> Decode:
 def _union(options: list[Decode]) -> Decode:
     def decode(value: Any) -> Any:
         for option in options:
-            try:
+            with suppress(ValueError):
                 return option(value)
-            except ValueError:
-                continue
         raise ValueError("this is none of what it may be")
-
-    return decode
-
-
-def _sequence(make: Callable[[Any], Any], item: Decode) -> Decode:
-    def decode(value: Any) -> Any:
-        if type(value) is not list:
-            raise ValueError("this is no list")
-        return make(map(item, value))
-
-    return decode
-
-
-def _mapping(item: Decode) -> Decode:
-    name = decoder(str)
-
-    def decode(value: Any) -> Any:
-        if type(value) is not dict:
-            raise ValueError("this is no object")
-        return {name(key): item(each) for key, each in value.items()}
-
-    return decode
-
-
-def _record(kind: Any) -> Decode:
-    hints = get_type_hints(kind)
-    names = [field.name for field in fields(kind)]
-
-    def decode(value: Any) -> Any:
-        if type(value) is not list or len(value) != len(names):
-            raise ValueError("this has not the right fields")
-        return kind(*[decoder(hints[name])(each) for name, each in zip(names, value, strict=True)])  # may hold its like
 
     return decode

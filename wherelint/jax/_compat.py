@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import compress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
@@ -61,18 +62,14 @@ def bind(eqn: JaxprEqn, operands: Sequence[Any]) -> list[Any]:
 
 def transpose(eqn: JaxprEqn, operands: Sequence[Any], linear: Sequence[bool], cts: Sequence[Any]) -> list[Any]:
     """The cotangents of the linear operands of an equation, as JAX computes them; operands that are linear are None."""
-    avals = [v.aval for v, is_linear in zip(eqn.invars, linear, strict=True) if is_linear]
+    avals = [v.aval for v in compress(eqn.invars, linear)]
     rule = ad.primitive_transposes.get(eqn.primitive)
     if rule is not None:
-        given = [
-            _undefined(v.aval) if is_linear else x for v, x, is_linear in zip(eqn.invars, operands, linear, strict=True)
-        ]
-        got = rule(list(cts) if eqn.primitive.multiple_results else cts[0], *given, **eqn.params)
+        operands = [_undefined(v.aval) if one else x for v, x, one in zip(eqn.invars, operands, linear, strict=True)]
+        got = rule(list(cts) if eqn.primitive.multiple_results else cts[0], *operands, **eqn.params)
         return [
             jax.numpy.zeros(aval.shape, aval.dtype) if ct is None or isinstance(ct, ad.Zero) else ct
-            for aval, ct in zip(
-                avals, [ct for ct, is_linear in zip(got, linear, strict=True) if is_linear], strict=True
-            )
+            for aval, ct in zip(avals, compress(got, linear), strict=True)
         ]
 
     def forward(*tangents: Any) -> Any:

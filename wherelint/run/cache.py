@@ -22,7 +22,7 @@ from wherelint import isolated
 from wherelint.finding import FileReport, Finding, Location, Plot, Problem, Skipped
 from wherelint.frontend.sources import package, programs, scope, texts
 from wherelint.io import cachedir, disk
-from wherelint.io.digest import digest
+from wherelint.io.disk import digest
 from wherelint.io.edits import Source
 from wherelint.io.encoding import UndecodableError, decode
 from wherelint.io.files import Target

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import sys
 import warnings
@@ -19,7 +18,7 @@ from wherelint.finding import FileReport, Finding, FixKey, Location, Problem
 from wherelint.frontend.budget import Budget
 from wherelint.frontend.options import DetectOptions
 from wherelint.io.config import Settings
-from wherelint.io.encoding import NOWHERE, UndecodableError, decode, encode
+from wherelint.io.encoding import UndecodableError, decode, encode, parsed
 from wherelint.io.files import FixMode
 from wherelint.io.formatter import formatted, line_length
 from wherelint.suppress.view import View, view
@@ -200,9 +199,7 @@ def _in_cells(analysis: Analysis, cells: tuple[int, ...]) -> Analysis:
 
 def _syntax_error(text: str, filename: str) -> FileReport | None:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            ast.parse(text, NOWHERE)
+        parsed(text)
     except SyntaxError as error:
         place = Location(error.lineno, max(error.offset or 1, 1)) if error.lineno else None
         version = ".".join(map(str, sys.version_info[:2]))

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 import wherelint.analysis
 from wherelint.defects import DEFECT
 from wherelint.finding import FileReport, Finding, FixKey, Problem
-from wherelint.io.digest import digest
-from wherelint.io.disk import contents
+from wherelint.io.disk import contents, digest
 from wherelint.io.files import Target
 from wherelint.run.check import TOO_DEEP, check_source, failed
 from wherelint.run.results import Result, unwritten

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-import warnings
 from collections.abc import Iterator
 
 from wherelint.finding import Edit, Finding, Location
 from wherelint.io.edits import Source
-from wherelint.io.encoding import NOWHERE
+from wherelint.io.encoding import parsed
 from wherelint.suppress.noqa import find_suppressions
 
 _CODES = re.compile(r"#\s*noqa\s*:\s*[A-Z]+[0-9]+(?:[,\s]+[A-Z]+[0-9]+)*", re.IGNORECASE)
@@ -42,8 +41,6 @@ def _edit(content: str, row: int, start: int, end: int) -> Edit:
 def _meaning(text: str) -> str | None:
     """What Python makes of a program, whatever its comments; None where it makes nothing of it."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.dump(ast.parse(text, NOWHERE))
+        return ast.dump(parsed(text))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from wherelint.finding import FileReport, Finding
 from wherelint.io.config import ConfigError
+from wherelint.io.encoding import parsed
 
 _HUNK = re.compile(rb"^@@ -\S+ \+(\d+)(?:,(\d+))? @@", re.MULTILINE)
 _GIT = ("git", "-c", "core.fsmonitor=false", "-c", "safe.bareRepository=explicit")
@@ -46,7 +47,7 @@ class Changes:
         if not report.findings or any(finding.cells for finding in report.findings):  # a notebook's rows are not git's
             return report
         rows = self._rows(report.filename)
-        functions = [*_functions(ast.parse(report.text))]
+        functions = [*_functions(parsed(report.text))]
 
         def changed(place: Finding) -> bool:
             spans = [
