@@ -475,6 +475,61 @@ REWRITES = {
         +    return jnp.where(ok, """
     """jax.scipy.special.betaln(jnp.where(ok, a * c, 1.0), jnp.where(ok, b * d, 1.0)), 0.0)
     """),
+    "one mask, in the innermost of two operations": ("""
+        def f(d, x):
+            return jnp.where(d < 3.99, d, jnp.pi - jnp.arcsin(jnp.sqrt(jnp.sum(x**2))))
+    """, """
+        -    return jnp.where(d < 3.99, d, jnp.pi - jnp.arcsin(jnp.sqrt(jnp.sum(x**2))))
+        +    is_small = d < 3.99
+        +    return jnp.where(is_small, d, jnp.pi - jnp.arcsin(jnp.sqrt(jnp.where(is_small, 0.5, jnp.sum(x**2)))))
+    """),
+    "one mask for every operation of an arm": ("""
+        def f(d, r):
+            a = jnp.arccos((d - 1.0) / r)
+            b = jnp.arccos((d + 1.0) / (2.0 * r))
+            return jnp.where(d < r, a * b, 0.0)
+    """, """
+        -    a = jnp.arccos((d - 1.0) / r)
+        -    b = jnp.arccos((d + 1.0) / (2.0 * r))
+        -    return jnp.where(d < r, a * b, 0.0)
+        +    below_r = d < r
+        +    a = jnp.arccos(jnp.where(below_r, (d - 1.0) / r, 0.0))
+        +    b = jnp.arccos(jnp.where(below_r, (d + 1.0) / jnp.where(below_r, 2.0 * r, 1.0), 0.0))
+        +    return jnp.where(below_r, a * b, 0.0)
+    """),
+    "a condition that stands twice in a statement": ("""
+        def f(x, y):
+            return jnp.where(x > 1, 1 / jnp.sin(x - 1) + jnp.sin(x + y), x), jnp.where(x > 1, y + 1.0, y)
+    """, """
+        -    return jnp.where(x > 1, 1 / jnp.sin(x - 1) + jnp.sin(x + y), x), jnp.where(x > 1, y + 1.0, y)
+        +    above_one = x > 1
+        +    return jnp.where(above_one, 1 / jnp.where(above_one, jnp.sin(x - 1), 1.0) + jnp.sin(x + y), x), jnp.where(
+        +        above_one, y + 1.0, y
+        +    )
+    """),
+    "a sum that stands twice in a statement": ("""
+        def f(x):
+            return jnp.where(x.sum(), x / x.sum(), x)
+    """, """
+        -    return jnp.where(x.sum(), x / x.sum(), x)
+        +    x_sum = x.sum()
+        +    return jnp.where(x_sum, x / jnp.where(x_sum != 0, x_sum, 1.0), x)
+    """),
+    "between two numbers": ("""
+        def f(x, y):
+            root = jnp.sqrt(x)
+            other = jnp.sqrt(1.0 - x)
+            return jnp.where((x > 0.0) & (x < 1.0), root * other, y)
+    """, """
+        -    root = jnp.sqrt(x)
+        -    other = jnp.sqrt(1.0 - x)
+        -    return jnp.where((x > 0.0) & (x < 1.0), root * other, y)
+        +    in_range = (x > 0.0) & (x < 1.0)
+        +    safe_x = jnp.where(in_range, x, 0.5)
+        +    root = jnp.sqrt(safe_x)
+        +    other = jnp.sqrt(1.0 - safe_x)
+        +    return jnp.where(in_range, root * other, y)
+    """),
 }  # fmt: skip
 
 
@@ -502,6 +557,10 @@ def test_what_is_written(why: str) -> None:
 
 #: Programs in which something stands against the obvious rewrite, and that rewrite.
 REFUSED = {
+    "a guard on top of an epsilon": ("""
+        def f(x, y):
+            return jnp.where(x >= 0, y / (x + 1e-8), 0.0)
+    """, "where(x >= 0, x"),
     "along which axes a function reduces that was made elsewhere": ("""
         def f(x, y):
             norms = jax.vmap(jax.vmap(jnp.linalg.norm))

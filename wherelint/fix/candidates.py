@@ -254,9 +254,8 @@ class Site:
             return Candidate((bound, masked(mask.named(name)), without_line(mask.later)), what, sure)
         if spot is None or inline:
             return Candidate((edit,), what, sure)
-        name = self._name(operand, mask)
-        used = [mask.written.replaced(name)] if mask.written is not None and not apart else []
-        return Candidate((spot.line(name, mask.text), masked(mask.named(name)), *used), what, sure)
+        test, line, used = self._bound(mask, operand, spot)
+        return Candidate((Edit(line, spot.location, spot.location), masked(test), *used), what, sure)
 
     def _by_result(self) -> Iterator[Candidate]:
         """Where the condition asks the result of the operation: what it asks, asked before, and masked with that."""
@@ -346,23 +345,28 @@ class Site:
         spot = spot_before(first)
         if spot is None or not all(mask.fits(p, spot) and not has_effects(p.node) for p, _ in places.values()):
             return
-        test, line, edits = self._bound(mask, first, spot)
-        for operand, value in sorted(places.values(), key=lambda each: len(each[0].text)):
-            start, end = operand.region
-            inside = [e for e in edits if start <= e.location and e.end_location <= end]
-            content = self._writer.masked(test, operand.edited(inside), value)
-            edits = [*(e for e in edits if e not in inside), operand.replaced(content)]
         what = f"mask the operands with the condition of the {self._selection}"
+        test, line, used = self._bound(mask, first, spot)
         bound = [Edit(line, spot.location, spot.location)] if line else []
-        yield Candidate((*bound, *edits), what, self._elementwise(True), kind="arm")
+        inner = {a: p for a, p in places.items() if not any(a[0] <= b[0] and b[1] <= a[1] for b in places if b != a)}
+        groups = [{a: (p, value) for a, (p, _) in inner.items()} for value in (1.0, 0.5) if len(inner) < len(places)]
+        for chosen in (*groups, places):
+            edits = used
+            for operand, value in sorted(chosen.values(), key=lambda each: len(each[0].text)):
+                start, end = operand.region
+                inside = [e for e in edits if start <= e.location and e.end_location <= end]
+                content = self._writer.masked(test, operand.edited(inside), value)
+                edits = [*(e for e in edits if e not in inside), operand.replaced(content)]
+            yield Candidate((*bound, *edits), what, self._elementwise(True), kind="arm")
 
     def _bound(self, mask: Mask, first: SourceNode, spot: Spot) -> tuple[Mask, str, list[Edit]]:
-        """A mask by a name, the line at a spot that binds it, and its use where the mask was written."""
+        """A mask by a name, the line at a spot that binds it, and its uses in the statement of the mask."""
         if re.fullmatch(_SIMPLE, mask.text):
             return mask, "", []
         name, written = self._name(first, mask), mask.written
-        used = [written.replaced(name)] if written is not None and self._after(written, spot) else []
-        return mask.named(name), spot.line(name, mask.text).content, used
+        used = [*written.again(), written] if written is not None and self._after(written, spot) else []
+        used = [place for place in used if not first.holds(place)]
+        return mask.named(name), spot.line(name, mask.text).content, [place.replaced(name) for place in used]
 
     def _name(self, place: SourceNode, mask: Mask) -> str:
         return spelling.free_name(place, *spelling.condition_names(mask.text, twins=self._twins), "mask")

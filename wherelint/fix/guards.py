@@ -69,8 +69,7 @@ class Guards:
         )
         lines = [] if spot is None else [spot.line(name, operand.moved)]
         if spot is not None and not once:
-            whole = place.region
-            lines += [p.replaced(name) for p in operand.again() if not whole[0] <= p.region[0] < whole[1]]
+            lines += [p.replaced(name) for p in operand.again() if not place.holds(p)]
         atom = name if spot is not None else operand.atom
         terms = {"x": atom, "y": found[1 - guard.operand].atom if len(found) > 1 else "", "namespace": namespace,
                  "inf": spelling.infinity(namespace, self.writer.framework)}  # fmt: skip

@@ -97,6 +97,10 @@ class SourceNode:
         )
         return list(same)
 
+    def holds(self, other: SourceNode) -> bool:
+        """Whether another expression lies in it."""
+        return self.region[0] <= other.region[0] and other.region[1] <= self.region[1]
+
     def path(self) -> list[cst.CSTNode]:
         """The nodes around it, from the block inwards, itself last."""
         parents = self.block.chunk.once(_parents, self.block.concrete.tree)
