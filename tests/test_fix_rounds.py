@@ -178,6 +178,7 @@ def test_a_defect_of_a_fix_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyError("x")
 
     monkeypatch.setattr(fix, "_steps", broken)
+    monkeypatch.setattr(fix, "proven", lambda *_: [])
     report = check_source(functions(1, 1).encode(), "a.py", SETTINGS, "offer")
     (problem,) = report.problems
     assert problem.error
@@ -195,6 +196,7 @@ def test_what_is_for_display_is_never_applied(monkeypatch: pytest.MonkeyPatch, a
         return replace(found, applicability=applicability)
 
     monkeypatch.setattr(fix, "propose", graded)
+    monkeypatch.setattr(fix, "proven", lambda *_: [])
     applied = [
         len(check_source(functions(1, 1).encode(), "a.py", SETTINGS, fix_mode).fixed) for fix_mode in ("safe", "unsafe")
     ]

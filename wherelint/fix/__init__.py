@@ -89,7 +89,7 @@ def propose_all(analysis: Analysis, findings: Sequence[Finding], whole: WorkBudg
     likely = [each for finding in findings if (each := _attempt(analysis, finding)) is not None]
     fixes = {id(attempt.finding): fix for attempt, fix in likely}
     waiting = [attempt for attempt, _ in likely]
-    while len(waiting) > 1:
+    while waiting:
         taken = Taken(analysis.module)
         group = [each for each in waiting if taken.takes(each.edits)]
         with suppress(GiveUp, RecursionError):  # each is tried alone

@@ -61,8 +61,10 @@ def proven(analysis: Analysis, attempts: Sequence[Attempt], whole: WorkBudget) -
 
     What is left may be right as well: a change that reaches further than a selection takes a proof of its own.
     """
-    while len(attempts) > 1 and not whole.spent:
+    while attempts and not whole.spent:
         failing = _failing(analysis, attempts, whole)
+        if failing is None and len(attempts) == 1:
+            break
         if failing is None:
             middle = len(attempts) // 2
             return [each for half in (attempts[:middle], attempts[middle:]) for each in proven(analysis, half, whole)]
