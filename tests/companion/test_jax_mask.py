@@ -401,6 +401,7 @@ EXAMPLES: dict[str, F] = {
 }
 
 
+@pytest.mark.rotated(3)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_where_nothing_is_dropped_the_gradient_is_that_of_jax(name: str) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 from conftest import UNSAFE, environment, write
+from kept_runs import printed
 from real_gradients import require
 
 from wherelint.cli import main
@@ -390,33 +391,24 @@ def test_repro_prints_the_same_script(
     assert marks(checked.folder) == []
 
 
-RUN = """\
-import contextlib, io, json, runpy, sys
-printed = {}
-for path in sys.argv[1:]:
-    with contextlib.redirect_stdout(io.StringIO()) as said:
-        runpy.run_path(path)
-    printed[path] = said.getvalue()
-print(json.dumps(printed))
-"""
-
-
-def test_scripts_run_and_show_nan(checked: Run, tmp_path: Path) -> None:
+@pytest.mark.filterwarnings("ignore")
+def test_scripts_run_and_show_nan(checked: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Without the fix in every one of them, and not with it."""
     names = ["builtins", "locals", "wide", "subscripts", "raw_lines", "huge_int", "huge_float", "deep", "links", "many",
              "names", "call", "joined", "graph", "methods"]  # fmt: skip
     scripts = [path for path in sorted((checked.folder / "scripts").iterdir())
                if any(path.name.startswith(f"src_{name}_") for name in names)]  # fmt: skip
     assert len(scripts) >= 3
-    command = [sys.executable, "-I", "-c", RUN, *map(str, scripts)]
-    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
-    assert ran.returncode == 0, ran.stderr
-    for name, said in json.loads(ran.stdout.splitlines()[-1]).items():
-        before, _, after = said.partition("after the fix")
-        assert before.startswith("before the fix: value "), name
-        assert "nan" not in before.partition("gradient")[0], name
-        assert "nan" in before.partition("gradient")[2], name
-        assert "nan" not in after, name
+    monkeypatch.chdir(tmp_path)
+    for path in scripts:
+        check_script(path.read_bytes(), checked.framework)  # it runs in this process
+        text = path.read_text("utf-8").removeprefix("# wherelint: noqa\n")
+        before, _, after = printed(checked.framework, text).partition("after the fix")
+        assert before.startswith("before the fix: value "), path.name
+        assert "nan" not in before.partition("gradient")[0], path.name
+        assert "nan" in before.partition("gradient")[2], path.name
+        assert "nan" not in after, path.name
+    assert marks(checked.folder) == []
 
 
 # -- where Python looks for modules -----------------------------------------------------------------------------------

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import io
 from functools import cache
 
-import answers
-import numpy as np
 import pytest
-from kept_runs import KeptRuns, device
+from kept_runs import KeptRuns, device, printed
 from real_gradients import require
 from test_cases import CASES, FRAMEWORKS, IDS, MISSED, POSITIVE, read
 from test_fix_cases import NOT_FIXED
@@ -84,7 +81,7 @@ def test_the_script_shows_it(name: str) -> None:
         text = script(finding.snippet, finding)
         assert all(len(line) <= 400 for line in text.splitlines())
         ast.parse(text)
-        before, _, after = _printed(FRAMEWORKS[read(name)["framework"]], text).partition("after the fix: ")
+        before, _, after = printed(FRAMEWORKS[read(name)["framework"]], text).partition("after the fix: ")
         values, slopes = _parts(before)
         assert not _broken(values)
         assert _broken(slopes), text
@@ -92,19 +89,6 @@ def test_the_script_shows_it(name: str) -> None:
             values_after, slopes_after = _parts("after the fix: " + after)
             assert not _broken(slopes_after), text
             assert _numbers(values_after) == pytest.approx(_numbers(values), rel=1e-4, abs=1e-5)
-
-
-def _printed(framework: str, script: str) -> str:
-    """What a script prints, without the line that says who wrote it."""
-    script = script.partition("\n")[2]
-
-    def run() -> answers.Answer:
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
-            exec(compile(script, "script", "exec"), {"__name__": "__main__"})
-        return {"printed": np.frombuffer(printed.getvalue().encode(), np.uint8)}
-
-    return answers.to(framework, ("script", script), run)["printed"].tobytes().decode()
 
 
 def _parts(printed: str) -> tuple[str, str]:
