@@ -32,7 +32,7 @@ def test_what_may_score_enough_is_found_with_the_same_evidence(known: tuple[str,
 
 def test_what_cannot_score_enough_is_not_evaluated() -> None:
     asked = search(Outlook(0.5, frozenset({"said not to be differentiated"}), UNSAID))
-    with mock.patch.object(Search, "_run", side_effect=AssertionError):
+    with mock.patch.object(Search, "run", side_effect=AssertionError):
         assert asked.hazards() == []
     assert [n.op for n in asked.left_out] == ["sqrt"]
 
@@ -69,26 +69,62 @@ def test_only_probes_at_which_the_operation_fails_are_evaluated_beyond_it() -> N
     asked = search(Outlook(), root)
     failing = [n for n in asked.order if n.op == "sqrt"]
     batch = {X: np.array([[0.0], [1.0], [2.0]], np.float32), Y: np.ones((1, 1), np.float32)}
-    assert len(asked._run(batch, asked=(failing, False)).values[X]) == len(asked._run(batch).values[X]) == 1
+    assert len(asked.run(batch, asked=(failing, False)).values[X]) == len(asked.run(batch).values[X]) == 1
     regular = {**batch, X: batch[X] + 1}
     with mock.patch.object(Search, "_backward", side_effect=AssertionError):
-        asked._run(regular, asked=(failing, False))
+        asked.run(regular, asked=(failing, False))
         with pytest.raises(AssertionError):
-            asked._run(regular)
+            asked.run(regular)
 
 
 def test_missing_data_are_asked_for_whatever_fails() -> None:
     asked = search(Outlook(), where(op("isfinite", X), op("multiply", X, Y), 0.0))
     batch = {X: np.array([[1.0], [np.nan]], np.float32), Y: np.ones((1, 1), np.float32)}
-    assert [len(asked._run(batch, asked=([], data)).witness) for data in (False, True)] == [0, 1]
+    assert [len(asked.run(batch, asked=([], data)).witness) for data in (False, True)] == [0, 1]
 
 
 def test_nothing_is_departed_from_where_nothing_moves_and_nothing_fails() -> None:
     asked = Outlook(0.5, absent=UNSAID)
-    with mock.patch.object(Search, "begin", side_effect=AssertionError):
+    with mock.patch.object(Search, "_depart", side_effect=AssertionError):
         assert search(asked, op("lane", op("sqrt", X), selection="index")).hazards() == []
     halves = op("divide", X, const([0.0, 1.0, 2.0, 3.0]))
     assert [h.op for h in search(asked, op("lane", halves, selection="index", index=1)).hazards()] == [halves]
+
+
+def test_an_operation_that_reads_nothing_that_moves_is_asked_about_at_the_starts_alone() -> None:
+    asked = Outlook(0.5, absent=UNSAID)
+    with mock.patch("wherelint.graph.search.perturbations", side_effect=AssertionError):
+        assert search(asked, where(positive(X), op("sqrt", Y), X)).hazards() == []
+        with pytest.raises(AssertionError):
+            search(asked, where(positive(X), op("sqrt", op("add", X, Y)), X)).hazards()
+    halves = op("divide", Y, const([0.0, 1.0, 2.0, 3.0]))
+    assert [h.op for h in search(asked, where(positive(X), halves, X)).hazards()] == [halves]
+
+
+def test_missing_data_are_asked_for_where_they_may_be_moved_to() -> None:
+    still = leaf("still")
+    still.fixed = True
+    root = where(positive(X), op("multiply", X, still), where(op("isfinite", still), still, 0.0))
+    with mock.patch("wherelint.graph.search.bases", side_effect=AssertionError):
+        assert search(Outlook(0.3, absent=UNSAID), root).hazards() == []
+        with pytest.raises(AssertionError):
+            search(Outlook(0.3, absent=UNSAID), where(op("isfinite", X), op("multiply", X, Y), 0.0)).hazards()
+
+
+def test_whether_the_starts_are_regular_is_asked_where_an_operation_fails() -> None:
+    with mock.patch.object(Search, "_benign", side_effect=AssertionError):
+        assert search(Outlook(), where(positive(X), op("sqrt", op("add", op("square", X), 1.0)), 0.0)).hazards() == []
+        with pytest.raises(AssertionError):
+            search(Outlook()).hazards()
+
+
+def test_the_starts_of_what_is_found_are_the_benign_ones() -> None:
+    root = where(positive(X), op("divide", op("sqrt", X), op("log", op("subtract", Y, 1.0))), 0.0)
+    found = search(Outlook(), root)
+    assert found.hazards()
+    benign = search(Outlook(), root).begin()
+    assert [start[Y].tolist() for start in found.starts] == [start[Y].tolist() for start in benign]
+    assert all((start[Y] > 1).all() for start in benign)
 
 
 def test_only_flags_that_decide_about_an_operation_are_raised() -> None:

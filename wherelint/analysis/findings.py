@@ -20,6 +20,7 @@ from wherelint.finding import Elsewhere, Finding, Location, Number, Problem, Sel
 from wherelint.frontend import gate
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
+from wherelint.graph.admitted import admitted
 from wherelint.graph.evaluate import evaluate
 from wherelint.graph.node import Leaf, Node, leaves, rounded_away, topological
 from wherelint.graph.outlook import Outlook
@@ -173,7 +174,7 @@ def _opt_in(program: Program, used: Sequence[str], filename: str, codes: frozens
     for root in program.made if "WL302" in codes else ():
         if root.op == "where" and root.selection is not None and _written(root, filename):
             framework = nearest_framework(root) or used[0]
-            for hazard in Search(root, arithmetic(framework)).admitted():
+            for hazard in admitted(Search(root, arithmetic(framework))):
                 yield _build("WL302", hazard.op.origin, hazard.op.op, hazard.select.origin, framework,
                              hazard.select.selection or "", filename=filename, witness=_witness(hazard))  # fmt: skip
     if codes & gate.CUTS:

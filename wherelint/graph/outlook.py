@@ -52,7 +52,7 @@ class Prospects:
     """Which operations below a selection can still be findings that score what is asked for."""
 
     def __init__(
-        self, outlook: Outlook, guard: Guard, order: Sequence[Node], dependence: Dependence, missing: bool
+        self, outlook: Outlook, guard: Guard, order: Sequence[Node], dependence: Dependence, missing: Collection[Node]
     ) -> None:
         self._outlook = outlook
         self._guard = guard
@@ -62,22 +62,29 @@ class Prospects:
         self._dependence = dependence
         self._known: dict[tuple[Node, frozenset[str]], float] = {}
         self._absent: dict[Node, frozenset[str]] = {}
-        #: Whether an input may be nan or infinite of itself; then any operation may be named.
-        self._missing = missing or _infinite(order)
+        #: Inputs that may be nan or infinite of themselves, if they are moved; then any operation may be named.
+        self._missing = frozenset(missing)
+        self._infinite = _infinite(order)
 
     @cached_property
     def _rounds(self) -> bool:
         return any(map(rounded_away, self._order))
 
-    def closed(self, culprit: Node, evidence: frozenset[str], *, missing_data: bool = False) -> bool:
+    def closed(self, culprit: Node, evidence: frozenset[str]) -> bool:
         """Whether no hazard of an operation can be one that is asked for; ``evidence`` is what is known of it."""
         if self._outlook.operations is not None:
             return culprit not in self._outlook.operations
-        if self._outlook.least <= 0:
-            return False
-        if missing_data:
-            return not self._outlook.reaches(self._outlook.most(evidence))
-        return not self._outlook.reaches(self._most(culprit, evidence))
+        return self._outlook.least > 0 and not self._outlook.reaches(self._most(culprit, evidence))
+
+    def settled(
+        self, culprit: Node, evidence: frozenset[str], found: Mapping[Node, Hazard], missing_data: bool
+    ) -> bool:
+        """Whether no hazard of an operation can be asked for and worth more than the one that was found."""
+        known = found.get(culprit)
+        if self._outlook.operations is not None:
+            return known is not None or culprit not in self._outlook.operations
+        most = self._outlook.most(evidence) if missing_data else self._most(culprit, evidence)
+        return not self._outlook.reaches(most) or (known is not None and known.rank >= most)
 
     def _most(self, culprit: Node, evidence: frozenset[str]) -> float:
         if (culprit, evidence) not in self._known:
@@ -92,19 +99,22 @@ class Prospects:
         open_ = ("at the boundary", "an epsilon is lost") if self._rounds else ("at the boundary",)
         return self._outlook.reaches(self._outlook.most(evidence, _FOR.difference(open_)))
 
-    def any(self, evidence: frozenset[str], found: Mapping[Node, Hazard]) -> bool:
+    def any(self, evidence: frozenset[str], movable: Sequence[Node], found: Mapping[Node, Hazard]) -> bool:
         """Whether some hazard that is worth more than those found can score what is asked for."""
         if self._outlook.operations is not None:
             return not self._outlook.operations <= found.keys()
-        if self._outlook.least <= 0 or (self._missing and self._outlook.reaches(self._outlook.most(evidence))):
+        if self._data(evidence, movable):
             return True
         open_ = (n for n in self.singular if not self.closed(n, evidence))
         return any(n not in found or found[n].rank < self._most(n, evidence) for n in open_)
 
-    def asked(self, evidence: frozenset[str]) -> tuple[list[Node], bool]:
+    def asked(self, evidence: frozenset[str], movable: Sequence[Node]) -> tuple[list[Node], bool]:
         """The operations that a hazard may be found of, and whether one of missing data may be."""
-        data = self._missing and (bool(self._outlook.operations) or self._outlook.reaches(self._outlook.most(evidence)))
-        return [n for n in self.singular if not self.closed(n, evidence)], data
+        return [n for n in self.singular if not self.closed(n, evidence)], self._data(evidence, movable)
+
+    def _data(self, evidence: frozenset[str], movable: Sequence[Node]) -> bool:
+        missing = self._infinite or not self._missing.isdisjoint(movable)
+        return missing and (bool(self._outlook.operations) or self._outlook.reaches(self._outlook.most(evidence)))
 
     def absent(self, culprit: Node) -> frozenset[str]:
         """Evidence for a hazard of an operation that there cannot be, if it is not one of missing data."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -14,19 +14,19 @@ from wherelint.graph.dependence import Dependence
 from wherelint.graph.differentiate import Backward, Tape, backward, fails
 from wherelint.graph.evaluate import Values, evaluate, truth
 from wherelint.graph.guard import Guard
-from wherelint.graph.node import LANES, Node, inputs_in, topological, unreshaped, whole
+from wherelint.graph.node import LANES, Leaf, Node, inputs_in, topological, unreshaped, whole
 from wherelint.graph.occurrence import occurrence
 from wherelint.graph.outlook import Outlook, Prospects
-from wherelint.graph.probe import POSITIVE, Inputs, Pool, bases, holds_somewhere, perturbations
+from wherelint.graph.probe import POSITIVE, Inputs, Pool, anywhere, bases, holds_somewhere, perturbations, same
 from wherelint.graph.run import Hazard, Run, any_lane, at, code, joined, keep, row, rows, singular_operations, sound
 from wherelint.graph.work import Effort
-from wherelint.ops import OPERATIONS, Array
-from wherelint.ops.traits import ORDERINGS
+from wherelint.ops import Array
 
 __all__ = ["Effort", "Hazard", "Search", "singular_operations"]
 
 
-_MOST_MOVABLE = 10
+#: How many inputs a search moves.
+MOST_MOVABLE = 10
 #: Evidence of a search that moves every input.
 _WIDE = frozenset({"moves what the condition does not read"})
 #: Evidence of a search without some predicates.
@@ -72,12 +72,13 @@ class Search:
         self.pool = Pool(self.order)
         self.guard = Guard(root, self.order, framework, self._dependence)
         self._outlook = outlook or Outlook()
-        missing = bool(self.pool.missing)
-        self._prospects = Prospects(self._outlook, self.guard, self.order, self._dependence, missing)
+        self._prospects = Prospects(self._outlook, self.guard, self.order, self._dependence, self.pool.missing)
         #: Singular operations that were not searched for, since they cannot score what is asked for.
         self.left_out: set[Node] = set()
         #: Benign points from which the search departed.
         self.starts: list[Inputs] = []
+        #: Whether they are as regular as can be had; that matters where an operation fails.
+        self._regular = True
         #: Predicates were left out that could not be satisfied together: what is found may never occur.
         self._doubtful = False
         #: How often a node was asked about, early or late, without being a hazard.
@@ -89,43 +90,64 @@ class Search:
             return []
         found: dict[Node, Hazard] = {}
         guard = self.guard.movable()
-        levels = [(frozenset[str](), guard)]
+        levels = [(frozenset[str](), guard[:MOST_MOVABLE])]
         if low and set(guard) != set(self.leaves):
-            levels.append((_WIDE, [n for n in self.leaves if not n.fixed]))
+            levels.append((_WIDE, [n for n in self.leaves if not n.fixed][:MOST_MOVABLE]))
         for level, _ in levels:
             self.left_out.update(n for n in self._prospects.singular if self._prospects.closed(n, level))
-        if not (guard or (self._prospects.any(levels[0][0], found) and self._fails_unmoved())):
+        levels = [each for each in levels if self._prospects.any(*each, found)]
+        if not guard and levels and not levels[0][0] and not self._fails_unmoved():
             del levels[0]
-        starts = self.begin() if any(self._prospects.any(level, found) for level, _ in levels) else []
-        if self._doubtful and not any(self._prospects.any(level | _DOUBTFUL, found) for level, _ in levels):
+        if levels:
+            self._depart(self._allows)
+            self._regular = False
+        if self._doubtful and not any(self._prospects.any(level | _DOUBTFUL, moved, found) for level, moved in levels):
             return []
-        for level, movable in levels:
-            if self.effort.spent or not starts:
-                break
-            if not self._prospects.any(level, found):
-                continue
-            batches = [
-                perturbations(start, movable[:_MOST_MOVABLE], self.pool, thorough=i == 0, joint=99 if level else 2)
-                for i, start in enumerate(starts)
-            ]
-            if not batches:
-                continue
-            held: list[Inputs] = [{**batches[0], **h} for h in self.guard.held_elements()]
-            asked = self._prospects.asked(level)
-            run = self._run(*batches[:1], *held, *batches[1:], asked=asked)
-            self._note(run, level, found)
-            if points := self._aimed(batches[0], run.first, found, level):
-                self._note(self._run(points, asked=asked), level, found)
+        for level, movable in levels if self.starts else ():
+            if not self.effort.spent and self._prospects.any(level, movable, found):
+                self._look(level, movable, found)
         self.left_out.difference_update(found)
         if self._doubtful:
             return [h.with_evidence(*_DOUBTFUL) for h in found.values()] if low else []
         return list(found.values())
 
+    def _look(self, level: frozenset[str], movable: list[Leaf], found: dict[Node, Hazard]) -> None:
+        """Note the hazards that moving some inputs shows."""
+        for run in self._runs(level, movable, found):
+            if run.stale:
+                self._look(level, movable, found)
+                return
+            self._note(run, level, found)
+
+    def _depart_elsewhere(self) -> bool:
+        """Depart from regular points, if those known so far are not."""
+        self._regular = True
+        before = self.starts
+        points, _ = joined(before[:_BASES])
+        return not (self._benign(points) > 1).all() and not same(before, self.begin())
+
+    def _runs(self, level: frozenset[str], movable: list[Leaf], found: dict[Node, Hazard]) -> Iterator[Run]:
+        """What moving some inputs gives, first to telling values, then to where an operation is singular."""
+        asked = operations, data = self._prospects.asked(level, movable)
+        held = self.guard.held_elements()
+        if not data and not held and all(self._dependence.inputs(n).isdisjoint(movable) for n in operations):
+            points, _ = joined(self.starts)
+            if not self._failing(points, evaluate(topological(operations), points), operations).any():
+                return
+        batches = [
+            perturbations(start, movable, self.pool, thorough=i == 0, joint=99 if level else 2)
+            for i, start in enumerate(self.starts)
+        ]
+        run = self.run(*batches[:1], *({**batches[0], **h} for h in held), *batches[1:], asked=asked)
+        yield run
+        if points := self._aimed(operations, batches[0], run.first, found):
+            yield self.run(points, asked=asked)
+
     def _fails_unmoved(self) -> bool:
         """Whether an operation fails at a generic point, as one does that divides by a constant array with a zero."""
-        every = bases(self.leaves, self.path_conditions, self.pool, _ones, POSITIVE)
+        every = bases(self.leaves, self.path_conditions, self.pool, anywhere, POSITIVE)
         points, _ = joined(every)
-        return len(self._run(points, asked=self._prospects.asked(frozenset())).batch) > 0
+        return len(self.run(points, asked=self._prospects.asked(frozenset(), [])).batch) > 0
 
     def _note(self, run: Run, level: frozenset[str], found: dict[Node, Hazard]) -> None:
         for batch in range(len(run.bases)):
@@ -134,9 +156,8 @@ class Search:
                 if known is None or hazard.rank > known.rank:
                     found[hazard.op] = hazard
 
-    def _aimed(self, batch: Inputs, values: Values, found: dict[Node, Hazard], level: frozenset[str]) -> Inputs:
+    def _aimed(self, asked: Sequence[Node], batch: Inputs, values: Values, found: Collection[Node]) -> Inputs:
         """Probes that bring the operations that no hazard was found of exactly to their singular points."""
-        asked, _ = self._prospects.asked(level)
         nodes = [n for n in asked if n in self.requires_grad and n not in found]
         if not nodes:
             return {}
@@ -146,19 +167,22 @@ class Search:
 
     def begin(self) -> list[Inputs]:
         """Benign points from which the search departs."""
-        starts = bases(self.leaves, self.path_conditions, self.pool, self._benign, _BASES)
+        return self._depart(self._benign)
+
+    def _depart(self, acceptable: Callable[[Inputs], Array]) -> list[Inputs]:
+        starts = bases(self.leaves, self.path_conditions, self.pool, acceptable, _BASES)
         if not starts and self.path_conditions:
             # A predicate that nothing satisfies was not understood (a shape, a library's own check): do without it.
             alone = [f for f in self.path_conditions if self._satisfied(f)]
             self.path_conditions = tuple(alone)
-            starts = bases(self.leaves, self.path_conditions, self.pool, self._benign, _BASES)
+            starts = bases(self.leaves, self.path_conditions, self.pool, acceptable, _BASES)
             if not starts and alone:
                 self.path_conditions = ()
                 for condition in alone:
                     if self._satisfied(*self.path_conditions, condition):
                         self.path_conditions += (condition,)
                 self._doubtful = len(self.path_conditions) < len(alone)
-                starts = bases(self.leaves, self.path_conditions, self.pool, self._benign, _BASES)
+                starts = bases(self.leaves, self.path_conditions, self.pool, acceptable, _BASES)
         starts += self._other_arms(starts[:1])
         if starts:
             self.guard.start_at(starts[0])
@@ -170,7 +194,7 @@ class Search:
 
         Only flags that make a difference to the operations that are asked for, or to the condition.
         """
-        told = [*self._prospects.asked(frozenset())[0], *self.guard.condition]
+        told = [*self._prospects.asked(frozenset(), [])[0], *self.guard.condition]
         free = [n for n in self.leaves if n.kind == "bool" and n.preferred is None]
         named = [n for n in self.leaves if n.arm and self._dependence.decides(n, told)] if starts else []
         values = [(n, True if n.kind == "bool" else self._flip(n, starts[0])) for n in named]
@@ -184,7 +208,7 @@ class Search:
             if leaf.kind == "bool":
                 batch[leaf][:] = False
             batch[leaf][i] = value
-        fit = np.flatnonzero(self._benign(batch)).tolist()
+        fit = np.flatnonzero(self._allows(batch)).tolist()
         return [{n: v[i : i + 1] for n, v in batch.items()} for i in fit]
 
     def _flip(self, leaf: Node, start: Inputs) -> float | None:
@@ -211,56 +235,35 @@ class Search:
 
     def shows(self, hazard: Hazard) -> bool:
         """Whether the hazard's witness is one under this search's framework too."""
-        return bool(self._run(hazard.inputs).witness.any())
+        return bool(self.run(hazard.inputs).witness.any())
 
     def meets(self, nodes: Sequence[Node]) -> bool:
         """Whether moving what the guard reads brings one of ``nodes`` to its singular point, the value being finite."""
-        starts = self.begin()
+        starts = self._depart(self._allows)
         for i, start in enumerate(starts):
-            batch = perturbations(start, self.guard.movable()[:_MOST_MOVABLE], self.pool, thorough=i == 0, joint=2)
+            batch = perturbations(start, self.guard.movable()[:MOST_MOVABLE], self.pool, thorough=i == 0, joint=2)
             self.effort.spend(len(self.order))
             values = evaluate(self.order, batch)
-            fit = self._allowed(values) & self._finite(values)
+            fit = self.allowed(values) & self._finite(values)
             for node in self.requires_grad.intersection(nodes):
                 if (any_lane(fails(node, values, self.framework)) & fit).any():
                     return True
         return not starts
 
-    def admitted(self) -> list[Hazard]:
-        """Operations that the guard selects exactly at its own boundary, where their true derivative is not finite."""
-        condition = self.guard.condition
-        starts = self.begin()[:1]
-        if not condition or not starts or self.root not in self.requires_grad:
-            return []
-        run = self._run(
-            perturbations(starts[0], self.guard.movable()[:_MOST_MOVABLE], self.pool, thorough=True, joint=2)
-        )
-        if not len(run.witness):
-            return []
-        ties = [n for n in topological(condition) if n.op in ORDERINGS]
-        allowed = self._allowed(run.values) & rows(np.isfinite(run.values[self.root]))
-        found: dict[Node, Hazard] = {}
-        for node, broke in run.symbolic.broke.items():
-            if not code(node) or not any(node in topological([i]) for i in self.root.inputs if i not in condition):
-                continue
-            for p in np.flatnonzero(any_lane(broke) & allowed).tolist():
-                met = any((at(run.values[t.inputs[0]], p) == at(run.values[t.inputs[1]], p)).any() for t in ties)
-                finite = all(np.isfinite(at(run.values[i], p)).all() for i in node.inputs)
-                if met and finite and node not in found:
-                    inputs = {n: v[row(v, p)] for n, v in run.inputs.items()}
-                    cts = run.symbolic.cotangents
-                    gradient = {n: cts[n][row(cts[n], p)] for n in self.leaves if n in cts and n in self.requires_grad}
-                    value = run.values[self.root]
-                    found[node] = Hazard(node, self.root, frozenset(), inputs, value[row(value, p)], gradient)
-        return list(found.values())
+    def _allows(self, inputs: Inputs) -> Array:
+        """1 where a probe satisfies the control flow."""
+        values = evaluate(topological(self.path_conditions), inputs, known=inputs)
+        return self.allowed(values).astype(np.float64)
 
     def _benign(self, inputs: Inputs) -> Array:
         """2 where a probe satisfies the control flow and is regular, 1 where it only satisfies the control flow."""
+        allowed = self._allows(inputs)
+        if not allowed.any():
+            return allowed
         values = evaluate(self.order, inputs)
-        allowed = self._allowed(values)
         regular = self._finite(values)
-        if not (allowed & regular).any():
-            return allowed.astype(np.float64)
+        if not (allowed * regular).any():
+            return allowed
         cotangents = self._backward(values, symbolic=False).cotangents
         for node in self._sources:
             if node in cotangents:
@@ -284,37 +287,38 @@ class Search:
                     sound = sound | (value == values[arm]) & np.isinf(value)
         return rows(sound)
 
-    def _allowed(self, values: Values) -> Array:
-        allowed = np.ones(self._probes(values), np.bool_)
+    def allowed(self, values: Values) -> Array:
+        """Probes that satisfy the control flow."""
+        allowed = np.ones(max((values[n].shape[0] for n in self.leaves), default=1), np.bool_)
         for condition in self.path_conditions:
             allowed = allowed & rows(truth(values[condition]))
         return allowed
 
-    def _probes(self, values: Values) -> int:
-        return max((values[n].shape[0] for n in self.leaves), default=1)
-
-    def _run(self, *batches: Inputs, asked: tuple[Collection[Node], bool] | None = None) -> Run:
+    def run(self, *batches: Inputs, asked: tuple[Collection[Node], bool] | None = None) -> Run:
         """Evaluate batches as one, and keep only the probes whose value is finite and whose gradient is not.
 
         ``asked``: if given, only those at which one of these operations fails, or else at which data are missing.
         """
         bases = [{n: v[:1] for n, v in inputs.items()} for inputs in batches]
         inputs, batch = joined(batches)
-        self.effort.spend(3 * len(self.order) * len(batches))
         values = evaluate(self.order if asked is None else topological(asked[0]), inputs)
         count = int((batch == 0).sum())
         first = {n: v[:count] if v.shape[0] == len(batch) else v for n, v in values.items()}
+        failing = np.ones(len(batch), np.bool_)
         if asked is not None:
-            failing = np.zeros(len(batch), np.bool_)
-            for node in asked[0]:
-                failing |= any_lane(fails(node, values, self.framework, self.requires_grad, _LARGE))
+            failing = self._failing(inputs, values, asked[0])
             for data in inputs.values() if asked[1] else ():
-                failing |= any_lane(~np.isfinite(data))
-            if not failing.any():
-                return Run({}, {}, Backward({}, {}), Backward({}, {}), failing[:0], bases, batch[:0], first)
+                failing = failing | any_lane(~np.isfinite(data))
+            failing[failing] = failing.any() and self._allows(keep(failing, inputs)) > 0
+        stale = bool(failing.any()) and not self._regular and self._depart_elsewhere()
+        if not stale:
+            self.effort.spend(3 * len(self.order) * len(batches))
+        if stale or not failing.any():
+            return Run({}, {}, Backward({}, {}), Backward({}, {}), failing[:0], bases, batch[:0], first, stale)
+        if asked is not None:
             inputs, values, batch = keep(failing, inputs), keep(failing, values), batch[failing]
             values = evaluate((n for n in self.order if n not in values), inputs, known=values)
-        fit = self._allowed(values) & self._finite(values)
+        fit = self.allowed(values) & self._finite(values)
         inputs, values, batch = keep(fit, inputs), keep(fit, values), batch[fit]
         ieee = self._backward(values, symbolic=False) if fit.any() else Backward({}, {})
         broken = np.zeros(len(batch), np.bool_)
@@ -329,6 +333,13 @@ class Search:
             if node in ieee.cotangents and node in symbolic.cotangents:
                 run.witness |= any_lane(run.poisoned(node))
         return run
+
+    def _failing(self, inputs: Inputs, values: Values, operations: Iterable[Node]) -> Array:
+        """The probes at which an operation fails."""
+        failing = np.zeros(max(map(len, inputs.values()), default=1), np.bool_)
+        for node in operations:
+            failing |= any_lane(fails(node, values, self.framework, self.requires_grad, _LARGE))
+        return failing
 
     def _read(self, run: Run, batch: int, level: frozenset[str], found: dict[Node, Hazard]) -> Iterator[Hazard]:
         witness = run.witness & (run.batch == batch)
@@ -354,8 +365,7 @@ class Search:
                 evidence = level | {"late"} if p in late else level
                 blamed = self._blame(run, node, p)
                 if blamed is not None and (
-                    blamed.culprit in tried
-                    or self._prospects.closed(blamed.culprit, evidence, missing_data=blamed.data)
+                    blamed.culprit in tried or self._prospects.settled(blamed.culprit, evidence, found, blamed.data)
                 ):
                     continue
                 hazard = blamed and self._hazard(run, blamed, p)
@@ -366,25 +376,19 @@ class Search:
                     yield hazard.with_evidence(*self._evidence(run, blamed, p, evidence))
 
     def _feeds_clip(self, node: Node) -> bool:
-        return node is self.root and OPERATIONS[node.op].code is not None if node.op in OPERATIONS else False
+        return node is self.root and code(node) is not None
 
     def _blame(self, run: Run, node: Node, p: int) -> Blamed | None:
         """What made one probe's cotangent break at a node, if the root is what made the zero."""
         if isinstance(self.effort.whole, Effort):
             self.effort.whole.spend(len(self.order))
-        clip = reaches_leaf(run, node, p)
-        if clip is None:
+        onto = self._feeds_clip(node)
+        dropped = onto or (self.root.selection and root_drops(run, self.root, node, p, self._dependence))
+        clip = reaches_leaf(run, node, p) if dropped else None
+        if clip is None or (onto and clip is node):
             return None
-        if node is self.root and self.root.op in OPERATIONS and OPERATIONS[self.root.op].code is not None:
-            if clip is node:
-                return None
-            select = clip
-        else:
-            select = self.root
-            if select.selection is None or not root_drops(run, select, node, p, self._dependence):
-                return None
         culprit, data = culprit_of(run, node, p)
-        return None if culprit is None else Blamed(culprit, select, data)
+        return None if culprit is None else Blamed(culprit, clip if onto else self.root, data)
 
     def _hazard(self, run: Run, blamed: Blamed, p: int) -> Hazard | None:
         """The hazard of one probe, yet to be weighed; None where something else must hold that does not."""
@@ -424,7 +428,7 @@ class Search:
                 continue
             batch = {n: np.repeat(v, len(options), axis=0) for n, v in hazard.inputs.items()}
             batch[node] = np.concatenate(options)
-            run = self._run(batch)
+            run = self.run(batch)
             for p in np.flatnonzero(run.witness).tolist():
                 same = self._again(run, p, hazard.op)
                 if same is not None and same.select is hazard.select:
@@ -439,7 +443,3 @@ class Search:
             if blamed is not None and blamed.culprit is culprit and (hazard := self._hazard(run, blamed, p)):
                 return hazard
         return None
-
-
-def _ones(inputs: Inputs) -> Array:
-    return np.ones(max(map(len, inputs.values()), default=1))
