@@ -49,7 +49,7 @@ WEIGHTS: dict[str, float] = {
     "late": -2.0,
     "doubtful": -2.0,
     "no caller": -2.0,  # 1, 0, 5
-    "no known caller": -1.5,  # 0, 1, 5
+    "no known caller": -1.2,  # 3, 1, 5, with later draws
     # Does a gradient flow there?
     "the operand reads no gradient": -0.4,  # 4, 3, 16
     "the operation reads no gradient": -1.2,  # 0, 0, 3

@@ -181,6 +181,13 @@ def test_what_a_class_inherits_from_in_other_files(base: str, environment: bool,
     assert ("in an environment" in finding.evidence) is environment
 
 
+@pytest.mark.parametrize(("method", "measures"), [("update", True), ("squared_norm", False)])
+def test_a_file_of_riemannian_metrics_is_no_place_of_metrics(method: str, measures: bool) -> None:
+    text = f"def f(x): return jnp.where(x > 0, 1 / x, 0.0)\nclass FlatMetric:\n    def {method}(self, x): return x * x"
+    (finding,) = analysed(text, "flat_metric.py").findings
+    assert ("in a metric" in finding.evidence) is measures
+
+
 @pytest.mark.parametrize(
     ("text", "name"),
     [
@@ -196,7 +203,9 @@ def test_what_a_class_inherits_from_in_other_files(base: str, environment: bool,
         ("def f(targetless): return torch.where(targetless > 0, targetless.log(), 0.0)", None),
         ("def f(x, eps): return torch.where(eps > 0, 1 / eps, 0.0) * x.sum()", "poisons settings"),
         ("def f(x, grad_output): return grad_output * torch.where(x > 0, 1 / x, 0.0)", "in a backward pass"),
-        ("class LossMetric:\n  def f(self, x): return torch.where(x > 0, 1 / x, 0.0)", "in a metric"),
+        ("class LossMetric:\n  def update(self, x): return torch.where(x > 0, 1 / x, 0.0)", "in a metric"),
+        ("class Losses(tm.Metric):\n  def f(self, x): return torch.where(x > 0, 1 / x, 0.0)", "in a metric"),
+        ("class RiemannianMetric:\n  def norm(self, x): return torch.where(x > 0, 1 / x, 0.0)", None),
         ("class Net:\n  def validation_step(self, x): return torch.where(x > 0, 1 / x, 0.0)", "in a metric"),
         ("class Net:\n  def training_step(self, x): return torch.where(x > 0, 1 / x, 0.0)", None),
         ("def f(dist): return torch.where(dist > 0, torch.log(dist + 1), 0.0)", "a size below zero"),

@@ -10,6 +10,7 @@ from pathlib import PurePath
 
 from wherelint.frontend.inherited import bases
 from wherelint.frontend.module import Module
+from wherelint.frontend.syntax import methods
 from wherelint.interpret.annotations import last_name
 
 WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
@@ -45,6 +46,10 @@ _CLASS_OF = {
     "Visualizer": "in a picture",
     "Plotter": "in a picture",
 }
+#: The first words of what metrics of how good something is have to do.
+_MEASURING = frozenset(
+    "accumulate add aggregate calculate call compute evaluate forward process reset result score update".split()
+)
 #: The first words of the functions that do.
 _FUNCTION_OF = {
     **dict.fromkeys(("visualize", "visualise", "plot"), "in a picture"),
@@ -91,14 +96,25 @@ def of(module: Module, functions: Iterable[str]) -> Iterator[str]:
 
 def _of_class(name: str, module: Module) -> Iterator[str]:
     """What the name of a class says, or else those that it inherits from: ``class Adam(torch.optim.Optimizer)``."""
-    known = module.definitions.get(name)
-    statement = known.statement if known is not None else None
-    family = [statement, *(base for _, base in bases(module, statement))] if isinstance(statement, ast.ClassDef) else []
+    family = _family(name, module)
     for each in (name, *(last_name(base) for cls in family for base in cls.bases)):
         words = WORD.findall(each)
-        if words and words[-1] in _CLASS_OF:
+        if words and words[-1] in _CLASS_OF and (words[-1] != "Metric" or _measures(each, family)):
             yield _CLASS_OF[words[-1]]
             return
+
+
+def _family(name: str, module: Module) -> list[ast.ClassDef]:
+    """A class of a file and those of the project that it inherits from."""
+    known = module.definitions.get(name)
+    statement = known.statement if known is not None else None
+    return [statement, *(base for _, base in bases(module, statement))] if isinstance(statement, ast.ClassDef) else []
+
+
+def _measures(name: str, family: Iterable[ast.ClassDef]) -> bool:
+    """Whether a metric is one of how good something is; a Riemannian one computes distances and no result."""
+    named = (word for cls in family for method in methods(cls) for word in method.name.strip("_").split("_")[:1])
+    return name == "Metric" or not _MEASURING.isdisjoint(named)
 
 
 def _updates(module: Module) -> frozenset[str]:
@@ -120,6 +136,8 @@ def _of_file(module: Module) -> Iterator[str]:
     words = stem.split("_")
     if words[0] in ("test", "conftest"):  # test_model.py; env_mat.py is the matrix of an environment
         yield "in a test"
+    metrics = [name for name in module.definitions if name.endswith("Metric") and _family(name, module)]
+    geometry = any(not _measures(name, _family(name, module)) for name in metrics)
     for part in (*module.package.split("."), *folders, stem, stem.replace("_", ""), words[-1]):
-        if part in _PLACE_OF:
+        if part in _PLACE_OF and not (geometry and part in ("metric", "metrics")):
             yield _PLACE_OF[part]

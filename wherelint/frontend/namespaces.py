@@ -36,11 +36,15 @@ def namespaces(module: Module) -> frozenset[str]:
 
 
 def behind(module: Module) -> list[str]:
-    """The frameworks that may be behind the namespaces of a file: those of which its repository speaks."""
+    """The frameworks that may be behind the namespaces of a file: those that its repository imports, or speaks of."""
     project = module.project
     if project is None or not namespaces(module):
         return []
-    return [name for name, framework in FRAMEWORKS.items() if any(map(project.speaks, framework.packages))]
+    for said in ("import {}", "from {}"), ("{}",):
+        ways = {name: [way.format(p) for p in f.packages for way in said] for name, f in FRAMEWORKS.items()}
+        if found := [name for name, told in ways.items() if any(map(project.speaks, told))]:
+            return found
+    return []
 
 
 def _is_own(module: Module, base: str, often: bool) -> bool:

@@ -73,7 +73,8 @@ def _of_namespace(low: Lowering, at: ast.Attribute, function: Value) -> Value:
     root = base.partition(".")[0]
     bound = low.frame.scope.find(root) is not MISSING or root in module.imports or root in module.definitions
     if bound and base in namespaces(module) and _is_unknown(low, function, at.attr):
-        for name in (f"jax.numpy.{at.attr}", f"torch.{at.attr}"):
+        attribute = "astype" if at.attr == "cast" else at.attr
+        for name in (f"jax.numpy.{attribute}", f"torch.{attribute}"):
             if lookup(name) is not None or name in FUNCTIONS:
                 return Dotted(name)
     return function
