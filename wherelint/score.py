@@ -54,6 +54,7 @@ WEIGHTS: dict[str, float] = {
     "the operand reads no gradient": -0.4,  # 4, 3, 16
     "the operation reads no gradient": -1.2,  # 0, 0, 3
     "arithmetic on settings": -2.0,
+    "NumPy computes with it": -2.0,  # no framework hands a gradient to what NumPy is given
     "poisons data": -1.5,  # 4, 6, 12
     "poisons settings": -0.8,  # 3, 0, 1
     "in a test": -3.0,

@@ -5,8 +5,10 @@ from __future__ import annotations
 import textwrap
 from pathlib import Path
 
+import numpy as np
 import pytest
 from conftest import write
+from real_gradients import require
 
 from wherelint import score
 from wherelint.analysis import DetectOptions, analyse
@@ -179,6 +181,35 @@ def test_what_a_class_inherits_from_in_other_files(base: str, environment: bool,
     assert isinstance(made, Analysis)
     (finding,) = made.findings
     assert ("in an environment" in finding.evidence) is environment
+
+
+@pytest.mark.parametrize(
+    ("read", "host"),
+    [
+        ("np.sqrt(x)", True),
+        ("np.linalg.norm(x - 1)", True),
+        ("x.shape[0] + np.ndim(x)", False),
+        ("np.sqrt(jax.lax.stop_gradient(x))", False),
+        ("np.sqrt(x) if isinstance(x, np.ndarray) else jnp.sqrt(x)", False),
+        ("np.sqrt(2.0)", False),
+    ],
+)
+def test_what_numpy_computes_with(read: str, host: bool) -> None:
+    text = f"import numpy as np\nimport jax\ndef f(x):\n    n = {read}\n    return jnp.where(x > 0, n / x, 0.0)"
+    (finding, *_) = analysed(text).findings
+    assert ("NumPy computes with it" in finding.evidence) is host
+
+
+def test_jax_and_torch_hand_nothing_to_numpy_that_is_differentiated() -> None:
+    require("jax")
+    require("torch")
+    import jax
+    import torch
+
+    with pytest.raises(jax.errors.TracerArrayConversionError):
+        jax.grad(lambda x: np.sqrt(x) * x)(2.0)
+    with pytest.raises(RuntimeError, match="requires grad"):
+        np.sqrt(torch.tensor(2.0, requires_grad=True))
 
 
 @pytest.mark.parametrize(("method", "measures"), [("update", True), ("squared_norm", False)])

@@ -89,12 +89,15 @@ def test_a_project_without_a_framework_differentiates_nothing(tmp_path: Path) ->
 
 
 def test_what_the_repository_imports_is_behind_it(tmp_path: Path) -> None:
-    """A backend that only mentions another framework does not bring in its derivatives: TensorFlow's `x**0` has a nan."""
-    text = "def f(x, xp): return xp.where(xp.abs(x) > 0, sum(x**k for k in range(x.ndim)), 0.0) + xp.sqrt(x + 1)"
-    assert checked(tmp_path, text, backend_obj="import tensorflow").findings
-    assert not checked(tmp_path, text, backend_obj="import torch  # as tensorflow does").findings
+    """TensorFlow's power of 0 has a nan at 0; a backend that only mentions TensorFlow does not bring that in."""
+    text = "def f(x, xp): return xp.where(xp.abs(x) > 0, xp.square(x) ** 0, 1.0)"
+    for backend, found in (("import tensorflow", True), ("import torch  # as tensorflow does", False)):
+        folder = tmp_path / str(found)
+        folder.mkdir()
+        assert bool(checked(folder, text, backend_obj=backend).findings) is found
 
 
 def test_a_cast_of_a_condition_is_a_mask(tmp_path: Path) -> None:
-    (finding,) = checked(tmp_path, "def f(x, nx): return nx.cast(nx.abs(x) > 0, x.dtype) * nx.log2(nx.abs(x))").findings
-    assert (finding.code, finding.select.kind) == ("WL202", "multiply")
+    text = "def f(x, nx): return nx.cast(nx.abs(x) > 0, x.dtype) * nx.sqrt(nx.abs(x))"
+    (finding,) = checked(tmp_path, text).findings
+    assert finding.code == "WL202"

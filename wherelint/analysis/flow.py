@@ -45,6 +45,8 @@ def flow(hazard: Hazard, inputs: Iterable[Leaf], module: Module, function: tuple
     for words, name in ((places.DATA, "poisons data"), (_SETTINGS, "poisons settings")):
         if said and all(words & each for each in said):
             yield name
+    if poisoned and all(n.host for n in poisoned):
+        yield "NumPy computes with it"
     for leaf in (n for n in leaves(hazard.op) if n in hazard.inputs):
         words, values = _words(leaf.name), hazard.inputs[leaf]
         if words & _SIZES and (values < 0).any():

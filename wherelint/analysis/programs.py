@@ -8,7 +8,7 @@ from functools import cached_property
 
 from wherelint import intrinsics  # noqa: F401  (its modules register handlers)
 from wherelint.frontend.module import Module
-from wherelint.graph.node import Leaf, Node, differentiable_inputs, inputs_in, topological
+from wherelint.graph.node import Leaf, Node, flowing_back, inputs_in, topological
 from wherelint.graph.work import Work
 from wherelint.interpret import (  # noqa: F401  (they register handlers)
     attributes,
@@ -135,17 +135,3 @@ def _lower(low: Lowering, function: Function, owner: Class | None) -> Program:
     )
     made = tuple(n for n in low.made if n in live)
     return Program(function.name, made, tuple(dict.fromkeys(outputs)), inlined, low.opaque_calls, tuple(low.measured))
-
-
-def flowing_back(outputs: Sequence[Node]) -> set[Node]:
-    """The nodes that receive a cotangent when the outputs do."""
-    live = set(outputs)
-    todo = list(live)
-    while todo:
-        node = todo.pop()
-        for i in differentiable_inputs(node):
-            operand = node.inputs[i]
-            if operand not in live:
-                live.add(operand)
-                todo.append(operand)
-    return live

@@ -17,7 +17,7 @@ _FUNCTIONS = frozenset(
     """where sqrt abs square sin cos tan sinh cosh tanh arcsin arccos arctan log1p expm1 log2 log10 floor ceil sign
     isnan isfinite zeros_like ones_like""".split()
 )
-_CALL = re.compile(rf"(?<![\w.])([A-Za-z_][\w.]*)\.({'|'.join(sorted(_FUNCTIONS))})\(\s*[^\s)]")
+_CALL = re.compile(rf"(?<![\w.])([A-Za-z_][\w.]*)\.({'|'.join(sorted(_FUNCTIONS))})\((?=\s*[^\s)])")
 #: How many of them have to be called on a local variable or an attribute; what is imported is no tensor.
 _LEAST = 2
 

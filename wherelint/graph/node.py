@@ -132,6 +132,8 @@ class Leaf(Node):
     #: A number that is chosen once for the whole run.
     setting: bool = False
     random: bool = False
+    #: NumPy computes with it, which no framework differentiates: JAX and PyTorch raise an error.
+    host: bool = False
     #: Booleans: an array, as opposed to a flag. Numbers: bits, and an array that is used as a mask.
     array: bool = False
     bits: bool = False
@@ -281,3 +283,17 @@ def differentiated(order: Iterable[Node]) -> set[Node]:
         elif any(node.inputs[i] in chosen for i in differentiable_inputs(node)):
             chosen.add(node)
     return chosen
+
+
+def flowing_back(outputs: Iterable[Node]) -> set[Node]:
+    """The nodes that receive a cotangent when the outputs do."""
+    live = set(outputs)
+    todo = list(live)
+    while todo:
+        node = todo.pop()
+        for i in differentiable_inputs(node):
+            operand = node.inputs[i]
+            if operand not in live:
+                live.add(operand)
+                todo.append(operand)
+    return live

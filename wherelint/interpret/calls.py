@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from wherelint.frameworks import FRAMEWORKS
 from wherelint.frontend.namespaces import namespaces
 from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef, below
-from wherelint.graph.node import Leaf, Node
+from wherelint.graph.node import Leaf, Node, flowing_back
 from wherelint.interpret import attributes
 from wherelint.interpret.annotations import dotted
 from wherelint.interpret.builder import Frame
@@ -115,6 +115,10 @@ def _register(low: Lowering, function: ast.Attribute, args: Args, kwargs: Kwargs
 
 
 def _external(low: Lowering, function: Dotted, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
+    if _converts(function.name) and not low.path_conditions:
+        for node in flowing_back(nodes_in(*args, *kwargs.values())):
+            if isinstance(node, Leaf):
+                node.host = True
     handler = FUNCTIONS.get(function.name)
     if handler is not None:
         result = handler(low, function.name, args, kwargs, at)
@@ -122,6 +126,11 @@ def _external(low: Lowering, function: Dotted, args: Args, kwargs: Kwargs, at: a
             return result
     made = operation(low, function.name, args, kwargs, at)
     return MISSING if made is None else made
+
+
+def _converts(name: str) -> bool:
+    """Whether NumPy computes with the elements of what a function is given, not just with its shape."""
+    return name.startswith("numpy.linalg.") or (name.startswith("numpy.") and lookup(name) is not None)
 
 
 def _partial(low: Lowering, function: Partial, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
@@ -156,6 +165,7 @@ def unknown(low: Lowering, function: Value, args: Args, kwargs: Kwargs, at: ast.
     _hand_on(low, callee(low, function, at), given)
     inputs = list(nodes_in(*given))
     constant = not low.reads_gradient(inputs) if inputs else isinstance(function, Dotted)
+    constant |= isinstance(function, Dotted) and function.name.startswith("numpy.")
     key = (function.name if isinstance(function, Dotted) else low.identity(function), *map(low.identity, given))
     pure = isinstance(function, Dotted) and is_pure(function.name)
     return low.called(at, callee(low, function, at), given, key, pure=pure, differentiable=not constant)
