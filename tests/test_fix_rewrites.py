@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from wherelint.finding import FileReport
+from wherelint.fix import spelling
 from wherelint.io.config import Settings
 from wherelint.run.check import check_source
 
@@ -515,6 +516,30 @@ REWRITES = {
         +    x_sum = x.sum()
         +    return jnp.where(x_sum, x / jnp.where(x_sum != 0, x_sum, 1.0), x)
     """),
+    "the square of a root, called through a namespace": ("""
+        def f(x, y, nx=jnp):
+            n = nx.sqrt(nx.sum(x * y, axis=1))
+            return nx.where(n == 0, 1.0, n)
+    """, """
+        -    n = nx.sqrt(nx.sum(x * y, axis=1))
+        +    n_squared = nx.sum(x * y, axis=1)
+        +    is_nonzero = n_squared != 0
+        +    n = nx.where(is_nonzero, nx.sqrt(nx.where(is_nonzero, n_squared, 1.0)), 0.0)
+    """),
+    "a mask, where the name is taken": ("""
+        def f(x, z, mask):
+            a = jnp.log(x)
+            b = jnp.sqrt(z)
+            return jnp.where((x > 0) & (z > 0), a * b, mask)
+    """, """
+        -    a = jnp.log(x)
+        -    b = jnp.sqrt(z)
+        -    return jnp.where((x > 0) & (z > 0), a * b, mask)
+        +    selected = (x > 0) & (z > 0)
+        +    a = jnp.log(jnp.where(selected, x, 1.0))
+        +    b = jnp.sqrt(jnp.where(selected, z, 1.0))
+        +    return jnp.where(selected, a * b, mask)
+    """),
     "between two numbers": ("""
         def f(x, y):
             root = jnp.sqrt(x)
@@ -698,3 +723,20 @@ def test_a_defect_in_the_search_for_a_fix_costs_the_fix_only(monkeypatch: pytest
     assert finding.fix is not None
     assert finding.fix.edits == ()
     assert re.search(r"internal error, please report it: KeyError: 'x' \(\w+\.py:\d+\)$", finding.fix.message)
+
+
+@pytest.mark.parametrize(
+    ("condition", "names", "beside_a_twin"),
+    [
+        ("x > 0", ["is_positive", "x_is_positive"], "x_is_positive"),
+        ("r_squared != 0", ["is_nonzero", "r_is_nonzero"], "r_is_nonzero"),
+        ("d < 1", ["below_one", "d_below_one"], "d_below_one"),
+        ("(x[0] >= a) & (x[0] < b)", ["in_range", "x_in_range"], "x_in_range"),
+        ("jnp.isclose(p, 0.0)", ["is_zero", "p_is_zero"], "p_is_zero"),
+        ("p > limit", ["above_limit", "p_is_above", "is_above"], "above_limit"),
+        ("a & b", [], None),
+    ],
+)
+def test_a_condition_is_named_for_what_it_tests(condition: str, names: list[str], beside_a_twin: str | None) -> None:
+    assert list(spelling.condition_names(condition)) == names
+    assert next(iter(spelling.condition_names(condition, twins=True)), None) == beside_a_twin

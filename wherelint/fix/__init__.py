@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 from wherelint.analysis.findings import Analysis
 from wherelint.analysis.search import Detection
 from wherelint.defects import describe
-from wherelint.finding import Finding, Fix
+from wherelint.finding import Edit, Finding, Fix
 from wherelint.fix.candidates import Site
 from wherelint.fix.domains import has_epsilon
 from wherelint.fix.groups import (
@@ -180,14 +180,15 @@ def _steps(analysis: Analysis, places: Places, most: int, effort: WorkBudget) ->
     good: list[_Proven] = []
     unfinished: list[tuple[Candidate, Found, list[Finding]]] = []
     rival = ""
-    tried = 0
+    tried, asked = 0, set[tuple[Edit, ...]]()
     for tried, candidate in enumerate(site.candidates(several=len(arm) > 1)):
         if tried >= _MOST_TRIED or effort.spent:
             break
         if rival and candidate.kind != rival:
             continue
-        if not consistent(candidate.edits):
+        if candidate.edits in asked or not consistent(candidate.edits):
             continue
+        asked.add(candidate.edits)
         compared = Comparison(proof.source, candidate.edits, analysis.findings)
         if (found := proof.of(proof.source.edited(candidate.edits), compared)) is None:
             continue

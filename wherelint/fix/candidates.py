@@ -107,7 +107,7 @@ class Site:
                 yield from self.guards()
             for mask in masks:
                 yield from self._masked(self.op, mask, self._operands(self.op))
-                yield from self._each(mask)
+                yield from () if several else self._each(mask)
         for mask in masks[:2]:
             for call in self._helpers():
                 yield from self._masked(call, mask, [(p, _SAFE) for p in operands(call)[:_MOST_PLACES]])
@@ -369,7 +369,8 @@ class Site:
         return mask.named(name), spot.line(name, mask.text).content, [place.replaced(name) for place in used]
 
     def _name(self, place: SourceNode, mask: Mask) -> str:
-        return spelling.free_name(place, *spelling.condition_names(mask.text, twins=self._twins), "mask")
+        names = spelling.condition_names(mask.text, twins=self._twins)
+        return spelling.free_name(place, *names, "mask", "selected" if mask.keeps else "dropped")
 
     @staticmethod
     def _after(place: SourceNode, spot: Spot) -> bool:

@@ -139,7 +139,8 @@ class Guards:
         if spot is None or not isinstance(function, cst.Attribute) or function.attr.value not in _VARIANCE:
             return
         variance = within(place, SourceNode(place.block, function.attr), _VARIANCE[function.attr.value])
-        name = spelling.free_name(place, "variance")
+        of = [p.node.value for p in operands(place, 1)[:1] if isinstance(p.node, cst.Name)]
+        name = spelling.free_name(place, "variance", *(f"{name}_variance" for name in of))
         mask = Mask(f"{name} != 0", True)
         inner = f"{self.writer.namespace}.sqrt({self.writer.masked(mask, name, 1.0)})"
         what = "guard the square root where the variance is 0"

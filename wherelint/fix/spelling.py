@@ -106,7 +106,7 @@ _ALONE = re.compile(r"is_[a-z]+|(above|below)_one|in_range")
 def value_names(place: SourceNode, operand: SourceNode, role: str) -> tuple[str, ...]:
     """What a variable may be called that holds an operand of an operation: by what it is, or what it is for."""
     called = last_name(operand.node.func).removeprefix("reduce_") if isinstance(operand.node, cst.Call) else ""
-    given = operands(operand)[:1] if called in _SUMMARIES else []
+    given = operands(operand, 1)[:1] if called in _SUMMARIES else []
     own = [f"{p.node.value}_{called}" for p in given if isinstance(p.node, cst.Name)]
     statement = next((n for n in place.path()[::-1] if isinstance(n, cst.Assign)), None)
     target = last_name(statement.targets[0].target) if statement is not None and len(statement.targets) == 1 else ""
