@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from wherelint.analysis import DetectOptions, analyse
+from wherelint.fix.syntax import operands, source_node
 from wherelint.io.config import Settings
 from wherelint.io.edits import Source
 from wherelint.run.check import check_source
@@ -66,3 +68,15 @@ def test_the_fix_of_one_is_that_of_all(why: str) -> None:
     assert places == sorted(places)
     assert -1 not in places
     assert all(after.count(part) == 1 for part in expected)
+
+
+def test_what_is_assigned_to_is_not_written_again() -> None:
+    body = "x[i] = torch.where(x[i] > 0, torch.sqrt(x[i]), x[1]) + (lambda: x[i])()"
+    text = f"import torch\n\n\ndef f(x, i):\n    {body}\n    return x\n"
+    made = analyse(text, "f.py", DetectOptions({}, frozenset()))
+    assert not isinstance(made, str)
+    detection = next(each for _, each in made.found if each is not None)
+    place = source_node(detection.hazard.op)
+    assert place is not None
+    (operand,) = operands(place)
+    assert [other.region[0].column for other in operand.again()] == [5 + body.index("x[i] >")]

@@ -109,8 +109,9 @@ def value_names(place: SourceNode, operand: SourceNode, role: str) -> tuple[str,
     given = operands(operand, 1)[:1] if called in _SUMMARIES else []
     own = [f"{p.node.value}_{called}" for p in given if isinstance(p.node, cst.Name)]
     statement = next((n for n in place.path()[::-1] if isinstance(n, cst.Assign)), None)
-    target = last_name(statement.targets[0].target) if statement is not None and len(statement.targets) == 1 else ""
-    squared = role == "radicand" and statement is not None and statement.value is place.node and "sqrt" not in target
+    to = statement.targets[0].target if statement is not None and len(statement.targets) == 1 else cst.Tuple([])
+    target, whole = _subject(to), statement is not None and statement.value is place.node
+    squared = role == "radicand" and whole and target == last_name(to) and "sqrt" not in target
     names = [*own, *[f"{target}_squared"] * squared, role, f"{target}_{role}"] if target else [*own, role]
     return tuple(name for name in names if len(name) <= _LONGEST_NAME)
 
@@ -174,7 +175,7 @@ def _of(adjective: str, operands: Sequence[cst.BaseExpression]) -> tuple[str, ..
     return (short, *([f"{subject}_{short}"] if 0 < len(subject) <= _LONGEST_NAME else []))
 
 
-def _subject(node: cst.BaseExpression) -> str:
+def _subject(node: cst.CSTNode) -> str:
     """The word for a value that is the nearest to its name."""
     while isinstance(node, (cst.Subscript, cst.Call)):
         arguments = [a.value for a in node.args] if isinstance(node, cst.Call) else []

@@ -87,15 +87,11 @@ class SourceNode:
         return flat(text[start : len(text) - len(self.source.text) + end])
 
     def again(self) -> list[SourceNode]:
-        """Where the same is written elsewhere in its statement, and evaluated whenever that is."""
+        """Where the same is read elsewhere in its statement, and evaluated whenever that is."""
         path = self.path()
-        at = next(
-            (i for i in range(len(path) - 1, -1, -1) if isinstance(path[i], cst.SimpleStatementLine)), len(path) - 1
-        )
-        same = (
-            SourceNode(self.block, n) for n in walk(path[at], *LAZY) if n is not self.node and self.node.deep_equals(n)
-        )
-        return list(same)
+        values = [n.value for n in path if isinstance(n, (cst.Assign, cst.Return)) and n.value is not None][-1:]
+        same = (n for value in values for n in walk(value, *LAZY) if n is not self.node and self.node.deep_equals(n))
+        return [SourceNode(self.block, n) for n in same]
 
     def holds(self, other: SourceNode) -> bool:
         """Whether another expression lies in it."""
