@@ -17,7 +17,10 @@ _FUNCTIONS = frozenset(
     """where sqrt abs square sin cos tan sinh cosh tanh arcsin arccos arctan log1p expm1 log2 log10 floor ceil sign
     isnan isfinite zeros_like ones_like""".split()
 )
-_CALL = re.compile(rf"(?<![\w.])([A-Za-z_][\w.]*)\.({'|'.join(sorted(_FUNCTIONS))})\((?=\s*[^\s)])")
+_CALL = re.compile(rf"\.({'|'.join(sorted(_FUNCTIONS))})\((?=\s*[^\s)])")
+_BASE = re.compile(r"(?<![\w.])[A-Za-z_][\w.]*$")
+#: No name of a namespace is longer.
+_LONGEST = 100
 #: How many of them have to be called on a local variable or an attribute; what is imported is no tensor.
 _LEAST = 2
 
@@ -26,8 +29,10 @@ def namespaces(module: Module) -> frozenset[str]:
     """The dotted names, as they are written, that are used so: the project's own, attributes, and local variables."""
     if namespaces not in module.kept:
         called = defaultdict(set)
-        for base, name in _CALL.findall(module.text):
-            called[base].add(name)
+        for call in _CALL.finditer(module.text):
+            base = _BASE.search(module.text, max(0, call.start() - _LONGEST), call.start())
+            if base is not None:
+                called[base[0]].add(call[1])
         module.kept[namespaces] = frozenset(
             base for base, functions in called.items() if _is_own(module, base, len(functions) >= _LEAST)
         )
