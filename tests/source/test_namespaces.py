@@ -101,3 +101,9 @@ def test_a_cast_of_a_condition_is_a_mask(tmp_path: Path) -> None:
     text = "def f(x, nx): return nx.cast(nx.abs(x) > 0, x.dtype) * nx.sqrt(nx.abs(x))"
     (finding,) = checked(tmp_path, text).findings
     assert finding.code == "WL202"
+
+
+def test_no_fix_asks_a_backend_for_what_numpy_has_not(tmp_path: Path) -> None:
+    text = "def f(x, xp):\n    c = xp.clip(x, -1, 1)\n    angle = xp.arccos(c)\n    return xp.sin(angle) * x"
+    (finding,) = checked(tmp_path, text, backend_obj="import torch").findings
+    assert finding.fix is None or not finding.fix.edits  # PyTorch's own is x.detach()

@@ -13,6 +13,7 @@ from wherelint.fix.masks import Candidate, Mask, Writer, within
 from wherelint.fix.syntax import SourceNode, calls_within, has_effects, last_name, operands, spot_before
 from wherelint.frameworks import FRAMEWORKS
 from wherelint.frontend.module import Module
+from wherelint.frontend.namespaces import namespaces
 from wherelint.graph.node import topological
 from wherelint.graph.search import Hazard
 from wherelint.ops import OPERATIONS
@@ -46,7 +47,7 @@ class Guards:
             return
         if self.hazard.op.op in ("std", "std_unbiased"):
             yield from self._deviation(place)
-        if self.hazard.op.op == "sqrt" and self.writer.framework == "torch":
+        if self.hazard.op.op == "sqrt" and self.writer.framework == "torch" and self._native:
             yield from self._norm(place)
         for guard in OPERATIONS[self.hazard.op.op].domains:
             if guard.operand < len(found):
@@ -81,7 +82,7 @@ class Guards:
         if safe is None:
             return  # no integer is
         inner = self.writer.masked(Mask(tests.inner, guard.keeps), name, safe)
-        if guard.caps and namespace:
+        if guard.caps and namespace and self._native:
             at_most = FRAMEWORKS[self.writer.framework].at_most
             inner = at_most.format(namespace=namespace, x=name, limit=safe)
         # Where the value is finite and another at each edge, nothing says that all of the edges are dropped.
@@ -93,6 +94,8 @@ class Guards:
         # That an operation is nan is worth keeping only where something asks for it.
         asked = any(n.op in FINITE_TESTS for n in topological(self.hazard.select.inputs[:1]))
         outsides = [outside.format(**terms) for outside in guard.outside if asked or "nan" not in outside]
+        if edges and not self._native:
+            return
         if edges:
             stopped = spelling.without_gradient(name, self.writer.framework, self.module, namespace)
             outsides = [within(place, operand, stopped)] if stopped else []
@@ -109,6 +112,11 @@ class Guards:
             yield Candidate((*edits, guarded), what, not guard.reduces and guard.exact, kind="guard")
         if guard.finite:
             yield alone
+
+    @property
+    def _native(self) -> bool:
+        """Whether what is called nearby is the framework's own; a project's backend may know NumPy alone."""
+        return self.writer.namespace not in namespaces(self.module)
 
     @property
     def _bounded(self) -> bool:
