@@ -384,19 +384,3 @@ def test_one_half_of_an_array_may_be_zero() -> None:
             return jnp.where(ratio > 0, jnp.sqrt(ratio), 0.0)
     """).findings
     assert ("WL101", "high") in [(finding.code, finding.confidence) for finding in findings]
-
-
-@pytest.mark.parametrize(
-    ("text", "guarded"),
-    [
-        ("def _g(x): return _inverse(x)\ndef f(x): return _g(jnp.maximum(x, 1.0))", True),
-        ("def _g(x): return _inverse(x)\ndef f(x): return _g(jnp.maximum(x, 1.0)) + _inverse(x)", False),
-        ("def _g(x): return _inverse(x)\ndef f(x): return _g(jnp.maximum(x, 1.0)) + _g(x)", False),
-        ("def _g(x): return _inverse(x)", False),  # not called: what it gets is anything
-        ("def _g(x): return _inverse(x) + _g(x)\ndef f(x): return _g(jnp.maximum(x, 1.0))", True),
-        ("def g(x): return _inverse(x)\ndef f(x): return g(jnp.maximum(x, 1.0))", False),  # a public one has others
-    ],
-)
-def test_what_the_callers_of_its_callers_allow(text: str, guarded: bool) -> None:
-    findings = analysed(f"def _inverse(n): return jnp.where(n > 0, 1 / n, 0.0)\n{text}").findings
-    assert ["no caller" in f.evidence for f in findings if f.function == "_inverse"] == [guarded]

@@ -70,22 +70,11 @@ class Callers:
 
         Empty where some caller is not known: one that hands the helper on, or is too much to follow.
         """
-        callers = self._outermost(function, {function}) or []
+        callers = self._callers(function)
         flows = self._flows.get(function, {})
+        if not all(caller in self._shielded or caller in flows for caller in callers):
+            return []
         return [node for caller in callers for node in flows.get(caller, []) if expression_id(node) == where]
-
-    def _outermost(self, function: str, above: set[str]) -> list[Caller] | None:
-        """The callers of a helper, with those of each that is a private helper itself; None where one is not known."""
-        found = dict[Caller, None]()
-        for caller in self._callers(function):
-            name = ".".join(caller.name)
-            if caller in self._shielded:
-                continue
-            if caller not in self._flows.get(function, {}):
-                return None
-            inside = caller.filename == self._module.filename and is_private(name) and name not in above
-            found |= dict.fromkeys((inside and self._outermost(name, above | {name})) or [caller])
-        return list(found)
 
     def _callers(self, function: str) -> list[Caller]:
         """The functions that mention a helper, each lowered if that is possible: of the project, or of this file."""
