@@ -30,3 +30,13 @@ def test_a_huge_integer_is_a_number_like_any_other(number: str) -> None:
     findings, problems = detect(text, "a.py", DetectOptions())
     assert problems == []
     assert [f.code for f in findings] == ["WL102"]
+
+
+@pytest.mark.parametrize(
+    "empty", ["jnp.array([[], []])", "[][x]", "jnp.stack([[], []])", "([],)[0][1:]", "jnp.concatenate([x, [[]]])"]
+)
+def test_an_array_without_elements_is_no_number(empty: str) -> None:
+    text = f"import jax.numpy as jnp\n\n\ndef f(x):\n    return jnp.where(x > 0, jnp.log(x), 0.0) + {empty}\n"
+    findings, problems = detect(text, "a.py", DetectOptions())
+    assert problems == []
+    assert [f.code for f in findings] == ["WL102"]

@@ -293,7 +293,7 @@ class Builder:
             return const(value, origin=self.origin(at))
         if isinstance(value, (list, tuple)) and value:
             numbers = self.static_numbers(value)
-            if numbers is not None:
+            if numbers:  # of an array without elements nothing is known
                 return self.numbers(numbers, at)
             if len(value) == 1:
                 return self.tensor(value[0], at)
