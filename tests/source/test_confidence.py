@@ -231,6 +231,10 @@ PROGRAMS = {
         def f(x):
             return jnp.maximum(jnp.linalg.norm(x), 1e-6)
     """),
+    "a bound that guards where centres coincide": ("high", """
+        def f(x, y, a, b):
+            return jnp.maximum(jnp.sqrt((x - a) ** 2 + (y - b) ** 2), 1e-6)
+    """),
     "a bound that guards unless it is passed": ("high", """
         def f(x, eps=1e-6):
             return jnp.maximum(jnp.linalg.norm(x), eps * jnp.ones_like(x))

@@ -98,7 +98,7 @@ class Guard:
             yield "saves an overflow"
         if self._out_of_order(run, culprit, p):
             yield "neighbours out of order"
-        elif not missing_data and self._coincidence(run, culprit, p):
+        elif not missing_data and not self._is_floor(run, culprit, p) and self._coincidence(run, culprit, p):
             yield "coincidence"
         if missing_data:
             yield "missing data"
@@ -206,6 +206,12 @@ class Guard:
         infinite = not at(np.isfinite(run.values[culprit]), p).all()
         ordinary = [_TINY < s <= (_UNIT if infinite else np.inf) or (s == 0 and len(sizes) > 1) for s in sizes]
         return all(ordinary)
+
+    def _is_floor(self, run: Run, culprit: Node, p: int) -> bool:
+        """Whether a clip keeps away from zero alone, whose author met it: ``maximum(sqrt(x**2 + y**2), 1e-6)``."""
+        clips = self.root.selection in CLIPS and self.root is not culprit
+        sizes = self._bounds(run, culprit, p) if clips else None
+        return sizes is not None and 0 < min(sizes, default=0) <= _TINY
 
     def _bounds(self, run: Run, culprit: Node, p: int) -> list[float] | None:
         """The sizes of what an extremum compares with, None where they are neither constants nor defaults."""
