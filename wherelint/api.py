@@ -4,8 +4,6 @@ Everything that is returned is plain data and can be pickled, so that a schedule
 Nothing of what is checked is imported or executed.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path

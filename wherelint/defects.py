@@ -1,7 +1,5 @@
 """The message of an unexpected exception: where in wherelint it was raised."""
 
-from __future__ import annotations
-
 import traceback
 from pathlib import Path
 

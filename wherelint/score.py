@@ -6,8 +6,6 @@ and its figures, each package left out in turn). Counts: findings with that evid
 in 107 packages when that was done; evidence without counts was met twice at most, or came later.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from typing import Literal

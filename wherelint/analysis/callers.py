@@ -1,7 +1,5 @@
 """What the callers of a private helper do to it: which keep gradients away, and what they call it with."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Sequence
 from typing import NamedTuple

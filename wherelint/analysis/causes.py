@@ -4,8 +4,6 @@ They are in one function, the same input makes each operation singular, and one 
 decides about them, or they are one operation that several selections drop.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import replace
 

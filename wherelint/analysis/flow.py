@@ -4,8 +4,6 @@ Most selections with a singular operation stand in code that nobody differentiat
 optimizers. Their names and folders are conventions of the whole field, and evidence, not proof.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterable, Iterator

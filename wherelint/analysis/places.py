@@ -1,7 +1,5 @@
 """What the folders, files, classes and functions of the field are called where nobody differentiates."""
 
-from __future__ import annotations
-
 import ast
 import os
 import re

@@ -1,7 +1,5 @@
 """Lowers one function of a file, with everything it calls, to a graph."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property

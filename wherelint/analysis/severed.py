@@ -1,7 +1,5 @@
 """Gradients that are cut rather than poisoned: the opt-in rules about piecewise constant operations and host NumPy."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

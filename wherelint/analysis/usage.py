@@ -5,8 +5,6 @@ it computes. Names are compared by their last part, and by what is imported: a u
 to keep gradients away.
 """
 
-from __future__ import annotations
-
 import ast
 import os
 import re

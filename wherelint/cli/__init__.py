@@ -1,7 +1,5 @@
 """The command line. Options in, exit status out; every decision is made elsewhere."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The findings at a place that a command names: ``model.py:12``."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

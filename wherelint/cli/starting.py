@@ -1,7 +1,5 @@
 """``wherelint init``: the first lines of a configuration and of a pre-commit hook, where there are none yet."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """``check --watch``: the same check again whenever something changed, until Ctrl-C."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Sequence

@@ -3,8 +3,6 @@
 ``wherelint.jax`` and ``wherelint.torch`` build these; nothing here imports a framework.
 """
 
-from __future__ import annotations
-
 from wherelint.companion.report import Place, Poison, PoisonedGradient, Report
 
 __all__ = ["Place", "Poison", "PoisonedGradient", "Report"]

@@ -1,7 +1,5 @@
 """What a running program was seen to do: the calls that gradients passed, on their way into a file."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field

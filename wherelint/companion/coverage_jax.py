@@ -1,7 +1,5 @@
 """Gradient coverage of JAX: the equations of a linear program that cotangents reach while it is transposed."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Frames of a running program, and where they are in the source."""
 
-from __future__ import annotations
-
 import linecache
 import os
 import site

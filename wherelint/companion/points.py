@@ -1,7 +1,5 @@
 """Where a gradient may be poisoned: inputs near given ones at which programs tend to be singular."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, zip_longest

@@ -1,7 +1,5 @@
 """The findings of a running program, as plain data, and their reports."""
 
-from __future__ import annotations
-
 import linecache
 import os
 import textwrap

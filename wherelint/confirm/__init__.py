@@ -3,8 +3,6 @@
 Nothing of the linted project is imported, called or read: a snippet is made of the graph, and runs in a child process.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Confirmations on disk, keyed by everything that they depend on."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The selection of a finding in the text with the fix: its graph, and the same inputs by their names."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass

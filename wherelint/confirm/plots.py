@@ -1,7 +1,5 @@
 """The value and the gradient of a selection along a line through the witness, before and after the fix."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import replace

@@ -5,8 +5,6 @@ numbers and parameters: what was not followed is a parameter. Its probes are inp
 one the witness. Arrays are (probes, elements).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """From the graph of a finding to the plain program that shows it, before and after the fix."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace

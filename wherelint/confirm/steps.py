@@ -1,7 +1,5 @@
 """From a graph to the steps of a routine."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from dataclasses import replace

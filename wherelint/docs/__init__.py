@@ -1,7 +1,5 @@
 """The documentation that ``wherelint explain`` shows: a page a topic, beside the pages of the rules."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 _PAGES = Path(__file__).parent

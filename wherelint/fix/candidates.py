@@ -5,8 +5,6 @@ operation, is masked with the condition under which the arm is selected. *The lo
 be had at the operation, or reads its result, the operation is guarded by a condition on its own operand.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Where an operation is singular, in the terms of a call of it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import NamedTuple

@@ -4,8 +4,6 @@ A number takes the dtype of the tensor that it meets. ``where(mask, 0.5, 1.0)`` 
 dtype: TensorFlow refuses it beside any other, torch makes float32 of a float16 beside it. JAX keeps such a type weak.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Mapping, Sequence
 

@@ -4,8 +4,6 @@ A rewrite that changes only what a selection computes is proven there: whatever 
 costs what the selection reads, not what its function holds.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """The local guard: an operation is masked by a condition on its own operand."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 

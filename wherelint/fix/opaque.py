@@ -4,8 +4,6 @@ What such a call gives is not known, but that it gives the same for the same: in
 value wherever its arguments have theirs, and another one elsewhere. An impure call is only itself.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

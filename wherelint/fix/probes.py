@@ -1,7 +1,5 @@
 """Probes that a proof adds to those of the search: what nobody would give, and what a singular point may meet."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 

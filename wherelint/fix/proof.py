@@ -5,8 +5,6 @@ symbolic-zero arithmetic gave the old text, where that is finite. A gradient tha
 and operations hardly fail more often than before. The finding is gone and no other has come.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache

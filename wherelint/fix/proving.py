@@ -1,7 +1,5 @@
 """What a rewritten text is found to do: the functions around a finding computed as before, and searched again."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from wherelint.analysis.callers import expression_id

@@ -4,8 +4,6 @@ What is not known of a shape, a reshape or a matrix product, is an *atom*: the s
 shapes, and broadcast with others into the set of all of them.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Collection, Hashable, Iterator, Sequence
 from contextlib import suppress

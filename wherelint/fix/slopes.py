@@ -3,8 +3,6 @@
 For display only: how many terms the arm needs, and how far from the point they have to hold, is the author's choice.
 """
 
-from __future__ import annotations
-
 import re
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """How a selection is spelled in a file: with the names that the file has, in the way of its framework."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from itertools import chain, count

@@ -1,7 +1,5 @@
 """The frameworks: one file each."""
 
-from __future__ import annotations
-
 import os
 from importlib import import_module
 

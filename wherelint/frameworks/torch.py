@@ -1,7 +1,5 @@
 """How PyTorch spells the operations of the catalogue (torch 2.13)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

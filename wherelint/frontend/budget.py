@@ -1,7 +1,5 @@
 """What reading and searching one file may cost, and what was given up since it would have cost more."""
 
-from __future__ import annotations
-
 
 class Budget:
     """The limits of one file, counted rather than timed, so that a run gives what another one gives."""

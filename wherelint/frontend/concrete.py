@@ -1,7 +1,5 @@
 """The concrete syntax of what is rewritten: LibCST's tree of a statement, and what stands where in it."""
 
-from __future__ import annotations
-
 import ast
 import re
 import sys

@@ -1,7 +1,5 @@
 """The cheap gate: which functions of a file can hold a finding at all, judged by ``ast`` alone."""
 
-from __future__ import annotations
-
 import ast
 import builtins
 import re

@@ -1,7 +1,5 @@
 """Inherited methods that a subclass gives something else to call or read: they are worth lowering once more."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

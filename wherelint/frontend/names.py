@@ -1,7 +1,5 @@
 """Imports of a file: local names to canonical dotted names."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Mapping
 from functools import lru_cache

@@ -4,8 +4,6 @@
 is behind it. A method of a tensor takes no operand, so that a tensor is not mistaken for one.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 

@@ -1,7 +1,5 @@
 """What ``detect`` is told about one file."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """The texts of the files around the one that is checked, read once: of its repository, or else of its package."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Guards that admit the singular point itself: ``where(x >= 0, sqrt(x), 0)`` at 0."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from wherelint.graph.node import Node, topological

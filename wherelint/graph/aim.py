@@ -3,8 +3,6 @@
 Telling values of the inputs meet ``x == 0`` or ``a == b``; they do not meet ``(trace - 1) / 2 == 1``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Whose fault a non-finite gradient is: which operation broke the cotangent, and whether a selection made its zero."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What every node of a graph depends on, worked out once for all questions that are asked about it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from wherelint.graph.node import Leaf, Node, differentiated, whole

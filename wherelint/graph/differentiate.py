@@ -7,8 +7,6 @@ that is, to which no cotangent flows. Under IEEE arithmetic only a lazy choice (
 symbolic-zero arithmetic every selection does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from math import isfinite

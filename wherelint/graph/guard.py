@@ -4,8 +4,6 @@ This is where confidence comes from. A condition is a statement by the author ab
 only those, to a place the condition was written for, is almost certainly the bug. The rest is low confidence.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cached_property
 

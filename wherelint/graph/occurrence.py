@@ -1,7 +1,5 @@
 """Whether an input can occur: how far a witness had to go for what it shows."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 
 import numpy as np

@@ -5,8 +5,6 @@ leaves of a base to telling values: zero, one, huge, tiny, the constants of the 
 Everything is deterministic: the same program is asked the same questions in every run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import combinations, product

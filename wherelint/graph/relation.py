@@ -1,7 +1,5 @@
 """How closely the condition of a selection speaks of the operand at which an operation is singular."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The witness search: is there an input at which the value is finite, the gradient is not, and a dropped arm is why?"""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property

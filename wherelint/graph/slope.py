@@ -5,8 +5,6 @@
 agree where value and slope have a limit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise

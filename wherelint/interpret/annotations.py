@@ -1,7 +1,5 @@
 """What annotations promise."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Mapping
 from typing import Literal

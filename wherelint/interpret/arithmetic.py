@@ -1,7 +1,5 @@
 """Arithmetic of Python, on numbers and tensors, and the masks it is done with."""
 
-from __future__ import annotations
-
 import ast
 import math
 import operator

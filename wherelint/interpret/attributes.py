@@ -1,7 +1,5 @@
 """Attributes: of modules, of tensors, of objects of the project."""
 
-from __future__ import annotations
-
 import ast
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The state of lowering one function, and the primitives that build the graph."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager

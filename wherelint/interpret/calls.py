@@ -1,7 +1,5 @@
 """Calls: of the project's functions (inlined), of objects, of the catalogue, and of what cannot be followed."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Sequence
 

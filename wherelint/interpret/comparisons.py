@@ -1,7 +1,5 @@
 """Comparisons: of numbers, of arrays, of what is no number; and those that ask whether a value is finite."""
 
-from __future__ import annotations
-
 import ast
 import operator
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What a distribution says of its parameters: ``arg_constraints = {"scale": constraints.positive}``."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

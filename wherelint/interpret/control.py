@@ -1,7 +1,5 @@
 """Control flow: branches, loops, exceptions, patterns. A handler returns True where control does not go on."""
 
-from __future__ import annotations
-
 import ast
 from typing import TypeAlias
 

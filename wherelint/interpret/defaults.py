@@ -4,8 +4,6 @@ As a value a default is its number. A branch on it has two arms, and both are se
 default, and after the other has ended, the parameter is an input about which the condition holds.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable
 

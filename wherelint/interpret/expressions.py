@@ -1,7 +1,5 @@
 """Expressions: names, operators, subscripts, comprehensions."""
 
-from __future__ import annotations
-
 import ast
 from itertools import pairwise
 from typing import Any

@@ -1,7 +1,5 @@
 """Subscripts, read and written: picking, masking, slicing."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Lowers one function: dispatches syntax and values to the handlers in ``tables``, and chooses between values."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Sequence
 

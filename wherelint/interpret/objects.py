@@ -1,7 +1,5 @@
 """Objects of the project's classes, as their constructors leave them."""
 
-from __future__ import annotations
-
 import ast
 
 from wherelint.frontend.syntax import GiveUp

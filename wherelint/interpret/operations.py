@@ -1,7 +1,5 @@
 """Calls of the catalogue, with the arguments that change what they compute."""
 
-from __future__ import annotations
-
 import ast
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Parameters: bound to arguments, to their defaults, or to inputs."""
 
-from __future__ import annotations
-
 import ast
 
 from wherelint.graph.node import Leaf

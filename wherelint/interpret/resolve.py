@@ -1,7 +1,5 @@
 """What a name refers to: a local variable, a definition of the file, an import, a builtin."""
 
-from __future__ import annotations
-
 import ast
 import math
 import re

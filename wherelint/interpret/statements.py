@@ -1,7 +1,5 @@
 """Statements: assignments, definitions, imports. A handler returns True where control does not go on."""
 
-from __future__ import annotations
-
 import ast
 
 from wherelint.frontend.names import imported

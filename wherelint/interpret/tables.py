@@ -1,7 +1,5 @@
 """Where handlers register: by the type of what they lower, or by the name that is called."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 

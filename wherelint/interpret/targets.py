@@ -1,7 +1,5 @@
 """Assignment to a target of any form: a name, an attribute, an element, several at once."""
 
-from __future__ import annotations
-
 import ast
 
 from wherelint.graph.node import Const, Node

@@ -1,7 +1,5 @@
 """Arrays made from numbers, casts, randomness: what is known of them without running anything."""
 
-from __future__ import annotations
-
 import ast
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Functions that search, rank, count and draw: their integers hand no gradient on to what they were found by."""
 
-from __future__ import annotations
-
 import ast
 
 from wherelint.graph.node import Node

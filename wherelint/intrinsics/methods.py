@@ -1,7 +1,5 @@
 """Methods of tensors that are more than a name of the catalogue."""
 
-from __future__ import annotations
-
 import ast
 
 from wherelint.graph.node import Node, const

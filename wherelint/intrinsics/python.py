@@ -1,7 +1,5 @@
 """Python's own functions and containers."""
 
-from __future__ import annotations
-
 import ast
 import builtins
 import math

@@ -1,7 +1,5 @@
 """Functions that ask for sizes, move elements around or contract axes: what a model of one axis can say of them."""
 
-from __future__ import annotations
-
 import ast
 import math
 

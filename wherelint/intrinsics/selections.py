@@ -1,7 +1,5 @@
 """The frameworks' functions: calls of the catalogue with what changes their meaning, and the selections."""
 
-from __future__ import annotations
-
 import ast
 from dataclasses import replace
 

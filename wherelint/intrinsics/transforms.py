@@ -1,7 +1,5 @@
 """Functions that take functions: jit, vmap, cond, scan, custom derivatives, trees."""
 
-from __future__ import annotations
-
 import ast
 
 from wherelint.graph.node import Node

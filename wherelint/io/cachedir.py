@@ -3,8 +3,6 @@
 It may have come with another author's tree: what is read from it is only data, and checked by its reader.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import suppress

@@ -4,8 +4,6 @@ The nearest table wins as a whole, there is no merging unless it extends another
 directory it lies in.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Plain files: they are read whole, and replaced in one step or not at all."""
 
-from __future__ import annotations
-
 import errno
 import math
 import os

@@ -1,7 +1,5 @@
 """Text edits: where they lie in a file, whether they get in each other's way, and the text after them."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from bisect import bisect_right

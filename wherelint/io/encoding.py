@@ -1,7 +1,5 @@
 """Bytes to text and back, as Python reads its sources."""
 
-from __future__ import annotations
-
 import ast
 import io
 import os

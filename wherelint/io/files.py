@@ -1,7 +1,5 @@
 """Which files are checked: what is named, and the Python files and notebooks below the directories that are named."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """How a project breaks its lines: what it says of their length, and its formatter, where that is installed."""
 
-from __future__ import annotations
-
 import difflib
 import os
 import shutil

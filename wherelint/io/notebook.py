@@ -4,8 +4,6 @@ In the program a row of its own, a comment that occurs in no cell, stands before
 the cells can be told apart after a fix. Lines that are not Python hide behind such comments as well, row for row.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

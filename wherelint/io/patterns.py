@@ -3,8 +3,6 @@
 A repository that is checked may be anyone's: no pattern of it may keep a regular expression busy for hours.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Dataclasses as JSON and back, by the types of their fields. What comes back is checked: the JSON may be anyone's."""
 
-from __future__ import annotations
-
 import re
 import types
 from collections.abc import Callable, Mapping

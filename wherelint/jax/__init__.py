@@ -3,8 +3,6 @@
 Importing this imports JAX; no other part of wherelint does.
 """
 
-from __future__ import annotations
-
 import jax
 
 #: The lowest version of JAX that will do.

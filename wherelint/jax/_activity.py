@@ -1,7 +1,5 @@
 """Which values depend, differentiably, on the inputs that are differentiated; and where a mask would be of use."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

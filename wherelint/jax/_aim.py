@@ -1,7 +1,5 @@
 """Where a program may be singular: the operands of its singular operations, and Newton steps towards their points."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

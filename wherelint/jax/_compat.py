@@ -1,7 +1,5 @@
 """What is used of JAX that is not public; ``tests/companion/test_jax_compat.py`` names what a version broke."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import compress
 from typing import TYPE_CHECKING, Any, TypeAlias

@@ -1,7 +1,5 @@
 """Rules of the equations that hold other programs: calls, loops, branches, and custom reverse rules."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any

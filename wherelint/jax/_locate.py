@@ -1,7 +1,5 @@
 """``locate``: which operation breaks a gradient, and which selection is to blame."""
 
-from __future__ import annotations
-
 import functools
 import math
 import time

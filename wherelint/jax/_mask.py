@@ -1,7 +1,5 @@
 """``mask_gradients``: the same function with a reverse mode in which what was dropped receives nothing."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Notes that are taken while a program runs: boolean arrays, with a key each."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """A function as a linear program: its value and residuals, and the map from tangents to tangents."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """What is known of JAX's primitives: how masks go through the linear ones, and which catalogue entry is behind each."""
 
-from __future__ import annotations
-
 import jax
 
 #: The dead elements of the operands are those of the result: nothing moves, nothing is multiplied.

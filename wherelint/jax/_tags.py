@@ -4,8 +4,6 @@ A linear equation says ``mul``, whatever was differentiated. So the program is e
 name scope of its own, which JAX hands on to what it derives from the equation.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import traceback

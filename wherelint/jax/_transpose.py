@@ -5,8 +5,6 @@ that a selection, an index or an undifferentiated factor of exactly 0 dropped on
 whatever it is multiplied by. An element that two results use is dead where it is dead in both.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 

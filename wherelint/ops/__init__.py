@@ -3,8 +3,6 @@
 Nothing here imports NumPy before something is computed: the gate, which dismisses most files, reads the words, too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Container
 
 from wherelint.frameworks import FRAMEWORKS

@@ -1,7 +1,5 @@
 """Arithmetic, roots and powers, selections, comparisons."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from wherelint.ops.catalogue import Array, Domain, Operation

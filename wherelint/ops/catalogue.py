@@ -4,8 +4,6 @@ Arrays have the shape (probes, lanes): every probe is one input to try, the lane
 An operation that is constant along the lanes may return (probes, 1); NumPy broadcasting joins the two.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal

@@ -1,7 +1,5 @@
 """Exponentials, logarithms, trigonometry and activations."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

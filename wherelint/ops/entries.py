@@ -5,8 +5,6 @@ IEEE arithmetic makes of that product, ``drop`` lets a slope of zero annihilate 
 of multiplying), and ``lazy`` lets a zero cotangent annihilate (kernels that test for it).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -4,8 +4,6 @@ The model keeps what matters: cholesky has the singularity of a square root, inv
 logdet that of a logarithm. It knows nothing of eigenvalues that meet, so there is no eigh and no svd.
 """
 
-from __future__ import annotations
-
 from wherelint.ops.arithmetic import DENOMINATOR
 from wherelint.ops.catalogue import Operation
 from wherelint.ops.entries import entry, pullback, slopes, table, unary

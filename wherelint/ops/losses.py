@@ -1,7 +1,5 @@
 """Elementwise losses, before any reduction."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from wherelint.ops.catalogue import Array, Operation

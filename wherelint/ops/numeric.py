@@ -1,7 +1,5 @@
 """NumPy and SciPy, imported when something is computed: the catalogue is read for its words before that."""
 
-from __future__ import annotations
-
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -3,8 +3,6 @@
 A call that is not known to is taken to draw a random number, or to have an effect: it is neither repeated nor moved.
 """
 
-from __future__ import annotations
-
 import re
 
 from wherelint.frameworks import FRAMEWORKS

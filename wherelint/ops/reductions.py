@@ -1,7 +1,5 @@
 """Operations that combine the lanes: reductions, norms, softmax, running sums and dot products."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Operations by what they have in common, and the kinds of selections."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from wherelint.ops import OPERATIONS

@@ -1,7 +1,5 @@
 """What the reports for other programs share: paths, levels, and names that outlive an edit."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256

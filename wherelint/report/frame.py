@@ -1,7 +1,5 @@
 """The code frame: rows of the file with the singular operation and the selection marked below them."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterable

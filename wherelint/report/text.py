@@ -1,7 +1,5 @@
 """The reports for people: ``full`` with a code frame, ``concise`` with a line a finding, and the last lines."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

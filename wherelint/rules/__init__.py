@@ -1,7 +1,5 @@
 """The rules: one file a code, whose docstring is what ``wherelint explain`` prints."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Sequence
 from importlib import import_module

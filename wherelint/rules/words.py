@@ -1,7 +1,5 @@
 """The words of a message: where an operation is singular, and what a selection does to it."""
 
-from __future__ import annotations
-
 from wherelint.ops import OPERATIONS
 from wherelint.ops.traits import SELECTIONS
 

@@ -4,8 +4,6 @@ They lie in one file, an entry a line, and only the lines that are asked for are
 times. Whoever wrote the file is not trusted: a line that is not what it should be is not there.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import stat

@@ -1,7 +1,5 @@
 """What is known of the calls of a program that ran, held against what is found in its text."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace

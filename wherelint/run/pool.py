@@ -1,7 +1,5 @@
 """Run one function over many items in processes, and outlive the workers that die."""
 
-from __future__ import annotations
-
 import pickle
 import subprocess
 import threading

@@ -3,8 +3,6 @@
 A message is its length in bytes, on a line, and a pickle. A process that ends without a reply has died.
 """
 
-from __future__ import annotations
-
 import os
 import pickle
 import signal

@@ -1,7 +1,5 @@
 """The language server: findings, what they mean, and their fixes, while a program is being written."""
 
-from __future__ import annotations
-
 import click
 
 

@@ -1,7 +1,5 @@
 """The findings of a snapshot in the words of the protocol: diagnostics, hovers and code actions."""
 
-from __future__ import annotations
-
 import inspect
 import os
 import re

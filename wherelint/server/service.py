@@ -4,8 +4,6 @@ The event loop reads and writes messages and nothing else. One thread, the worke
 the other; what it is asked about a text that was changed meanwhile is dropped.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

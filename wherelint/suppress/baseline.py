@@ -5,8 +5,6 @@ be put together otherwise. Several places of one entry are counted. The names of
 the baseline, wherever a run starts.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections import Counter

@@ -1,7 +1,5 @@
 """Suppression comments: ``# noqa``, ``# noqa: WL101, WL2`` and ``# wherelint: noqa`` for a whole file."""
 
-from __future__ import annotations
-
 import re
 import tokenize
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """A ``# noqa`` comment for a finding, on a row that can take one."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

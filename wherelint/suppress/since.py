@@ -3,8 +3,6 @@
 Git is asked which rows differ, with what its configuration may run left out; nothing of the project is executed.
 """
 
-from __future__ import annotations
-
 import ast
 import os
 import re

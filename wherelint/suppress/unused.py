@@ -1,7 +1,5 @@
 """WL001: suppression comments that silence nothing any more, and their removal."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator
 
 from wherelint import rules

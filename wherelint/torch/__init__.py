@@ -1,7 +1,5 @@
 """wherelint in a running PyTorch program: `locate`, `hunt`, `mask_gradients` and `record`."""
 
-from __future__ import annotations
-
 from wherelint.torch.hunt import hunt
 from wherelint.torch.locate import locate
 from wherelint.torch.masking import mask_gradients

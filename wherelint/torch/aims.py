@@ -1,7 +1,5 @@
 """What a search can aim at: the operands of the singular operations of a program, as it runs."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

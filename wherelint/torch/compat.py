@@ -4,8 +4,6 @@
 hooks, modes, subclasses and the graph's ``next_functions``.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager

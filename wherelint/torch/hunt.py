@@ -1,7 +1,5 @@
 """Inputs that poison a gradient, from inputs at which all is well."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -5,8 +5,6 @@ nothing where the cotangent is dead, whatever they multiply it by; *moves* and s
 made of is; *selections* kill what no element reaches; *contractions* leave out the terms of dead elements.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterable
 from typing import Any

@@ -1,7 +1,5 @@
 """Which operation and which selection a gradient was lost to."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext

@@ -1,7 +1,5 @@
 """Gradient coverage of torch: the calls that made the nodes which a backward pass goes through."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence

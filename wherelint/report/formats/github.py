@@ -1,7 +1,5 @@
 """The report for GitHub Actions: a workflow command a line, which becomes an annotation of the pull request."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from wherelint.finding import Finding, Location, Problem

@@ -1,7 +1,5 @@
 """The report for GitLab: a code quality artifact."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any

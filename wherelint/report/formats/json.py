@@ -3,8 +3,6 @@
 A problem has the keys of a finding, and none for its ``code``: a file that could not be checked, or what was given up.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence

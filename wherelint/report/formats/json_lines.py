@@ -1,7 +1,5 @@
 """The machine-readable report with one finding or problem a line."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 

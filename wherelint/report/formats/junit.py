@@ -1,7 +1,5 @@
 """The report for whoever reads test results: JUnit's XML, with a suite a file and a failed test a finding."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence

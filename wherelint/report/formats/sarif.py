@@ -1,7 +1,5 @@
 """The report for code scanning: SARIF 2.1.0, the Static Analysis Results Interchange Format."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import os
