@@ -54,6 +54,7 @@ WEIGHTS: dict[str, float] = {
     "arithmetic on settings": -2.0,
     "NumPy computes with it": -2.0,  # no framework hands a gradient to what NumPy is given
     "poisons data": -1.5,  # 4, 6, 12
+    "poisons a mask": -4.0,
     "poisons settings": -0.8,  # 3, 0, 1
     "in a test": -3.0,
     "in a metric": -1.5,  # 1, 3, 3

@@ -234,6 +234,18 @@ def test_a_file_of_riemannian_metrics_is_no_place_of_metrics(method: str, measur
         ("def f(targetless): return torch.where(targetless > 0, targetless.log(), 0.0)", None),
         ("def f(x, eps): return torch.where(eps > 0, 1 / eps, 0.0) * x.sum()", "poisons settings"),
         ("def f(x, grad_output): return grad_output * torch.where(x > 0, 1 / x, 0.0)", "in a backward pass"),
+        (
+            "def f(x, grad, prev_grad): return x - grad * torch.nan_to_num(grad.sum() / prev_grad.sum(), 0.0)",
+            "in an optimizer",
+        ),
+        ("def f(x, lr, grad): return x - lr * torch.where(grad > 0, 1 / grad, 0.0)", "in an optimizer"),
+        ("def f(x, lr, grad): return x - lr * jnp.where(grad > 0, 1 / grad, 0.0)", "in an update"),
+        ("def f(x, lr): return lr * torch.where(x > 0, 1 / x, 0.0)", None),
+        ("def f(gradients): return torch.where(gradients > 0, 1 / gradients, 0.0)", None),
+        (
+            "def f(x, valid_mask): return x.nansum() * torch.where(valid_mask > 0, 1 / valid_mask, 0.0)",
+            "poisons a mask",
+        ),
         ("class LossMetric:\n  def update(self, x): return torch.where(x > 0, 1 / x, 0.0)", "in a metric"),
         ("class Losses(tm.Metric):\n  def f(self, x): return torch.where(x > 0, 1 / x, 0.0)", "in a metric"),
         ("class RiemannianMetric:\n  def norm(self, x): return torch.where(x > 0, 1 / x, 0.0)", None),
@@ -277,6 +289,32 @@ def test_what_else_is_said(text: str, name: str | None) -> None:
     assert findings
     plain = set(RELATIONS) | set(BOUNDARIES) | {"overflows", "moves below zero", "the operand reads no gradient"}
     assert set(findings[0].evidence) - plain == ({name} if name else set())
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (
+            "def f(x, num_pixels): return x * torch.where(num_pixels != -1, (num_pixels + 1).log(), 0.0)",
+            {"a size below zero", "poisons data"},
+        ),
+        (
+            "class N(torch.nn.Module):\n  def __init__(self, deviations):\n"
+            "    self.register_buffer('std', deviations + 1e-6)\n"
+            "  def f(self, x): return torch.nan_to_num(x / self.std)",
+            {"cancels an epsilon", "moves a setting"},
+        ),
+        (
+            "class N(torch.nn.Module):\n  def __init__(self, deviations):\n"
+            "    self.register_buffer('std', torch.ones(3))\n"
+            "  def f(self, x): return torch.nan_to_num(x / self.std)",
+            set(),
+        ),
+    ],
+)
+def test_what_is_said_together(text: str, names: set[str]) -> None:
+    (finding,) = analysed(text).findings
+    assert names == {"cancels an epsilon", "moves a setting", "a size below zero", "poisons data"} & {*finding.evidence}
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,11 @@ USES = {
     "a number": ({"use": _USES + "def rank(x): return float(root(x))\n"}, True),
     "a comparison": ({"use": _USES + "def rank(x): return x * (root(x) > 3)\n"}, True),
     "a constant": ({"use": _USES + "TABLE = root(torch.arange(9.0))\n"}, True),
+    "a function with a derivative of its own": (
+        {"use": _USES + "class Root(torch.autograd.Function):\n    @staticmethod\n"
+                        "    def forward(ctx, x): return root(x)\n"}, True,
+    ),
+    "a module": ({"use": _USES + "class Net(torch.nn.Module):\n    def forward(self, x): return root(x)\n"}, False),
     "a table of functions": ({"use": _USES + "TABLE = {'root': root}\n"}, False),
     "a metric": ({"metrics/use": _USES + "def rank(x): return root(x)\n"}, True),
     "a metric and a loss": (

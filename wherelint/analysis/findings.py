@@ -14,7 +14,7 @@ from wherelint.analysis import severed
 from wherelint.analysis.callers import spot
 from wherelint.analysis.causes import with_causes
 from wherelint.analysis.programs import Program, lowered, programs
-from wherelint.analysis.search import Detection, FileSearch, arithmetic, nearest_framework
+from wherelint.analysis.search import Detection, FileSearch, arithmetic
 from wherelint.defects import describe
 from wherelint.finding import Elsewhere, Finding, Location, Number, Problem, Selection, Witness
 from wherelint.frontend import gate
@@ -22,7 +22,7 @@ from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.admitted import admitted
 from wherelint.graph.evaluate import evaluate
-from wherelint.graph.node import Leaf, Node, flowing_back, leaves, rounded_away, topological
+from wherelint.graph.node import Leaf, Node, flowing_back, leaves, nearest_framework, rounded_away, topological
 from wherelint.graph.outlook import Outlook
 from wherelint.graph.search import Hazard, Search
 from wherelint.graph.slope import MEASURING, WrongSlope, wrong_slope

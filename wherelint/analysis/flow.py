@@ -12,7 +12,7 @@ import numpy as np
 
 from wherelint.analysis import places
 from wherelint.frontend.module import Module
-from wherelint.graph.node import Leaf, Node, leaves
+from wherelint.graph.node import Leaf, Node, leaves, nearest_framework
 from wherelint.graph.run import Hazard
 from wherelint.interpret.values import Origin
 
@@ -24,12 +24,16 @@ _SETTINGS = frozenset("accuracy eps epsilon tol tolerance rtol atol rcond".split
 _RECORDS = frozenset("data example examples feats sample samples".split())
 #: What is not negative, by the words that the field keeps for it.
 _SIZES = frozenset(
-    """concentration density densities depth dist dists distance distances length lengths lengthscale lengthscales mass
-    masses norm norms pressure prob probs probability probabilities radius radii scale scales sigma sigmas std stddev
-    temperature var variance variances volume""".split()
+    """concentration count counts density densities depth dist dists distance distances length lengths lengthscale
+    lengthscales mass masses norm norms num number pressure prob probs probability probabilities radius radii scale
+    scales sigma sigmas std stddev temperature var variance variances volume""".split()
 )
 #: Data beyond is not what such data are.
 _EXTREME = 10.0
+#: What is true or false of each element, kept as a number or not, and which elements are meant.
+_MASKS = frozenset("mask masks valid index indices idx ids".split())
+#: Gradients, and how far a step follows them.
+_GRADIENTS, _RATES = frozenset("grad grads gradient gradients".split()), frozenset({"lr", "learning_rate", "step_size"})
 #: Parameters of a backward pass that somebody wrote.
 _COTANGENTS = ("grad_output", "grad_input", "grad_out", "cotangent")
 
@@ -40,9 +44,8 @@ def flow(hazard: Hazard, inputs: Iterable[Leaf], module: Module, function: tuple
     yield from standing(hazard.select, inputs)
     poisoned = [n for n, g in hazard.gradient.items() if n.differentiable and not np.isfinite(g).all()]
     said = [_words(n.name) for n in poisoned]
-    for words, name in ((places.DATA, "poisons data"), (_SETTINGS, "poisons settings")):
-        if said and all(words & each for each in said):
-            yield name
+    reserved = ((_MASKS, "poisons a mask"), (places.DATA, "poisons data"), (_SETTINGS, "poisons settings"))
+    yield from [name for words, name in reserved if said and all(words & each for each in said)][:1]
     if poisoned and all(n.host for n in poisoned):
         yield "NumPy computes with it"
     for leaf in (n for n in leaves(hazard.op) if n in hazard.inputs):
@@ -60,8 +63,13 @@ def standing(select: Node, inputs: Iterable[Leaf]) -> Iterator[str]:
         yield from dict.fromkeys(places.of(origin.block.module, origin.function.split(".")))
         if _SAID.search(origin.block.module.text) and _said_of(origin):
             yield "said not to be differentiated"
-    if any(n.name.startswith(_COTANGENTS) for n in inputs):
+    names = [n.name for n in inputs]
+    if any(name.startswith(_COTANGENTS) for name in names):
         yield "in a backward pass"
+    gradients = [name for name in names if "(" not in name and _GRADIENTS & _words(name)]
+    if len(gradients) > 1 or (gradients and not _RATES.isdisjoint(name.rpartition(".")[2] for name in names)):
+        # PyTorch's optimizers step under `no_grad`; what JAX updates may be differentiated.
+        yield "in an optimizer" if nearest_framework(select) == "torch" else "in an update"
 
 
 def _said_of(origin: Origin) -> bool:

@@ -19,7 +19,7 @@ from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.differentiate import Backward, Tape, backward
 from wherelint.graph.evaluate import Values, evaluate
-from wherelint.graph.node import Node, differentiable_inputs, reading, topological
+from wherelint.graph.node import Node, differentiable_inputs, nearest_framework, reading, topological
 from wherelint.graph.outlook import Outlook
 from wherelint.graph.probe import Inputs
 from wherelint.graph.run import Run, at, keep
@@ -306,21 +306,6 @@ def _met(roots: Sequence[Node]) -> dict[Node, list[Node]]:
 def _singular(node: Node) -> bool:
     entry = OPERATIONS.get(node.op)
     return entry is not None and (entry.code is not None or entry.unselected is not None)
-
-
-def nearest_framework(root: Node) -> str | None:
-    """The framework of the nearest call that names one."""
-    layer, seen = [root], {root}
-    while layer:
-        following = []
-        for node in layer:
-            if node.framework is not None:
-                return node.framework
-            fresh = [i for i in node.inputs if i not in seen]
-            seen.update(fresh)
-            following += fresh
-        layer = following
-    return None
 
 
 class _InProgram:

@@ -201,9 +201,9 @@ def _qualified(path: Path) -> tuple[str, ...]:
 def _cuts(node: ast.AST, inner: ast.AST) -> bool:
     """Whether no gradient comes back from a part of a node."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        return node.name in _BACKWARD or any(
-            _stops(each) or _named(each) == "custom_op" for each in node.decorator_list
-        )
+        # Of what the `forward` of an `autograd.Function` computes, PyTorch records nothing.
+        own = node.name in _BACKWARD or (node.name == "forward" and [a.arg for a in node.args.args[:1]] == ["ctx"])
+        return own or any(_stops(each) or _named(each) == "custom_op" for each in node.decorator_list)
     if isinstance(node, (ast.With, ast.AsyncWith)):
         return any(_stops(item.context_expr) for item in node.items)
     if isinstance(node, ast.Call):

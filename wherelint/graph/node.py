@@ -297,3 +297,18 @@ def flowing_back(outputs: Iterable[Node]) -> set[Node]:
                 live.add(operand)
                 todo.append(operand)
     return live
+
+
+def nearest_framework(root: Node) -> str | None:
+    """The framework of the nearest call that names one."""
+    layer, seen = [root], {root}
+    while layer:
+        following = []
+        for node in layer:
+            if node.framework is not None:
+                return node.framework
+            fresh = [i for i in node.inputs if i not in seen]
+            seen.update(fresh)
+            following += fresh
+        layer = following
+    return None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from wherelint.frameworks import FRAMEWORKS
 from wherelint.frontend.namespaces import namespaces
 from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef, below
-from wherelint.graph.node import Leaf, Node, flowing_back
+from wherelint.graph.node import Leaf, Node, flowing_back, leaves
 from wherelint.interpret import attributes
 from wherelint.interpret.annotations import dotted
 from wherelint.interpret.builder import Frame
@@ -104,12 +104,20 @@ def _hands_on(function: Function, name: str) -> bool:
 
 
 def _register(low: Lowering, function: ast.Attribute, args: Args, kwargs: Kwargs) -> None:
-    """``self.register_buffer("scale", tensor)`` and its like, inherited from outside: an attribute of some dtype."""
+    """``self.register_buffer("scale", tensor)`` and its like, inherited from outside: an attribute of some dtype.
+
+    A buffer that is computed from what the constructor is given stays what it is; a plain number is a beginning.
+    """
     receiver = low.expression(function.value)
     receiver = receiver.receiver if isinstance(receiver, Super) else receiver
     name, value = args[0] if args else kwargs.get("name"), args[1] if len(args) > 1 else kwargs.get("default")
-    if isinstance(receiver, Instance) and isinstance(name, str) and name.isidentifier():
-        attributes.keep_kind(low, receiver, name, value, buffer=function.attr == "register_buffer")
+    if not (isinstance(receiver, Instance) and isinstance(name, str) and name.isidentifier()):
+        return
+    buffer = function.attr == "register_buffer"
+    if buffer and isinstance(value, Node) and not isinstance(value, Leaf) and leaves(value):
+        receiver.attributes[name] = low.stop(value, function, value.kind)
+    else:
+        attributes.keep_kind(low, receiver, name, value, buffer=buffer)
 
 
 def _external(low: Lowering, function: Dotted, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
