@@ -4,6 +4,8 @@ A request is data. What is computed is the templates' alone: an operation is loo
 linted program arrives here at all.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import sys

@@ -6,6 +6,8 @@ are however many there are. Nothing of the linted program is ever part of a temp
 nothing else) may be evaluated.
 """
 
+from __future__ import annotations
+
 import ast
 import inspect
 import math

@@ -1,5 +1,7 @@
 """The frameworks: one file each."""
 
+from __future__ import annotations
+
 import os
 from importlib import import_module
 

@@ -1,5 +1,7 @@
 """How JAX spells the operations of the catalogue (jax 0.10), and how host NumPy does."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,5 +1,7 @@
 """How TensorFlow and Keras spell the operations of the catalogue (tensorflow 2.21, keras 3)."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,5 +1,7 @@
 """How PyTorch spells the operations of the catalogue (torch 2.13)."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 
