@@ -169,6 +169,17 @@ def test_a_use_in_the_file_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert all("used without gradients" in finding.evidence for finding in analysed(tmp_path, text, {}).findings)
 
 
+def test_what_is_called_a_gradient_differentiates_what_it_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = _ROOT.replace("root", "root_gradient")
+    for use, without in (("root_gradient(x)", True), ("torch.func.grad(root_gradient)(x)", False)):
+        uses = {"use": _USES.replace("root", "root_gradient") + f"@torch.no_grad()\ndef rank(x): return {use}\n"}
+        (finding,) = analysed(tmp_path, text, uses).findings
+        assert ("used without gradients" in finding.evidence) is without
+
+
 def test_who_uses_a_script_is_not_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     text = _ROOT + "\n@torch.no_grad()\ndef rank(x): return root(x)\n"

@@ -97,7 +97,8 @@ class Usage:
 
     def _keeps_away(self, use: Use, depth: int) -> bool:
         functions = _functions(use.path)
-        if any(isinstance(node, ast.Call) and _DIFFERENTIATES.search(_named(node)) for node in use.path):
+        handed = (node for node, inner in pairwise(use.path) if isinstance(node, ast.Call) and inner is not node.func)
+        if any(_DIFFERENTIATES.search(_named(call)) for call in handed):
             return False
         if _keeps_variable_away(use.path):
             return True
