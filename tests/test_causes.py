@@ -11,6 +11,7 @@ import pytest
 from wherelint.finding import FileReport, Finding
 from wherelint.io.config import Settings
 from wherelint.io.plain import decoder, plain
+from wherelint.report.common import also_at
 from wherelint.report.formats import FORMATS
 from wherelint.report.text import concise, full, witness_sentence
 from wherelint.rules import RULES
@@ -83,6 +84,21 @@ def test_what_formats_say() -> None:
     assert "".join(piece for piece, _ in concise(report.findings[0])).endswith("; also at 6:9 and 7:9")
     lines = ["".join(piece for piece, _ in line) for line in full(report, {}, 80)]
     assert "  also: WL102 at 6:9; WL103 at 7:9: one mask can fix all 3" in lines
+
+
+def test_an_operation_that_two_selections_drop_is_told_once() -> None:
+    text = """import jax.numpy as jnp
+
+
+def f(n, d):
+    r = jnp.sqrt(n)
+    a = jnp.where(d > 0, 1 / r, 1.0)
+    b = jnp.where(d > 0, 2 / r, 1.0)
+    return a + b
+"""
+    (finding,) = check_source(text.encode(), "a.py", Settings(root=Path("/"), confidence="low")).findings
+    assert [place.location.row for place in finding.also] == [7, 5, 5]
+    assert list(also_at(finding)) == ["7:26", "5:9", "7:9"]
 
 
 def test_nine_places_are_counted() -> None:

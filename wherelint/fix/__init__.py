@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Collection, Sequence
 from contextlib import suppress
@@ -307,8 +308,10 @@ def _grade(candidate: Candidate, sure: bool) -> Grade:
 
 
 def _why_not(analysis: Analysis, detection: Detection, unfinished: Found | None) -> str:
-    if detection.hazard.op.origin.block.module is not analysis.module:
-        return f"the operation is in {detection.hazard.op.origin.block.module.filename}"
+    home = detection.hazard.op.origin.block.module
+    if home is not analysis.module:
+        shown = home.filename if os.path.isabs(analysis.module.filename) else os.path.relpath(home.filename)
+        return f"the operation is in {shown}"
     if unfinished is not None:
         op = unfinished.silent[0]
         return f"the gradient would still be lost at the witness: `{op.op}` in `{op.origin.function}` is singular, too"

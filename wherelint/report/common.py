@@ -40,10 +40,21 @@ def printable(text: str) -> str:
 
 def told(finding: Finding) -> str:
     """The message of a finding, and where else its cause shows."""
-    places = [spelled(place.location, place.cells) for place in finding.also]
+    places = list(also_at(finding))
     if len(places) > _MOST_PLACES + 1:
         places = [*places[:_MOST_PLACES], f"{len(places) - _MOST_PLACES} more places"]
     return f"{finding.message}; also at {listed(places)}" if places else finding.message
+
+
+def also_at(finding: Finding) -> dict[str, str]:
+    """Where else the cause of a finding shows, and by which rule: another operation, or another selection over it."""
+    places: dict[str, str] = {}
+    known = {finding.location, finding.select.location}
+    for place in finding.also:
+        new = [at for at in (place.location, place.select.location) if at not in known][:1]
+        known.update(new)
+        places |= {spelled(at, place.cells): place.code for at in new}
+    return places
 
 
 def listed(parts: Sequence[str]) -> str:

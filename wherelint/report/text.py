@@ -24,7 +24,7 @@ from wherelint.finding import (
 from wherelint.io.edits import Source, diff
 from wherelint.io.encoding import decode
 from wherelint.io.notebook import spelled
-from wherelint.report.common import listed, printable, told
+from wherelint.report.common import also_at, listed, printable, told
 from wherelint.report.frame import Line, frame
 
 #: What rich makes of the styles; plain text ignores them.
@@ -333,12 +333,10 @@ def notes(finding: Finding, helps: Mapping[str, str]) -> Iterable[tuple[str, str
     yield "why", finding.message
     if finding.witness is not None:
         yield "witness", witness_sentence(finding.witness)
-    if finding.also:
-        by_code: dict[str, list[str]] = {}
-        for place in finding.also:
-            by_code.setdefault(place.code, []).append(spelled(place.location, place.cells))
-        others = [f"{code} at {listed(places)}" for code, places in by_code.items()]
-        yield "also", f"{'; '.join(others)}: one mask can fix all {len(finding.places)}"
+    if places := also_at(finding):
+        codes = dict.fromkeys(places.values())
+        others = [f"{code} at {listed([at for at, its in places.items() if its == code])}" for code in codes]
+        yield "also", f"{'; '.join(others)}: one mask can fix all {len(places) + 1}"
     if finding.framework == "tensorflow" and finding.modes:
         yield "mode", _mode_sentence(finding.modes)
     if finding.confirmation is not None:
