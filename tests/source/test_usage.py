@@ -36,6 +36,12 @@ USES = {
         {"use": _USES + "class Root(torch.autograd.Function):\n    @staticmethod\n"
                         "    def forward(ctx, x): return root(x)\n"}, True,
     ),
+    "a function with a rule of its own": (
+        {"use": "import jax\nfrom functools import partial\nfrom pkg.model import root\n\n"
+                "@partial(jax.custom_jvp, nondiff_argnums=(1,))\ndef f(x, n): return root(x)\n"}, True,
+    ),
+    "an alias": ({"use": _USES + "_root = root\n@torch.no_grad()\ndef rank(x): return _root(x)\n"}, True),
+    "an alias that is differentiated": ({"use": _USES + "_root = root\ndef rank(x): return _root(x)\n"}, False),
     "a module": ({"use": _USES + "class Net(torch.nn.Module):\n    def forward(self, x): return root(x)\n"}, False),
     "a table of functions": ({"use": _USES + "TABLE = {'root': root}\n"}, False),
     "a metric": ({"metrics/use": _USES + "def rank(x): return root(x)\n"}, True),

@@ -32,6 +32,8 @@ _DRAWS = re.compile(
 )
 #: What differentiates a function that is handed to it.
 _DIFFERENTIATES = re.compile(r"(?<!stop_)grad|vjp|jvp|jac|hess|lineari")
+#: What gives a function a derivative of its own: nothing passes through what it computes.
+_CUSTOM = frozenset({"custom_gradient", "custom_jvp", "custom_op", "custom_vjp"})
 #: Whatever uses a function there says nothing of what others do with it.
 _SHOWS = frozenset({"in a test", "in a demonstration", "in an example"})
 #: Rules of a derivative that somebody wrote: only a second derivative would pass.
@@ -105,9 +107,19 @@ class Usage:
         if not _HOLDS.issuperset(places.of(use.module, functions)) or any(starmap(_cuts, pairwise(use.path))):
             return True
         called = len(use.path) > 1 and isinstance(use.path[-2], ast.Call) and use.path[-2].func is use.path[-1]
+        if (alias := _alias(use.path)) is not None:
+            return self._shielded(use.module, (alias,), depth - 1)
         if not functions:
             return called and bool(use.module.package)  # a constant of the file; a script may train there
         return self._shielded(use.module, _qualified(use.path), depth - 1)
+
+
+def _alias(path: Path) -> str | None:
+    """The other name that a statement of a file gives to a function: ``root = ops.root``."""
+    assign = path[0]
+    if not isinstance(assign, ast.Assign) or assign.value is not path[-1] or len(assign.targets) != 1:
+        return None
+    return assign.targets[0].id if isinstance(assign.targets[0], ast.Name) else None
 
 
 def _keeps_variable_away(path: Path) -> bool:
@@ -116,7 +128,7 @@ def _keeps_variable_away(path: Path) -> bool:
     assign = next((n for n in reversed(path) if isinstance(n, ast.Assign)), None)
     if around is None or assign is None or len(assign.targets) != 1 or not isinstance(assign.targets[0], ast.Name):
         return False
-    uses = [p for p in _below(around, assign.targets[0].id) if isinstance(p[-1].ctx, ast.Load)]  # type: ignore[attr-defined]
+    uses = list(_below(around, assign.targets[0].id))
     return bool(uses) and all(any(starmap(_cuts, pairwise(use))) for use in uses)
 
 
@@ -172,12 +184,13 @@ def _paths(module: Module, name: str) -> Iterator[Path]:
 
 
 def _below(root: ast.AST, name: str) -> Iterator[Path]:
-    """Every expression below a node that is a name or ends in it, with all that it stands in."""
+    """Every expression below a node that reads a name or ends in it, with all that it stands in."""
     above: dict[ast.AST, ast.AST] = {}
     todo = [root]
     while todo:
         node = todo.pop()
-        if (isinstance(node, ast.Name) and node.id == name) or (isinstance(node, ast.Attribute) and node.attr == name):
+        said = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else None
+        if said == name and isinstance(node.ctx, ast.Load):  # type: ignore[attr-defined]
             path: list[ast.AST] = [node]
             while path[-1] is not root:
                 path.append(above[path[-1]])
@@ -204,7 +217,7 @@ def _cuts(node: ast.AST, inner: ast.AST) -> bool:
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
         # Of what the `forward` of an `autograd.Function` computes, PyTorch records nothing.
         own = node.name in _BACKWARD or (node.name == "forward" and [a.arg for a in node.args.args[:1]] == ["ctx"])
-        return own or any(_stops(each) or _named(each) == "custom_op" for each in node.decorator_list)
+        return own or any(_stops(each) or not _CUSTOM.isdisjoint(_names(each)) for each in node.decorator_list)
     if isinstance(node, (ast.With, ast.AsyncWith)):
         return any(_stops(item.context_expr) for item in node.items)
     if isinstance(node, ast.Call):
@@ -228,6 +241,11 @@ def _trains(test: ast.expr) -> bool | None:
         said = _trains(test.operand)
         return None if said is None else not said
     return True if _named(test) in ("training", "is_training") else None
+
+
+def _names(decorator: ast.expr) -> set[str]:
+    """The last parts of what a decorator names, and is handed: ``partial(jax.custom_jvp, nondiff_argnums=(1,))``."""
+    return {_named(each) for each in (decorator, *(decorator.args if isinstance(decorator, ast.Call) else ()))}
 
 
 def _named(node: ast.AST) -> str:
