@@ -11,6 +11,7 @@ from wherelint.analysis import DetectOptions, analyse
 from wherelint.fix.syntax import operands, source_node
 from wherelint.io.config import Settings
 from wherelint.io.edits import Source
+from wherelint.report.text import full
 from wherelint.run.check import check_source
 
 _HEADER = "import jax.numpy as jnp\nfrom jax import Array\n\n\n"
@@ -68,6 +69,14 @@ def test_the_fix_of_one_is_that_of_all(why: str) -> None:
     assert places == sorted(places)
     assert -1 not in places
     assert all(after.count(part) == 1 for part in expected)
+
+
+def test_a_fix_of_two_findings_is_shown_once() -> None:
+    text = _HEADER + textwrap.dedent(TWINS["statements of one shape"][0]).strip("\n") + "\n"
+    report = check_source(text.encode(), "f.py", Settings(root=Path("/"), confidence="low"), "offer")
+    lines = ["".join(piece for piece, _ in line) for line in full(report, {}, 80)]
+    assert lines.count("  fix: that of 6:12, above") == 1
+    assert lines.count("    -    near = jnp.sqrt((x - 1.0) ** 2 + y**2)") == 1
 
 
 def test_what_is_assigned_to_is_not_written_again() -> None:

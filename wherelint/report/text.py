@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TextIO
 
 from wherelint.finding import (
+    Edit,
     Elsewhere,
     FileReport,
     Finding,
@@ -49,6 +50,7 @@ _SENTENCE = 120
 def full(report: FileReport, helps: Mapping[str, str], width: int) -> list[Line]:
     """Every finding of a file with its code frame; ``helps`` says by code what to do about it."""
     lines: list[Line] = []
+    changed: dict[tuple[Edit, ...], Finding] = {}
     for finding in report.findings:
         confidence = [(" (low confidence)", "dim")] if finding.confidence == "low" else []
         title = [(_place(finding), "path"), (": ", ""), (f"{finding.code} {finding.name}", "code_name"), *confidence]
@@ -58,9 +60,13 @@ def full(report: FileReport, helps: Mapping[str, str], width: int) -> list[Line]
             lines.append([(f"{other.filename}:{other.location.row}:{other.location.column}", "path"), (": ", "")])
             lines[-1].append((other.message, ""))
             lines += frame(*alone(finding, other), width)
+        edits = finding.fix.edits if finding.fix is not None else ()
+        same = changed.setdefault(edits, finding)
+        repeated = bool(edits) and same is not finding
         for label, sentence in notes(finding, helps):
-            lines += _wrapped(label, sentence, min(width, _SENTENCE))
-        lines += change(report.text, finding)
+            said = f"that of {spelled(same.location, same.cells)}, above" if label == "fix" and repeated else sentence
+            lines += _wrapped(label, said, min(width, _SENTENCE))
+        lines += [] if repeated else change(report.text, finding)
         lines.append([])
     return lines
 
