@@ -120,8 +120,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if config.option.record:
         answers.session.write(f".{getattr(config, 'workerinput', {}).get('workerid', 'main')}.part")
         if not hasattr(config, "workerinput"):
-            named = config.args_source is not pytest.Config.ArgsSource.TESTPATHS
-            answers.session.collect(".part", whole=not (named or config.option.keyword or config.option.markexpr))
+            whole = config.option.all and config.args_source is pytest.Config.ArgsSource.TESTPATHS
+            answers.session.collect(".part", whole=whole and not (config.option.keyword or config.option.markexpr))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -196,9 +196,8 @@ def _nothing_is_kept_here() -> Iterator[None]:
 def a_tenth(pytestconfig: pytest.Config) -> Callable[..., Sequence[Any]]:
     """``a_tenth(items)``: another one each day, and another one for another ``offset``; all of them with ``--all``."""
 
-    def chosen(items: Sequence[Any], offset: int = 0) -> Sequence[Any]:
-        turn = (pytestconfig.option.turn + offset) % answers.TURNS
-        return items if pytestconfig.option.all else items[turn :: answers.TURNS]
+    def chosen(items: Sequence[Any], offset: int = 0, parts: int = answers.TURNS) -> Sequence[Any]:
+        return items if pytestconfig.option.all else items[(pytestconfig.option.turn + offset) % parts :: parts]
 
     return chosen
 

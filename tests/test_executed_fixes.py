@@ -43,6 +43,7 @@ def finding(old: str, new: str, function: str, witness: dict[str, Any]) -> dict[
     }  # fmt: skip
 
 
+@pytest.mark.rotated(3)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new", "function", "result", "says"),

@@ -79,7 +79,7 @@ def prepare(root: Path, name: str, monkeypatch: pytest.MonkeyPatch, capfd: pytes
 
 
 @pytest.mark.slow
-@pytest.mark.rotated(3)
+@pytest.mark.rotated(6)
 @pytest.mark.parametrize(("name", "fault"), CASES)
 def test_every_file_is_before_or_after(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], name: str, fault: str

@@ -97,7 +97,7 @@ def witnesses(text: str, fixture: str) -> dict[str, list[Finding]]:
     return found
 
 
-@pytest.mark.rotated(3)
+@pytest.mark.rotated(6)
 @pytest.mark.slow
 @pytest.mark.parametrize(("fixture", "framework"), cases())
 def test_the_printed_witnesses_are_ones(fixture: str, framework: str) -> None:
@@ -121,7 +121,7 @@ def at_witness(inputs: Mapping[str, Any], parameters: list[str]) -> list[np.ndar
     return [np.broadcast_to(np.asarray(inputs[p], np.float32), (_LANES,)).copy() for p in parameters]
 
 
-@pytest.mark.rotated(3)
+@pytest.mark.rotated(6)
 @pytest.mark.slow
 @pytest.mark.parametrize(("fixture", "framework"), cases())
 def test_a_fixed_fixture_does_the_same(fixture: str, framework: str) -> None:

@@ -66,12 +66,12 @@ def test_every_process_says_the_same(tmp_path: Path) -> None:
         child = {**environment(), "PYTHONHASHSEED": seed}
         child["PYTHONPATH"] += os.pathsep + str(Path(__file__).parent)
         ran = subprocess.run(
-            [sys.executable, "-c", _REPORTS, "0", "25"], env=child, cwd=tmp_path, capture_output=True, check=False
+            [sys.executable, "-c", _REPORTS, "0", "12"], env=child, cwd=tmp_path, capture_output=True, check=False
         )
         assert ran.returncode == 0, ran.stderr.decode()
         said.append(ran.stdout)
     assert said[0] == said[1]
-    assert said[0].count(b"Finding(") > 10
+    assert said[0].count(b"Finding(") > 4
 
 
 def test_the_templates_have_nodes_of_every_class() -> None:

@@ -206,8 +206,9 @@ def ran_table(directory: Path, names: Sequence[str], *options: str) -> dict[str,
 
 
 @pytest.mark.slow
-def test_content(tmp_path: Path) -> None:
-    for name, (status, errors) in ran_table(tmp_path, [*CONTENT], "--output-format", "concise").items():
+def test_content(tmp_path: Path, a_tenth: Callable[..., Sequence[str]]) -> None:
+    names = a_tenth([*CONTENT], parts=3)
+    for name, (status, errors) in ran_table(tmp_path, names, "--output-format", "concise").items():
         _, code, message = CONTENT[name]
         assert "internal error" not in errors, name
         assert len(errors.splitlines()) <= 1, (name, errors)
@@ -217,13 +218,11 @@ def test_content(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_content_survives_fixes(tmp_path: Path, a_tenth: Callable[..., Sequence[str]]) -> None:
-    names = a_tenth([*CONTENT])
-    checked = ran_table(tmp_path, names, "--output-format", "concise")
-    for name, (status, errors) in ran_table(
-        tmp_path, names, "--fix", "--unsafe-fixes", "--output-format", "json"
-    ).items():
+    options = "--fix", "--unsafe-fixes", "--output-format", "json"
+    for name, (status, errors) in ran_table(tmp_path, a_tenth([*CONTENT]), *options).items():
+        _, code, message = CONTENT[name]
         assert "internal error" not in errors, name
-        assert (status == 2) == (checked[name][0] == 2), name
+        assert message == ANY or (status == 2) == (code == 2), name
 
 
 @pytest.fixture

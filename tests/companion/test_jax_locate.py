@@ -43,6 +43,7 @@ JAX_CASES = sorted(
 )
 
 
+@pytest.mark.rotated(3)
 @pytest.mark.parametrize("name", [name for name in JAX_CASES if not name.startswith("neg-")])
 def test_published_bugs_are_located(name: str) -> None:
     if jax.__version_info__ < (0, 5):
@@ -56,6 +57,7 @@ def test_published_bugs_are_located(name: str) -> None:
     assert bool({(row, described["select_line"]) for row in rows} & named) == (name not in MISSED)
 
 
+@pytest.mark.rotated(3)
 @pytest.mark.parametrize("name", JAX_CASES)
 def test_safe_programs_have_nothing_to_locate(name: str) -> None:
     described, args = case(name)
@@ -218,6 +220,7 @@ def marked(f: Callable[..., Any], mark: str) -> list[int]:
     return [first + i for i, line in enumerate(lines) if re.search(rf"# {mark}\b", line)]
 
 
+@pytest.mark.rotated(3)
 @pytest.mark.parametrize("name", GALLERY)
 def test_gallery(name: str) -> None:
     f, code, op, kind = GALLERY[name]

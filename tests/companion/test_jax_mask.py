@@ -78,6 +78,7 @@ DROPPED: dict[str, tuple[F, Any, Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.rotated(3)
 @pytest.mark.parametrize("name", DROPPED)
 def test_what_is_dropped_receives_nothing(name: str) -> None:
     f, x, expected = DROPPED[name]
@@ -222,6 +223,7 @@ COMPOSED: dict[str, F] = {
 }
 
 
+@pytest.mark.rotated(3)
 @pytest.mark.parametrize("name", COMPOSED)
 def test_it_composes(name: str) -> None:
     f = COMPOSED[name]
@@ -236,6 +238,7 @@ def test_it_composes(name: str) -> None:
         assert np.isfinite(ours).all()
 
 
+@pytest.mark.rotated(3)
 @pytest.mark.parametrize("name", [name for name in COMPOSED if name != "masked inside"])
 def test_under_vmap(name: str) -> None:
     batch = jnp.stack([X, X[::-1], X + 0.5])
@@ -401,7 +404,7 @@ EXAMPLES: dict[str, F] = {
 }
 
 
-@pytest.mark.rotated(3)
+@pytest.mark.rotated(6)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_where_nothing_is_dropped_the_gradient_is_that_of_jax(name: str) -> None:

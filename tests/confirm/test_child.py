@@ -54,6 +54,7 @@ def wrong(**changed: Any) -> bytes:
     return json.dumps({"before": {"steps": steps, "probes": [[[1.0, 2.0]]], **changed}}).encode() + b"\n"
 
 
+@pytest.mark.rotated(3)
 @pytest.mark.parametrize("framework", PROGRAMS)
 def test_every_request_has_its_reply(framework: str) -> None:
     require(framework)

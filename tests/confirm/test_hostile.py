@@ -359,6 +359,7 @@ def checked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return Run(framework, folder, ran.returncode, ran.stderr, json.loads(ran.stdout or "[]"))
 
 
+@pytest.mark.rotated(3)
 def test_every_finding_is_reported_and_confirmed(checked: Run) -> None:
     assert marks(checked.folder) == []
     assert (checked.status, checked.errors) == (1, "")
@@ -370,6 +371,7 @@ def test_every_finding_is_reported_and_confirmed(checked: Run) -> None:
         assert confirmation["verdict"] == "confirmed", (finding["filename"], confirmation)
 
 
+@pytest.mark.rotated(3)
 def test_no_script_has_code_of_theirs(checked: Run) -> None:
     scripts = list((checked.folder / "scripts").iterdir())
     assert len(scripts) == len(checked.found)
@@ -377,6 +379,7 @@ def test_no_script_has_code_of_theirs(checked: Run) -> None:
         check_script(path.read_bytes(), checked.framework)
 
 
+@pytest.mark.rotated(3)
 def test_repro_prints_the_same_script(
     checked: Run, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
@@ -391,6 +394,7 @@ def test_repro_prints_the_same_script(
     assert marks(checked.folder) == []
 
 
+@pytest.mark.rotated(3)
 @pytest.mark.filterwarnings("ignore")
 def test_scripts_run_and_show_nan(checked: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Without the fix in every one of them, and not with it."""
