@@ -318,6 +318,25 @@ def test_what_is_said_together(text: str, names: set[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("made", "lasts"),
+    [
+        ("self.register_buffer('e', torch.tensor(1e-3))", True),
+        ("self.register_buffer('e', 1.0 / torch.arange(1, 4))", True),
+        ("self.register_buffer('e', torch.zeros(3))", False),
+        ("self.register_buffer('e', torch.tensor(1.0))", False),
+        ("self.e = torch.nn.Parameter(torch.tensor(1e-3), requires_grad=False)", True),
+        ("self.e = torch.nn.Parameter(torch.tensor(1e-3), False)", True),
+        ("self.e = torch.nn.Parameter(torch.tensor(1e-3))", False),
+        ("self.e = torch.nn.Parameter(torch.tensor(1.0), requires_grad=False)", False),
+    ],
+)
+def test_a_buffer_lasts_unless_it_is_a_beginning(made: str, lasts: bool) -> None:
+    method = "def f(self, x): return torch.nan_to_num(x / self.e)"
+    text = f"class N(torch.nn.Module):\n  def __init__(self): {made}\n  {method}"
+    assert bool(analysed(text).findings) is not lasts
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "def f(x): return jnp.where(jnp.abs(x) < 1 - jnp.finfo(x.dtype).epsneg, jnp.arccos(x), 0.0)",

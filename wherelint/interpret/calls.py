@@ -2,11 +2,15 @@
 
 import ast
 from collections.abc import Callable, Sequence
+from typing import TypeGuard
+
+import numpy as np
 
 from wherelint.frameworks import FRAMEWORKS
 from wherelint.frontend.namespaces import namespaces
 from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef, below
-from wherelint.graph.node import Leaf, Node, flowing_back, leaves
+from wherelint.graph.evaluate import evaluate
+from wherelint.graph.node import Leaf, Node, flowing_back, inputs_in, topological
 from wherelint.interpret import attributes
 from wherelint.interpret.annotations import dotted
 from wherelint.interpret.builder import Frame
@@ -106,7 +110,7 @@ def _hands_on(function: Function, name: str) -> bool:
 def _register(low: Lowering, function: ast.Attribute, args: Args, kwargs: Kwargs) -> None:
     """``self.register_buffer("scale", tensor)`` and its like, inherited from outside: an attribute of some dtype.
 
-    A buffer that is computed from what the constructor is given stays what it is; a plain number is a beginning.
+    A buffer that lasts stays what it is.
     """
     receiver = low.expression(function.value)
     receiver = receiver.receiver if isinstance(receiver, Super) else receiver
@@ -114,10 +118,18 @@ def _register(low: Lowering, function: ast.Attribute, args: Args, kwargs: Kwargs
     if not (isinstance(receiver, Instance) and isinstance(name, str) and name.isidentifier()):
         return
     buffer = function.attr == "register_buffer"
-    if buffer and isinstance(value, Node) and not isinstance(value, Leaf) and leaves(value):
+    if buffer and lasts(value):
         receiver.attributes[name] = low.stop(value, function, value.kind)
     else:
         attributes.keep_kind(low, receiver, name, value, buffer=buffer)
+
+
+def lasts(value: Value) -> TypeGuard[Node]:
+    """Whether a tensor that nobody trains stays what it is made as: zeros and ones are what statistics begin with."""
+    if not isinstance(value, Node) or isinstance(value, Leaf):
+        return False
+    order = topological([value])
+    return bool(inputs_in(order)) or not np.isin(evaluate(order, {})[value], (0.0, 1.0)).all()
 
 
 def _external(low: Lowering, function: Dotted, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:

@@ -7,7 +7,7 @@ import numpy as np
 
 from wherelint.frameworks.torch import LAYERS
 from wherelint.graph.node import DIAGONAL, LANES, Leaf, Node, Static, const
-from wherelint.interpret.calls import unknown
+from wherelint.interpret.calls import lasts, unknown
 from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.operations import argument, framework, operation
 from wherelint.interpret.tables import handles
@@ -173,6 +173,13 @@ def cast(low: Lowering, value: Value, dtype: Value, at: ast.AST) -> Value:
 def _stop(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     value = argument(args, kwargs, 0, "x", "input", "variables")
     return MISSING if value is None else stopped(low, value, at)
+
+
+@handles("torch.nn.Parameter", "torch.nn.parameter.Parameter")
+def _parameter(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
+    """One that nobody trains is a constant."""
+    value, trained = argument(args, kwargs, 0, "data"), argument(args, kwargs, 1, "requires_grad")
+    return low.stop(value, at, value.kind) if trained is False and lasts(value) else MISSING
 
 
 def stopped(low: Lowering, value: Value, at: ast.AST) -> Value:
