@@ -20,6 +20,13 @@ PROGRAMS = {
         def init(d):
             return lax.stop_gradient(_step(d))
     """),
+    "a singular point that many operations lead to": ("high", """
+        def f(x, y, scale):
+            g = jnp.sqrt(x**2 + y**2) / scale
+            above = jnp.maximum(g, 1.001)
+            h = jnp.where(g > 1.01, jnp.arccos(1 / above) / jnp.sqrt(above**2 - 1), g)
+            return jnp.where(g == 1, 0.0, (0.5 - h) / (g**2 - 1))
+    """),
     "attributes that are equal and no numbers": ("high", """
         def f(x, a, b, c, d):
             if a.dtype != b.dtype or b.dtype != c.dtype or c.dtype != d.dtype:

@@ -21,17 +21,23 @@ _MOST_PATHS = 2
 
 
 def aimed(nodes: Sequence[Node], batch: Inputs, values: Values) -> list[Inputs]:
-    """Points between the first probe of a batch and others at which an operation of ``nodes`` is singular."""
-    found: list[Inputs] = []
-    for node in nodes[:_MOST_OPERATIONS]:
+    """Points between the first probe of a batch and others at which an operation of ``nodes`` is singular.
+
+    The last operations are the nearest to the selection, whose author met them first.
+    """
+    found: list[list[Inputs]] = []
+    for node in reversed(nodes):
+        points: list[Inputs] = []
         for operand, target in _targets(node):
-            order = topological([operand])
             with np.errstate(all="ignore"):
                 offset = values[operand] - target
                 crosses = (np.sign(offset) * np.sign(offset[:1]) < 0).any(axis=1) & np.isfinite(offset).all(axis=1)
-            for p in np.flatnonzero(crosses)[:_MOST_PATHS].tolist():
-                found.append(_close_in(order, batch, p, target))
-    return found
+            paths = np.flatnonzero(crosses)[:_MOST_PATHS].tolist()
+            points += [_close_in(topological([operand]), batch, p, target) for p in paths]
+        found += [points] if points else []
+        if len(found) == _MOST_OPERATIONS:
+            break
+    return [point for points in reversed(found) for point in points]
 
 
 def _targets(node: Node) -> Iterator[tuple[Node, float]]:
