@@ -56,12 +56,7 @@ def cli() -> None:
 
 @cli.command(short_help="Check files and directories (default: the working directory).")
 @click.argument("paths", nargs=-1, type=click.Path(allow_dash=True))
-@click.option(
-    "--select",
-    multiple=True,
-    metavar="CODES",
-    help="Only these codes or prefixes (WL1,WL203).",
-)
+@click.option("--select", multiple=True, metavar="CODES", help="Only these codes or prefixes (WL1,WL203).")
 @click.option("--extend-select", multiple=True, metavar="CODES", help="These as well.")
 @click.option("--ignore", "--extend-ignore", multiple=True, metavar="CODES", help="Not these.")
 @click.option(
@@ -74,11 +69,7 @@ def cli() -> None:
 )  # fmt: skip
 @_output_file
 @click.option(
-    "--report",
-    "reports",
-    multiple=True,
-    metavar="FORMAT=FILE",
-    help="The same in another format (repeatable).",
+    "--report", "reports", multiple=True, metavar="FORMAT=FILE", help="The same in another format (repeatable)."
 )
 @click.option("--ignore-noqa", is_flag=True, help="Comments silence nothing.")
 @click.option("--fix/--no-fix", help="Rewrite what has a safe fix.")

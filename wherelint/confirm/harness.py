@@ -66,12 +66,7 @@ class Harness:
     """Runs the snippets of one framework. A context manager: the child ends with it."""
 
     def __init__(
-        self,
-        framework: str,
-        device: str = "auto",
-        limits: Limits | None = None,
-        boot: str = _BOOT,
-        spent: float = 0.0,
+        self, framework: str, device: str = "auto", limits: Limits | None = None, boot: str = _BOOT, spent: float = 0.0
     ) -> None:
         self._framework = framework
         self._device = device

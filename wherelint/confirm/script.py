@@ -87,11 +87,7 @@ def _vector(routine: Routine) -> bool:
 
 
 def _parameters(
-    routine: Routine,
-    names: _Identifiers,
-    inputs: dict[object, tuple[str, str]],
-    framework: str,
-    vector: bool,
+    routine: Routine, names: _Identifiers, inputs: dict[object, tuple[str, str]], framework: str, vector: bool
 ) -> tuple[list[str], list[str]]:
     """An identifier for every parameter, and the signature: the differentiated ones first, then those that are not."""
     seen: Counter[object] = Counter()

@@ -153,13 +153,7 @@ def call(framework: str, steps: Sequence[Step], step: Step) -> tuple[Template, l
 
 
 def _argument(
-    framework: str,
-    steps: Sequence[Step],
-    op: str,
-    template: Template,
-    operands: tuple[int, ...],
-    j: int,
-    numbers: bool,
+    framework: str, steps: Sequence[Step], op: str, template: Template, operands: tuple[int, ...], j: int, numbers: bool
 ) -> Argument:
     step = steps[operands[j]]
     if op in OPERATIONS and j in OPERATIONS[op].numbers:

@@ -248,10 +248,7 @@ FRAMEWORK = Framework(
     packages=("jax",),
     markers=("flax",),
     aliases=_ALIASES,
-    reexports={
-        "flax.linen": ("jax.nn", (*_ACTIVATIONS, "standardize")),
-        "flax.nnx": ("jax.nn", _ACTIVATIONS),
-    },
+    reexports={"flax.linen": ("jax.nn", (*_ACTIVATIONS, "standardize")), "flax.nnx": ("jax.nn", _ACTIVATIONS)},
     names=NAMES,
     methods="jax.Array",
     namespace="jax.numpy",

@@ -72,25 +72,17 @@ class Settings:
 
     @cached_property
     def codes(self) -> frozenset[str]:
-        """The codes that are on, before ``per_file_ignores``. The longest prefix wins, and ``ignore`` wins a tie."""
-        return frozenset(rule.code for rule in rules.RULES if self._selects(rule))
-
-    def _selects(self, rule: rules.Rule) -> bool:
-        selecting = [len(p) for p in (*(self.select or ()), *self.extend_select) if rule.code.startswith(p)]
-        if self.select is None and rule.default:
-            selecting.append(0)
-        ignoring = [len(p) for p in self.ignore if rule.code.startswith(p)]
-        return bool(selecting) and max(selecting) > max(ignoring, default=-1)
+        """The codes that are on, before ``per_file_ignores``."""
+        own = (*(self.select or ()), *self.extend_select)
+        by_default = [("",) if self.select is None and rule.default else () for rule in rules.RULES]
+        chosen = zip(rules.codes(), by_default, strict=True)
+        return frozenset(code for code, more in chosen if _wins(code, (*own, *more), self.ignore))
 
     @cached_property
     def fixed_codes(self) -> frozenset[str]:
-        """The codes whose findings are fixed. The longest prefix wins, and ``unfixable`` wins a tie."""
+        """The codes whose findings are fixed."""
         fixable = ("",) if self.fixable is None else self.fixable
-
-        def longest(code: str, prefixes: Iterable[str]) -> int:
-            return max((len(prefix) for prefix in prefixes if code.startswith(prefix)), default=-1)
-
-        return frozenset(code for code in rules.codes() if longest(code, fixable) > longest(code, self.unfixable))
+        return frozenset(code for code in rules.codes() if _wins(code, fixable, self.unfixable))
 
     def codes_for(self, path: Path) -> frozenset[str]:
         """The codes that are on in one file."""
@@ -121,6 +113,12 @@ class Settings:
     def _matches(self, pattern: str, path: Path) -> bool:
         fits = Patterns([pattern.removeprefix("!")]).match(relative_to(path, self.root))
         return fits != pattern.startswith("!")
+
+
+def _wins(code: str, chosen: Iterable[str], refused: Iterable[str]) -> bool:
+    """Whether the longest prefix of a code is one that is chosen; one that is refused wins a tie."""
+    first, second = (max(map(len, filter(code.startswith, each)), default=-1) for each in (chosen, refused))
+    return first > second
 
 
 def relative_to(path: Path, root: Path) -> str:

@@ -7,14 +7,7 @@ from collections.abc import Container
 
 from wherelint.frameworks import FRAMEWORKS
 from wherelint.frameworks.base import Signature
-from wherelint.ops import (
-    arithmetic,
-    elementwise,
-    linalg,
-    losses,
-    reductions,
-    special,
-)
+from wherelint.ops import arithmetic, elementwise, linalg, losses, reductions, special
 from wherelint.ops.catalogue import Array, Operation
 
 __all__ = ["OPERATIONS", "SIGNATURES", "Array", "Operation", "Signature", "lookup", "words"]

@@ -10,18 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TextIO
 
-from wherelint.finding import (
-    Edit,
-    Elsewhere,
-    FileReport,
-    Finding,
-    Fix,
-    Location,
-    Number,
-    Problem,
-    Selection,
-    Witness,
-)
+from wherelint.finding import Edit, Elsewhere, FileReport, Finding, Fix, Location, Number, Problem, Selection, Witness
 from wherelint.io.edits import Source, diff
 from wherelint.io.encoding import decode
 from wherelint.io.notebook import spelled

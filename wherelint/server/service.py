@@ -62,9 +62,7 @@ class Server(LanguageServer):
             self.buffers[item.uri] = Buffer(item.uri, item.version, item.text, codec)
 
     def change(
-        self,
-        document: types.VersionedTextDocumentIdentifier,
-        changes: Sequence[types.TextDocumentContentChangeEvent],
+        self, document: types.VersionedTextDocumentIdentifier, changes: Sequence[types.TextDocumentContentChangeEvent]
     ) -> None:
         """Change a text that is kept."""
         if document.uri in self.buffers:
