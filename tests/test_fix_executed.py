@@ -40,11 +40,23 @@ PROGRAMS = {
     "the dtype of what is masked": ("tensorflow", """
         def f(x):
             return tf.sqrt(tf.maximum(x, tf.zeros_like(x)))
-    """, "tf.where(is_nonzero, radicand, 1.0)"),
+    """, "tf.where(is_nonzero, clipped_x, 1.0)"),
     "a boundary that is a number": ("torch", """
         def f(x):
             return x.sqrt().clamp(min=1e-3)
     """, "is_nonzero"),
+    "the edges of an angle": ("torch", """
+        def f(x):
+            return torch.asin(x.clamp(-1.0, 1.0))
+    """, "clipped_x.detach(), clipped_x)"),
+    "the edges of an angle, to JAX": ("jax", """
+        def f(x):
+            return jnp.arccos(jnp.clip(x, -1.0, 1.0))
+    """, "jax.lax.stop_gradient(clipped_x), clipped_x)"),
+    "the edges of an angle, to TensorFlow": ("tensorflow", """
+        def f(x):
+            return tf.asin(tf.clip_by_value(x, -1.0, 1.0))
+    """, "tf.stop_gradient(clipped_x), clipped_x)"),
     "a sign before the operand": ("jax", """
         def f(x):
             return jnp.maximum(jnp.log1p(-x), -9.0)

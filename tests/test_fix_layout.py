@@ -41,6 +41,14 @@ def f(x):
         (a - b) / jnp.where(cond_cond_cond_cond_cond_cond_cond, 1.0, x_x_x_x_x_x_x_x_x_x_x_x_x_x_x),
     )
     m = jnp.any(x != 0, axis=-1, keepdims=True) & (jnp.abs(some_other_thing) > 0.001) & mask_of_valid_elements
+    alone = foo(a_name=jnp.where(probability_of_it > 0, probability_of_it, 1.0) + jnp.where(of_it > 0, 1.0, 0.0))
+    nested = jnp.log(-jnp.where(probability_of_it > 0, probability_of_it, 1.0, jnp.where(of_it > 0, 1.0, 0.0), 12345))
+    item = jnp.log(jnp.where(probability_of_it > 0, probability_of_it, 1.0, jnp.where(of_it > 0, 1.0, 0.0))[..., None])
+    either = jnp.log(probability_of_it if jnp.where(probability_of_it > 0, of_it, 1.0) else another_name_of_something)
+    mapped = jax.vmap(lambda p: jnp.where(p > 0, probability_of_it, 1.0, jnp.where(of_it > 0, 1.0, 0.0), 123456))
+    summed = jnp.log(
+        jnp.where(probability_of_it > 0, probability_of_it, 1.0) + jnp.where(of_it > 0, 1.0, 0.0),
+    )
     one = (jnp.where(probability_of_it > 0, probability_of_it, 1.0), jnp.where(probability_of_it > 0, 1.0, 0.0),)
 """
 

@@ -131,19 +131,17 @@ REWRITES = {
             return jnp.sqrt(jnp.maximum(x, 0.0))
     """, """
         -    return jnp.sqrt(jnp.maximum(x, 0.0))
-        +    radicand = jnp.maximum(x, 0.0)
-        +    is_nonzero = radicand != 0
-        +    return jnp.where(is_nonzero, jnp.sqrt(jnp.where(is_nonzero, radicand, 1.0)), 0.0)
+        +    clipped_x = jnp.maximum(x, 0.0)
+        +    is_nonzero = clipped_x != 0
+        +    return jnp.where(is_nonzero, jnp.sqrt(jnp.where(is_nonzero, clipped_x, 1.0)), 0.0)
     """),
     "both ends of a domain": ("""
         def f(c):
             return torch.arccos(c.clamp(-1.0, 1.0))
     """, """
         -    return torch.arccos(c.clamp(-1.0, 1.0))
-        +    cosine = c.clamp(-1.0, 1.0)
-        +    singular = abs(cosine) >= 1
-        +    return torch.where(singular, torch.arccos(cosine.detach()), """
-    """torch.arccos(torch.where(singular, 0.0, cosine)))
+        +    clipped_c = c.clamp(-1.0, 1.0)
+        +    return torch.arccos(torch.where(abs(clipped_c) >= 1, clipped_c.detach(), clipped_c))
     """),
     "a mask that multiplies": ("""
         def f(x, y):
@@ -334,8 +332,8 @@ REWRITES = {
         +    a = jnp.where(above_cutoff, 1.0 / jnp.where(above_cutoff, x, 1.0), 0.0)
         +    mask = jnp.isfinite(jnp.log(y)) & (y > 2)
         +    b = jnp.where(mask, jnp.log(jnp.where(mask, y, 1.0)), 0.0)
-        +    is_above = jnp.sum(x * y) > cutoff
-        +    c = jnp.where(is_above, 1.0 / jnp.where(is_above, jnp.sum(x * y), 1.0), 0.0)
+        +    is_large = jnp.sum(x * y) > cutoff
+        +    c = jnp.where(is_large, 1.0 / jnp.where(is_large, jnp.sum(x * y), 1.0), 0.0)
     """),
     "an attribute of something else is no variable": ("""
         def f(image, a):
@@ -404,6 +402,22 @@ REWRITES = {
         +    singular = n_squared <= 0
         +    n = torch.where(singular, 0.0, torch.sqrt(torch.where(singular, 1.0, n_squared)))
     """),
+    "what is under it may be negative, and stays nan": ("""
+        def f(x):
+            return jnp.maximum(jnp.sqrt(x), 1e-3)
+    """, """
+        -    return jnp.maximum(jnp.sqrt(x), 1e-3)
+        +    is_nonzero = x != 0
+        +    return jnp.maximum(jnp.where(is_nonzero, jnp.sqrt(jnp.where(is_nonzero, x, 1.0)), 0.0), 1e-3)
+    """),
+    "an element of a stopped gradient has a name": ("""
+        def f(q):
+            return torch.acos(q[..., 0].clamp(-1.0, 1.0)[..., None])
+    """, """
+        -    return torch.acos(q[..., 0].clamp(-1.0, 1.0)[..., None])
+        +    cosine = q[..., 0].clamp(-1.0, 1.0)[..., None]
+        +    return torch.acos(torch.where(abs(cosine) >= 1, cosine.detach(), cosine))
+    """),
     "what overflows is bounded": ("""
         def f(y):
             return torch.exp(y).clamp(max=1.0)
@@ -441,9 +455,9 @@ REWRITES = {
         -            y, 0.0
         -        )
         -    )
-        +    radicand = jnp.maximum(y, 0.0)
-        +    is_nonzero = radicand != 0
-        +    return jnp.where(is_nonzero, jnp.sqrt(jnp.where(is_nonzero, radicand, 1.0)), 0.0)
+        +    clipped_y = jnp.maximum(y, 0.0)
+        +    is_nonzero = clipped_y != 0
+        +    return jnp.where(is_nonzero, jnp.sqrt(jnp.where(is_nonzero, clipped_y, 1.0)), 0.0)
     """),
     "several orders of a norm": ("""
         def f(v):
@@ -580,12 +594,31 @@ def test_what_is_written(why: str) -> None:
     assert report.findings == ()
 
 
+@pytest.mark.parametrize(
+    ("value", "fixed"),
+    [
+        ("torch.clamp(torch.sqrt((x**2).sum(-1)), 1)", "torch.sqrt(torch.clamp((x**2).sum(-1), 1))"),
+        ("((x * x).sum(-1) ** 0.5).clip(1).reshape(-1)", "((x * x).sum(-1).clip(1) ** 0.5).reshape(-1)"),
+        ("torch.pow(x * x, 0.5).clip(min=1.0)", "torch.pow((x * x).clip(min=1.0), 0.5)"),
+        ("jnp.minimum(1.0, jnp.exp(x - 1.0))", "jnp.exp(jnp.minimum(0.0, x - 1.0))"),
+    ],
+)
+def test_the_bound_of_a_value_is_one_of_what_it_is_made_of(value: str, fixed: str) -> None:
+    text = program(f"def f(x):\n    return {value}\n")
+    report = check_source(text.encode(), "f.py", Settings(root=Path("/"), confidence="low"), "safe")
+    assert report.after.decode() == text.replace(value, fixed)
+
+
 #: Programs in which something stands against the obvious rewrite, and that rewrite.
 REFUSED = {
     "a guard on top of an epsilon": ("""
         def f(x, y):
             return jnp.where(x >= 0, y / (x + 1e-8), 0.0)
     """, "where(x >= 0, x"),
+    "a cap that changes what no number bounds": ("""
+        def f(x, most):
+            return torch.exp(x).clamp(max=most)
+    """, "80"),
     "along which axes a function reduces that was made elsewhere": ("""
         def f(x, y):
             norms = jax.vmap(jax.vmap(jnp.linalg.norm))
@@ -733,7 +766,7 @@ def test_a_defect_in_the_search_for_a_fix_costs_the_fix_only(monkeypatch: pytest
         ("d < 1", ["below_one", "d_below_one"], "d_below_one"),
         ("(x[0] >= a) & (x[0] < b)", ["in_range", "x_in_range"], "x_in_range"),
         ("jnp.isclose(p, 0.0)", ["is_zero", "p_is_zero"], "p_is_zero"),
-        ("p > limit", ["above_limit", "p_is_above", "is_above"], "above_limit"),
+        ("p > limit", ["above_limit", "p_is_large", "is_large"], "above_limit"),
         ("a & b", [], None),
     ],
 )

@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from wherelint.analysis import DetectOptions, analyse
+from wherelint.finding import Edit, Fix, Location
+from wherelint.fix import work_budget
 from wherelint.fix.syntax import operands, source_node
+from wherelint.fix.twins import joined
 from wherelint.io.config import Settings
 from wherelint.io.edits import Source
 from wherelint.report.text import full
@@ -46,7 +49,7 @@ TWINS = {
             second = v * jnp.sqrt(jnp.maximum(x, 0.0))
             return first + second
         """,
-        ["radicand = jnp.maximum(x, 0.0)\n", "is_nonzero = radicand != 0\n", "first = ", "second = "],
+        ["clipped_x = jnp.maximum(x, 0.0)\n", "is_nonzero = clipped_x != 0\n", "first = ", "second = "],
     ),
 }  # fmt: skip
 
@@ -89,3 +92,19 @@ def test_what_is_assigned_to_is_not_written_again() -> None:
     assert place is not None
     (operand,) = operands(place)
     assert [other.region[0].column for other in operand.again()] == [5 + body.index("x[i] >")]
+
+
+@pytest.mark.parametrize(("written", "together"), [("jnp.where(w > 0, {0}, 1.0)", True), ("{0} + 1e-6", False)])
+def test_one_condition_makes_twins_of_what_is_masked_with_it(written: str, together: bool) -> None:
+    body = "a = u / jnp.sum(v)\n    b = jnp.cos(w / jnp.sum(w))\n    return jnp.where(w > 0, a * b, 0.0)"
+    text = f"{_HEADER}def f(u: Array, v: Array, w: Array):\n    {body}\n"
+    made = analyse(text, "f.py", DetectOptions({}, frozenset(), 0.0))
+    assert not isinstance(made, str)
+    fixes = []
+    for finding in made.findings:
+        row, divisor = finding.location.row, {6: "jnp.sum(v)", 7: "jnp.sum(w)"}[finding.location.row]
+        column = text.splitlines()[row - 1].index(divisor) + 1
+        region = Location(row, column), Location(row, column + len(divisor))
+        fixes.append(Fix("safe", "", (Edit(written.format(divisor), *region),)))
+    fixed = joined(made, made.findings, fixes, {id(finding): 1 for finding in made.findings}, work_budget())
+    assert [len(fix.edits) for fix in fixed if fix] == [1 + together] * 2

@@ -1,14 +1,16 @@
 """The local guard: an operation is masked by a condition on its own operand."""
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import libcst as cst
 
+from wherelint.finding import Edit
 from wherelint.fix import spelling
 from wherelint.fix.domains import tests_of
 from wherelint.fix.masks import Candidate, Mask, Writer, within
-from wherelint.fix.syntax import SourceNode, calls_within, has_effects, last_name, operands, spot_before
+from wherelint.fix.syntax import SourceNode, calls_within, has_effects, last_name, operands, source_node, spot_before
 from wherelint.frameworks import FRAMEWORKS
 from wherelint.frontend.module import Module
 from wherelint.frontend.namespaces import namespaces
@@ -43,6 +45,7 @@ class Guards:
         found = operands(place, len(self.hazard.op.inputs))
         if not isinstance(place.node, (cst.Call, cst.BinaryOperation)):
             return
+        yield from self._inside(place)
         if self.hazard.op.op in ("std", "std_unbiased"):
             yield from self._deviation(place)
         if self.hazard.op.op == "sqrt" and self.writer.framework == "torch" and self._native:
@@ -57,46 +60,45 @@ class Guards:
         before = spot_before(place)
         one = operand.is_atom or isinstance(operand.node, cst.UnaryOperation)
         plain = not once and not list(calls_within(operand)) and (one or before is None)
-        short = plain and len(operand.one_line) <= _SHORT
+        # Where the value is finite and another at each edge, it is kept: the operand is a constant there.
+        edges = guard.finite and not guard.outside
+        often = edges and isinstance(operand.node, cst.Subscript) and before is not None
+        short = plain and len(operand.one_line) <= _SHORT and not often
         spot = None if short else before
         if not short and spot is None:
             return  # it would be evaluated again and again
-        name = (
-            operand.one_line
-            if spot is None
-            else spelling.free_name(place, *spelling.value_names(place, operand, guard.name))
-        )
-        lines = [] if spot is None else [spot.line(name, operand.moved)]
-        if spot is not None and not once:
-            lines += [p.replaced(name) for p in operand.again() if not place.holds(p)]
-        atom = name if spot is not None else operand.atom
+        name, atom, lines = operand.one_line, operand.atom, list[Edit]()
+        if spot is not None:
+            name = atom = spelling.free_name(place, *spelling.value_names(place, operand, guard.name))
+            again = [] if once else [p.replaced(name) for p in operand.again() if not place.holds(p)]
+            lines = [spot.line(name, operand.moved), *again]
         terms = {"x": atom, "y": found[1 - guard.operand].atom if len(found) > 1 else "", "namespace": namespace,
                  "inf": spelling.infinity(namespace, self.writer.framework)}  # fmt: skip
         tests = tests_of(guard, self.family, place, terms)
         if tests is None:
             return
         what = "guard the operation where it is singular"
+        if edges:
+            stopped = spelling.without_gradient(name, self.writer.framework, self.module, namespace)
+            kept = (name, stopped) if guard.keeps else (stopped, name)
+            if stopped and self._native:
+                content = f"{self.writer.where}({tests.inner}, {', '.join(map(str, kept))})"
+                yield Candidate((*lines, operand.replaced(content)), what, True, kind="guard")
+            return
         safe = next(iter(self.alike(guard.operand, [float(guard.safe)])), None)
-        if safe is None:
-            return  # no integer is
+        if safe is None or not (guard.exact or guard.outside or self._bounded):
+            return  # no integer is, or nothing drops the numbers that it changes
         inner = self.writer.masked(Mask(tests.inner, guard.keeps), name, safe)
         if guard.caps and namespace and self._native:
             at_most = FRAMEWORKS[self.writer.framework].at_most
             inner = at_most.format(namespace=namespace, x=name, limit=safe)
-        # Where the value is finite and another at each edge, nothing says that all of the edges are dropped.
-        edges = guard.finite and not guard.outside
-        sure = not guard.reduces and (guard.exact or self._bounded) and not edges
+        sure = not guard.reduces and (guard.exact or self._bounded)
         alone = Candidate((*lines, operand.replaced(inner)), what, sure, kind="guard", alone=True)
         if not guard.finite:
             yield alone
         # That an operation is nan is worth keeping only where something asks for it.
         asked = any(n.op in FINITE_TESTS for n in topological(self.hazard.select.inputs[:1]))
         outsides = [outside.format(**terms) for outside in guard.outside if asked or "nan" not in outside]
-        if edges and not self._native:
-            return
-        if edges:
-            stopped = spelling.without_gradient(name, self.writer.framework, self.module, namespace)
-            outsides = [within(place, operand, stopped)] if stopped else []
         for outside in outsides:
             outer = Mask(tests.outer, guard.keeps)
             content = within(place, operand, inner)
@@ -121,6 +123,22 @@ class Guards:
         """Whether the selection is a clip onto numbers, which drops whatever is nearly infinite."""
         select, op = self.hazard.select, self.hazard.op
         return select.selection in CLIPS and all(n.op == "const" or op in topological([n]) for n in select.inputs)
+
+    def _inside(self, place: SourceNode) -> Iterator[Candidate]:
+        """A bound of 1 as one of the operand: ``exp(minimum(x, 0.0))`` for ``minimum(exp(x), 1.0)``."""
+        select, op = self.hazard.select, self.hazard.op
+        whole = source_node(select) if select.selection in CLIPS and op in select.inputs else None
+        bounds = [p for p in operands(whole) if isinstance(p.node, cst.BaseNumber)] if whole is not None else []
+        root = op.op == "sqrt" or (op.op == "power_static" and getattr(op.inputs[1], "value", 0) == 0.5)
+        if whole is None or not whole.holds(place) or "#" in whole.text or not (root or op.op == "exp"):
+            return
+        if len(operands(whole)) == 2 and len(bounds) == 1 and re.fullmatch(r"1(\.0?)?", bounds[0].text):
+            operand = operands(place)[0]
+            text = operand.one_line if isinstance(place.path()[-2], cst.Arg) else operand.atom
+            limit = bounds[0].replaced(bounds[0].text if root else bounds[0].text.replace("1", "0"))
+            content = within(place, operand, whole.edited([place.replaced(text), limit]))
+            edit = whole.replaced(content if place.is_atom else f"({content})")
+            yield Candidate((edit,), "bound the operand rather than the value", True, kind="guard")
 
     def _norm(self, place: SourceNode) -> Iterator[Candidate]:
         """The root of a sum of squares as the norm that it is: PyTorch gives that a gradient of 0 at 0."""

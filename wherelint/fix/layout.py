@@ -102,8 +102,7 @@ def _row(line: str, width: int) -> list[str] | None:
         return None
     (group,) = (i.content for i in _tree([t for t in tokens if t.string.strip()]))
     assert isinstance(group, _Group)
-    several = any(item.content == "," for item in group.items)
-    lines = [*_inside(group.items, indent, width - comma, call=several)]
+    lines = [*_inside(group.items, indent, width - comma)]
     lines[-1] += "," * (comma and not lines[-1].endswith(","))
     return [f"{new}{ending}" for new in lines]
 
@@ -247,31 +246,29 @@ def _exploded(items: list[_Item], at: int, indent: str, width: int) -> Iterator[
     group = items[at].content
     assert isinstance(group, _Group)
     yield indent + _flat(items[: at + 1])[: -len(group.flat)] + group.opening
-    yield from _inside(group.items, indent + _STEP, width, call=_is_call(items[: at + 1]), kept=group.kept)
+    yield from _inside(group.items, indent + _STEP, width, kept=group.kept)
     yield indent + group.closing + _flat([_Item("", "", operand=False), *items[at + 1 :]])
 
 
-def _inside(items: list[_Item], indent: str, width: int, *, call: bool = False, kept: bool = False) -> Iterator[str]:
+def _inside(items: list[_Item], indent: str, width: int, *, kept: bool = False) -> Iterator[str]:
     """The lines of what stands in brackets."""
     flat = indent + _flat(items)
     if len(flat) <= width and not kept and not _kept(items):
         yield flat
         return
     breaks = _breaks(items)
-    if not breaks and not call and not kept:
+    if not breaks and not kept:
         at = _last_group(items, width - len(indent))
         yield from [flat] if at is None else _exploded(items, at, indent, width)
         return
-    commas = call or (bool(breaks) and items[breaks[0] - 1].content == ",")
-    unpacked = any(item.content in ("*", "**") and not item.blank for item in items[:1])
+    commas = bool(breaks) and items[breaks[0] - 1].content == ","
     for start, stop in zip([0, *breaks], [*breaks, len(items)], strict=True):
         part = items[start:stop]
-        comma = "," if commas and (stop < len(items) or not (unpacked and not breaks)) else ""
+        comma = "," if commas or (kept and stop == len(items)) else ""
         part = part[:-1] if part[-1].content == "," else part
-        generator = comma and not breaks and any(item.content == "for" for item in part)
         *lines, last = _inside(part, indent, width - len(comma))
         yield from lines
-        yield last + ("" if generator else comma)
+        yield last + comma
 
 
 def _breaks(items: Sequence[_Item]) -> list[int]:

@@ -96,22 +96,31 @@ _BESIDE_ZERO = {"greater": "positive", "less": "negative", "greater_equal": "non
                 "less_equal": "nonpositive", "equal": "zero", "not_equal": "nonzero"}  # fmt: skip
 _BESIDE = {"greater": "above", "less": "below", "greater_equal": "above", "less_equal": "below"}
 _ASKED = {"isnan": "nan", "is_nan": "nan", "isfinite": "finite", "is_finite": "finite", "isinf": "infinite"}
-_SUMMARIES = frozenset("sum mean norm prod var std".split())
+_SUMMARY = re.compile(r"(?:reduce_|vector_|matrix_|nan|a(?=m))?(sum|mean|norm|prod|var|std|max|min|det|trace)")
+_CLIP = re.compile(r"(?:clip|clamp)(_by_value)?_?|maximum|minimum")
 _LONGEST_NAME = 24
 _ALONE = re.compile(r"is_[a-z]+|(above|below)_one|in_range")
 
 
 def value_names(place: SourceNode, operand: SourceNode, role: str) -> tuple[str, ...]:
     """What a variable may be called that holds an operand of an operation: by what it is, or what it is for."""
-    called = last_name(operand.node.func).removeprefix("reduce_") if isinstance(operand.node, cst.Call) else ""
-    given = operands(operand, 1)[:1] if called in _SUMMARIES else []
-    own = [f"{p.node.value}_{called}" for p in given if isinstance(p.node, cst.Name)]
+    called = last_name(operand.node.func) if isinstance(operand.node, cst.Call) else ""
+    summary, word = _SUMMARY.fullmatch(called), "".join(_subject(p.node) for p in operands(operand, 1)[:1])
+    own = [_last_words(f"{word}_{summary[1]}")] if word and summary else []
+    clipped = [f"clipped_{word}"] if word and _CLIP.fullmatch(called) else []
     statement = next((n for n in place.path()[::-1] if isinstance(n, cst.Assign)), None)
     to = statement.targets[0].target if statement is not None and len(statement.targets) == 1 else cst.Tuple([])
     target, whole = _subject(to), statement is not None and statement.value is place.node
     squared = role == "radicand" and whole and target == last_name(to) and "sqrt" not in target
-    names = [*own, *[f"{target}_squared"] * squared, role, f"{target}_{role}"] if target else [*own, role]
+    named = [*own, *[f"{target}_squared"] * squared, *clipped, role]
+    names = [*named, f"{target}_{role}"] if target else named
     return tuple(name for name in names if len(name) <= _LONGEST_NAME)
+
+
+def _last_words(name: str) -> str:
+    while len(name) > _LONGEST_NAME:
+        name = name.partition("_")[2]
+    return name
 
 
 def condition_names(text: str, *, twins: bool = False) -> tuple[str, ...]:
@@ -150,11 +159,11 @@ def _condition_names(text: str) -> tuple[str, ...]:
         return _of("infinite", given[:1])
     if order not in _BESIDE:
         return _of("equal" if order == "equal" else "different", given[:1])
+    size = "large" if _BESIDE[order] == "above" else "small"
     if number is not None:
-        size = "large" if _BESIDE[order] == "above" else "small"
         return _of(f"{_BESIDE[order]}_one" if number == 1 else size, given[:1])
     other = _subject(given[1])
-    least = _of(_BESIDE[order], given[:1])
+    least = _of(size, given[:1])
     return (f"{_BESIDE[order]}_{other}", *least[::-1]) if 0 < len(other) <= _LONGEST_NAME else least
 
 

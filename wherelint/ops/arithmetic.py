@@ -24,7 +24,7 @@ from wherelint.ops.numeric import np
 DENOMINATOR = ((1.0, 0.0), (0.0, 0.0), (1.0, -0.0))
 
 RADICAND = both("{x} != 0", "{x} <= 0", "1.0", name="radicand")
-DIVISOR = (Domain("{x} != 0", "1.0", ("0.0", 'float("nan")'), 1, "divisor", finite=False),)
+DIVISOR = (Domain("{x} != 0", "1.0", ("0.0", 'float("nan")'), 1, "denominator", finite=False),)
 BASE = (
     Domain("({x} != 0) | ({y} != 0)", "1.0", (), name="base"),
     Domain("{x} <= 0", "1.0", name="base", exact=False),
@@ -192,7 +192,7 @@ ROOTS = table(
     entry("reciprocal", np.reciprocal, slopes(lambda y, x: -y * y), (0.0, -0.0), 1.0,
           tensorflow=pullback(lazy(lambda y, x: -y * y)), xla=slopes(lambda y, x: -y * y),
           code="WL103", place="at 0",
-          domains=(Domain("{x} != 0", "1.0", name="divisor", finite=False),)),
+          domains=(Domain("{x} != 0", "1.0", name="denominator", finite=False),)),
 )  # fmt: skip
 
 

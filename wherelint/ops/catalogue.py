@@ -33,7 +33,7 @@ class Domain:
     outside: tuple[str, ...] = ("0.0",)
     operand: int = 0
     #: What the operand is called if it needs a name.
-    name: str = "operand"
+    name: str = "argument"
     #: Whether the operation reduces, so that the condition has to as well.
     reduces: bool = False
     #: Whether the value is finite where the derivative is not: then it is kept, even if nothing seems to read it.

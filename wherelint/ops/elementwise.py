@@ -11,7 +11,7 @@ LN2, LN10 = math.log(2), math.log(10)
 HUGE = (1000.0, 1e30)
 EXPONENT = (Domain("{x} > 80.0", "80.0", (), name="exponent", finite=False, exact=False),)
 SIZE = (Domain("abs({x}) > 80", "80.0", (), name="exponent", finite=False, exact=False),)
-ARGUMENT = both("{x} <= 0", "{x} != 0", "1.0", ("-{inf}", "0.0"), name="argument", finite=False)
+ARGUMENT = both("{x} <= 0", "{x} != 0", "1.0", ("-{inf}", "0.0"), finite=False)
 INFINITE = ("0.0", "{inf}", "-{inf}")
 
 
@@ -53,7 +53,7 @@ EXPONENTIALS = table(
           code="WL102", place="at 0", domains=ARGUMENT),
     unary("log1p", np.log1p, lambda y, x: 1 / (x + 1), (-1.0, -2.0), 0.0,
           code="WL102", place="at -1",
-          domains=both("{x} <= -1", "{x} != -1", "0.0", ("-{inf}",), name="argument", finite=False)),
+          domains=both("{x} <= -1", "{x} != -1", "0.0", ("-{inf}",), finite=False)),
     unary("log1mexp", lambda x: np.log(-np.expm1(-x)), lambda y, x: 1 / np.expm1(x), (0.0,), 1.0,
           code="WL102", place="at 0", domains=(Domain("{x} <= 0", "1.0", INFINITE, finite=False),)),
     entry("logaddexp", np.logaddexp, slopes(lambda z, x, y: sigmoid(x - y), lambda z, x, y: sigmoid(y - x)),

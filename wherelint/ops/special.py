@@ -152,7 +152,7 @@ OPERATIONS: dict[str, Operation] = table(
           slopes(lambda z, x, y: np.where(x == 0, 0, 1 / y), lambda z, x, y: np.where(x == 0, 0, -z / y)),
           ((1.0, 0.0),), (None, 1.0),
           code="WL103", place="with a zero divisor", quotient=True,
-          domains=(Domain("{x} != 0", "1.0", ("0.0",), 1, "divisor"),)),
+          domains=(Domain("{x} != 0", "1.0", ("0.0",), 1, "denominator"),)),
     # jax.scipy.special.rel_entr is a double where: regular outside its domain.
     entry("rel_entr", special.rel_entr,
           pullback(lambda ct, z, p, q: np.where((p > 0) & (q > 0), ct * (np.log(p) + 1) - ct * np.log(q), 0),
