@@ -15,6 +15,7 @@ from wherelint.frameworks import FRAMEWORKS
 from wherelint.frameworks.base import names
 from wherelint.ops import OPERATIONS, SIGNATURES, Operation, lookup
 from wherelint.ops.entries import MODES, entry, no_vjp, table, unary
+from wherelint.ops.numeric import shortest
 from wherelint.rules import codes
 
 EVERY = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=list(OPERATIONS))
@@ -213,6 +214,10 @@ def test_import_is_cheap() -> None:
 def test_nothing_but_nan_is_no_reason_to_warn(name: str) -> None:
     # Warnings are errors here.
     assert OPERATIONS[name].forward(np.full((1, 4), np.nan, np.float32)).shape == (1, 1)
+
+
+def test_what_float32_does_not_hold_is_no_reason_to_warn() -> None:
+    assert shortest(np.full((1, 4), 1e300)) == np.inf
 
 
 def test_every_framework_may_have_a_derivative_of_its_own() -> None:

@@ -58,8 +58,8 @@ class Guards:
         namespace, operand = self.writer.namespace, found[guard.operand]
         once = has_effects(operand.node, self.module)
         before = spot_before(place)
-        one = operand.is_atom or isinstance(operand.node, cst.UnaryOperation)
-        plain = not once and not list(calls_within(operand)) and (one or before is None)
+        one = operand.is_atom or isinstance(operand.node, cst.UnaryOperation) or before is None
+        plain = one and not once and not list(calls_within(operand))
         # Where the value is finite and another at each edge, it is kept: the operand is a constant there.
         edges = guard.finite and not guard.outside
         often = edges and isinstance(operand.node, cst.Subscript) and before is not None

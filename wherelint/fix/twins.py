@@ -52,8 +52,9 @@ def joined(
     for finding, fix in zip(findings, fixes, strict=True):
         places = places_of(analysis, finding) if fix is not None and fix.edits else []
         if fix is not None and places:
-            shared = {(kind, what) for kind, what in _marks(places[0][1]) if kind != "condition" or _writes(fix, what)}
-            marks: set[Hashable] = {(*_kind(finding), fix.applicability, mark) for mark in shared}
+            written = "".join(edit.content for edit in fix.edits)
+            own = {mark for mark in _marks(places[0][1]) if mark[0] != "condition" or mark[1] in written}
+            marks: set[Hashable] = {(*_kind(finding), fix.applicability, mark) for mark in own}
             known, members = next((group for group in groups if group[0] & marks), (marks, []))
             if not members:
                 groups.append((known, members))
@@ -121,10 +122,6 @@ def _marks(detection: Detection) -> set[tuple[str, str]]:
     if statement is not None:
         marks.add(("shape", _WORDS.sub("_", SourceNode(op.block, statement).one_line)))
     return marks if test is None else {*marks, ("condition", test.one_line)}
-
-
-def _writes(fix: Fix, condition: str) -> bool:
-    return any(condition in edit.content for edit in fix.edits)
 
 
 def _around(detection: Detection, *kinds: type[cst.CSTNode]) -> cst.CSTNode | None:

@@ -59,7 +59,8 @@ special: Any = _Module("scipy.special")
 
 def shortest(array: Any) -> float | list[float]:
     """The elements of an array, in the fewest digits that tell a float32; one number where all are the same."""
-    numbers = [float(str(number)) for number in np.asarray(array, np.float32).reshape(-1)]
+    with np.errstate(over="ignore"):
+        numbers = [float(str(number)) for number in np.asarray(array, np.float32).reshape(-1)]
     first = numbers[0]
     same = all(number == first or (number != number and first != first) for number in numbers)
     return first if same else numbers
