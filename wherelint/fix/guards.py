@@ -56,8 +56,7 @@ class Guards:
 
     def _by_domain(self, place: SourceNode, found: list[SourceNode], guard: Domain) -> Iterator[Candidate]:
         namespace, operand = self.writer.namespace, found[guard.operand]
-        once = has_effects(operand.node, self.module)
-        before = spot_before(place)
+        once, before = has_effects(operand.node, self.module), spot_before(place)
         one = operand.is_atom or isinstance(operand.node, cst.UnaryOperation) or before is None
         plain = one and not once and not list(calls_within(operand))
         # Where the value is finite and another at each edge, it is kept: the operand is a constant there.
@@ -80,9 +79,9 @@ class Guards:
         what = "guard the operation where it is singular"
         if edges:
             stopped = spelling.without_gradient(name, self.writer.framework, self.module, namespace)
-            kept = (name, stopped) if guard.keeps else (stopped, name)
             if stopped and self._native:
-                content = f"{self.writer.where}({tests.inner}, {', '.join(map(str, kept))})"
+                arms = f"{name}, {stopped}" if guard.keeps else f"{stopped}, {name}"
+                content = f"{self.writer.where}({tests.inner}, {arms})"
                 yield Candidate((*lines, operand.replaced(content)), what, True, kind="guard")
             return
         safe = next(iter(self.alike(guard.operand, [float(guard.safe)])), None)
@@ -94,12 +93,10 @@ class Guards:
             inner = at_most.format(namespace=namespace, x=name, limit=safe)
         sure = not guard.reduces and (guard.exact or self._bounded)
         alone = Candidate((*lines, operand.replaced(inner)), what, sure, kind="guard", alone=True)
-        if not guard.finite:
-            yield alone
+        kept = []
         # That an operation is nan is worth keeping only where something asks for it.
         asked = any(n.op in FINITE_TESTS for n in topological(self.hazard.select.inputs[:1]))
-        outsides = [outside.format(**terms) for outside in guard.outside if asked or "nan" not in outside]
-        for outside in outsides:
+        for outside in [each.format(**terms) for each in guard.outside if asked or "nan" not in each]:
             outer = Mask(tests.outer, guard.keeps)
             content = within(place, operand, inner)
             edits = lines
@@ -109,9 +106,8 @@ class Guards:
                 line = before.line(outer.text, tests.outer)
                 edits = [replace(line, content=lines[0].content + line.content), *lines[1:]] if lines else [line]
             guarded = place.replaced(self.writer.masked(outer, content, outside, like=None if guard.reduces else name))
-            yield Candidate((*edits, guarded), what, not guard.reduces and guard.exact, kind="guard")
-        if guard.finite:
-            yield alone
+            kept.append(Candidate((*edits, guarded), what, not guard.reduces and guard.exact, kind="guard"))
+        yield from (*kept, alone) if guard.finite else (alone, *kept)
 
     @property
     def _native(self) -> bool:

@@ -106,21 +106,14 @@ def value_names(place: SourceNode, operand: SourceNode, role: str) -> tuple[str,
     """What a variable may be called that holds an operand of an operation: by what it is, or what it is for."""
     called = last_name(operand.node.func) if isinstance(operand.node, cst.Call) else ""
     summary, word = _SUMMARY.fullmatch(called), "".join(_subject(p.node) for p in operands(operand, 1)[:1])
-    own = [_last_words(f"{word}_{summary[1]}")] if word and summary else []
+    own = [f"_{word}_{summary[1]}"[-1 - _LONGEST_NAME :].partition("_")[2]] if word and summary else []
     clipped = [f"clipped_{word}"] if word and _CLIP.fullmatch(called) else []
     statement = next((n for n in place.path()[::-1] if isinstance(n, cst.Assign)), None)
     to = statement.targets[0].target if statement is not None and len(statement.targets) == 1 else cst.Tuple([])
     target, whole = _subject(to), statement is not None and statement.value is place.node
     squared = role == "radicand" and whole and target == last_name(to) and "sqrt" not in target
-    named = [*own, *[f"{target}_squared"] * squared, *clipped, role]
-    names = [*named, f"{target}_{role}"] if target else named
+    names = [*own, *[f"{target}_squared"] * squared, *clipped, role, *[f"{target}_{role}"] * bool(target)]
     return tuple(name for name in names if len(name) <= _LONGEST_NAME)
-
-
-def _last_words(name: str) -> str:
-    while len(name) > _LONGEST_NAME:
-        name = name.partition("_")[2]
-    return name
 
 
 def condition_names(text: str, *, twins: bool = False) -> tuple[str, ...]:
