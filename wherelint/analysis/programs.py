@@ -8,7 +8,15 @@ from wherelint import intrinsics  # noqa: F401  (its modules register handlers)
 from wherelint.frontend.module import Module
 from wherelint.graph.node import Leaf, Node, flowing_back, inputs_in, topological
 from wherelint.graph.work import Work
-from wherelint.interpret import attributes, calls, control, expressions, indexing, objects, statements  # noqa: F401  (they register handlers)  # fmt: skip
+from wherelint.interpret import (  # noqa: F401  (they register handlers)
+    attributes,
+    calls,
+    control,
+    expressions,
+    indexing,
+    objects,
+    statements,
+)  # fmt: skip
 from wherelint.interpret.builder import Frame
 from wherelint.interpret.calls import inline
 from wherelint.interpret.lowering import Lowering
