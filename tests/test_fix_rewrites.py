@@ -619,6 +619,11 @@ REFUSED = {
         def f(x, most):
             return torch.exp(x).clamp(max=most)
     """, "80"),
+    "a cap that changes what is bounded from below alone": ("""
+        def f(x):
+            y = torch.exp(-x)
+            return torch.log((torch.tanh(2.0 * y) - torch.tanh(y)).clamp(min=1e-6))
+    """, "80"),
     "along which axes a function reduces that was made elsewhere": ("""
         def f(x, y):
             norms = jax.vmap(jax.vmap(jnp.linalg.norm))

@@ -1,5 +1,6 @@
 """The local guard: an operation is masked by a condition on its own operand."""
 
+import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -14,7 +15,7 @@ from wherelint.fix.syntax import SourceNode, calls_within, has_effects, last_nam
 from wherelint.frameworks import FRAMEWORKS
 from wherelint.frontend.module import Module
 from wherelint.frontend.namespaces import namespaces
-from wherelint.graph.node import topological
+from wherelint.graph.node import Const, topological
 from wherelint.graph.search import Hazard
 from wherelint.ops import OPERATIONS
 from wherelint.ops.catalogue import Domain
@@ -85,7 +86,7 @@ class Guards:
                 yield Candidate((*lines, operand.replaced(content)), what, True, kind="guard")
             return
         safe = next(iter(self.alike(guard.operand, [float(guard.safe)])), None)
-        if safe is None or not (guard.exact or guard.outside or self._bounded):
+        if safe is None or not (guard.exact or guard.outside or self._capped):
             return  # no integer is, or nothing drops the numbers that it changes
         inner = self.writer.masked(Mask(tests.inner, guard.keeps), name, safe)
         if guard.caps and namespace and self._native:
@@ -119,6 +120,13 @@ class Guards:
         """Whether the selection is a clip onto numbers, which drops whatever is nearly infinite."""
         select, op = self.hazard.select, self.hazard.op
         return select.selection in CLIPS and all(n.op == "const" or op in topological([n]) for n in select.inputs)
+
+    @property
+    def _capped(self) -> bool:
+        """Whether the selection is a number that the operation may not exceed."""
+        inputs = self.hazard.select.inputs
+        most = max((float(n.value.max()) for n in inputs if isinstance(n, Const)), default=math.inf)
+        return self._bounded and self.hazard.op in inputs and math.isfinite(most)
 
     def _inside(self, place: SourceNode) -> Iterator[Candidate]:
         """A bound of 1 as one of the operand: ``exp(minimum(x, 0.0))`` for ``minimum(exp(x), 1.0)``."""
