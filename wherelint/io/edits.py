@@ -104,15 +104,15 @@ class Source:
         for kind, a0, a1, b0, b1 in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
             if kind != "equal":
                 gone, content = (_UNIT.findall("".join(part)) for part in (old[a0:a1], new[b0:b1]))
-                first = _shared(gone, content)
-                last = _shared(gone[first:][::-1], content[first:][::-1])
+                first = shared(gone, content)
+                last = shared(gone[first:][::-1], content[first:][::-1])
                 start = min(self._starts[a0], len(self.text)) + len("".join(gone[:first]))
                 end = start + len("".join(gone[first : len(gone) - last]))
                 edits.append(Edit("".join(content[first : len(content) - last]), *self._region(start, end)))
         return tuple(edits)
 
 
-def _shared(a: Sequence[str], b: Sequence[str]) -> int:
+def shared(a: Sequence[str], b: Sequence[str]) -> int:
     """How many elements two sequences begin with alike."""
     return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
