@@ -46,6 +46,7 @@ WEIGHTS: dict[str, float] = {
     "leaves a default": -1.0,
     "late": -2.0,
     "doubtful": -2.0,
+    "complex numbers": -2.0,  # the model has real ones
     "no caller": -2.0,  # 1, 0, 5
     "no known caller": -1.2,  # 3, 1, 5, with later draws
     # Does a gradient flow there?

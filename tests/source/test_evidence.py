@@ -241,6 +241,8 @@ def test_a_file_of_riemannian_metrics_is_no_place_of_metrics(method: str, measur
         ("def f(x, lr, grad): return x - lr * torch.where(grad > 0, 1 / grad, 0.0)", "in an optimizer"),
         ("def f(x, lr, grad): return x - lr * jnp.where(grad > 0, 1 / grad, 0.0)", "in an update"),
         ("def f(x, lr): return lr * torch.where(x > 0, 1 / x, 0.0)", None),
+        ("def f(x):\n  d = jnp.abs(x + 2j)\n  return jnp.where(d > 0, 1 / d, 0.0)", "complex numbers"),
+        ("def f(x):\n  d = jnp.abs(x + complex(0, 2))\n  return jnp.where(d > 0, 1 / d, 0.0)", "complex numbers"),
         ("def f(gradients): return torch.where(gradients > 0, 1 / gradients, 0.0)", None),
         (
             "def f(x, valid_mask): return x.nansum() * torch.where(valid_mask > 0, 1 / valid_mask, 0.0)",

@@ -48,6 +48,8 @@ def flow(hazard: Hazard, inputs: Iterable[Leaf], module: Module, function: tuple
     yield from [name for words, name in reserved if said and all(words & each for each in said)][:1]
     if poisoned and all(n.host for n in poisoned):
         yield "NumPy computes with it"
+    if any(n.imaginary for n in leaves(hazard.op, hazard.select)):
+        yield "complex numbers"
     for leaf in (n for n in leaves(hazard.op) if n in hazard.inputs):
         words, values = _words(leaf.name), hazard.inputs[leaf]
         if words & _SIZES and (values < 0).any():

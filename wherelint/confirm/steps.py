@@ -9,7 +9,7 @@ import numpy as np
 from wherelint.confirm.routine import MOST_STEPS, PROBES, NotRunnableError, Routine, Step
 from wherelint.frontend.module import Block
 from wherelint.graph.evaluate import Values, evaluate, truth
-from wherelint.graph.node import LANES, Const, Leaf, Node, topological
+from wherelint.graph.node import LANES, Const, Leaf, Node, leaves, topological
 from wherelint.graph.probe import Inputs
 from wherelint.interpret.values import Origin
 from wherelint.ops import OPERATIONS, Array
@@ -56,6 +56,8 @@ def routine(root: Node, inputs: Inputs) -> Routine:
 
     What has a derivative of its own is a parameter, and what is computed from numbers is a number.
     """
+    if any(leaf.imaginary for leaf in leaves(root)):
+        raise NotRunnableError("it computes with complex numbers, which the model takes for real ones")
     return _Steps(root, inputs).made()
 
 

@@ -189,6 +189,8 @@ def _operation(node: Node, inputs: list[Shape]) -> Shape:
         return _indexed(at, inputs[0])
     if node.op == "identity" and call is not None:
         return _rearranged(call, inputs)
+    if node.op == "identity" and isinstance(at, ast.Attribute) and at.attr in ("T", "H", "mT", "mH"):
+        return _transposed(inputs[0], reverse=at.attr in ("T", "H"))
     if node.op in _REDUCTIONS and call is not None:
         return _reduced(call, inputs)
     mixes = node.op in OPERATIONS and OPERATIONS[node.op].mixes and node.op not in _ALONG
@@ -236,6 +238,13 @@ def _rearranged(call: ast.Call, inputs: list[Shape]) -> Shape:
             raise MismatchError
         return Shape((*shape.known[:at], 1, *shape.known[at:]))
     return _atom(name, _rest(call), shape)
+
+
+def _transposed(shape: Shape, *, reverse: bool) -> Shape:
+    """The shape with its axes in reverse, or its last two exchanged."""
+    if shape.atoms:
+        return _atom("transposed", reverse, shape)
+    return shape._replace(known=shape.known[::-1] if reverse else (*shape.known[:-2], *shape.known[:-3:-1]))
 
 
 def _reduced(call: ast.Call, inputs: list[Shape]) -> Shape:

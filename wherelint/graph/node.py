@@ -132,6 +132,8 @@ class Leaf(Node):
     #: A number that is chosen once for the whole run.
     setting: bool = False
     random: bool = False
+    #: A complex number, of which the model knows as little as of the complex results: it computes with real ones.
+    imaginary: bool = False
     #: NumPy computes with it, which no framework differentiates: JAX and PyTorch raise an error.
     host: bool = False
     #: Booleans: an array, as opposed to a flag. Numbers: bits, and an array that is used as a mask.

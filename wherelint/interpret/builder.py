@@ -213,6 +213,12 @@ class Builder:
             self._leaves[key] = node
         return self._leaves[key]
 
+    def imaginary(self, at: ast.AST) -> Leaf:
+        """A complex number, of which no more is known than that it is one."""
+        made = self.opaque(self.text(at), differentiable=False)
+        made.imaginary = True
+        return made
+
     def called(self, at: ast.AST, callee: str, args: Iterable[Value], key: object, *, pure: bool, **of: Any) -> Leaf:
         """The result of a call that is not followed."""
         opaque_calls = None

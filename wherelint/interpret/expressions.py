@@ -24,7 +24,7 @@ def _name(low: Lowering, node: ast.Name) -> Value:
 def _constant(low: Lowering, node: ast.Constant) -> Value:
     value = node.value
     if isinstance(value, complex):
-        return low.opaque(low.text(node), differentiable=False)
+        return low.imaginary(node)
     return capped(value) if isinstance(value, (int, float)) else value
 
 

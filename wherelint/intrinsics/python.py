@@ -127,7 +127,12 @@ def _python_query(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.
     return low.opaque(low.text(at), tuple(map(low.identity, args)), kind="bool")
 
 
-@handles("builtins.{float,complex}")
+@handles("builtins.complex")
+def _complex(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
+    return low.imaginary(at)
+
+
+@handles("builtins.float")
 def _python_float(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     if len(args) == 1 and isinstance(args[0], str):
         try:
