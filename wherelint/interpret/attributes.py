@@ -58,6 +58,8 @@ def read(low: Lowering, value: Value, name: str, at: ast.AST) -> Value:
         return low.opaque(low.text(at), kind="int")
     if isinstance(value, Method) and value.name == "dtype" and name in ("max", "min"):  # TensorFlow's
         return FINFO[name]
+    if isinstance(value, (int, float)) and name == "value":  # a member of an enumeration
+        return value
     if isinstance(value, tuple) and len(value) == len(_RANKED) and name in _RANKED:
         return value[_RANKED.index(name)]
     return Method(value, name, low.text(at))

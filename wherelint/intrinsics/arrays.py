@@ -1,6 +1,7 @@
 """Arrays made from numbers, casts, randomness: what is known of them without running anything."""
 
 import ast
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -40,6 +41,15 @@ def array(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> 
     if name in ("torch.tensor", "torch.scalar_tensor", "torch.FloatTensor"):  # copies numbers, not history
         return low.stop(tensor, at, tensor.kind)
     return low.node("identity", (tensor,), at) if framework(name) else low.stop(tensor, at, tensor.kind)
+
+
+@handles("{jax.numpy,numpy}.{int8,int16,int32,int64,uint8,uint16,uint32,uint64}")
+def _integer(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
+    if len(args) != 1 or kwargs:
+        return MISSING
+    if isinstance(args[0], (int, float)):
+        return int(args[0]) if math.isfinite(args[0]) else MISSING
+    return low.stop(args[0], at, "int")
 
 
 @handles("{jax.numpy,numpy,torch,tensorflow,keras.ops}.{zeros,empty,zeros_like,empty_like,ones,ones_like}")

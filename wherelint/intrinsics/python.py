@@ -49,6 +49,20 @@ def _python_math(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.A
     return low.opaque(low.text(at), tuple(map(low.identity, flat)), kind=kind, differentiable=False)  # type: ignore[arg-type]
 
 
+#: No program means a factorial beyond: it would take as long here.
+_LARGEST = 1000
+
+
+@handles("math.{factorial,comb,perm,gcd,lcm,isqrt,copysign,trunc}")
+def _of_numbers(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
+    if not all(isinstance(a, (int, float)) and abs(a) <= _LARGEST for a in args):
+        return MISSING
+    try:
+        return capped(getattr(math, name.rpartition(".")[2])(*args))
+    except (ValueError, TypeError):
+        return MISSING
+
+
 _OPERATORS = {
     "add": ast.Add, "sub": ast.Sub, "mul": ast.Mult, "truediv": ast.Div, "floordiv": ast.FloorDiv, "mod": ast.Mod,
     "pow": ast.Pow, "matmul": ast.MatMult,
@@ -150,6 +164,8 @@ def _python_int(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AS
         return int(args[0]) if name.endswith("int") else bool(args[0])
     if not args:
         return 0
+    if len(args) == 1 and isinstance(args[0], str) and name.endswith("int"):
+        return int(args[0]) if args[0].isdecimal() and len(args[0]) < 10 else MISSING
     return low.stop(args[0], at, "int") if name.endswith("int") else low.condition(args[0], at)
 
 
