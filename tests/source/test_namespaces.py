@@ -107,3 +107,22 @@ def test_no_fix_asks_a_backend_for_what_numpy_has_not(tmp_path: Path) -> None:
     text = "def f(x, xp):\n    c = xp.clip(x, -1, 1)\n    angle = xp.arccos(c)\n    return xp.sin(angle) * x"
     (finding,) = checked(tmp_path, text, backend_obj="import torch").findings
     assert finding.fix is None or not finding.fix.edits  # PyTorch's own is x.detach()
+
+
+def test_a_backend_has_the_constants_of_numpy(tmp_path: Path) -> None:
+    text = """
+        from .backend_obj import backend as gs
+        def one(x):
+            d = gs.where(x > gs.pi, 1.0, 0.0) + gs.where(x <= gs.pi, 1.0, 0.0)
+            return gs.where(d > 0, x / d, gs.zeros_like(x))
+        def two(x): return gs.where(x != gs.pi, 1 / (x - gs.pi), gs.zeros_like(x))
+    """
+    (finding,) = checked(tmp_path, text).findings
+    assert finding.function == "two"
+
+
+def test_what_is_ordered_beside_an_array_is_a_number() -> None:
+    text = "import jax.numpy as jnp\nfrom other import ATOL\n\ndef f(x):\n"
+    text += "    d = jnp.where(x > ATOL, 1.0, 0.0) + jnp.where(x <= ATOL, 1.0, 0.0)\n"
+    text += "    return jnp.where(d > 0, x / d, 0.0)\n"
+    assert check_source(text.encode(), "a.py", Settings(confidence="low")).findings == ()

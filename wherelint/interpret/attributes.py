@@ -5,11 +5,12 @@ import ast
 import numpy as np
 
 from wherelint.frontend.names import canonical
+from wherelint.frontend.namespaces import namespaces
 from wherelint.graph.node import Kind, Leaf, Node
-from wherelint.interpret.annotations import annotated
+from wherelint.interpret.annotations import annotated, dotted
 from wherelint.interpret.defaults import of_parameter
 from wherelint.interpret.lowering import Lowering
-from wherelint.interpret.resolve import external, fields, member
+from wherelint.interpret.resolve import CONSTANTS, external, fields, member
 from wherelint.interpret.tables import expression
 from wherelint.interpret.values import MISSING, Bound, Class, Dotted, Function, Instance, Method, Shape, Super, Value
 
@@ -25,8 +26,11 @@ _SIZES = frozenset({"ndim", "nbytes", "itemsize"})
 
 @expression(ast.Attribute)
 def attribute(low: Lowering, node: ast.Attribute) -> Value:
-    """``value.name``."""
-    return read(low, low.expression(node.value), node.attr, node)
+    """``value.name``; a namespace of array functions has the constants of NumPy."""
+    found = read(low, low.expression(node.value), node.attr, node)
+    if node.attr in ("pi", "inf", "nan", "newaxis") and isinstance(found, (Dotted, Leaf, Method)):
+        return CONSTANTS[node.attr] if dotted(node.value) in namespaces(low.frame.scope.module) else found
+    return found
 
 
 def read(low: Lowering, value: Value, name: str, at: ast.AST) -> Value:

@@ -67,7 +67,10 @@ def compare(low: Lowering, kind: type, a: Value, b: Value, at: ast.AST) -> Node 
         )
         return low.negation(truth, at) if kind is ast.IsNot else truth
     describes = any(isinstance(v, Method) and v.name in _DESCRIPTIONS for v in (a, b))
-    if op is not None and not describes and all(isinstance(v, (Node, Method, *number)) for v in (a, b)):
+    # What is ordered beside an array is a number, wherever it comes from; what is equal may be a member of anything.
+    known = (Node, Method, *number) if op in ("equal", "not_equal") else (Node, Method, Dotted, *number)
+    arrays = any(isinstance(v, (Node, Method)) for v in (a, b))
+    if op is not None and arrays and not describes and all(isinstance(v, known) for v in (a, b)):
         x, y = low.tensor(a, at), low.tensor(b, at)
         if op == "equal" and x is not y and unreshaped(x) is unreshaped(y) and x.op != "const":
             y = low.node("gather", (y,), at, static=Static(lanes=ROLLED))

@@ -17,9 +17,9 @@ _BUILTINS = frozenset(
     round print super reversed sorted dict set type any all str complex callable filter iter next property staticmethod
     classmethod""".split()
 )
-_CONSTANTS = {"pi": math.pi, "e": math.e, "inf": math.inf, "Inf": math.inf, "infty": math.inf, "nan": math.nan,
-              "NaN": math.nan, "NINF": -math.inf, "tau": math.tau, "newaxis": None,
-              "euler_gamma": 0.5772156649015329}  # fmt: skip
+CONSTANTS = {"pi": math.pi, "e": math.e, "inf": math.inf, "Inf": math.inf, "infty": math.inf, "nan": math.nan,
+             "NaN": math.nan, "NINF": -math.inf, "tau": math.tau, "newaxis": None,
+             "euler_gamma": 0.5772156649015329}  # fmt: skip
 _CONSTANT_MODULES = ("numpy", "jax.numpy", "math", "torch", "scipy.constants")
 _resolving: set[tuple[int, str]] = set()
 
@@ -71,8 +71,8 @@ def global_value(low: Lowering, module: Module, name: str) -> Value:
 def external(low: Lowering, module: Module, name: str) -> Value:
     """What a dotted name stands for: a definition in another file of the project, or something outside it."""
     parent, _, last = name.rpartition(".")
-    if parent in _CONSTANT_MODULES and last in _CONSTANTS:
-        return _CONSTANTS[last]
+    if parent in _CONSTANT_MODULES and last in CONSTANTS:
+        return CONSTANTS[last]
     found = module.project.find(name) if module.project is not None and framework_of(name) is None else None
     if found is None:
         return Dotted(name)
