@@ -43,6 +43,16 @@ def test_a_confirmed_finding(project: Path, capsys: pytest.CaptureFixture[str]) 
     assert not (project / ".wherelint_cache").exists()
 
 
+def test_inputs_are_written_as_the_witness_has_them(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = UNSAFE.replace("(x):", "(x, flag: bool):").replace("x > 0", "jnp.logical_and(flag, x > 0)")
+    write(project, {"a.py": source})
+    _, output, _ = wherelint(capsys, "check", "--confirm", "--no-cache", "--device", "cpu")
+    words = " ".join(output.split())
+    assert "witness: at x = 0.0 and flag = True the value" in words
+    assert "confirmed: jax" in words
+    assert words.count("flag = ") == 1  # what is printed already is not repeated
+
+
 def test_the_modes_disagree(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(project, {"a.py": PRODUCT})
     _, output, _ = wherelint(capsys, "check", "--confirm", "--no-cache", "--device", "cpu")

@@ -16,7 +16,7 @@ from wherelint.analysis.causes import with_causes
 from wherelint.analysis.programs import Program, lowered, programs
 from wherelint.analysis.search import Detection, FileSearch, arithmetic
 from wherelint.defects import describe
-from wherelint.finding import Elsewhere, Finding, Location, Number, Problem, Selection, Witness
+from wherelint.finding import Elsewhere, Finding, Location, Problem, Selection, Witness
 from wherelint.frontend import gate
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
@@ -338,15 +338,6 @@ def _is_as_ever(leaf: Leaf, value: Array | None) -> bool:
     return leaf.preferred is not None and value is not None and bool((value == leaf.preferred).all())
 
 
-def _told(leaf: Leaf, value: Array) -> Number:
-    """The value of an input as Python writes it."""
-    numbers = shortest(value)
-    if leaf.kind == "float":
-        return numbers
-    kind = bool if leaf.kind == "bool" else int
-    return [kind(n) for n in numbers] if isinstance(numbers, list) else kind(numbers)
-
-
 def _witness(hazard: Hazard) -> Witness:
     """The inputs that the operation or the condition reads, the value, and the gradients that are not finite."""
     read = leaves(hazard.op, hazard.select)
@@ -355,6 +346,6 @@ def _witness(hazard: Hazard) -> Witness:
     shown = [n for n in told if n in hazard.inputs or n in bad]
     shown += [n for n, v in hazard.inputs.items() if isinstance(n, Leaf) and n not in shown and _is_passed(n, v)]
     named = sorted(shown, key=lambda n: n not in bad)
-    inputs = {n.name: _told(n, hazard.inputs[n]) for n in named[:_MOST_INPUTS] if n in hazard.inputs}
+    inputs = {n.name: shortest(hazard.inputs[n], n.kind) for n in named[:_MOST_INPUTS] if n in hazard.inputs}
     gradient = {n.name: shortest(hazard.gradient[n]) for n in named[:_MOST_INPUTS] if n in bad}
     return Witness(inputs, shortest(hazard.value), gradient)

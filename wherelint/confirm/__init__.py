@@ -145,7 +145,7 @@ def _named(routine: Routine, rows: Iterable[Array], outcomes: Sequence[Outcome])
     """The inputs by name, those first of which a gradient is shown."""
     given: dict[str, Number] = {}
     for step, row in zip(routine.parameters, rows, strict=True):
-        given.setdefault(step.name, shortest(row))
+        given.setdefault(step.name, shortest(row, step.kind))
     first = [name for outcome in outcomes for name in outcome.gradient]
     order = dict.fromkeys([*first, *given])
     return {name: given[name] for name in list(order)[:_MOST_NAMES]}

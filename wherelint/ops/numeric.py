@@ -57,10 +57,15 @@ else:
 special: Any = _Module("scipy.special")
 
 
-def shortest(array: Any) -> float | list[float]:
-    """The elements of an array, in the fewest digits that tell a float32; one number where all are the same."""
+def shortest(array: Any, kind: str = "float") -> float | list[float]:
+    """The elements of an array as Python writes them, in the fewest digits that tell a float32.
+
+    One number where all are the same. ``kind`` is "float", "int" or "bool".
+    """
     with np.errstate(over="ignore"):
         numbers = [float(str(number)) for number in np.asarray(array, np.float32).reshape(-1)]
+    written = {"bool": bool, "int": int}.get(kind, float)
+    numbers = [written(number) if number.is_integer() else number for number in numbers]
     first = numbers[0]
     same = all(number == first or (number != number and first != first) for number in numbers)
     return first if same else numbers
