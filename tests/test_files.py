@@ -99,7 +99,10 @@ def test_symbolic_links(project: Path) -> None:
     os.symlink(project / "a", project / "a" / "loop")
     os.symlink(project / "a" / "b.py", project / "link.py")
     os.symlink(project / "nowhere.py", project / "dangling.py")
-    assert found(".") == ["a/b.py", "link.py"]
+    assert found(".") == found("link.py", "a/b.py") == ["a/b.py"]
+    assert found("link.py") == ["link.py"]
+    os.symlink(project / "a", project / "other")
+    assert found("other", "link.py") == ["other/b.py"]
 
 
 def test_a_directory_that_looks_like_a_file(project: Path) -> None:

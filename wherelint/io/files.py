@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -57,7 +58,11 @@ def discover(
             walk.problems.append(Problem(name, "not a regular file; use - for standard input"))
         elif not (force_exclude and excluded(path, walk.configuration.settings(path.parent))):
             walk.add(path)
-    return [walk.targets[path] for path in sorted(walk.targets)], walk.problems
+    real = cache(os.path.realpath)
+    once: dict[str, Path] = {}  # a link is looked at where the file that it leads to is not
+    for path in sorted(walk.targets, key=lambda path: (os.path.islink(path), path)):
+        once.setdefault(real(path) if os.path.islink(path) else os.path.join(real(path.parent), path.name), path)
+    return [walk.targets[path] for path in sorted(once.values())], walk.problems
 
 
 def display_name(path: Path) -> str:
