@@ -54,8 +54,8 @@ def test_of_a_project_with_both(run: Run, project: Path, end: str) -> None:
 )
 def test_a_list_whose_end_is_not_plain_is_left_alone(run: Run, project: Path, text: str) -> None:
     (project / HOOKS).write_text(text)
-    status, _, errors = run("init")
-    assert status == 2
+    status, output, errors = run("init")
+    assert (status, output) == (2, "pyproject.toml: written\n")
     assert errors.startswith(f"error: {HOOKS}: left as it is; add this to its list of `repos`:\n\n- repo: local\n")
     assert (project / HOOKS).read_text() == text
 
@@ -66,8 +66,9 @@ def test_a_list_whose_end_is_not_plain_is_left_alone(run: Run, project: Path, te
 )
 def test_a_configuration_that_cannot_be_read(run: Run, project: Path, content: bytes, message: str) -> None:
     (project / "pyproject.toml").write_bytes(content)
-    status, _, errors = run("init")
-    assert status == 2
+    status, output, errors = run("init")
+    assert (status, output) == (2, "")
+    assert not (project / HOOKS).exists()
     assert message in errors
     assert len(errors.splitlines()) == 1
     assert (project / "pyproject.toml").read_bytes() == content

@@ -62,11 +62,10 @@ def hooked(text: str | None) -> str | None:
 
 
 def start() -> bool:
-    """Write both files, or say why not, and what to do next; whether all went well."""
+    """Write both files, and say what to do next; or stop where one cannot be written. Whether all went well."""
     files: dict[str, Callable[[str | None], str | None]] = {
         "pyproject.toml": configured, ".pre-commit-config.yaml": hooked
     }  # fmt: skip
-    failed = False
     for name, change in files.items():
         path = Path(name)
         try:
@@ -80,14 +79,14 @@ def start() -> bool:
             disk.write(path, after.encode())
             click.echo(f"{name}: {'written' if before is None else 'extended'}")
         except _Unclear:
-            failed = True
             click.echo(f"error: {name}: left as it is; add this to its list of `repos`:\n\n{HOOK}", err=True)
+            return False
         except UnicodeDecodeError:
-            failed = True
             click.echo(f"error: {name}: not UTF-8", err=True)
+            return False
         except (ConfigError, OSError) as error:
-            failed = True
             click.echo(f"error: {printable(str(error))}", err=True)
+            return False
     click.echo("Next: wherelint check; or wherelint check --write-baseline known.json where there is much to find;")
     click.echo("and pre-commit install, which has git run the hook.")
-    return not failed
+    return True
