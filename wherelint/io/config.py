@@ -4,6 +4,8 @@ The nearest table wins as a whole, there is no merging unless it extends another
 directory it lies in.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import re
@@ -69,6 +71,8 @@ class Settings:
     #: The file of the findings that are known.
     baseline: Path | None = None
     root: Path = field(default_factory=Path.cwd)
+    #: The settings as they are without ``--select``.
+    unselected: Settings | None = None
 
     @cached_property
     def codes(self) -> frozenset[str]:
@@ -93,6 +97,11 @@ class Settings:
             if self._matches(pattern, path)
         )
         return frozenset(code for code in self.codes if not code.startswith(ignored)) if ignored else self.codes
+
+    def judged_for(self, path: Path) -> frozenset[str]:
+        """The codes that comments in one file are judged by: without ``--select``, more may be on."""
+        more = self.unselected.codes_for(path) if self.unselected is not None else frozenset[str]()
+        return self.codes_for(path) | more
 
     def evidence_for(self, path: Path) -> tuple[str, ...]:
         """What the settings tell of the gradients in one file, by the names of the score's table."""
@@ -149,7 +158,8 @@ class Overrides:
         """``--select`` starts the selection afresh, ``--ignore`` and ``--extend-select`` add to what is configured."""
         settings = replace(settings, **self.inline)
         if self.select is not None:
-            settings = replace(settings, select=self.select, extend_select=(), ignore=())
+            unselected = replace(self, select=None).apply(settings)
+            settings = replace(settings, select=self.select, extend_select=(), ignore=(), unselected=unselected)
         given = {key: value for key, value in vars(self).items() if value is not None and key != "inline"}
         adding = ("extend_select", "ignore", "unfixable", "extend_exclude")
         return replace(settings, **given | {key: (*getattr(settings, key), *given[key]) for key in adding})
@@ -212,17 +222,17 @@ def load(file: Path, *, required: bool = False, extending: tuple[str, ...] = ())
     try:
         return _settings(table, file, where, extending)
     except _KeyError as error:
-        row = _row(text, error.key)
+        row = _row(text, *error.keys)
         place = f"{file}:{row}:" if row else f"{file}:"
         raise ConfigError(str(error).replace(f"{file}:", place, 1)) from None
 
 
 class _KeyError(ConfigError):
-    """What is wrong with the value of a key, or that there is none."""
+    """What is wrong with the value of a key, or of a key of that, or that there is none."""
 
-    def __init__(self, message: str, key: str) -> None:
+    def __init__(self, message: str, *keys: str) -> None:
         super().__init__(message)
-        self.key = key
+        self.keys = keys
 
 
 def inline_settings(text: str) -> dict[str, Any]:
@@ -246,7 +256,10 @@ def _settings(table: Mapping[str, Any], file: Path, where: str, extending: tuple
         extending = (*extending, os.path.realpath(file))
         if os.path.realpath(other) in extending:
             raise _KeyError(f"{where} 'extend': the files extend each other in a circle", "extend")
-        base = load(other, required=True, extending=extending) or base
+        try:
+            base = load(other, required=True, extending=extending) or base
+        except ConfigError as error:
+            raise _KeyError(f"{where} 'extend': {error}", "extend") from None
     return replace(base, **values, root=root)
 
 
@@ -259,7 +272,7 @@ def _values(table: Mapping[str, Any], where: str, root: Path) -> dict[str, Any]:
         try:
             values[key.replace("-", "_")] = _READERS[key](value, f"{where} {key!r}")
         except ConfigError as error:
-            raise _KeyError(str(error), key) from None
+            raise _KeyError(str(error), key, *(error.keys if isinstance(error, _KeyError) else ())) from None
     if "gradient_coverage" in values:
         values["gradient_coverage"] = tuple(root / each for each in values["gradient_coverage"])
     if "baseline" in values:
@@ -267,15 +280,21 @@ def _values(table: Mapping[str, Any], where: str, root: Path) -> dict[str, Any]:
     return values
 
 
-def _row(text: str, key: str) -> int | None:
-    """The row on which a key is set, in the first table that has it; None where it is spelt in some other way."""
-    pattern = re.compile(rf"""\s*(?:\[tool\.wherelint\.)?["']?{re.escape(key)}["']?\s*[\]=]""")
+def _row(text: str, key: str, inner: str = "") -> int | None:
+    """The row on which a key is set, in the first table that has it; None where it is spelt in some other way.
+
+    Of the value's own key, where there is one and it is found.
+    """
+    pattern = re.compile(rf"""\s*(?:\[tool\.wherelint\.)?["']?{re.escape(key)}["']?\s*[\].=]""")
+    own = re.compile(rf"""["'{{.,\s]{re.escape(inner)}["']?\s*=""")
     inside = "[tool.wherelint" not in text
+    found = None
     for row, line in enumerate(text.splitlines(), 1):
         inside = line.strip().startswith("[tool.wherelint") if line.startswith("[") and "[tool." in text else inside
-        if inside and pattern.match(line):
+        found = found or (row if inside and pattern.match(line) else None)
+        if found and (not inner or own.search(f" {line}")):
             return row
-    return None
+    return found
 
 
 def _path(value: object, where: str) -> str:
@@ -340,13 +359,19 @@ def parse_confidence(value: object, where: str) -> Least:
         return value
     if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1:
         return float(value)
-    raise ConfigError(f"{where} must be 'high', 'low' or a score from 0 to 1, not {_describe(value)}")
+    raise ConfigError(f"{where} must be 'high', 'low' or a score from 0 to 1, not {reprlib.repr(value)}")
 
 
 def _per_file_ignores(value: object, where: str) -> dict[str, tuple[str, ...]]:
     if not isinstance(value, dict):
         raise ConfigError(f"{where} must be a table of patterns and lists of codes, not {_describe(value)}")
-    return {pattern: _codes(codes, f"{where} {pattern!r}") for pattern, codes in value.items()}
+    read = {}
+    for pattern, codes in value.items():
+        try:
+            read[pattern] = _codes(codes, f"{where} {pattern!r}")
+        except ConfigError as error:
+            raise _KeyError(str(error), pattern) from None
+    return read
 
 
 def _aliases(value: object, where: str) -> dict[str, str]:
@@ -356,7 +381,7 @@ def _aliases(value: object, where: str) -> dict[str, str]:
     for module, target in value.items():
         if target.split(".")[0] not in roots:
             known = ", ".join(roots)
-            raise ConfigError(f"{where}: {module!r} must stand for a module of {known}, not {target!r}")
+            raise _KeyError(f"{where}: {module!r} must stand for a module of {known}, not {target!r}", module)
     return dict(value)
 
 

@@ -64,7 +64,7 @@ class Cache:
         self._new: dict[str, bytes] = {}
         self._files = _Files()
         self._about = json.dumps([_SCHEMA, __version__, sys.version, _code(), list(_libraries())])
-        self._settings: dict[tuple[int, frozenset[str]], str] = {}
+        self._settings: dict[tuple[int, frozenset[str], frozenset[str]], str] = {}
         self._here = os.getcwd()
 
     def find(self, target: Target) -> FileReport | None:
@@ -135,9 +135,10 @@ class Cache:
 
     def _key(self, target: Target, path: str, codes: frozenset[str], fix_mode: str) -> str:
         settings = target.settings
-        known = (id(settings), codes)
+        judged = codes if settings.unselected is None else settings.judged_for(Path(path))
+        known = (id(settings), codes, judged)
         if known not in self._settings:
-            about = [sorted(codes), sorted(settings.aliases.items()), settings.confidence]
+            about = [sorted(codes), sorted(judged), sorted(settings.aliases.items()), settings.confidence]
             about += [settings.differentiated, settings.not_differentiated, str(settings.root), settings.ignore_noqa]
             about += [sorted(settings.fixed_codes), settings.fix_comment, str(said_of_lines(settings.root))]
             self._settings[known] = json.dumps([self._about, about])

@@ -91,8 +91,9 @@ def _check_text(
         return FileReport(filename, problems=(Problem(filename, why, error=False),)), text
     said = settings.evidence_for(path)
     every = "WL001" in codes and "noqa" in text and "WL" in text  # a comment silences findings of any confidence
+    judged = settings.judged_for(path) if every else codes
     options = DetectOptions(
-        settings.aliases, rules.opt_in(codes), 0.0 if every else score.least(settings.confidence), said
+        settings.aliases, rules.opt_in(judged), 0.0 if every else score.least(settings.confidence), said
     )
 
     def analysed(text: str) -> View:
@@ -104,7 +105,7 @@ def _check_text(
             return View(skipped=made)
         made = made.with_evidence(*said) if said else made
         made = _in_cells(made, notebook.cells(text)) if notebook else made
-        seen = view(made, text, filename, codes, settings.confidence, noqa=not settings.ignore_noqa)
+        seen = view(made, text, filename, codes, judged, settings.confidence, noqa=not settings.ignore_noqa)
         if not seen.shown or fix_mode not in ("offer", "safe", "unsafe"):
             return seen
         from wherelint.fix.groups import neighbourhood
