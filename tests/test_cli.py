@@ -139,6 +139,22 @@ def test_usage_errors(run: Run, arguments: tuple[str, ...]) -> None:
     assert errors.startswith("Usage: wherelint")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (("a.py",), "No such command 'a.py'. Did you mean `wherelint check a.py`?"),
+        (("nowhere.py",), "No such command 'nowhere.py'. Did you mean `wherelint check nowhere.py`?"),
+        ((".", "-q"), "No such command '.'. Did you mean `wherelint check .`?"),
+        (
+            ("check", "--confidence", "2"),
+            "Invalid value for '--confidence': it must be 'high', 'low' or a score from 0 to 1, not 2.0",
+        ),
+    ],
+)
+def test_a_usage_error_says_what_to_write(run: Run, project: Path, arguments: tuple[str, ...], error: str) -> None:
+    assert run(*arguments)[2].endswith(f"\nerror: {error}\n")
+
+
 def test_a_bad_configuration_file(run: Run, project: Path) -> None:
     write(project, {"pyproject.toml": "[tool.wherelint]\nselct = []\n", "a.py": SAFE})
     status, output, errors = run("check")

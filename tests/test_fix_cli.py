@@ -51,8 +51,20 @@ def test_fix_only_neither_reports_nor_fails_for_what_is_left(project: Path, wher
     write(project, {"a.py": UNSAFE, "b.py": NORM})
     status, output, _ = wherelint("check", "--fix-only")
     assert status == CLEAN
-    assert "WL108" not in output
+    assert output == (
+        "file  rule   fixed  left  why\na.py  WL101      1     0\n"
+        "Fixed 1 finding in 1 file.\n1 finding left, 2 files checked.\n1 fixable with --fix --unsafe-fixes.\n"
+    )
     assert (project / "a.py").read_text() == FIXED
+
+
+def test_fix_only_counts_what_is_left_of_a_rule_that_was_fixed(project: Path, wherelint: Run) -> None:
+    division = "\n\ndef g(x):\n    return jnp.where(x != 0, 1 / x, 0.0)\n"
+    hidden = "    r = jnp.linalg.norm(jnp.stack([x, y]), *[2])\n    return jnp.exp(-r) * jnp.where(r > 0, 1 / r, 0)\n"
+    write(project, {"a.py": f"import jax.numpy as jnp\n\n\ndef f(x, y):\n{hidden}{division}"})
+    output = wherelint("check", "--fix-only")[1]
+    assert "\na.py  WL103      1     1  the gradient would still be lost" in output
+    assert "\n1 finding left, 1 file checked.\n" in output
 
 
 def test_a_fix_says_what_it_lays_bare(project: Path, wherelint: Run) -> None:

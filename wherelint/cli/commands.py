@@ -38,6 +38,14 @@ _output_file = click.option(
 
 
 class _Commands(click.Group):
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if self.get_command(ctx, name) is None and (name.endswith(".py") or os.path.exists(name)):
+            ctx.fail(f"No such command {name!r}. Did you mean `wherelint check {printable(name)}`?")
+        return super().resolve_command(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
@@ -75,7 +83,7 @@ def cli() -> None:
 @click.option("--fix/--no-fix", help="Rewrite what has a safe fix.")
 @click.option("--unsafe-fixes", is_flag=True, help="Fixes that need a look as well.")
 @click.option("--diff", "show_diff", is_flag=True, help="Print what --fix would change.")
-@click.option("--fix-only", is_flag=True, help="Fix, and say nothing of what is left.")
+@click.option("--fix-only", is_flag=True, help="Fix, and only count what is left.")
 @click.option("--show-fixes", is_flag=True, help="List the findings that were fixed.")
 @click.option("--fixable", multiple=True, metavar="CODES", help="Fix only these.")
 @click.option("--unfixable", multiple=True, metavar="CODES", help="Do not fix these.")

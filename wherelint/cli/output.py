@@ -47,13 +47,16 @@ def write_report(result: Result, options: dict[str, Any], stream: TextIO) -> int
         text.write(map(text.fixed_line, result.fixed), stream, color=use_color(options["color"], stream))
     if (style not in FORMATS or options["output_file"] is not None) and not options["quiet"]:
         if options["fix"]:
-            lines = text.fix_table(result.fixed, findings)
+            told = {(finding.filename, finding.code) for finding in (*findings, *result.fixed)}
+            left = [finding for finding in result.findings if (finding.filename, finding.code) in told]
+            lines = text.fix_table(result.fixed, left)
             click.echo("".join(f"{line}\n" for line in lines), nl=False, file=stream)
         if result.fixed:
             verb = "Silenced" if options["add_noqa"] else "Fixed"
             click.echo(text.fixes(result.fixed, verb, ran=options["confirm"]), file=stream)
         took = f" in {result.seconds:.1f} s" if stream.isatty() else ""
-        click.echo(text.summary(findings, result.hidden, result.files, result.failed, took), file=stream)
+        counts = result.hidden, result.files, result.failed
+        click.echo(text.summary(result.findings, *counts, took, " left" * options["fix_only"]), file=stream)
         if result.known:
             click.echo(f"{text.count(result.known, 'finding')} known to the baseline.", file=stream)
         if ran := text.confirmations(findings, result.unconfirmed):

@@ -186,13 +186,15 @@ def fixable(findings: Iterable[Finding]) -> str:
     return f"{', '.join(parts)}." if parts else ""
 
 
-def summary(findings: Sequence[Finding], hidden: int, files: int, failed: int = 0, took: str = "") -> str:
+def summary(
+    findings: Sequence[Finding], hidden: int, files: int, failed: int = 0, took: str = "", left: str = ""
+) -> str:
     """The last lines: how much was found, in how many files that could be checked, and how much was not shown."""
     found = f"{len(findings) or 'no'} finding{'s' * (len(findings) != 1)}"
     unchecked = f", {failed} could not be checked" if failed else ""
     where = len({finding.filename for finding in findings})
     spread = f" in {count(where, 'file')}" if where > 1 else ""
-    lines = [f"{found.capitalize()}{spread}, {count(files, 'file')} checked{unchecked}{took}."]
+    lines = [f"{found.capitalize()}{left}{spread}, {count(files, 'file')} checked{unchecked}{took}."]
     if offer := fixable(findings):
         lines.append(offer)
     if hidden:
