@@ -234,6 +234,12 @@ def test_what_it_cannot_do_is_an_error() -> None:
             (x**2).backward()
 
 
+@pytest.mark.parametrize("wrong", [torch.sqrt, [X], [], nn.Linear(1, 1), 0.0])
+def test_what_is_no_tensor_is_refused(wrong: Any) -> None:
+    with pytest.raises(TypeError, match=r"`with mask_gradients\(loss\): loss.backward\(\)`, and takes tensors, not"):
+        mask_gradients(wrong)
+
+
 def test_compiled_graphs_are_refused() -> None:
     x = X.clone().requires_grad_()
     compiled = torch.compile(lambda y: torch.where(y > 0, y.sqrt(), 0.0).sum(), backend="aot_eager")

@@ -24,13 +24,19 @@ class mask_gradients:  # noqa: N801
     selection, an index or a factor drops it that is exactly 0 and not differentiated. ``zeros="exact"`` also counts
     every cotangent that happens to be 0, and is wrong for ``sqrt(x) ** 2`` at 0 (0 instead of 1) or at a perfect fit.
 
+    TypeError for what is no tensor: there is no ``mask_gradients(f)`` as in JAX.
     NotImplementedError: for ``create_graph=True``, inside the transforms of ``torch.func``, in and of what
     ``torch.compile`` compiled, and for a gradient that stays nan because an operation has no rule.
     """
 
-    def __init__(self, *roots: Tensor, zeros: Zeros = "dead") -> None:
+    def __init__(self, *roots: Tensor | GradientEdge, zeros: Zeros = "dead") -> None:
         if zeros not in ("dead", "exact"):
             raise ValueError(f"zeros must be 'dead' or 'exact', not {zeros!r}")
+        if wrong := [type(each).__name__ for each in roots if not isinstance(each, Tensor | GradientEdge)]:
+            raise TypeError(
+                "mask_gradients is a block around a backward pass, `with mask_gradients(loss): loss.backward()`, and "
+                f"takes tensors, not {wrong[0]}"
+            )
         self._roots, self._exact = roots, zeros == "exact"
 
     def __enter__(self) -> mask_gradients:
