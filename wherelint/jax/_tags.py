@@ -36,7 +36,7 @@ _KINDS = {
     "relu6": "relu6", "max": "maximum", "min": "minimum", "maximum": "maximum", "minimum": "minimum", "mul": "multiply",
     "dot_general": "multiply", "scatter": "assignment", "dynamic_update_slice": "assignment", "sum": "reduction",
     "_reduce_sum": "reduction", "mean": "reduction", "_mean": "reduction", "reduce_max": "maximum",
-    "reduce_min": "minimum", "_piecewise": "where", "select": "where",
+    "reduce_min": "minimum", "_piecewise": "where", "select": "where", "clamp": "clip",
 }  # fmt: skip
 #: The catalogue's operations by the name of the function of JAX.
 FUNCTIONS = {
@@ -83,7 +83,8 @@ class Origin:
         for name in (*self._functions(), self._rule(), str(self.eqn.primitive.name)):
             if name in _KINDS:
                 return _KINDS[name]
-        return "index"
+        # In the derivative of a quotient or a power, a factor may be 0.
+        return "multiply" if str(self.eqn.primitive.name) in CATALOGUE else "index"
 
     def _functions(self) -> list[str]:
         """The functions of JAX that it lies in, the outermost first."""
