@@ -144,10 +144,13 @@ def locate(f: Callable[..., Any], *args: Any) -> Report:
 
     ``f`` is called once, eagerly, the functions of ``tf.function`` in it as well. Arrays, tensors and variables of
     floats among the arguments are differentiated, in nested structures, too; variables that ``f`` brings along are not.
-    The report names operation, selection and element; loops are not counted.
+    The report names operation, selection and element; loops are not counted. TypeError where there is nothing to
+    differentiate, ValueError where no gradient reaches an argument.
     """
     given = tf.nest.map_structure(_differentiable, args)
-    leaves = [each for each in tf.nest.flatten(given) if tf.is_tensor(each) and each.dtype.is_floating]
+    leaves = [each for each in tf.nest.flatten(given) if _is_floating(each)]
+    if not leaves:
+        raise TypeError("there is nothing to differentiate: no argument holds floats; write 0.0 for 0")
     calls: list[_Call] = []
     with _recorded(calls):
         values = tf.nest.flatten(f(*given))
@@ -157,10 +160,17 @@ def locate(f: Callable[..., Any], *args: Any) -> Report:
         if any(call.live):
             live.update(id(each) for each in call.results if each.dtype.is_floating)
     calls = [call for call in calls if any(call.live)]
-    roots = [each for each in values if tf.is_tensor(each) and id(each) in live]
-    value_finite = _all_finite(each for each in values if tf.is_tensor(each) and each.dtype.is_floating)
+    values = [each for each in values if _is_floating(each)]
+    if not values:
+        raise TypeError("there is nothing to differentiate: the function returns no tensor of floats; return the loss")
+    roots = [each for each in values if id(each) in live]
+    value_finite = _all_finite(values)
     plain = _Pass(calls, masked=False).run(roots)
     gradient = tuple(plain.cotangents.get(id(each)) for each in leaves)
+    if all(each is None for each in gradient):
+        raise ValueError(
+            "the result has no gradient: leave out the `stop_gradient`, `numpy()` or cast between it and the arguments"
+        )
     if _all_finite(each for each in gradient if each is not None):
         return Report(value_finite, True, True, gradient=gradient, masked=gradient)
     run = _Pass(calls).run(roots)
@@ -170,6 +180,10 @@ def locate(f: Callable[..., Any], *args: Any) -> Report:
         value_finite, False, _all_finite(each for each in masked if each is not None), poisons,
         gradient=gradient, masked=masked,
     )  # fmt: skip
+
+
+def _is_floating(each: Any) -> bool:
+    return bool(tf.is_tensor(each) and each.dtype.is_floating)
 
 
 def _differentiable(each: Any) -> Any:

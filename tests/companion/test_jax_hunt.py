@@ -171,6 +171,22 @@ def test_what_cannot_occur_is_not_tried() -> None:
     assert (np.asarray(b) <= 0).any()
 
 
+def test_without_numbers_that_move_nothing_is_said_to_be_fine() -> None:
+    with pytest.raises(TypeError, match=r"no argument holds floats; write 0\.0 for 0"):
+        hunt(guarded, 1)
+    with pytest.raises(TypeError, match="hunt moves real arguments, and there are none"):
+        hunt(lambda z: jnp.abs(z), np.complex64(1j))
+    with pytest.raises(TypeError, match="the function returns no floats"):
+        hunt(lambda x: None, X)
+
+
+def test_bounds_go_by_parameters_as_well() -> None:
+    assert hunt(guarded, X, bounds={"x": (0.25, None)}, budget=300).ok
+    assert hunt(guarded, X, positive=["x"], budget=300).ok
+    with pytest.raises(ValueError, match="there is no argument 'y': name one of 0, 'x'"):
+        hunt(guarded, X, bounds={"y": (0, 1)})
+
+
 def test_types_shapes_and_integers_stay() -> None:
     def f(tree: Any, index: Any, n: Any) -> Any:
         return jnp.sum(guarded(tree["x"])[index]) * n

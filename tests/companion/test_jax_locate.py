@@ -177,6 +177,16 @@ def masked(x: Any) -> Any:
     return jnp.sum(y * (x > 0))  # select
 
 
+def clamped(x: Any) -> Any:
+    y = jnp.sqrt(x)  # op
+    return lax.clamp(0.5, y, 9.0)  # select
+
+
+def divided(x: Any) -> Any:
+    y = 1 + jnp.sqrt(x)  # op
+    return (x > 0) / y  # select
+
+
 def assigned(x: Any) -> Any:
     y = jnp.sqrt(x)  # op
     return jnp.sum(y.at[0].set(0))  # select
@@ -207,6 +217,8 @@ GALLERY: dict[str, tuple[Callable[..., Any], str, str, str]] = {
     "a mask": (masked, "WL202", "sqrt", "multiply"),
     "an assignment": (assigned, "WL206", "sqrt", "assignment"),
     "beside a double where": (behind_a_double_where, "WL101", "sqrt", "where"),
+    "a clamp": (clamped, "WL204", "sqrt", "clip"),
+    "a mask that is divided": (divided, "WL202", "sqrt", "multiply"),
     "a lambda": (in_a_lambda, "WL103", "divide", "where"),
 }
 
@@ -336,6 +348,12 @@ def test_what_is_singular_in_earnest() -> None:
     assert "singular in earnest" in str(report)
 
 
+def test_a_quotient_of_zeros_is_put_there_by_no_selection() -> None:
+    report = locate(jax.grad(lambda x: jnp.where(x > 0, jnp.log(x), 0.0)), 0.0)
+    assert not report.value_finite
+    assert [(p.op, p.genuine, p.select) for p in report.findings] == [("divide", True, None)]
+
+
 @pytest.mark.parametrize("bound", [0.0, -1.0])
 def test_a_clip_onto_the_singular_point(bound: float) -> None:
     report = locate(lambda x: jnp.sum(jnp.sqrt(jnp.maximum(x, 0.0))), np.float32([bound, 1, 4]))
@@ -379,6 +397,20 @@ def test_values_that_are_not_finite_are_told() -> None:
     report = locate(lambda x: jnp.sum(jnp.log(x)), X)
     assert not report.value_finite
     assert "value is not finite" in str(report)
+
+
+def test_what_has_no_gradient_is_refused_as_by_jax() -> None:
+    for args in [(0,), (np.arange(3),), ("x", True)]:
+        with pytest.raises(TypeError, match=r"no argument holds floats; write 0\.0 for 0"):
+            locate(lambda *given: jnp.sqrt(given[0]), *args)
+    with pytest.raises(TypeError, match="no argument of argnums holds floats"):
+        locate(lambda n, x: n * x, 1, 1.0, argnums=0)
+    for f in (lambda x: None, lambda x: x > 0, lambda x: (1, jnp.argmax(x))):
+        with pytest.raises(TypeError, match="the function returns no floats; return its value"):
+            locate(f, X)
+        with pytest.raises(TypeError):
+            jax.grad(f)(X)
+    assert locate(lambda x: (None, x), X).ok
 
 
 def test_nothing_is_unrolled_where_the_gradient_is_finite() -> None:

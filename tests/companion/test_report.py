@@ -110,6 +110,11 @@ def test_the_summary_says_what_is_finite(finite: tuple[bool, bool, bool], told: 
     assert told in str(Report(*finite))
 
 
+@pytest.mark.parametrize(("tried", "told"), [(1, "1 input in 0.0 s."), (2, "2 inputs in 0.0 s.")])
+def test_inputs_are_counted(tried: int, told: str) -> None:
+    assert told in str(replace(report(), tried=tried))
+
+
 def test_no_framework_is_imported() -> None:
     program = "import sys, wherelint.companion; print({'jax', 'torch', 'tensorflow'} & set(sys.modules))"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

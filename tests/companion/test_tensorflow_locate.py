@@ -125,6 +125,19 @@ def test_arguments_in_structures_and_what_is_no_array() -> None:
     assert not tf.config.functions_run_eagerly()
 
 
+def test_what_has_no_gradient_is_refused() -> None:
+    for given in (0, np.arange(3), tf.constant([0, 1])):
+        with pytest.raises(TypeError, match=r"no argument holds floats; write 0\.0 for 0"):
+            locate(lambda x: chosen(tf.cast(x, tf.float32)), given)
+    for f in (lambda x: None, lambda x: x > 0, lambda x: float(tf.reduce_sum(x))):
+        with pytest.raises(TypeError, match="the function returns no tensor of floats; return the loss"):
+            locate(f, X)
+    for f in (lambda x: chosen(tf.stop_gradient(x)), lambda x: tf.constant(x.numpy()), lambda x: tf.constant(1.0)):
+        with pytest.raises(ValueError, match="the result has no gradient: leave out the `stop_gradient`"):
+            locate(f, X)
+    assert locate(lambda x: x, X).ok
+
+
 def test_the_gradient_is_that_of_a_tape() -> None:
     def f(x: Any) -> Any:
         y = tf.reshape(tf.tile(x, [2]), [2, 3])

@@ -103,6 +103,41 @@ def test_what_cannot_occur_is_not_tried() -> None:
     assert not hunt(root, torch.ones(2), bounds={0: (None, 3.0)}).ok
 
 
+def test_bounds_are_of_arguments_by_number_or_parameter() -> None:
+    assert hunt(root, torch.ones(2), bounds={"x": (0.5, None)}).ok
+    assert Domain.of(lambda a, *b, c=0: None, 3, {2: (None, 1), "a": [0, 1]}, ("a", 1)) == Domain(
+        {2: (None, 1), 0: [0, 1]}, frozenset({0, 1})
+    )
+    assert Domain.of(dict, 1, None, [0]) == Domain({}, frozenset({0}))  # it says no parameters
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "told"),
+    [
+        ({"bounds": {0: (2, -2)}}, ValueError, r"the bounds of argument 0 are reversed: write \(-2, 2\)"),
+        ({"bounds": {3: (0, 1)}}, ValueError, "there is no argument 3: name one of 0, 'x'"),
+        ({"bounds": {"y": (0, 1)}}, ValueError, "there is no argument 'y': name one of 0, 'x'"),
+        ({"positive": [-1]}, ValueError, "there is no argument -1: name one of 0, 'x'"),
+        ({"bounds": {0: 1}}, TypeError, r"the bounds of argument 0 are a pair \(low, high\), not 1"),
+        ({"bounds": {0: (1,)}}, TypeError, r"a pair \(low, high\), not \(1,\)"),
+        ({"bounds": (0, 1)}, TypeError, r"bounds are pairs by argument, \{0: \(low, high\)\}, not \(0, 1\)"),
+        ({"positive": 0}, TypeError, r"positive is a list of arguments: write positive=\[0\]"),
+        ({"positive": "x"}, TypeError, r"write positive=\['x'\]"),
+    ],
+    ids=str,
+)
+def test_bounds_that_cannot_be_meant_are_refused(options: dict[str, Any], error: type[Exception], told: str) -> None:
+    with pytest.raises(error, match=told):
+        hunt(root, torch.ones(2), **options)
+
+
+def test_without_numbers_that_move_nothing_is_said_to_be_fine() -> None:
+    with pytest.raises(TypeError, match=r"hunt moves tensors of floats, and no argument is one"):
+        hunt(root, torch.ones(2, dtype=torch.int64))
+    with pytest.raises(ValueError, match="the result has no gradient"):
+        hunt(lambda x: root(x.detach()), torch.ones(2))
+
+
 def test_budget_and_time_are_kept() -> None:
     calls = []
 

@@ -20,7 +20,7 @@ from torch import Tensor, nn  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 from wherelint.companion import Poison  # noqa: E402
-from wherelint.torch import locate  # noqa: E402
+from wherelint.torch import hunt, locate  # noqa: E402
 
 CASE_IDS = [name for name in IDS if read(name)["framework"] == "torch"]
 POISONED = [name for name in CASE_IDS if not name.startswith("neg-")]
@@ -274,10 +274,50 @@ def test_what_is_singular_in_earnest_has_no_selection() -> None:
     assert "no selection drops it" in str(report)
 
 
-def test_values_that_are_not_finite_and_functions_without_a_gradient() -> None:
+def test_values_that_are_not_finite_are_told() -> None:
     assert not locate(lambda x: x.log().sum(), X).value_finite
-    assert locate(lambda n: n + 1, torch.arange(3)).ok
-    assert locate(lambda x: x.detach().sqrt(), X).ok
+
+
+NO_GRADIENT: dict[str, tuple[Callable[..., Any], Any, type[Exception], str]] = {
+    "integers": (
+        two,
+        torch.zeros(2, dtype=torch.int64),
+        TypeError,
+        r"of floats; give torch\.tensor\(0\.0\)",
+    ),
+    "a number": (lambda x: torch.tensor(x).sqrt(), 0.0, TypeError, "no argument is a tensor of floats"),
+    "nothing": (lambda x: None, X, TypeError, "the function returns no tensor of floats; return the loss"),
+    "a count": (lambda x: (x > 0).sum(), X, TypeError, "the function returns no tensor of floats"),
+    "a float": (lambda x: x.sum().item(), X, TypeError, "the function returns no tensor of floats"),
+    "detached": (lambda x: two(x.detach()), X, ValueError, "the result has no gradient: leave out the `detach`"),
+    "no_grad": (torch.no_grad()(two), X, ValueError, "the result has no gradient"),
+}
+
+
+@pytest.mark.parametrize("name", NO_GRADIENT)
+def test_what_has_no_gradient_is_refused(name: str) -> None:
+    f, argument, error, told = NO_GRADIENT[name]
+    with pytest.raises(error, match=told):
+        locate(f, argument)
+
+
+def test_a_module_of_integers_is_differentiated_by_its_parameters() -> None:
+    embedding = nn.Embedding(3, 1)
+    with torch.no_grad():
+        embedding.weight.zero_()
+    report = locate(lambda n: torch.where(n > 0, embedding(n)[:, 0].sqrt(), 0.0), torch.tensor([0, 2]))
+    assert [(p.op, p.genuine) for p in report.findings] == [("sqrt", False), ("sqrt", True)]
+
+
+@pytest.mark.filterwarnings("ignore:Dynamo does not know:UserWarning")
+@pytest.mark.parametrize("search", [locate, hunt])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_compiled_functions_are_refused(search: Callable[..., Any], backend: str) -> None:
+    compiled = torch.compile(two, backend=backend)
+    assert compiled(X) == two(X)
+    for f in (compiled, lambda x: 2 * compiled(x), torch.compile(nn.Linear(4, 4), backend=backend)):
+        with pytest.raises(NotImplementedError, match=r"what torch\.compile made: call the plain function"):
+            search(f, X)
 
 
 def test_what_only_passes_nan_on_is_not_reported() -> None:

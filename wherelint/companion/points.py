@@ -1,7 +1,8 @@
 """Where a gradient may be poisoned: inputs near given ones at which programs tend to be singular."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations, zip_longest
 from typing import Any
 
@@ -19,13 +20,36 @@ _ELEMENTS, _ROWS, _PAIRED, _LITERALS = 16, 8, 6, 12
 #: Beyond that an input is an extreme one.
 _EXTREME = 1e3
 
+#: By number or parameter, the least and the greatest element.
+Bounds = Mapping[Any, tuple[float | None, float | None]]
+
 
 @dataclass(frozen=True)
 class Domain:
     """What may occur: for arguments by their number the bounds of all their elements, both ends included."""
 
-    bounds: Mapping[int, tuple[float | None, float | None]] = field(default_factory=dict)
+    bounds: Mapping[int, tuple[float | None, float | None]]
     positive: frozenset[int] = frozenset()
+
+    @classmethod
+    def of(cls, f: Callable[..., Any], count: int, bounds: Bounds | None, positive: Sequence[int | str]) -> "Domain":
+        """What ``hunt`` is told of so many arguments of ``f``; TypeError or ValueError if that cannot be meant."""
+        bounds = {} if bounds is None else bounds
+        if not isinstance(bounds, Mapping):
+            raise TypeError(f"bounds are pairs by argument, {{0: (low, high)}}, not {bounds!r}")
+        if isinstance(positive, int | str):
+            raise TypeError(f"positive is a list of arguments: write positive=[{positive!r}]")
+        numbers = _numbers(f, count)
+        for name in (*bounds, *positive):
+            if name not in numbers:
+                raise ValueError(f"there is no argument {name!r}: name one of {', '.join(map(repr, numbers))}")
+        for name, pair in bounds.items():
+            if not isinstance(pair, Iterable) or len(list(pair)) != 2:
+                raise TypeError(f"the bounds of argument {name!r} are a pair (low, high), not {pair!r}")
+            low, high = pair
+            if low is not None and high is not None and low > high:
+                raise ValueError(f"the bounds of argument {name!r} are reversed: write ({high}, {low})")
+        return cls({numbers[name]: bounds[name] for name in bounds}, frozenset(numbers[name] for name in positive))
 
     def allows(self, argument: int, values: Array) -> bool:
         """Whether the argument of that number may have these values."""
@@ -35,6 +59,16 @@ class Domain:
             and (low is None or (values >= low).all())
             and (high is None or (values <= high).all())
         )
+
+
+def _numbers(f: Callable[..., Any], count: int) -> dict[int | str, int]:
+    """The numbers of so many arguments, by themselves and by the names of parameters."""
+    try:
+        parameters = list(inspect.signature(f).parameters.values())
+    except (TypeError, ValueError):  # of a builtin
+        parameters = []
+    names = [each.name for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    return {i: i for i in range(count)} | {name: i for i, name in enumerate(names[:count])}
 
 
 def distance(point: Sequence[Array], start: Sequence[Array]) -> tuple[bool, int, float]:

@@ -188,7 +188,7 @@ class Report:
             told = "The value is finite and its gradient is not; it is finite if what is dropped receives no cotangent."
         else:
             told = "The value is finite and its gradient is not, whatever is dropped: it is singular in earnest."
-        inputs = f" {self.tried} inputs in {self.seconds:.1f} s." if self.tried else ""
+        inputs = f" {self.tried} input{'s' * (self.tried > 1)} in {self.seconds:.1f} s." if self.tried else ""
         return told + inputs + (f" {self.note}" if self.note else "")
 
     def render(self, output_format: str) -> str:

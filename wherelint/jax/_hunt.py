@@ -1,7 +1,7 @@
 """``hunt``: inputs that poison a gradient, from inputs at which all is well."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice, zip_longest
 from typing import Any
@@ -11,7 +11,7 @@ import numpy as np
 from jax import numpy as jnp
 
 from wherelint.companion import Report
-from wherelint.companion.points import Array, Domain, chosen, common, special_points
+from wherelint.companion.points import Array, Bounds, Domain, chosen, common, special_points
 from wherelint.jax._aim import STEPS, approaches, literals
 from wherelint.jax._locate import Program, finite, gradient
 from wherelint.jax._plan import replaced
@@ -27,15 +27,15 @@ def hunt(
     budget: int = 2048,
     seconds: float = 30.0,
     seed: int = 0,
-    positive: Sequence[int] = (),
-    bounds: Mapping[int, tuple[float | None, float | None]] | None = None,
+    positive: Sequence[int | str] = (),
+    bounds: Bounds | None = None,
 ) -> Report:
     """Look for inputs near ``args`` at which the value of ``f`` is finite and its gradient is lost to a selection.
 
     ``f`` takes and returns pytrees; what it returns is summed. Real arrays move and keep type and shape, all other
     arguments stay. At most ``budget`` inputs are tried, none after three quarters of the ``seconds``; the rest is for
     what they have in common (compiling is not interrupted). Without time, a finding names no selection. ``positive``
-    names arguments that are above 0 by their number, ``bounds`` the least and the greatest element of others:
+    names arguments that are above 0, by number or parameter, ``bounds`` the least and the greatest element of others:
     ``bounds={1: (0, None)}``.
 
     The report's findings are as those of ``locate``, each with the nearest ``witness``, a tuple of arguments; a finding
@@ -43,7 +43,7 @@ def hunt(
     masked gradient; the gradient is not, compiled or operation by operation. Raises what ``locate`` raises.
     """
     began = time.monotonic()
-    search = _Search(f, args, Domain(dict(bounds or {}), frozenset(positive)), budget, began + 0.75 * seconds)
+    search = _Search(f, args, Domain.of(f, len(args), bounds, positive), budget, began + 0.75 * seconds)
     search.note = search.run(seed)
     report = search.report(began + seconds)
     return replace(report, tried=search.tried, seconds=time.monotonic() - began, note=report.note or search.note)
@@ -59,6 +59,8 @@ class _Search:
         self._domain, self._budget, self._deadline = domain, budget, deadline
         self._inputs = [jnp.asarray(value) for value in self._program.flat.inputs]
         self._moving = [i for i in self._program.perturbed if jnp.issubdtype(self._inputs[i].dtype, jnp.floating)]
+        if not self._moving:
+            raise TypeError("hunt moves real arguments, and there are none: give floats, as 0.5, or arrays of floats")
         self._owners = [self._program.flat.owner(i) for i in self._moving]
         self._start = [np.asarray(self._inputs[i]) for i in self._moving]
         self._hits: list[list[Array]] = []

@@ -36,7 +36,8 @@ def locate(f: Callable[..., Any], *args: Any, argnums: int | Sequence[int] | Non
     The report has ``.ok``, ``.findings`` and a text. A finding is one operation that turned a finite cotangent into nan
     or inf, together with the selection without which it would not have: the one that, if it were the only one to drop
     anything, would keep the operation from doing so. ``genuine`` findings are singular in earnest. Raises what ``f``
-    raises when it is traced, and NotImplementedError for what ``mask_gradients`` refuses.
+    raises when it is traced, NotImplementedError for what ``mask_gradients`` refuses, and TypeError where ``jax.grad``
+    has nothing to differentiate.
     """
     program = Program(f, args, kwargs, argnums)
     return program.explain(program.flat.inputs)
@@ -53,13 +54,18 @@ class Program:
         argnums: int | Sequence[int] | None = None,
     ) -> None:
         self.flat = Flat(f, args, kwargs)
-        self.closed, _ = self.flat.trace()
         given = [argnums] if isinstance(argnums, int) else argnums
         beyond = set() if given is None else self.flat.leaves_beyond([k % len(args) for k in given])
         inputs = [jnp.asarray(value) for value in self.flat.inputs]
         self.perturbed = [
             i for i, value in enumerate(inputs) if jnp.issubdtype(value.dtype, jnp.inexact) and i not in beyond
         ]
+        if not self.perturbed:
+            told = "" if given is None else " of argnums"
+            raise TypeError(f"there is nothing to differentiate: no argument{told} holds floats; write 0.0 for 0")
+        self.closed, _ = self.flat.trace()
+        if not any(jnp.issubdtype(each.dtype, jnp.inexact) for each in self.closed.out_avals):
+            raise TypeError("there is nothing to differentiate: the function returns no floats; return its value")
         self._tags = Tags(self.closed)
         self.plan = plan(self._tags, inputs, self.perturbed)
 
@@ -248,7 +254,9 @@ class _Search:
             elif key.what == "stops" or self._origin(key).kind in _CLIPS:
                 last = next((each for each in reversed(breaks) if each.key.genuine and not each.stopped), None)
                 if last is not None:
-                    last.onto, last.stopped = last.onto or self._origin(key), key.what == "stops"
+                    origin = self._origin(key)
+                    onto = None if origin.site == self._origin(last.key).site else origin  # its own factor of 0
+                    last.onto, last.stopped = last.onto or onto, key.what == "stops"
         return breaks
 
     def _parts(self, each: _Break, *, genuine: bool) -> Iterator[tuple[Origin | None, Any]]:

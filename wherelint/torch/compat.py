@@ -84,6 +84,11 @@ def is_traced(roots: Iterable[Any]) -> bool:
     return any(isinstance(root, FakeTensor | FunctionalTensor) for root in roots)
 
 
+def is_of_the_compiler(error: Exception) -> bool:
+    """Whether ``torch.compile`` could not trace a program."""
+    return type(error).__module__.startswith(("torch._dynamo.", "torch._subclasses."))
+
+
 def is_compiled(node: Node) -> bool:
     """Whether the node is a whole graph that ``torch.compile`` made."""
     return "CompiledFunction" in node.name()

@@ -1,7 +1,7 @@
 """Inputs that poison a gradient, from inputs at which all is well."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice, zip_longest
 from typing import Any
@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from wherelint.companion import Report
-from wherelint.companion.points import Array, Domain, chosen, common, special_points
+from wherelint.companion.points import Array, Bounds, Domain, chosen, common, special_points
 from wherelint.torch.aims import Aim, Aims
 from wherelint.torch.locate import Traced, finite, gradients, locate, trace
 from wherelint.torch.masked import Run
@@ -27,19 +27,19 @@ def hunt(
     budget: int = 2048,
     seconds: float = 30.0,
     seed: int = 0,
-    positive: Sequence[int] = (),
-    bounds: Mapping[int, tuple[float | None, float | None]] | None = None,
+    positive: Sequence[int | str] = (),
+    bounds: Bounds | None = None,
 ) -> Report:
     """Look for inputs near ``args`` at which the value of ``f`` is finite and its gradient is lost to a selection.
 
     At most ``budget`` inputs are tried, none after three quarters of the ``seconds``; the rest is for what they have in
     common. Tensors of floats move and keep type and shape, all other arguments stay; an input at which ``f`` raises is
-    none. ``positive`` names arguments that are above 0 by their number, ``bounds`` the least and the greatest element
-    of others. A finding has the nearest ``witness``, a tuple of arguments; it is of low confidence if that moves an
-    element by more than 1000.
+    none. ``positive`` names arguments that are above 0, by number or parameter, ``bounds`` the least and the greatest
+    element of others. A finding has the nearest ``witness``, a tuple of arguments; it is of low confidence if that
+    moves an element by more than 1000. Raises what ``locate`` raises.
     """
     began = time.monotonic()
-    search = _Search(f, args, Domain(dict(bounds or {}), frozenset(positive)), budget, began + 0.75 * seconds)
+    search = _Search(f, args, Domain.of(f, len(args), bounds, positive), budget, began + 0.75 * seconds)
     note = search.run(seed)
     return replace(search.report(began + seconds), tried=search.tried, seconds=time.monotonic() - began, note=note)
 
@@ -63,6 +63,8 @@ class _Search:
         self._flat, self._shape = tree_flatten(self.args)
         owners = [number for number, each in enumerate(self.args) for _ in tree_flatten(each)[0]]
         moving = [i for i, each in enumerate(self._flat) if isinstance(each, Tensor) and each.is_floating_point()]
+        if not moving:
+            raise TypeError("hunt moves tensors of floats, and no argument is one: give some, as torch.tensor(0.5)")
         self._moving, self._owners = moving, [owners[i] for i in moving]
         self.start = [_array(self._flat[i]) for i in moving]
         self._hits: list[list[Array]] = []

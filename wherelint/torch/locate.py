@@ -46,6 +46,9 @@ def locate(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Report:
 
     ``f`` may be a module. Tensors of floats among the positional arguments are differentiated, in lists, tuples and
     dicts, too; neither they nor any ``.grad`` is changed, but ``f`` is called, once.
+
+    TypeError where there is nothing to differentiate, ValueError where the result has no gradient or ``f`` begins a
+    backward pass itself, and NotImplementedError for what ``torch.compile`` made.
     """
     with Numbers():
         traced = trace(partial(f, **kwargs), args)
@@ -104,19 +107,36 @@ def trace(f: Callable[..., Any], args: Sequence[Any]) -> Traced:
     """Call ``f`` on copies of its arguments."""
     flat, shape = tree_flatten(args)
     own = [each.detach().clone().requires_grad_() if differentiable(each) else None for each in flat]
+    # Copies of the leaves, so that `f` may write to its arguments.
     with torch.enable_grad():
-        # Copies of the leaves, so that `f` may write to its arguments.
-        result = f(
-            *tree_unflatten(
-                [each if leaf is None else leaf.clone() for each, leaf in zip(flat, own, strict=True)], shape
-            )
-        )
+        given = [each if leaf is None else leaf.clone() for each, leaf in zip(flat, own, strict=True)]
+        try:
+            result = f(*tree_unflatten(given, shape))
+        except Exception as error:
+            if compat.is_of_the_compiler(error):
+                raise NotImplementedError(
+                    "locate and hunt cannot look into what torch.compile made: call the plain function"
+                ) from error
+            raise
     values = [each for each in tree_flatten(result)[0] if isinstance(each, Tensor)]
     roots = [each for each in values if each.requires_grad and differentiable(each)]
     arguments = [each for each in own if each is not None]
+    if not roots:
+        raise _nothing(values, arguments)
     behind = [v for v in (getattr(node, "variable", None) for node in nodes(roots)) if isinstance(v, Tensor)]
     others = [v for v in behind if not any(v is each for each in arguments)]
     return Traced(roots, [*arguments, *others], values, len(arguments))
+
+
+def _nothing(values: Sequence[Tensor], arguments: Sequence[Tensor]) -> Exception:
+    """Why a call has no gradient."""
+    if not any(map(differentiable, values)):
+        return TypeError("there is nothing to differentiate: the function returns no tensor of floats; return the loss")
+    if not arguments:
+        return TypeError("there is nothing to differentiate: no argument is a tensor of floats; give torch.tensor(0.0)")
+    return ValueError(
+        "the result has no gradient: leave out the `detach`, `item`, `no_grad` or NumPy between it and the arguments"
+    )
 
 
 def differentiable(each: object) -> bool:
