@@ -93,7 +93,8 @@ class Guards:
             at_most = FRAMEWORKS[self.writer.framework].at_most
             inner = at_most.format(namespace=namespace, x=name, limit=safe)
         sure = not guard.reduces and (guard.exact or self._bounded)
-        alone = Candidate((*lines, operand.replaced(inner)), what, sure, kind="guard", alone=True)
+        # What was a number there is another then, which underflow may show where no probe does.
+        alone = Candidate((*lines, operand.replaced(inner)), what, sure and not guard.finite, kind="guard", alone=True)
         kept = []
         # That an operation is nan is worth keeping only where something asks for it.
         asked = any(n.op in FINITE_TESTS for n in topological(self.hazard.select.inputs[:1]))
