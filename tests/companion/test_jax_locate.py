@@ -18,7 +18,7 @@ from jax import lax  # noqa: E402
 from jax import numpy as jnp  # noqa: E402
 
 from wherelint.companion import Report  # noqa: E402
-from wherelint.jax import locate  # noqa: E402
+from wherelint.jax import locate, mask_gradients  # noqa: E402
 from wherelint.jax._primitives import CATALOGUE  # noqa: E402
 from wherelint.jax._tags import FUNCTIONS  # noqa: E402
 from wherelint.ops import OPERATIONS  # noqa: E402
@@ -426,3 +426,11 @@ def test_names_are_those_of_the_catalogue() -> None:
 def test_singular_primitives_have_their_code() -> None:
     smooth = {name for name, op in CATALOGUE.items() if OPERATIONS[op].code is None}
     assert smooth == {"mul", "max", "min", "select_n", "dot_general"}
+
+
+@pytest.mark.parametrize("argnums", [1, -2, (0, 3)])
+def test_an_argument_that_there_is_not(argnums: Any) -> None:
+    with pytest.raises(ValueError, match="is given 1 positional"):
+        locate(jnp.sqrt, 1.0, argnums=argnums)
+    with pytest.raises(ValueError, match="is given 1 positional"):
+        mask_gradients(jnp.sqrt, argnums=argnums)(1.0)

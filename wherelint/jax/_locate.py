@@ -55,7 +55,7 @@ class Program:
     ) -> None:
         self.flat = Flat(f, args, kwargs)
         given = [argnums] if isinstance(argnums, int) else argnums
-        beyond = set() if given is None else self.flat.leaves_beyond([k % len(args) for k in given])
+        beyond = set() if given is None else self.flat.leaves_beyond(given, len(args))
         inputs = [jnp.asarray(value) for value in self.flat.inputs]
         self.perturbed = [
             i for i, value in enumerate(inputs) if jnp.issubdtype(value.dtype, jnp.inexact) and i not in beyond

@@ -48,7 +48,7 @@ def mask_gradients(f: F, argnums: int | Sequence[int] | None = None, *, zeros: L
     def masked(*args: Any, **kwargs: Any) -> Any:
         flat = Flat(f, args, kwargs)
         closed, tree = flat.trace()
-        refused = set() if allowed is None else flat.leaves_beyond([k % len(args) for k in allowed])
+        refused = set() if allowed is None else flat.leaves_beyond(allowed, len(args))
         call = _with_masks(closed, zeros, {len(closed.consts) + i for i in refused})
         try:
             return jax.tree.unflatten(tree, call(*closed.consts, *flat.inputs))
@@ -106,9 +106,13 @@ class Flat:
         owners = [k for k, arg in enumerate(self._args) for _ in jax.tree.leaves(arg)]
         return owners[self._dynamic[n]] if self._dynamic[n] < len(owners) else -1
 
-    def leaves_beyond(self, argnums: Sequence[int]) -> set[int]:
-        """The inputs that belong to other arguments than these, by number."""
-        return {n for n in range(len(self._dynamic)) if self.owner(n) not in argnums}
+    def leaves_beyond(self, argnums: Sequence[int], count: int) -> set[int]:
+        """The inputs that belong to other arguments than these of ``count``. Raises ValueError where there is none."""
+        for k in argnums:
+            if not -count <= k < count:
+                raise ValueError(f"argnums has {k}, and the function is given {count} positional arguments")
+        kept = {k % count for k in argnums}
+        return {n for n in range(len(self._dynamic)) if self.owner(n) not in kept}
 
 
 def _is_array(leaf: Any) -> bool:
