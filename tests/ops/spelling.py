@@ -10,7 +10,7 @@ from runners import Call, resolve
 from wherelint.ops import OPERATIONS, Signature
 
 #: Operations whose operands are matrices; every element becomes one of a single row and column.
-MATRICES = {"cholesky", "inv", "solve", "det", "logdet", "slogdet"}
+MATRICES = {"cholesky", "inv", "solve", "solve_triangular", "det", "logdet", "slogdet"}
 
 
 def _turned(table: dict[Any, str]) -> dict[str, Any]:

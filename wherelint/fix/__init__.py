@@ -31,13 +31,14 @@ from wherelint.fix.layout import commented
 from wherelint.fix.masks import Candidate, masked_twice
 from wherelint.fix.proof import Comparison
 from wherelint.fix.proving import Found, Proof
-from wherelint.fix.refusals import EPSILON, TOO_LONG, TOO_MANY, TOO_MUCH, TRIES, UNWANTED, refused
+from wherelint.fix.refusals import EPSILON, MATRIX, TOO_LONG, TOO_MANY, TOO_MUCH, TRIES, UNWANTED, refused
 from wherelint.fix.slopes import linear_term
 from wherelint.fix.twins import has_twins, joined
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.work import WorkBudget
 from wherelint.io.edits import Source, consistent
+from wherelint.ops.traits import MATRICES
 
 Grade = Literal["safe", "unsafe", "display"]
 _GRADES: tuple[Grade, ...] = ("safe", "unsafe", "display")
@@ -124,7 +125,7 @@ def offered_for(
 def _attempt(analysis: Analysis, finding: Finding) -> tuple[Attempt, Fix] | None:
     """The first rewrite that would be tried for a finding; None where it had better be tried alone."""
     places = places_of(analysis, finding) if finding.fix is None else []
-    if not places or has_epsilon(places[0][1].hazard):
+    if not places or _hopeless(places):
         return None
     try:
         site, arm = _site(analysis, places)
@@ -172,8 +173,8 @@ def _steps(analysis: Analysis, places: Places, most: int, effort: WorkBudget) ->
     ``places``: the finding and the others of its cause, which have to go as well.
     """
     finding, detection = places[0]
-    if has_epsilon(detection.hazard):
-        return EPSILON
+    if why := _hopeless(places):
+        return why
     proof = Proof(analysis, detection, effort)
     detours: list[tuple[Candidate, Analysis, list[Finding], Grade, list[Finding]]] = []
     site, arm = _site(analysis, places)
@@ -248,6 +249,12 @@ def _steps(analysis: Analysis, places: Places, most: int, effort: WorkBudget) ->
                 rank, ops = (_GRADES.index(grade), found.lost, True), tuple(dict.fromkeys(each.op for each in come))
                 return _Proven(rank, found.after.module.text, candidate, grade, ops)
     return TRIES if tried >= _MOST_TRIED else _why_not(analysis, detection, unfinished[0][1] if unfinished else None)
+
+
+def _hopeless(places: Places) -> str:
+    """Why no rewrite need be tried."""
+    hazards = [detection.hazard for _, detection in places]
+    return EPSILON if has_epsilon(hazards[0]) else MATRIX if any(h.op.op in MATRICES for h in hazards) else ""
 
 
 def _targets(candidate: Candidate, places: Places, arm: list[Finding]) -> list[Finding]:

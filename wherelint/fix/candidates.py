@@ -18,6 +18,7 @@ from wherelint.fix.guards import Guards
 from wherelint.fix.masks import Candidate, Mask, Writer, atom
 from wherelint.fix.masks import within as replaced_within
 from wherelint.fix.proof import is_number
+from wherelint.fix.shapes import misplaced
 from wherelint.fix.syntax import (
     SourceNode,
     Spot,
@@ -42,7 +43,7 @@ from wherelint.graph.node import Leaf, Node, differentiable_inputs, leaves, topo
 from wherelint.graph.search import Hazard
 from wherelint.io.edits import Region
 from wherelint.ops import OPERATIONS
-from wherelint.ops.traits import FINITE_TESTS
+from wherelint.ops.traits import FINITE_TESTS, MATRICES, SINGULAR
 
 _Operands = list[tuple[SourceNode, tuple[float, ...]]]
 _SAFE = (1.0, 0.0, 0.5, 2.0)
@@ -94,11 +95,13 @@ class Site:
         masks = [m for mask in self._masks() for m in (self._known(mask), mask) if m is not None]
         if len(self.siblings) > 1:
             masks.sort(key=lambda mask: mask.written is not None)  # one mask for all of them: the whole path
-        together = [c for mask in masks for c in self._variables(mask)]
+        # A number in a variable may be one in a matrix.
+        number = not any(n.op in MATRICES & SINGULAR for n in topological(self.hazard.select.inputs[1:]))
+        together = [c for mask in masks if number for c in self._variables(mask)]
         if several:
             yield from together
             for mask in masks:
-                yield from self._shared(mask)
+                yield from self._shared(mask) if number else ()
                 yield from self._each(mask)
         if self.op is not None and self._same_function:
             if self._mapped(self.op):  # the mask has the shape of the result, which an operand under vmap need not have
@@ -106,7 +109,7 @@ class Site:
             for mask in masks:
                 yield from self._masked(self.op, mask, self._operands(self.op))
                 yield from () if several else self._each(mask)
-        for mask in masks[:2]:
+        for mask in masks[:2] if number else ():
             for call in self._helpers():
                 yield from self._masked(call, mask, [(p, _SAFE) for p in operands(call)[:_MOST_PLACES]])
         yield from () if several else together
@@ -178,8 +181,10 @@ class Site:
         place = condition(select)
         if place is None or place.block.module is not self.module or has_effects(place.node) or may_be_none(place):
             return None
-        once = not self._pure(place)
-        if select.selection == "multiply":
+        once, product = not self._pure(place), select.selection == "multiply"
+        if misplaced(select.inputs[1 - select.static.operand if product else 0], self.hazard.op, below):
+            return None
+        if product:
             return None if once else self._factor(place, select.inputs[1 - select.static.operand])
         keeps = select.op != "where" or select.inputs[2] not in below
         apart = set(leaves(self.hazard.op)).isdisjoint(leaves(select.inputs[0]))
@@ -276,8 +281,6 @@ class Site:
         asked = replaced_within(mask.written, place, value.one_line if within_call else value.atom)
         name = self._name(self.op, mask)
         entry = OPERATIONS[self.hazard.op.op]
-        if entry.code == "WL110":  # no number is a matrix that can be decomposed
-            return
         for i, (operand, safe) in enumerate(zip(operands(self.op, len(entry.safe)), entry.safe, strict=False)):
             if safe is None or isinstance(operand.node, cst.BaseNumber) or has_effects(operand.node):
                 continue
@@ -334,7 +337,8 @@ class Site:
         """One mask for every operation that the selection drops, each in the operand that it is singular in."""
         places: dict[Region, tuple[SourceNode, float]] = {}
         for node, place in self._dropped:
-            for operand, value in zip(operands(place, len(node.inputs)), OPERATIONS[node.op].safe, strict=False):
+            safe = () if node.op in MATRICES else OPERATIONS[node.op].safe
+            for operand, value in zip(operands(place, len(node.inputs)), safe, strict=False):
                 if value is not None and not isinstance(operand.node, cst.BaseNumber):
                     places[operand.region] = operand, value
         if len(places) < 2 or mask.once or self._writer is None:

@@ -11,6 +11,7 @@ ALONE = "it does something else together with the fixes around it"
 UNWANTED = "{} is not to be fixed here"
 NO_TERM = "there is no constant arm that a short linear term gives the slope of the limit"
 EPSILON = "an epsilon keeps the operand away from there"
+MATRIX = "no number stands for a matrix; give the operation an identity matrix where its result is dropped"
 #: What the messages begin with.
 GIVEN_UP = tuple(
     f"no fix is offered: {why}" for why in (TOO_MANY, TOO_LONG, TOO_MUCH, TRIES, ROUNDS, ALONE, REFUTED, UNRUN)

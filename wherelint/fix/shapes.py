@@ -5,7 +5,7 @@ shapes, and broadcast with others into the set of all of them.
 """
 
 import ast
-from collections.abc import Collection, Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import NamedTuple
@@ -17,6 +17,7 @@ from wherelint.graph.node import Const, Leaf, Node, topological
 from wherelint.interpret.annotations import last_name
 from wherelint.interpret.values import Origin
 from wherelint.ops import OPERATIONS
+from wherelint.ops.traits import MATRICES
 
 _UNIFORM: tuple[tuple[int, ...], ...] = ((), (3,), (4, 3), (0,), (2, 4, 3))
 #: Shapes of one input and of all others.
@@ -37,6 +38,9 @@ _COPIES = frozenset(
     ensure_shape""".split()
 )
 
+
+#: Of those, what gives elements other places.
+_MOVES = frozenset("sort flip fliplr flipud roll".split())
 
 #: What frameworks call the arguments of a reduction.
 _SPELT: dict[str | None, str] = {None: "axis", "dim": "axis", "keepdim": "keepdims"}
@@ -106,6 +110,29 @@ def is_single(node: Node) -> bool:
     """Whether an array has no axis, in every shape of the inputs that is tried."""
     tried = _tried(Shaped((node,)))
     return bool(tried) and all(found[node] == Shape() for _, found in tried or ())
+
+
+def misplaced(mask: Node, op: Node, between: Iterable[Node]) -> bool:
+    """Whether a mask of what is selected may speak of other elements where it stands at an operation before that."""
+    moving = [node for node in between if _moves(node)]
+    if not moving or is_single(mask):
+        return False
+    tried = _tried(Shaped((mask, op)))
+    if tried is None or any(node.op != "stack" for node in moving):
+        return True
+    with suppress(MismatchError):
+        return any(joined([found[mask], found[op]]) != found[op] for _, found in tried)
+    return True
+
+
+def _moves(node: Node) -> bool:
+    """Whether an operation gives elements other places, or mixes them as matrices do."""
+    at = node.origin.node if isinstance(node.origin, Origin) else None
+    name = last_name(at.func) if isinstance(at, ast.Call) else ""
+    if node.op == "identity":
+        joins = node.inputs[0].op == "stack" and node.inputs[0].origin == node.origin
+        return bool(name) and (name not in _COPIES or name in _MOVES) and not joins
+    return name == "einsum" or node.op in ("stack", "gather", "dot", "linear", *MATRICES)
 
 
 @lru_cache(maxsize=4)
@@ -187,6 +214,8 @@ def _operation(node: Node, inputs: list[Shape]) -> Shape:
         return _constant(node, call)
     if isinstance(at, ast.Subscript) and node.op in ("identity", "lane", "gather"):
         return _indexed(at, inputs[0])
+    if call is not None and last_name(call.func) == "einsum":
+        return _atom("einsum", ast.dump(call.args[0]), *inputs) if node.op in ("identity", "sum") else joined(inputs)
     if node.op == "identity" and call is not None:
         return _rearranged(call, inputs)
     if node.op == "identity" and isinstance(at, ast.Attribute) and at.attr in ("T", "H", "mT", "mH"):

@@ -105,7 +105,7 @@ x1 x2: matmul=dot vecdot=dot tensordot=dot outer=multiply
 """),
     **names("jax.scipy.linalg", """
 a: cholesky inv det
-a b: solve solve_triangular=solve
+a b: solve solve_triangular
 """),
 }  # fmt: skip
 
@@ -174,6 +174,7 @@ cholesky inv det: jnp.linalg.{op}(a[..., None, None])[..., 0, 0]
 det: jnp.linalg.det(a[..., None, None])
 slogdet: jnp.linalg.slogdet(a[..., None, None])[1]
 solve: jnp.linalg.solve(a[..., None, None], b[..., None, None])[..., 0, 0]
+solve_triangular: jax.scipy.linalg.solve_triangular(a[..., None, None], b[..., None, None])[..., 0, 0]
 power_of_integers: jnp.power(a, b.astype(jnp.int32))
 stop: jax.lax.stop_gradient(a)
 gather: a[..., jnp.array(b)]

@@ -72,7 +72,7 @@ value bias: bias_add=add
 LINALG = names("tensorflow.linalg", """
 input: cholesky inv det slogdet
 matrix: logdet
-matrix rhs: solve triangular_solve=solve
+matrix rhs: solve triangular_solve=solve_triangular
 tensor: norm
 a b: matmul=dot matvec=dot tensordot=dot
 x - epsilon=1e-12: l2_normalize
@@ -107,7 +107,7 @@ x: swapaxes=identity moveaxis=identity pad=identity real=identity conj=identity 
 variable: stop_gradient
 x: tril=identity convert_to_tensor=identity
 x: cholesky inv det logdet slogdet
-a b: solve solve_triangular=solve
+a b: solve solve_triangular
 x negative_slope=0.2: leaky_relu
 x alpha=1: elu celu
 x _min=-1 _max=1: hard_tanh
@@ -190,6 +190,7 @@ cholesky inv: tf.linalg.{op}(a[..., None, None])[..., 0, 0]
 det logdet: tf.linalg.{op}(a[..., None, None])
 slogdet: tf.linalg.slogdet(a[..., None, None])[1]
 solve: tf.linalg.solve(a[..., None, None], b[..., None, None])[..., 0, 0]
+solve_triangular: tf.linalg.triangular_solve(a[..., None, None], b[..., None, None])[..., 0, 0]
 stop: tf.stop_gradient(a)
 gather: tf.gather(a, b, axis=-1)
 array: tf.constant(a)

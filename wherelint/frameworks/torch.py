@@ -131,7 +131,7 @@ n input: polygamma
 
 LINALG = names("torch.linalg", """
 A|input: cholesky inv det slogdet
-A|input B: solve solve_triangular=solve
+A|input B: solve solve_triangular
 input|x|A: norm vector_norm=norm matrix_norm=norm
 input other: matmul=dot
 x y: vecdot=dot
@@ -194,6 +194,7 @@ cholesky inv: torch.linalg.{op}(a[..., None, None])[..., 0, 0]
 det logdet: torch.{op}(a[..., None, None])
 slogdet: torch.linalg.slogdet(a[..., None, None])[1]
 solve: torch.linalg.solve(a[..., None, None], b[..., None, None])[..., 0, 0]
+solve_triangular: torch.linalg.solve_triangular(a[..., None, None], b[..., None, None], upper=True)[..., 0, 0]
 stop: a.detach()
 gather: a[..., b]
 array: torch.tensor(a)
@@ -202,8 +203,8 @@ float: a.float()
 
 _KEPT = frozenset(
     """amax amin cholesky copysign cumprod exp exp2 expm1 hypot i0e i1 i1e inv log_ndtr log_softmax logcumsumexp
-    logsumexp ndtri pairwise_distance prod reciprocal relu rsqrt sigmoid softmax solve sqrt std_unbiased tan
-    tanh""".split()
+    logsumexp ndtri pairwise_distance prod reciprocal relu rsqrt sigmoid softmax solve solve_triangular sqrt
+    std_unbiased tan tanh""".split()
 )
 
 _KEEP = """\

@@ -90,6 +90,17 @@ def fails(
     return np.asarray(~np.isfinite(values[node]) | broke.get(node, np.zeros((1, 1), np.bool_)))
 
 
+def raising(order: Iterable[Node], values: Values, framework: str) -> Array:
+    """Probes, as a column, at which a framework raises: there is no value."""
+    found = np.zeros((1, 1), np.bool_)
+    for node in order:
+        entry = OPERATIONS.get(node.op)
+        if entry is not None and framework in entry.raises:
+            refused = entry.raises[framework](*(values[i] for i in node.inputs))
+            found = found | refused.any(axis=1, keepdims=True)
+    return found
+
+
 #: (operand index, its cotangent, its dead elements) for each operand that a node hands a cotangent to.
 _Parts = Iterable[tuple[int, Array, Dead]]
 

@@ -9,7 +9,7 @@ import numpy as np
 from wherelint.graph.aim import aimed
 from wherelint.graph.blame import Blamed, culprit_of, reaches_leaf, root_drops
 from wherelint.graph.dependence import Dependence
-from wherelint.graph.differentiate import Backward, Tape, backward, fails
+from wherelint.graph.differentiate import Backward, Tape, backward, fails, raising
 from wherelint.graph.evaluate import Values, evaluate, truth
 from wherelint.graph.guard import Guard
 from wherelint.graph.node import LANES, Leaf, Node, inputs_in, topological, unreshaped, whole
@@ -276,14 +276,14 @@ class Search:
         return backward(self._tape, values, self.root, self.framework, symbolic=symbolic)
 
     def _finite(self, values: Values) -> Array:
-        """Probes at which the root is finite, or the infinity that the author wrote: ``where(s != 0, x / s, inf)``."""
+        """Probes at which nothing raises, and the root is finite, or the infinity that the author wrote."""
         value = values[self.root]
         sound = np.isfinite(value)
         if self.root.op == "where":
             for arm in map(unreshaped, self.root.inputs[1:]):
                 if arm.op == "const":
                     sound = sound | (value == values[arm]) & np.isinf(value)
-        return rows(sound)
+        return rows(sound & ~raising(self.order, values, self.framework))
 
     def allowed(self, values: Values) -> Array:
         """Probes that satisfy the control flow."""

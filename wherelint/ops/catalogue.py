@@ -85,6 +85,8 @@ class Operation:
     #: Whether it is singular where an operand, the divisor, is 0; whether its gradient is 0 almost everywhere.
     quotient: bool = False
     piecewise: bool = False
+    #: By framework, the elements at which it raises: there is no value, and no gradient to lose.
+    raises: Mapping[str, Callable[..., Array]] = field(default_factory=dict)
     #: Operands that the frameworks want as numbers of Python.
     numbers: tuple[int, ...] = ()
     #: How a fix may guard it by its own operands, the better way first.

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from wherelint.ops import OPERATIONS
+from wherelint.ops import OPERATIONS, linalg
 
 
 class Selection(NamedTuple):
@@ -16,6 +16,8 @@ class Selection(NamedTuple):
 #: almost everywhere.
 SINGULAR = frozenset(name for name, operation in OPERATIONS.items() if operation.code is not None)
 QUOTIENTS = frozenset(name for name, operation in OPERATIONS.items() if operation.quotient)
+#: Operations of whole matrices, which the model takes element by element.
+MATRICES = frozenset(linalg.OPERATIONS)
 PIECEWISE = frozenset(name for name, operation in OPERATIONS.items() if operation.piecewise)
 
 #: Every kind of selection by its name, see ``Node.selection``.

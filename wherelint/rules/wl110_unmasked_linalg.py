@@ -35,11 +35,13 @@ def f(a):
 
 ## Fix safety
 
-The safe operand is an identity matrix of the right size, which only the author knows: the fix is offered for
-display only.
+No fix is offered. A number in place of a matrix is a matrix of equal elements, which is singular itself: the safe
+operand is an identity matrix of the right size. For a batch the condition needs two more axes, `regular[..., None,
+None]`, and whether it speaks of whole matrices only the author knows.
 
 ## Known problems
 
+PyTorch's `inv`, `solve` and `cholesky` raise at a singular matrix: no gradient is lost there, and nothing is reported.
 Matrices are modelled by a few elements; a matrix that is positive definite by construction may be reported if
 that construction is out of sight.
 """
