@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -97,12 +97,11 @@ def test_an_exception_comes_through() -> None:
         pool.run(crashing.raise_error, [1, 1], 2, crashed)
 
 
-def test_an_interruption_does_not_wait_for_the_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(*args: object, **kwargs: object) -> None:
-        time.sleep(0.5)  # they are under way
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(concurrent.futures, "as_completed", interrupt)
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="signals are for a process")
+def test_an_interruption_does_not_wait_for_the_workers() -> None:
+    """It is heard too where the system tells another thread of it."""
+    other = threading.Timer(0.5, lambda: signal.pthread_kill(threading.get_ident(), signal.SIGINT))
+    other.start()
     start = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         pool.run(crashing.sleep, [1, 2, 3], 2, crashed)
@@ -110,7 +109,7 @@ def test_an_interruption_does_not_wait_for_the_workers(monkeypatch: pytest.Monke
 
 
 def test_an_interruption_while_a_thread_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The executor does not know such a thread yet, so that nobody joins it, and it ends while the workers do."""
+    """Nobody joins it, and it ends while the workers do."""
     start, ask, end = threading.Thread.start, pool._Worker.ask, pool._Worker.end
     started: list[threading.Thread] = []
     ending = threading.Event()

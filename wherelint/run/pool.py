@@ -5,6 +5,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
 from wherelint.isolated import command
@@ -14,6 +15,8 @@ Item = TypeVar("Item")
 Output = TypeVar("Output")
 #: A process is handed a share of what is left, one of so many for each process; of so many items at most.
 _SHARES, _MOST_ITEMS = 4, 32
+#: Seconds after which Ctrl-C is heard that another thread was told of, or this one as it fell asleep.
+_PATIENCE = 0.2
 _WORKER = "from wherelint.run.worker import main; main()"
 
 
@@ -37,22 +40,26 @@ def run(
             results[index] = function(item)
             progress(len(results))
         return list(results.values())
-    # A quarter of the start-up of a run that needs no second process.
-    from concurrent.futures import ThreadPoolExecutor, as_completed
-
     waiting = shares(sizes, jobs) if sizes is not None else [[index] for index in range(len(items))]
-    work = _Work(function, items, crashed)
-    threads = ThreadPoolExecutor(jobs)
+    work = _Work(function, items, crashed, waiting)
     try:
-        for future in as_completed([threads.submit(work.on, share) for share in waiting]):
-            for index, output in future.result():
+        for _ in range(min(jobs, len(waiting))):
+            # Nobody joins them, nor waits for a lock of theirs: Ctrl-C may come while this thread has it, and keep it.
+            threading.Thread(target=work.go, daemon=True).start()
+        while len(results) < len(items):
+            try:
+                reply = work.done.get(timeout=_PATIENCE)
+            except Empty:
+                continue
+            if isinstance(reply, Exception):
+                raise reply
+            for index, output in reply:
                 results[index] = output
                 progress(len(results))
     except BaseException:
         work.stop()
         raise
     finally:
-        threads.shutdown(cancel_futures=True)
         work.end()
     return [results[index] for index in range(len(items))]
 
@@ -117,17 +124,33 @@ class _Work(Generic[Item, Output]):
     """The items, and a worker for each thread that works on them."""
 
     def __init__(
-        self, function: Callable[[Item], Output], items: Sequence[Item], crashed: Callable[[Item], Output]
+        self,
+        function: Callable[[Item], Output],
+        items: Sequence[Item],
+        crashed: Callable[[Item], Output],
+        waiting: list[list[int]],
     ) -> None:
+        #: The outputs with their indices, a share at a time, or what was raised.
+        self.done: SimpleQueue[list[tuple[int, Output]] | Exception] = SimpleQueue()
         self._function = function
         self._items = items
         self._crashed = crashed
+        self._waiting = iter(waiting)  # shared by the threads
         self._workers: dict[int, _Worker] = {}
         self._lock = threading.Lock()
         self._stopped = False
 
-    def on(self, share: list[int]) -> list[tuple[int, Output]]:
-        """The outputs of some items, with their indices."""
+    def go(self) -> None:
+        """Work on a share after the other, until none is left."""
+        for share in self._waiting:
+            if self._stopped:
+                return
+            try:
+                self.done.put(self._on(share))
+            except Exception as error:  # raised by the thread that waits
+                self.done.put(error)
+
+    def _on(self, share: list[int]) -> list[tuple[int, Output]]:
         try:
             return list(zip(share, self._ask(share), strict=True))
         except _DiedError:
