@@ -59,9 +59,10 @@ class Callers:
             for function, live in program.inlined:
                 self._flows.setdefault(function, {}).setdefault(caller, []).extend(live)
 
-    def sever(self, function: str, where: int) -> bool:
+    def sever(self, function: str, where: int, above: frozenset[str] = frozenset()) -> bool:
         """Whether no gradient ever flows back to a place in a function: private, and shielded by each caller."""
-        return self._sever(function, where, {function})
+        callers, above = self._callers(function) if is_private(function) else [], above | {function}
+        return bool(callers) and all(self._shields(caller, function, where, above) for caller in callers)
 
     def contexts(self, function: str, where: int) -> list[Node]:
         """The node written at a place in a helper, once for every call: of a public one, for those of this file.
@@ -102,11 +103,7 @@ class Callers:
         statement = self._module.definitions[caller.name[0]].statement
         return isinstance(statement, ast.ClassDef) and all(m.name != caller.name[-1] for m in methods(statement))
 
-    def _sever(self, function: str, where: int, above: set[str]) -> bool:
-        callers = self._callers(function) if is_private(function) else []
-        return bool(callers) and all(self._shields(caller, function, where, above) for caller in callers)
-
-    def _shields(self, caller: Caller, function: str, where: int, above: set[str]) -> bool:
+    def _shields(self, caller: Caller, function: str, where: int, above: frozenset[str]) -> bool:
         """Whether nothing that one caller does lets a gradient flow back to a place in the function."""
         if caller in self._shielded:
             return True
@@ -116,6 +113,4 @@ class Callers:
         if all(expression_id(node) != where for node in flows):
             return True
         name = ".".join(caller.name)
-        return (
-            caller.filename == self._module.filename and name not in above and self._sever(name, where, above | {name})
-        )
+        return caller.filename == self._module.filename and name not in above and self.sever(name, where, above)

@@ -63,7 +63,7 @@ class Analysis:
             return self
         known = {made.key for _, made in self.found if made is not None}
         rest = [pair for pair in _one_per_bug(self.searches.complete(names)) if pair[0].key not in known]
-        found, problems = _made(rest, self.module.filename, lambda made: made)
+        found, problems = _made(rest, self.module.filename, draft=True)
         return replace(self, found=[*self.found, *found], problems=[*self.problems, *problems])
 
     def with_evidence(self, *names: str) -> Analysis:
@@ -128,7 +128,7 @@ def analyse(
         for detection, related in _one_per_bug(searches.detections())
         if outlook.may_reach(detection.hazard.evidence)
     ]
-    found_now, failed = _made(bugs, filename, lambda made: made if draft else _simplest(made))
+    found_now, failed = _made(bugs, filename, draft=draft)
     problems += failed
     if not draft:
         found_now = with_causes(found_now)
@@ -138,23 +138,20 @@ def analyse(
 
 
 def _made(
-    bugs: Iterable[tuple[Detection, list[Node]]], filename: str, shown: Callable[[Detection], Detection]
+    bugs: Iterable[tuple[Detection, list[Node]]], filename: str, *, draft: bool
 ) -> tuple[list[tuple[Finding, Detection | None]], list[Problem]]:
     """The findings of some detections, and what went wrong."""
     found: list[tuple[Finding, Detection | None]] = []
     problems: list[Problem] = []
     for detection, related in bugs:
         try:
-            made = shown(detection)
+            simplest = detection.search.simplest
+            made = detection if draft else replace(detection, hazard=simplest(detection.hazard))
             found.append((_finding(made, related, filename), made))
         except Exception as error:
             what = f"a finding in `{detection.hazard.select.origin.function}`"
             problems.append(_given_up(filename, what, error))
     return found, problems
-
-
-def _simplest(detection: Detection) -> Detection:
-    return replace(detection, hazard=detection.search.simplest(detection.hazard))
 
 
 def _given_up(filename: str, what: str, error: Exception) -> Problem:
@@ -326,11 +323,6 @@ def _selection(origin: Origin, kind: str) -> Selection:
     return Selection(kind, *origin.block.region(origin.node))
 
 
-def _is_passed(leaf: Leaf, value: Array) -> bool:
-    """Whether a parameter has to be something else than its default."""
-    return leaf.usual is not None and bool((value != leaf.usual).any())
-
-
 def _is_as_ever(leaf: Leaf, value: Array | None) -> bool:
     """Whether a truth of the Python program is what it nearly always is: ``axis is None``, ``isinstance(x, Array)``."""
     if "(" in leaf.name and leaf.kind == "bool" and not leaf.array:
@@ -344,7 +336,8 @@ def _witness(hazard: Hazard) -> Witness:
     bad = {n for n, g in hazard.gradient.items() if not np.isfinite(g).all()}
     told = [n for n in read if not n.name.startswith("(") and not _is_as_ever(n, hazard.inputs.get(n))]
     shown = [n for n in told if n in hazard.inputs or n in bad]
-    shown += [n for n, v in hazard.inputs.items() if isinstance(n, Leaf) and n not in shown and _is_passed(n, v)]
+    passed = {n: v for n, v in hazard.inputs.items() if isinstance(n, Leaf) and n not in shown and n.usual is not None}
+    shown += [n for n, v in passed.items() if (v != n.usual).any()]
     named = sorted(shown, key=lambda n: n not in bad)
     inputs = {n.name: shortest(hazard.inputs[n], n.kind) for n in named[:_MOST_INPUTS] if n in hazard.inputs}
     gradient = {n.name: shortest(hazard.gradient[n]) for n in named[:_MOST_INPUTS] if n in bad}

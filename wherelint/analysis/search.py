@@ -26,7 +26,7 @@ from wherelint.graph.run import Run, at, keep
 from wherelint.graph.search import Hazard, Search, singular_operations
 from wherelint.graph.work import Effort, WorkBudget
 from wherelint.interpret.values import Origin
-from wherelint.ops import OPERATIONS, Array
+from wherelint.ops import OPERATIONS
 from wherelint.ops.traits import CLIPS, FINITE_TESTS
 
 _MOST_CONTEXTS = 8
@@ -362,7 +362,8 @@ class _InProgram:
             # Below a clip the operation is singular in earnest; it is the clip that has to hold the gradient back.
             if below_a_clip:
                 cts = self._pass(hazard, output, tape, None).cotangents
-                if any(n in cts and _heals(at(cts[n], p), gradient) for n, gradient in hazard.gradient.items()):
+                finite = {n: np.isfinite(at(cts[n], p)) for n in hazard.gradient if n in cts}
+                if any((now & ~np.isfinite(hazard.gradient[n])).any() for n, now in finite.items()):
                     return True
         return False
 
@@ -428,8 +429,3 @@ class _InProgram:
             order = topological([output])
             self._whole[output] = output, order, Tape(order)
         return self._whole[output]
-
-
-def _heals(symbolic: Array, ieee: Array) -> bool:
-    """Whether some element of a gradient is finite that was not."""
-    return bool((np.isfinite(symbolic) & ~np.isfinite(ieee)).any())

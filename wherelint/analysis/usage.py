@@ -82,8 +82,9 @@ class Usage:
         if modules is None:
             return None
         everywhere = dict.fromkeys([*modules, self._module])
-        if any(_renames(each, last) for each in everywhere):
-            return None
+        bound = ((here, there.rpartition(".")[2]) for each in everywhere for here, there in _imports(each).items())
+        if any(there == last != here for here, there in bound):
+            return None  # it has another name there
         classes = {s.name: s for each in everywhere for s, _ in each.blocks if isinstance(s, ast.ClassDef)}
         families = [_family(s, classes) for s in classes.values() if len(name) > 1 and _has_method(s, last)]
         if families and not set.intersection(*families):
@@ -144,11 +145,6 @@ def _may_mean(use: Use, home: Module, *, is_method: bool) -> bool:
         return is_method  # of whatever object
     above = {*home.package.split("."), *PurePath(os.path.relpath(home.filename, home.around)).with_suffix("").parts, ""}
     return any(name.partition(".")[0] in above for name in ([target] if target is not None else use.module.stars))
-
-
-def _renames(module: Module, name: str) -> bool:
-    """Whether a file imports what has the name under another one."""
-    return any(there.rpartition(".")[2] == name != here for here, there in _imports(module).items())
 
 
 def _imports(module: Module) -> Mapping[str, str]:

@@ -68,7 +68,7 @@ def script(snippet: Snippet, finding: Finding) -> str:
     ]
     imports = [line for line, mark in FRAMEWORKS[framework].imports.items() if mark in "\n".join(defined)]
     parts = [
-        "\n".join([*(f"# {_printable(line)}" for line in head), *imports]),
+        "\n".join([*(f"# {''.join(c if c.isprintable() else '?' for c in line)}" for line in head), *imports]),
         *helpers(framework, used),
         *defined,
         FRAMEWORKS[framework].report.strip(),
@@ -114,11 +114,6 @@ def _number(value: object) -> str:
     if isinstance(value, float) and not math.isfinite(value):
         return f'float("{value}")'
     return repr(value)
-
-
-def _printable(text: str) -> str:
-    """One line, whatever the name of a file or a function contains."""
-    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 class _Identifiers:

@@ -181,7 +181,9 @@ def _tree(tokens: Sequence[tokenize.TokenInfo]) -> list[_Item]:
             commas = sum(item.content == "," for item in group.items)
             if commas and group.items[-1].content == "," and (commas > 1 or group.opening != "(" or broken):
                 group.kept = broken
-                if commas > 1 or group.opening == "{" or _is_call(stack[-2].items):
+                *function, brackets = stack[-2].items[-2:]
+                is_call = bool(function) and function[0].operand and not brackets.blank
+                if commas > 1 or group.opening == "{" or is_call:
                     group.items.pop()
             group.closing = text
             stack.pop()
@@ -189,11 +191,6 @@ def _tree(tokens: Sequence[tokenize.TokenInfo]) -> list[_Item]:
             operand = token.type in _OPERANDS and not keyword.iskeyword(text)
             group.items.append(_Item(blank, text, operand or text in ("None", "True", "False")))
     return stack[0].items
-
-
-def _is_call(items: Sequence[_Item]) -> bool:
-    """Whether the brackets that come last are the arguments of a call."""
-    return len(items) > 1 and items[-2].operand and not items[-1].blank
 
 
 def _flat(items: Sequence[_Item]) -> str:

@@ -142,8 +142,8 @@ def _tried(shaped: Shaped) -> list[tuple[dict[Name, tuple[int, ...]], dict[Node,
     order = _order(roots)
     if len(order) > _MOST_NODES:
         return None
-    names = [n for leaf, n in names_of(roots).items() if not _is_single(leaf) and not leaf.given]
     called = names_of(roots)
+    names = [n for x, n in called.items() if x.kind != "int" and not x.fixed and x.default is None and not x.given]
     found = []
     for shapes in _tries(names[:_MOST_LEAVES]):
         with suppress(MismatchError):  # nobody calls it so
@@ -158,10 +158,6 @@ def _tries(names: Sequence[Name]) -> Iterator[dict[Name, tuple[int, ...]]]:
     for name in names if len(names) > 1 else ():
         for own, others in _PAIRS:
             yield {**dict.fromkeys(names, others), name: own}
-
-
-def _is_single(leaf: Leaf) -> bool:
-    return leaf.kind == "int" or leaf.fixed or leaf.default is not None
 
 
 def _order(roots: Sequence[Node]) -> list[Node]:

@@ -24,6 +24,7 @@ from wherelint.ops.purity import is_pure, is_pure_method
 _MASK_SECOND = frozenset({"masked_fill", "masked_fill_", "masked_select", "boolean_mask"})
 #: What an array says of itself, whatever its elements are.
 _MEASURED = frozenset({"shape", "dtype", "ndim", "size", "device"})
+_OF_ARRAYS = _MEASURED | {"T", "mT", "real", "imag", "at"}
 #: What may not be evaluated, or more than once, wherever it stands.
 LAZY = (cst.Lambda, cst.GeneratorExp, cst.ListComp, cst.SetComp, cst.DictComp, cst.IfExp, cst.BooleanOperation)
 _MASK_KEYWORDS = frozenset({"condition", "cond", "pred", "predicate", "mask", "where", "which"})
@@ -130,7 +131,8 @@ def operands(place: SourceNode, count: int = 0) -> list[SourceNode]:
         found += [a.value for a in node.args if a.keyword is None and not a.star]
         found += [a.value for a in node.args if a.keyword is not None]
     literal = (cst.SimpleString, cst.FormattedString, cst.Lambda, cst.GeneratorExp, cst.List, cst.Tuple, cst.Dict)
-    return [SourceNode(place.block, n) for n in found if not isinstance(n, literal) and not _is_keyword_constant(n)]
+    found = [n for n in found if not isinstance(n, literal)]
+    return [SourceNode(place.block, n) for n in found if last_name(n) not in ("True", "False", "None")]
 
 
 def _is_function(call: cst.Call, module: Module, count: int) -> bool:
@@ -247,9 +249,10 @@ def names_within(place: SourceNode) -> dict[str, list[SourceNode]]:
             bound.update(n.value for n in (node.target, *node.target.children) if isinstance(n, cst.Name))
             todo += node.children
         elif isinstance(node, cst.Attribute):
-            if isinstance(node.value, cst.Name) and not _of_array(node.attr.value):
+            attribute = node.attr.value
+            if isinstance(node.value, cst.Name) and not (attribute in _OF_ARRAYS or is_pure_method(attribute)):
                 bound.add(node.value.value)
-            if node.attr.value not in _MEASURED:
+            if attribute not in _MEASURED:
                 todo.append(node.value)
         elif isinstance(node, cst.Arg):
             todo.append(node.value)
@@ -258,10 +261,6 @@ def names_within(place: SourceNode) -> dict[str, list[SourceNode]]:
         else:
             todo += node.children
     return {name: places for name, places in found.items() if name not in bound}
-
-
-def _of_array(attribute: str) -> bool:
-    return attribute in _MEASURED or attribute in ("T", "mT", "real", "imag", "at") or is_pure_method(attribute)
 
 
 def already_named(text: str, place: SourceNode) -> str | None:
@@ -416,10 +415,6 @@ def may_be_none(place: SourceNode) -> bool:
     """Whether a mask is a parameter that is None unless it is given."""
     default = default_of(place, place.node.value) if isinstance(place.node, cst.Name) else None
     return isinstance(default, cst.Name) and default.value == "None"
-
-
-def _is_keyword_constant(node: cst.CSTNode) -> bool:
-    return isinstance(node, cst.Name) and node.value in ("True", "False", "None")
 
 
 def _parents(tree: cst.CSTNode) -> dict[cst.CSTNode, cst.CSTNode]:

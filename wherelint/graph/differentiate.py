@@ -9,6 +9,7 @@ symbolic-zero arithmetic every selection does.
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import isfinite
 from typing import Any
 
@@ -48,8 +49,11 @@ class Tape:
 
 def backward(tape: Tape, values: Values, root: Node, framework: str, *, symbolic: bool, size: float = 1.0) -> Backward:
     """Cotangents of every node of a tape for a cotangent at ``root`` that is everywhere of one size."""
-    pending: dict[Node, tuple[Array, Dead]] = {root: (np.full(values[root].shape, size, _float(values[root])), None)}
+    value = values[root]
+    seed = np.full(value.shape, size, value.dtype if value.dtype.kind == "f" else np.float32)
+    pending: dict[Node, tuple[Array, Dead]] = {root: (seed, None)}
     result = Backward({}, {})
+    operation = partial(_pull_back_operation, framework)
     with np.errstate(all="ignore"):
         for node, flows in tape.steps:
             if node not in pending:
@@ -59,8 +63,8 @@ def backward(tape: Tape, values: Values, root: Node, framework: str, *, symbolic
             if not flows:
                 continue
             broke = None
-            pull = _PULL.get(node.op, _pull_back_operation)
-            for i, part, gone in pull(node, flows, values, ct, dead, framework, symbolic):
+            pull = _PULL.get(node.op, operation)
+            for i, part, gone in pull(node, flows, values, ct, dead, symbolic):
                 operand = node.inputs[i]
                 if gone is not None:
                     part = np.where(gone, part.dtype.type(0), part)
@@ -105,9 +109,7 @@ def raising(order: Iterable[Node], values: Values, framework: str) -> Array:
 _Parts = Iterable[tuple[int, Array, Dead]]
 
 
-def _pull_choice(
-    node: Node, flows: Sequence[int], values: Values, ct: Array, dead: Dead, framework: str, symbolic: bool
-) -> _Parts:
+def _pull_choice(node: Node, flows: Sequence[int], values: Values, ct: Array, dead: Dead, symbolic: bool) -> _Parts:
     taken = truth(values[node.inputs[0]])
     zero = ct.dtype.type(0)
     kills = symbolic or node.op == "cond"
@@ -118,42 +120,30 @@ def _pull_choice(
         yield i, part, _either(dead, (~taken if i == 1 else taken) if kills or (written and i == 1) else None)
 
 
-def _pull_lane(
-    node: Node, flows: Sequence[int], values: Values, ct: Array, dead: Dead, framework: str, symbolic: bool
-) -> _Parts:
+def _pull_lane(node: Node, flows: Sequence[int], values: Values, ct: Array, dead: Dead, symbolic: bool) -> _Parts:
     return [_scatter_lane(0, ct, dead, node.static.index, values[node.inputs[0]].shape, symbolic)]
 
 
-def _pull_gather(
-    node: Node, flows: Sequence[int], values: Values, ct: Array, dead: Dead, framework: str, symbolic: bool
-) -> _Parts:
+def _pull_gather(node: Node, flows: Sequence[int], values: Values, ct: Array, dead: Dead, symbolic: bool) -> _Parts:
     return [_scatter_gathered(node.static.lanes, ct, dead, values[node.inputs[0]].shape)]
 
 
-def _pull_custom(
-    node: Node, flows: Sequence[int], values: Values, ct: Array, dead: Dead, framework: str, symbolic: bool
-) -> _Parts:
+def _pull_custom(node: Node, flows: Sequence[int], values: Values, ct: Array, dead: Dead, symbolic: bool) -> _Parts:
     return [(i, ct, dead) for i in flows]
 
 
-def _pull_compress(
-    node: Node, flows: Sequence[int], values: Values, ct: Array, dead: Dead, framework: str, symbolic: bool
-) -> _Parts:
+def _pull_compress(node: Node, flows: Sequence[int], values: Values, ct: Array, dead: Dead, symbolic: bool) -> _Parts:
     return [_scatter_kept(truth(values[node.inputs[0]]), ct, dead, symbolic)]
 
 
-def _pull_stack(
-    node: Node, flows: Sequence[int], values: Values, ct: Array, dead: Dead, framework: str, symbolic: bool
-) -> _Parts:
+def _pull_stack(node: Node, flows: Sequence[int], values: Values, ct: Array, dead: Dead, symbolic: bool) -> _Parts:
     for i, part in enumerate(node.static.lanes):
         if part in flows:
             gone = None if dead is None else lane(dead, i)
             yield _scatter_lane(part, lane(ct, i), gone, i, values[node.inputs[part]].shape, True)
 
 
-def _pull_pick(
-    node: Node, flows: Sequence[int], values: Values, ct: Array, dead: Dead, framework: str, symbolic: bool
-) -> _Parts:
+def _pull_pick(node: Node, flows: Sequence[int], values: Values, ct: Array, dead: Dead, symbolic: bool) -> _Parts:
     for i in flows:
         if i == node.static.index:
             yield i, ct, dead
@@ -174,7 +164,7 @@ _PULL: dict[str, Callable[..., _Parts]] = {
 
 
 def _pull_back_operation(
-    node: Node, flows: Sequence[int], values: Values, ct: Array, dead: Dead, framework: str, symbolic: bool
+    framework: str, node: Node, flows: Sequence[int], values: Values, ct: Array, dead: Dead, symbolic: bool
 ) -> _Parts:
     entry = OPERATIONS[node.op]
     out = values[node]
@@ -282,7 +272,3 @@ def _sum_to(ct: Array, dead: Dead, shape: tuple[int, ...]) -> tuple[Array, Dead]
 def _add(a: tuple[Array, Dead], b: tuple[Array, Dead]) -> tuple[Array, Dead]:
     dead = None if a[1] is None or b[1] is None else a[1] & b[1]
     return a[0] + b[0], dead
-
-
-def _float(value: Array) -> Any:
-    return value.dtype if value.dtype.kind == "f" else np.float32

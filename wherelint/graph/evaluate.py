@@ -91,7 +91,7 @@ _Forward = Callable[[Node, list[Array], Any], Array]
 _FORWARD: dict[str, _Forward] = {
     **{op: _logical(entry.forward) if op in LOGICAL else _operation(entry) for op, entry in OPERATIONS.items()},
     "multiply": _multiply,
-    "stop": lambda node, operands, dtype: _rounded(operands[0], node),
+    "stop": lambda node, operands, dtype: np.trunc(*operands) if _truncates(node, *operands) else operands[0],
     "cond": _select,
     "where": _select,
     "lane": lambda node, operands, dtype: lane(operands[0], node.static.index),
@@ -135,5 +135,5 @@ def compress(mask: Array, value: Array) -> Array:
     return np.take_along_axis(value, np.broadcast_to(kept(mask, lanes), (rows, lanes)), axis=1)
 
 
-def _rounded(value: Array, node: Node) -> Array:
-    return np.trunc(value) if node.kind == "int" and value.dtype != np.bool_ else value
+def _truncates(node: Node, value: Array) -> bool:
+    return node.kind == "int" and value.dtype != np.bool_

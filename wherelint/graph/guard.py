@@ -107,8 +107,8 @@ class Guard:
             asked = {
                 "in units of the limit": self._normalises(culprit),
                 "far from the operation": self._remote(culprit),
-                "by place": self._overwrites(),
-                "random": self._chance(culprit),
+                "by place": self.root.selection == "assignment" and self.condition[0].op == "const",
+                "random": self._random and not self.tests(culprit),
                 "looked up": self._looks_up(culprit),
             }
             self._settled[culprit] = frozenset(name for name, holds in asked.items() if holds)
@@ -230,16 +230,9 @@ class Guard:
         sizes = self._bounds(run, culprit, p) if limited else None
         return not any(_TINY < size <= _ORDINARY for size in sizes or ())
 
-    def _overwrites(self) -> bool:
-        """Whether an assignment is to elements by their place, which says nothing of their values."""
-        return self.root.selection == "assignment" and self.condition[0].op == "const"
-
-    def _chance(self, culprit: Node) -> bool:
-        """Whether a random number decides: whatever such a condition drops, it does not mean it."""
-        return self._random and not self.tests(culprit)
-
     @cached_property
     def _random(self) -> bool:
+        """Whether a random number decides: whatever such a condition drops, it does not mean it."""
         return any(n.random for n in self._tested if isinstance(n, Leaf))
 
     def _looks_up(self, culprit: Node) -> bool:

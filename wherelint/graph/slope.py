@@ -90,7 +90,8 @@ def wrong_slope(search: Search, *, symbolic: bool = False) -> WrongSlope | None:
     stopped = {*topological(stops)}
     about = _about(root.inputs[0])
     read = [n for n in search.guard.movable() if n.kind == "float" and n in about]
-    moved = [n for n in read if n in search.requires_grad and n not in stopped and _is_followed(n)][:_MOST_LEAVES]
+    followed = [n for n in read if n.usual is None and not n.setting and n not in stopped]
+    moved = [n for n in followed if n in search.requires_grad][:_MOST_LEAVES]
     numbers: list[Array] = [np.full((1, 1), v) for v in _numbers(root.inputs[0])]
     for start in _starts(search) if moved else ():
         for leaf in moved:
@@ -123,10 +124,6 @@ def _starts(search: Search) -> list[Inputs]:
     return starts + [
         {n: np.repeat(v[:, i : i + 1], v.shape[1], axis=1) for n, v in starts[0].items()} for i in (0, 1) if starts
     ]
-
-
-def _is_followed(leaf: Leaf) -> bool:
-    return leaf.usual is None and not leaf.setting
 
 
 def _numbers(condition: Node) -> list[float]:

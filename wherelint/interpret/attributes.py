@@ -94,7 +94,8 @@ def instance_attribute(low: Lowering, value: Instance, name: str, at: ast.AST) -
         return low.opaque(
             f"{value.name}.{name}", (low.identity(value), name), kind=kind, differentiable=False, preferred=preferred
         )
-    if isinstance(found, (int, float)) and value is value.cls.instance and _is_field(value.cls, name):
+    generated = value is value.cls.instance and name in fields(value.cls)
+    if isinstance(found, (int, float)) and generated and not isinstance(member(value.cls, "__init__"), Function):
         return of_parameter(low, f"{value.name}.{name}", (low.identity(value), name), found)
     if found is not MISSING and found is not None:
         return found
@@ -103,11 +104,6 @@ def instance_attribute(low: Lowering, value: Instance, name: str, at: ast.AST) -
     made.optional |= found is None  # set later, or by a generated constructor
     value.attributes[name] = made
     return made
-
-
-def _is_field(cls: Class, name: str) -> bool:
-    """Whether a class attribute is a default of what a generated constructor takes."""
-    return not isinstance(member(cls, "__init__"), Function) and name in fields(cls)
 
 
 def _bound(low: Lowering, receiver: Instance, found: Value, at: ast.AST) -> Value:

@@ -166,15 +166,10 @@ def _instance(low: Lowering, function: Instance, args: Args, kwargs: Kwargs, at:
 
 
 def _anything(low: Lowering, function: Value, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
-    if len(args) == 1 and not kwargs and isinstance(args[0], (int, float)) and _is_dtype(function):
+    name = function.name if isinstance(function, Leaf) else getattr(function, "text", "")
+    if "dtype" in name and len(args) == 1 and not kwargs and isinstance(args[0], (int, float)):
         return args[0]  # `dtype = as_numpy_dtype(x); dtype(0.5)`
     return unknown(low, function, args, kwargs, at)
-
-
-def _is_dtype(function: Value) -> bool:
-    """Whether a value that could not be followed goes by the name of a dtype: it converts what it is called with."""
-    name = function.name if isinstance(function, Leaf) else getattr(function, "text", "")
-    return "dtype" in name
 
 
 def unknown(low: Lowering, function: Value, args: Args, kwargs: Kwargs, at: ast.AST) -> Node:

@@ -300,8 +300,9 @@ def _taken(low: Lowering, case: ast.match_case, number: int, subject: Value, nod
     """Whether a case is the one; what it captures is bound."""
     pattern = case.pattern
     taken: Node | bool = low.opaque(f"case {low.text(pattern)}", (low.identity(node), number), kind="bool")
-    for name in _captures(pattern):
-        low.frame.scope.names[name] = low.opaque(name, (low.identity(case), name))
+    for part in ast.walk(pattern):
+        if isinstance(part, (ast.MatchAs, ast.MatchStar)) and part.name is not None:
+            low.frame.scope.names[part.name] = low.opaque(part.name, (low.identity(case), part.name))
     if isinstance(pattern, ast.MatchAs) and pattern.pattern is None and pattern.name is not None:
         low.frame.scope.names[pattern.name] = subject
     elif isinstance(pattern, ast.MatchValue) and isinstance(subject, (Node, bool, int, float, str)):
@@ -316,8 +317,3 @@ def _taken(low: Lowering, case: ast.match_case, number: int, subject: Value, nod
 
 def _is_anything(case: ast.match_case) -> bool:
     return case.guard is None and isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None
-
-
-def _captures(pattern: ast.pattern) -> list[str]:
-    parts = [each for each in ast.walk(pattern) if isinstance(each, (ast.MatchAs, ast.MatchStar))]
-    return [each.name for each in parts if each.name is not None]

@@ -59,7 +59,8 @@ def distances(program: ClosedJaxpr, inputs: Sequence[Any]) -> list[Any]:
 
 def _misses(eqn: JaxprEqn, given: Sequence[Any]) -> Iterator[Any]:
     operation = OPERATIONS.get(CATALOGUE.get(str(eqn.primitive.name), ""))
-    if operation is None or operation.code in (None, "WL110") or not all(_is_real(value) for value in given):
+    real = all(jnp.issubdtype(jnp.result_type(value), jnp.floating) for value in given)
+    if operation is None or operation.code in (None, "WL110") or not real:
         return
     if str(eqn.primitive.name) == "integer_pow" and eqn.params["y"] >= 0:
         return
@@ -73,10 +74,6 @@ def _misses(eqn: JaxprEqn, given: Sequence[Any]) -> Iterator[Any]:
         misses = each if len(each) == 1 else [sum(miss**2 for miss in each)]
     literal = all(isinstance(v, _compat.Literal) for v in eqn.invars)
     yield from (miss for miss in misses if not literal and jnp.size(miss))
-
-
-def _is_real(value: Any) -> bool:
-    return bool(jnp.issubdtype(jnp.result_type(value), jnp.floating))
 
 
 def approaches(program: ClosedJaxpr, inputs: Sequence[Any], moving: Sequence[int], most: int) -> Iterator[list[Any]]:

@@ -74,7 +74,8 @@ def transpose(eqn: JaxprEqn, operands: Sequence[Any], linear: Sequence[bool], ct
         rest = iter(tangents)
         return bind(eqn, [next(rest) if is_linear else x for x, is_linear in zip(operands, linear, strict=True)])
 
-    shapes = [shape_of(aval) for aval in avals]
+    struct: Any = jax.ShapeDtypeStruct
+    shapes = [struct(aval.shape, aval.dtype) for aval in avals]
     return list(jax.linear_transpose(forward, *shapes)(list(cts)))
 
 
@@ -95,12 +96,6 @@ def programs(eqn: JaxprEqn) -> list[ClosedJaxpr]:
             if hasattr(each, "eqns"):
                 found.append(each if hasattr(each, "consts") else ClosedJaxpr(each, ()))
     return found
-
-
-def shape_of(array: Any) -> Any:
-    """The shape and dtype of an array."""
-    struct: Any = jax.ShapeDtypeStruct
-    return struct(array.shape, array.dtype)
 
 
 def frames(eqn: JaxprEqn) -> list[Place]:

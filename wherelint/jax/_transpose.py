@@ -327,18 +327,12 @@ def _select_n(transposer: Transposer, step: Step) -> list[Pair | None]:
         if isinstance(case, Known):
             results.append(None)
             continue
-        dropped = jnp.broadcast_to(_not_taken(which, k), pair.ct.shape)
+        dropped = jnp.broadcast_to(which != k, pair.ct.shape)
         dead = pair.dead
         if case.need and marks:
             dead = dropped if dead is None else dead | dropped
         results.append(Pair(zero_where(dropped, pair.ct), dead))
     return results
-
-
-def _not_taken(which: Any, k: int) -> Any:
-    if which.dtype != bool:
-        return which != k
-    return ~which if k else which
 
 
 @rule("dot_general")

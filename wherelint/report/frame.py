@@ -27,7 +27,8 @@ def frame(text: str, finding: Finding, width: int) -> list[Line]:
     result: list[Line] = [[(" " * gutter + " |", "gutter")]]
     for row, following in pairwise([*rows, None]):
         assert row is not None
-        cells = [_cell(character) for character in lines[row - 1]]
+        # Control characters would garble the terminal.
+        cells = [c if c == "\t" or c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in lines[row - 1]]
         marked = _marks(row, marks, len(cells))
         cells, marked = _expand_tabs(cells, marked)
         shown, marked = _crop(cells, marked, room)
@@ -59,11 +60,6 @@ def _marks(row: int, spans: dict[str, tuple[Location, Location]], length: int) -
             for column in range(start, min(stop, length)):
                 marked[column] = mark
     return marked
-
-
-def _cell(character: str) -> str:
-    """What is printed for a character: control characters would garble the terminal."""
-    return character if character == "\t" or character.isprintable() else "\N{REPLACEMENT CHARACTER}"
 
 
 def _expand_tabs(cells: list[str], marked: list[str]) -> tuple[list[str], list[str]]:

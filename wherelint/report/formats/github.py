@@ -42,13 +42,10 @@ def _command(said: Finding | Problem, title: str, message: str, start: Location 
         properties |= {"endColumn": end.column} if one_line else {}
     properties["title"] = title
     place = f"{path}:{start.row}:{start.column}" if start is not None else path
-    listed = ",".join(f"{name}={_property(str(value))}" for name, value in properties.items())
+    escaped = {name: _data(str(value)).replace(":", "%3A").replace(",", "%2C") for name, value in properties.items()}
+    listed = ",".join(f"{name}={value}" for name, value in escaped.items())
     return f"::{level(said)} {listed}::{_data(f'{place}: {message}')}"
 
 
 def _data(text: str) -> str:
     return printable(text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A"))
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")

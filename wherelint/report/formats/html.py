@@ -42,6 +42,8 @@ def render(
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
+    from wherelint.report.plot import COLORS
+
     style, script = (Markup((_PAGE / name).read_text("utf-8")) for name in ("page.css", "page.js"))
     environment = Environment(
         loader=FileSystemLoader(_PAGE), autoescape=True, finalize=_shown, trim_blocks=True, lstrip_blocks=True,
@@ -53,7 +55,7 @@ def render(
     where = len({finding.filename for finding in findings})
     page = environment.get_template("page.html").render(
         code=_code,
-        colors=_colors() if any(each["plot"] for each in shown) else {},
+        colors=COLORS if any(each["plot"] for each in shown) else {},
         confirmed=any(finding.confirmation for finding in findings),
         digest=b64encode(sha256(script.encode()).digest()).decode(),
         findings=shown,
@@ -135,12 +137,6 @@ def _plot(finding: Finding, name: str) -> Markup | None:
     from wherelint.report.plot import svg
 
     return Markup(svg(finding.plot, name).replace("<svg", f'<svg id="{name}-plot"', 1))
-
-
-def _colors() -> Mapping[str, tuple[str, str]]:
-    from wherelint.report.plot import COLORS
-
-    return COLORS
 
 
 def _caption(finding: Finding) -> str:
