@@ -65,13 +65,9 @@ def check_paths(
     """
     if isinstance(paths, (str, bytes, os.PathLike)):
         raise TypeError(f"paths is a list of paths, not one: write [{paths!r}]")
+    names, settings = [os.fspath(path) for path in paths], configuration or Configuration()
     targets, problems = files.discover(
-        [os.fspath(path) for path in paths],
-        configuration or Configuration(),
-        fix_mode,
-        snippets=snippets,
-        plots=plots,
-        force_exclude=force_exclude,
+        names, settings, fix_mode, snippets=snippets, plots=plots, force_exclude=force_exclude
     )
     kept = None if cache is None else Path(cache)
     result = engine.check_targets(targets, jobs, lambda done: progress(done, len(targets)), kept)

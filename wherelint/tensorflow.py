@@ -176,10 +176,8 @@ def locate(f: Callable[..., Any], *args: Any) -> Report:
     run = _Pass(calls).run(roots)
     masked = tuple(run.cotangents.get(id(each)) for each in leaves)
     poisons = tuple(dict.fromkeys(each for one in run.breaks for each in _poisons(one, calls, roots)))
-    return Report(
-        value_finite, False, _all_finite(each for each in masked if each is not None), poisons,
-        gradient=gradient, masked=masked,
-    )  # fmt: skip
+    masked_finite = _all_finite(each for each in masked if each is not None)
+    return Report(value_finite, False, masked_finite, poisons, gradient=gradient, masked=masked)
 
 
 def _is_floating(each: Any) -> bool:

@@ -52,7 +52,7 @@ def analyse(
     from wherelint.frontend.module import Module
 
     module = Module(filename, text, options.aliases)
-    if around is not None and module.project is not None:
+    if around is not None:
         around.append(module.project)
     used = module.frameworks()
     names = [*gate.roots(module, everything=everything), *inherited(module)]

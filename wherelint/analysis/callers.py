@@ -80,7 +80,7 @@ class Callers:
         last = function.rpartition(".")[2]
         modules = [self._module]
         private = is_private(function)
-        if private and last == function and self._module.project is not None:  # methods of one name are too many
+        if private and last == function:  # methods of one name are too many
             modules += self._module.project.mentioning(last)
         callers = []
         for module in modules:

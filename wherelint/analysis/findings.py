@@ -123,11 +123,7 @@ def analyse(
             searches.search(name, made)
         except Exception as error:
             problems.append(_given_up(filename, f"`{'.'.join(name)}`", error))
-    bugs = [
-        (detection, related)
-        for detection, related in _one_per_bug(searches.detections())
-        if outlook.may_reach(detection.hazard.evidence)
-    ]
+    bugs = [each for each in _one_per_bug(searches.detections()) if outlook.may_reach(each[0].hazard.evidence)]
     found_now, failed = _made(bugs, filename, draft=draft)
     problems += failed
     if not draft:

@@ -152,13 +152,7 @@ class FileSearch:
         return frozenset.intersection(*(frozenset(standing(select, program.inputs)) for select in selects))
 
     def _note(
-        self,
-        hazards: Sequence[Hazard],
-        framework: str,
-        search: Search,
-        name: tuple[str, ...],
-        program: Program,
-        turn: int,
+        self, hazards: list[Hazard], framework: str, search: Search, name: tuple[str, ...], program: Program, turn: int
     ) -> None:
         for hazard in hazards:
             detection = Detection(hazard, framework, search, name, program)
@@ -374,11 +368,8 @@ class _InProgram:
             if key not in self._still:
                 order = topological(output for output, _, _ in self._outlets_of(select))
                 moved = reading(order, self._inputs)
-                benign = {
-                    n: np.full((1, 1), True if n.kind == "bool" else np.float32(0.75))
-                    for n in order
-                    if n.op == "leaf" and n not in moved
-                }
+                fixed = [n for n in order if n.op == "leaf" and n not in moved]
+                benign = {n: np.full((1, 1), True if n.kind == "bool" else np.float32(0.75)) for n in fixed}
                 still = evaluate((n for n in order if n not in moved), benign)
                 self._still[key] = [n for n in order if n in moved], still
             order, still = self._still[key]

@@ -75,10 +75,7 @@ class Usage:
     def _uses(self, module: Module, name: tuple[str, ...]) -> Sequence[Use] | None:
         """Where a function is spoken of, other than in itself and to show it; None where that is not known."""
         last = name[-1]
-        project = self._module.project
-        if (len(name) > 1 and last in _COMMON) or project is None:
-            return None
-        modules = project.speaking(last, _MOST_FILES)
+        modules = None if len(name) > 1 and last in _COMMON else self._module.project.speaking(last, _MOST_FILES)
         if modules is None:
             return None
         everywhere = dict.fromkeys([*modules, self._module])

@@ -65,11 +65,8 @@ def _reached(jaxpr: Any, differentiated: Sequence[bool], cotangents: Sequence[An
         if any(v in linear for v in eqn.invars if not hasattr(v, "val")):
             linear.update(eqn.outvars)
             equations.append(eqn)
-    needed = {
-        v
-        for v, ct in zip(jaxpr.outvars, cotangents, strict=True)
-        if not isinstance(ct, ad.Zero) and not hasattr(v, "val")
-    }
+    results = zip(jaxpr.outvars, cotangents, strict=True)
+    needed = {v for v, ct in results if not isinstance(ct, ad.Zero) and not hasattr(v, "val")}
     for eqn in reversed(equations):
         if eqn.effects or any(v in needed for v in eqn.outvars):
             needed.update(v for v in eqn.invars if not hasattr(v, "val"))

@@ -121,11 +121,9 @@ def _after(snippet: Snippet, before: Mapping[str, _Result], after: Mapping[str, 
     """
     unchanged, finite = True, True
     repaired = np.asarray(snippet.repaired)
+    values = [old.value for old in before.values()]
     for new in after.values():
-        same = [
-            np.isclose(new.value, old.value, rtol=_TOLERANCE, atol=1e-5) | np.isnan(old.value)
-            for old in before.values()
-        ]
+        same = [np.isclose(new.value, old, rtol=_TOLERANCE, atol=1e-5) | np.isnan(old) for old in values]
         unchanged &= bool(np.logical_or.reduce(same).all())
         finite &= not (new.bad & (repaired | (np.arange(PROBES) == 0))).any()
     return AfterFix(unchanged, finite)

@@ -44,13 +44,12 @@ def after_fix(
     Where something poisons its gradient at the first input still, other operations of the function are fixed in more
     ``rounds``.
     """
-    project = analysis.module.project
-    if finding.fix is None or not finding.fix.edits or project is None:
+    if finding.fix is None or not finding.fix.edits:
         return None
     fix, found = finding.fix, None
     with suppress(GiveUp, SyntaxError):
         for left in reversed(range(rounds)):
-            module = project.revised(Source(analysis.module.text).edited(fix.edits))
+            module = analysis.module.project.revised(Source(analysis.module.text).edited(fix.edits))
             found = _at_root(module, analysis, detection, inputs, value) or found
             if found is None or not found.poisoned[0] or not left:
                 break

@@ -92,10 +92,9 @@ def otherwise(analysis: Analysis, after: Module, attempts: Sequence[Attempt]) ->
 def _failing(analysis: Analysis, attempts: Sequence[Attempt], whole: WorkBudget) -> list[Attempt] | None:
     """The rewrites that cannot be proven at their selections; None where it is not known which those are."""
     edits = list(dict.fromkeys(edit for each in attempts for edit in each.edits))
-    source, project = Source(analysis.module.text), analysis.module.project
-    assert project is not None
+    source = Source(analysis.module.text)
     try:
-        module = project.revised(source.edited(edits))
+        module = analysis.module.project.revised(source.edited(edits))
     except (SyntaxError, ValueError):
         return None
     failing = otherwise(analysis, module, attempts)
@@ -119,12 +118,7 @@ def _failing(analysis: Analysis, attempts: Sequence[Attempt], whole: WorkBudget)
 
 
 def _compared(
-    analysis: Analysis,
-    module: Module,
-    name: Function,
-    strict: bool,
-    attempts: Sequence[Attempt],
-    places: Collection[int],
+    analysis: Analysis, module: Module, name: Function, strict: bool, some: Sequence[Attempt], places: Collection[int]
 ) -> Iterator[tuple[Attempt, bool]]:
     """For each rewrite whose selection a function computes otherwise, whether that is proven to be the same."""
     try:
@@ -137,7 +131,7 @@ def _compared(
         if changed is None:
             matching = False
             break
-        around = [each for each in attempts if expression_id(each.detection.hazard.select) in changed]
+        around = [each for each in some if expression_id(each.detection.hazard.select) in changed]
         mine = [each for each in around if each.detection.program.name == before.name and not strict]
         finite = finite_at(before, after, [each.detection for each in mine])
         yield from ((each, False) for each, holds in zip(mine, finite, strict=True) if not holds)
@@ -145,7 +139,7 @@ def _compared(
             pairs = changed[expression_id(each.detection.hazard.select)]
             yield each, _holds(analysis, (before, after), pairs, each.detection, strict)
     if not matching:
-        yield from ((each, False) for each in attempts)
+        yield from ((each, False) for each in some)
 
 
 def _holds(
@@ -287,11 +281,8 @@ def changes(old: Program, new: Program, places: Collection[int]) -> dict[int, li
             continue
         waiting += [(x, y, inside) for x, y in zip(a.inputs, b.inputs, strict=True)]
     kept = {numbers[n] for n in new.order}
-    if any(
-        expression_id(n) in places and expression_id(n) not in found and numbers[n] not in kept
-        for n in old.order
-        if n.selection
-    ):
+    gone = (expression_id(n) for n in old.order if n.selection and numbers[n] not in kept)
+    if not set(gone).intersection(places) <= found.keys():
         return None
     return {at: list(dict.fromkeys(pairs)) for at, pairs in found.items()}
 

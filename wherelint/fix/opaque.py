@@ -74,12 +74,7 @@ def settle(
 
 
 def _value(
-    node: Leaf,
-    name: Name,
-    args: list[Array],
-    inputs: Mapping[Name, Array],
-    before: Sequence[Called] | None,
-    probes: int,
+    node: Leaf, name: Name, args: list[Array], inputs: Mapping[Name, Array], before: Sequence[Called] | None, count: int
 ) -> tuple[Array, bool, Name] | None:
     """The value of an input, whether it is all that it was, and the name that it had."""
     known = inputs.get(name)
@@ -87,7 +82,7 @@ def _value(
     if before is None or not depends:
         if known is None and before is not None:
             return None
-        return (np.repeat(benign(node, 0), probes, axis=0) if known is None else known), True, name
+        return (np.repeat(benign(node, 0), count, axis=0) if known is None else known), True, name
     called = node.call
     if called is not None and called.number is not None:
         alike = [c for c in before if c.called is not None and c.called.number == called.number]
@@ -97,7 +92,7 @@ def _value(
         alike = [c for c in before if c.called == called and c.name[1] == name[1]]
     else:
         alike = [c for c in before if c.name == name]
-    value, settled = _other(node, probes), np.zeros((1, 1), np.bool_)
+    value, settled = _other(node, count), np.zeros((1, 1), np.bool_)
     old_name = name
     for call in sorted(alike, key=lambda c: c.name == name):
         if len(call.given) == len(args):

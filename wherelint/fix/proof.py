@@ -271,10 +271,8 @@ def _same_gradient(before: Mapping[Name, Array], now: Mapping[Name, Array], allo
 
 def _loses(before: Mapping[Name, Array], now: Mapping[Name, Array], allowed: Array) -> bool:
     """Whether some gradient was finite and is not any more."""
-    return any(
-        bool((np.isfinite(before[name]) & ~np.isfinite(now[name]) & allowed).any())
-        for name in before.keys() & now.keys()
-    )
+    shared = before.keys() & now.keys()
+    return any((np.isfinite(before[name]) & ~np.isfinite(now[name]) & allowed).any() for name in shared)
 
 
 def _hides(before: Sequence[Array], now: Sequence[Array]) -> bool:

@@ -59,10 +59,8 @@ class Proof:
 
     def of(self, text: str, compared: Comparison | None = None) -> Found | None:
         """What is found in a rewritten text; None where that computes something else, or is singular at the witness."""
-        project = self._analysis.module.project
-        assert project is not None
         try:
-            module = project.revised(text)
+            module = self._analysis.module.project.revised(text)
             passed = [record for name in self.names for record in self._pass(module, name)]
         except (SyntaxError, GiveUp, RecursionError, _OtherwiseError):
             return None
@@ -73,13 +71,8 @@ class Proof:
         after = analyse(module, used, self.names, frozenset(), low=False, draft=True, only=self._near, whole=whole)
         if after.problems:
             return None
-        return Found(
-            after=after,
-            doubtful=any(p.doubtful for p in passed),
-            lost=sum(p.lost for p in passed),
-            clean=all(p.clean for p in passed),
-            remains=remains,
-        )
+        doubtful, clean = any(p.doubtful for p in passed), all(p.clean for p in passed)
+        return Found(after, doubtful, sum(p.lost for p in passed), clean, remains)
 
     def _is_still(self, node: Node, module: Module, compared: Comparison) -> bool:
         """Whether an operation is that of the finding, in the function of the selection: no search need ask for it."""

@@ -101,7 +101,6 @@ class _Rewriting:
     def _measured(self, edit: Edit) -> tuple[Node, Array, float] | None:
         """The selection after an edit, its value at the point and its slope there."""
         module, wrong, framework = self._analysis.module, self._wrong, arithmetic(self._slope.framework)
-        assert module.project is not None
         try:
             after = module.project.revised(Source(module.text).edited([edit]))
         except (SyntaxError, ValueError):

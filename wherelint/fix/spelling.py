@@ -14,6 +14,8 @@ from wherelint.frontend.namespaces import namespaces
 
 #: A namespace whose ``where`` takes operands of one shape only, and whose ``where_v2`` does not.
 _OLD = "tensorflow.compat.v1"
+#: What makes a tensor of a number.
+_CONVERTS = frozenset({"cast", "constant", "tensor", "asarray", "array"})
 
 
 def family(module: Module, framework: str, *nearby: SourceNode | None) -> str:
@@ -186,11 +188,7 @@ def _subject(node: cst.CSTNode) -> str:
 def _number(node: cst.BaseExpression) -> float | None:
     if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
         return _number(node.expression)
-    if (
-        isinstance(node, cst.Call)
-        and node.args
-        and last_name(node.func) in ("cast", "constant", "tensor", "asarray", "array")
-    ):
+    if isinstance(node, cst.Call) and node.args and last_name(node.func) in _CONVERTS:
         return _number(node.args[0].value)
     if not isinstance(node, (cst.Integer, cst.Float)) or len(node.value) > _LONGEST_NAME:
         return None

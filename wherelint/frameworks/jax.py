@@ -6,18 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from wherelint.frameworks.base import (
-    DeviceError,
-    Framework,
-    Function,
-    Mode,
-    Result,
-    Signature,
-    helpers,
-    missing,
-    named,
-    names,
-)
+from wherelint.frameworks.base import DeviceError, Framework, Function, Mode, Result, helpers, missing, named, names
 
 NUMPY = names("jax.numpy", """
 x: abs absolute=abs fabs=abs sign floor ceil rint=round trunc positive=identity negative square sqrt cbrt reciprocal
@@ -121,7 +110,7 @@ self b: dot
 #: Host NumPy computes the same values; what it computes is not differentiated.
 HOST = {name.replace("jax.numpy", "numpy", 1): signature for name, signature in NUMPY.items()}
 
-NAMES: dict[str, Signature] = {**NUMPY, **LAX, **NN, **SPECIAL, **LINALG, **METHODS, **HOST}
+NAMES = {**NUMPY, **LAX, **NN, **SPECIAL, **LINALG, **METHODS, **HOST}
 
 #: Other spellings of its modules; its own files import each other under some of them.
 _ALIASES = {

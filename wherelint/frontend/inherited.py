@@ -106,7 +106,7 @@ def _class(module: Module, base: ast.expr) -> tuple[Module, ast.ClassDef] | None
             return (module, definition.statement) if isinstance(definition.statement, ast.ClassDef) else None
         first, _, rest = name.partition(".")
         target = module.target(first)
-        if target is None or framework_of(target) or module.project is None:
+        if target is None or framework_of(target):
             return None
         found = module.project.find(f"{target}.{rest}".rstrip("."))
         if found is None:

@@ -98,7 +98,8 @@ class Module:
     aliases: Mapping[str, str] = field(default_factory=dict)
     #: Dotted name of the package that holds the file, "" for a script.
     package: str = ""
-    project: Project | None = None
+    #: Its own, unless it was read for another file.
+    project: Project = field(default=None)  # type: ignore[assignment]
     #: How many steps were taken so far to read its functions.
     steps: int = field(default=0, init=False)
     #: Whether imports were followed through other files, see ``settle``.
@@ -110,7 +111,7 @@ class Module:
 
     def __post_init__(self, before: Syntax | None) -> None:
         self.syntax = read(self.text) if before is None else before.revised(self.text)
-        if self.project is None:
+        if not self.project:
             self.package = Project(self).package
         self.lines = self.syntax.lines
         #: Functions that take part in a custom derivative: "primal", "vjp" (forward and backward), "jvp".
@@ -136,13 +137,12 @@ class Module:
     @property
     def budget(self) -> Budget:
         """What may be spent on the file that is checked, whether it is this one or led here."""
-        assert self.project is not None
         return self.project.budget
 
     @property
     def around(self) -> str | None:
         """The directory whose files may speak of what the file defines; None where that is not known."""
-        return (self.project.scope or None) if self.project is not None else None
+        return self.project.scope or None
 
     def _is_second_choice(self, name: str, statement: ast.stmt) -> bool:
         """Whether an assignment in an ``if`` or ``try`` stands in for a framework that was bound to the name before."""
@@ -179,7 +179,6 @@ class Module:
 
     def _meaning(self, name: str) -> str:
         """A dotted name; the framework's, if the project's files only re-export or rename that."""
-        assert self.project is not None
         for _ in range(MOST_HOPS):
             found = self.project.find(name) if framework_of(name) is None else None
             target = found[0].alias(found[1][0]) if found is not None else None
@@ -204,7 +203,7 @@ class Module:
     def _has(self, star: str, name: str) -> bool:
         if framework_of(star):
             return lookup(f"{star}.{name}") is not None or not hasattr(builtins, name)
-        home = self.project.module(star) if self.project is not None else None
+        home = self.project.module(star)
         return home is not None and (name in home.definitions or home.target(name) is not None)
 
     def resolve(self, names: Mapping[str, str]) -> dict[str, str]:
@@ -214,7 +213,7 @@ class Module:
     def _host_numpy(self, name: str) -> str | None:
         """``numpy.where`` for a name like ``pack.compat.numpy.where`` if that file of the project imports NumPy."""
         parent, found, rest = f"{name}.".partition(".numpy.")
-        home = self.project.module(parent) if found and self.project is not None else None
+        home = self.project.module(parent) if found else None
         return f"numpy.{rest}".rstrip(".") if home is not None and home.imports.get("numpy") == "numpy" else None
 
     @cached_property

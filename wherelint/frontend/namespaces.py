@@ -40,12 +40,11 @@ def namespaces(module: Module) -> frozenset[str]:
 
 def behind(module: Module) -> list[str]:
     """The frameworks that may be behind the namespaces of a file: those that its repository imports, or speaks of."""
-    project = module.project
-    if project is None or not namespaces(module):
+    if not namespaces(module):
         return []
     for said in ("import {}", "from {}"), ("{}",):
         ways = {name: [way.format(p) for p in f.packages for way in said] for name, f in FRAMEWORKS.items()}
-        if found := [name for name, told in ways.items() if any(map(project.speaks, told))]:
+        if found := [name for name, told in ways.items() if any(map(module.project.speaks, told))]:
             return found
     return []
 
@@ -54,6 +53,6 @@ def _is_own(module: Module, base: str, often: bool) -> bool:
     """Whether a dotted name is none of another package; one that is not imported has to be used so ``often``."""
     target = module.target(base.partition(".")[0])
     project = module.project
-    if target is None or project is None:
+    if target is None:
         return often
     return project.find(target) is not None or project.module(target) is not None

@@ -67,7 +67,7 @@ class Reach:
         if framework is not None:
             return [framework]
         project = module.project
-        if project is None or self.spent:
+        if self.spent:
             return []
         key = "", dotted
         if key not in self._known:

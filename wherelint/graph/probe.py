@@ -50,13 +50,8 @@ class Pool:
         values = dict.fromkeys(_SIMPLE)
         for c in list(constants)[:_MOST_CONSTANTS]:
             near = np.float32(c)
-            for v in (
-                c,
-                float(np.nextafter(near, np.float32(np.inf))),
-                float(np.nextafter(near, np.float32(-np.inf))),
-                -c,
-            ):
-                values[v] = None
+            beside = (float(np.nextafter(near, np.float32(end))) for end in (np.inf, -np.inf))
+            values |= dict.fromkeys((c, *beside, -c))
         self._floats = tuple(values)
         self._integers = tuple(dict.fromkeys([*_INTEGERS, *(c for c in constants if c == int(c))]))
         self._values: dict[Node, tuple[float, ...]] = {}

@@ -153,16 +153,8 @@ class Builder:
         if self._count > self.budget.nodes:
             raise GiveUp("it computes more values than the analysis follows")
         operands = tuple([i if isinstance(i, Node) else self.tensor(i, at) for i in inputs])
-        made = Node(
-            op,
-            operands,
-            static,
-            _kind(op, operands),
-            self.origin(at),
-            selection,
-            framework,
-            tuple(self.path_conditions),
-        )
+        kind, conditions = _kind(op, operands), tuple(self.path_conditions)
+        made = Node(op, operands, static, kind, self.origin(at), selection, framework, conditions)
         entry = OPERATIONS.get(op)
         if selection is not None or (entry is not None and entry.code is not None):
             self.made.append(made)
@@ -179,14 +171,8 @@ class Builder:
         """The value without its derivative."""
         self.step()
         tensor = self.tensor(value, at)
-        return Node(
-            "stop",
-            (tensor,),
-            static,
-            "bool" if tensor.kind == "bool" else kind,
-            self.origin(at),
-            path_conditions=tuple(self.path_conditions),
-        )
+        kind, conditions = "bool" if tensor.kind == "bool" else kind, tuple(self.path_conditions)
+        return Node("stop", (tensor,), static, kind, self.origin(at), path_conditions=conditions)
 
     def overwritten(self, value: Value, at: ast.AST) -> Value:
         """A value before some of its elements are written in place: torch refuses to differentiate a kept result."""
@@ -249,13 +235,8 @@ class Builder:
 
     def element(self, tensor: Leaf, name: str, index: int) -> Leaf:
         """``x[index]`` of an input: an input of its own, unless x is one of the same computation."""
-        made = self.opaque(
-            name,
-            ("element", self.identity(tensor), index),
-            kind=tensor.kind,
-            differentiable=tensor.differentiable,
-            fixed=tensor.fixed,
-        )
+        key, flows = ("element", self.identity(tensor), index), tensor.differentiable
+        made = self.opaque(name, key, kind=tensor.kind, differentiable=flows, fixed=tensor.fixed)
         made.of = (tensor, index)
         if tensor.kept is not None:  # rows or columns of the indices where a mask holds
             made.kept = tensor.kept
@@ -304,9 +285,8 @@ class Builder:
             if len(value) <= 64:
                 return self.concatenated([self.tensor(v, at) for v in value[:LANES]], at)
         if isinstance(value, Method):
-            return self.opaque(
-                value.text, self.identity(value.receiver), kind="int" if value.name == "size" else "float"
-            )
+            kind: Kind = "int" if value.name == "size" else "float"
+            return self.opaque(value.text, self.identity(value.receiver), kind=kind)
         if isinstance(value, Shape):
             return self.size(value.of)
         if isinstance(value, Instance):

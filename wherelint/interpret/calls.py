@@ -86,8 +86,7 @@ def _is_unknown(low: Lowering, function: Value, name: str) -> bool:
     """Whether a function of the project is made in a way that is not followed, or hands on to one that is."""
     function = function.function if isinstance(function, Bound) else function
     if isinstance(function, Dotted):
-        project = low.module.project
-        return lookup(function.name) is None and project is not None and project.find(function.name) is not None
+        return lookup(function.name) is None and low.module.project.find(function.name) is not None
     return isinstance(function, (Leaf, Method)) or (isinstance(function, Function) and _hands_on(function, name))
 
 

@@ -59,12 +59,8 @@ def compare(low: Lowering, kind: type, a: Value, b: Value, at: ast.AST) -> Node 
             return kind is ast.IsNot
         if b is None and a is None:
             return kind is ast.Is
-        truth = low.opaque(
-            f"{_label(low, a, at)} is None" if b is None else low.text(at),
-            low.identity(a),
-            kind="bool",
-            preferred=False,
-        )
+        text = f"{_label(low, a, at)} is None" if b is None else low.text(at)
+        truth = low.opaque(text, low.identity(a), kind="bool", preferred=False)
         return low.negation(truth, at) if kind is ast.IsNot else truth
     describes = any(isinstance(v, Method) and v.name in _DESCRIPTIONS for v in (a, b))
     # What is ordered beside an array is a number, wherever it comes from; what is equal may be a member of anything.

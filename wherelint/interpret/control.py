@@ -233,12 +233,8 @@ def _is_off(switch: ast.expr) -> bool:
 def _try(low: Lowering, node: ast.Try) -> bool:
     """The body, or else one of the handlers with what was known before the body, any part of which may have raised."""
     scope, frame = low.frame.scope, low.frame
-    before, known, postconditions, first = (
-        dict(scope.names),
-        len(low.path_conditions),
-        len(frame.postconditions),
-        len(frame.returns),
-    )
+    before, known = dict(scope.names), len(low.path_conditions)
+    postconditions, first = len(frame.postconditions), len(frame.returns)
     ended = low.run(node.body) or low.run(node.orelse)
     names, learnt, returned = scope.names, low.path_conditions[known:], len(frame.returns)
     del low.path_conditions[known:]

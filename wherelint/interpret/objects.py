@@ -49,12 +49,8 @@ def _construct_unknown(low: Lowering, made: Instance, constructor: Function, at:
     first = next(iter(given), None)
     if first is not None:
         given[first] = made
-    outputs, kept, closures, path_conditions = (
-        len(low.outputs),
-        list(low.made),
-        list(low.closures),
-        len(low.path_conditions),
-    )
+    outputs, path_conditions = len(low.outputs), len(low.path_conditions)
+    kept, closures = list(low.made), list(low.closures)
     try:
         inline(low, constructor, [], given, at)
     except GiveUp:

@@ -73,7 +73,7 @@ def external(low: Lowering, module: Module, name: str) -> Value:
     parent, _, last = name.rpartition(".")
     if parent in _CONSTANT_MODULES and last in CONSTANTS:
         return CONSTANTS[last]
-    found = module.project.find(name) if module.project is not None and framework_of(name) is None else None
+    found = module.project.find(name) if framework_of(name) is None else None
     if found is None:
         return Dotted(name)
     home, rest = found

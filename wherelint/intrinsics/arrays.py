@@ -174,12 +174,7 @@ def cast(low: Lowering, value: Value, dtype: Value, at: ast.AST) -> Value:
     return low.node("identity", (tensor,), at, static=Static(number=True))
 
 
-@handles(
-    "{jax.lax,tensorflow}.stop_gradient",
-    "keras.ops.stop_gradient",
-    "tensorflow.keras.backend.stop_gradient",
-    "torch.detach",
-)
+@handles("{jax.lax,tensorflow,keras.ops,tensorflow.keras.backend}.stop_gradient", "torch.detach")
 def _stop(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     value = argument(args, kwargs, 0, "x", "input", "variables")
     return MISSING if value is None else stopped(low, value, at)

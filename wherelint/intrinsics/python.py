@@ -5,7 +5,7 @@ import builtins
 import math
 from contextlib import suppress
 
-from wherelint.graph.node import Node
+from wherelint.graph.node import Kind, Node
 from wherelint.interpret import attributes
 from wherelint.interpret.arithmetic import binary, capped
 from wherelint.interpret.expressions import elements
@@ -40,13 +40,10 @@ def _python_math(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.A
             keep = low.node("greater_equal" if function == "max" else "less_equal", (result, other), at)
             result = low.node("cond", (keep, result, other), at)
         return result
-    kind = (
-        "int"
-        if all(low.tensor(a, at).kind != "float" for a in flat) and function in ("max", "min", "abs", "prod")
-        else "float"
-    )
+    whole = all(low.tensor(a, at).kind != "float" for a in flat) and function in ("max", "min", "abs", "prod")
+    kind: Kind = "int" if whole else "float"
     # `math` converts to a Python float: a traced value would not survive it.
-    return low.opaque(low.text(at), tuple(map(low.identity, flat)), kind=kind, differentiable=False)  # type: ignore[arg-type]
+    return low.opaque(low.text(at), tuple(map(low.identity, flat)), kind=kind, differentiable=False)
 
 
 #: No program means a factorial beyond: it would take as long here.

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -90,12 +91,8 @@ class Settings:
 
     def codes_for(self, path: Path) -> frozenset[str]:
         """The codes that are on in one file."""
-        ignored = tuple(
-            prefix
-            for pattern, prefixes in self.per_file_ignores.items()
-            for prefix in prefixes
-            if self._matches(pattern, path)
-        )
+        fitting = (prefixes for pattern, prefixes in self.per_file_ignores.items() if self._matches(pattern, path))
+        ignored = tuple(chain.from_iterable(fitting))
         return frozenset(code for code in self.codes if not code.startswith(ignored)) if ignored else self.codes
 
     def judged_for(self, path: Path) -> frozenset[str]:

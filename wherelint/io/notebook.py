@@ -196,11 +196,8 @@ def _sources(text: str) -> list[str]:
         raise UndecodableError(f"a notebook of the old format {version}: open it in Jupyter and save it again")
     if not isinstance(version, int) or not isinstance(cells, list):
         raise UndecodableError("not a notebook: it has no format or no cells")
-    languages = (
-        _get(notebook, "metadata", "kernelspec", "language"),
-        _get(notebook, "metadata", "language_info", "name"),
-    )
-    if not all(map(_is_python, languages)):
+    languages = ("kernelspec", "language"), ("language_info", "name")
+    if not all(_is_python(_get(notebook, "metadata", *keys)) for keys in languages):
         return []
     return [_code(cell, number) for number, cell in enumerate(cells, 1)]
 

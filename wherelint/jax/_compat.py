@@ -26,14 +26,11 @@ __all__ = ["ClosedJaxpr", "Jaxpr", "JaxprEqn", "Literal", "Var"]
 #: The equations that an equation lies in, the outermost first.
 Path = tuple[JaxprEqn, ...]
 
-
 _undefined: Any = ad.UndefinedPrimal
 #: Keeps what comes before from being merged with what comes after; not where it cannot be differentiated once more.
-barrier: Any = (
-    getattr(jax.lax, "optimization_barrier", None)
-    if any(p.name == "optimization_barrier" for p in ad.primitive_jvps)
-    else None
-)
+barrier: Any = getattr(jax.lax, "optimization_barrier", None)
+if not any(p.name == "optimization_barrier" for p in ad.primitive_jvps):
+    barrier = None
 
 
 def open_constants(closed: ClosedJaxpr) -> ClosedJaxpr:
@@ -65,10 +62,9 @@ def transpose(eqn: JaxprEqn, operands: Sequence[Any], linear: Sequence[bool], ct
     if rule is not None:
         operands = [_undefined(v.aval) if one else x for v, x, one in zip(eqn.invars, operands, linear, strict=True)]
         got = rule(list(cts) if eqn.primitive.multiple_results else cts[0], *operands, **eqn.params)
-        return [
-            jax.numpy.zeros(aval.shape, aval.dtype) if ct is None or isinstance(ct, ad.Zero) else ct
-            for aval, ct in zip(avals, compress(got, linear), strict=True)
-        ]
+        pairs = zip(avals, compress(got, linear), strict=True)
+        zero = type(None), ad.Zero
+        return [jax.numpy.zeros(aval.shape, aval.dtype) if isinstance(ct, zero) else ct for aval, ct in pairs]
 
     def forward(*tangents: Any) -> Any:
         rest = iter(tangents)

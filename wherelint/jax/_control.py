@@ -13,18 +13,9 @@ from wherelint.jax._activity import active_outputs, needs_masks
 from wherelint.jax._compat import ClosedJaxpr, Jaxpr
 from wherelint.jax._plan import replaced
 from wherelint.jax._primitives import refusal
-from wherelint.jax._transpose import (
-    Known,
-    Linear,
-    Operand,
-    Pair,
-    Step,
-    Transposer,
-    instantiated,
-    joined,
-    rule,
-    zero_where,
-)
+from wherelint.jax._transpose import Known, Linear, Pair, Step, Transposer, instantiated, joined, rule, zero_where
+
+_Operands = list[Known | Linear]
 
 
 @rule("jit", "pjit", "closed_call", "core_call", "call")
@@ -46,7 +37,7 @@ def _checkpoint(transposer: Transposer, step: Step) -> list[Pair | None]:
     residuals = _compat.evaluate(again, values)[start:]
     active = active_outputs(again.jaxpr, [each.active for each in known])[start:]
     linear = [each for each in step.operands if isinstance(each, Linear)]
-    operands: list[Operand] = [*map(Known, residuals, active), *linear]
+    operands: _Operands = [*map(Known, residuals, active), *linear]
     arrived = [pair for pair, is_linear in zip(cts, of_body, strict=True) if is_linear]
     found = iter(transposer.run(body, operands, arrived, (*step.path, step.eqn))[len(residuals) :])
     return [next(found) if is_linear else None for is_linear in step.linear]
@@ -66,10 +57,8 @@ def _cond(transposer: Transposer, step: Step) -> list[Pair | None]:
 
     def arm(body: ClosedJaxpr) -> Any:
         def run(values: Sequence[Any], cts: list[Pair]) -> list[Pair]:
-            given = [
-                each._replace(value=value) if isinstance(each, Known) else each
-                for each, value in zip(operands, values, strict=True)
-            ]
+            pairs = zip(operands, values, strict=True)
+            given = [each._replace(value=value) if isinstance(each, Known) else each for each, value in pairs]
             found = transposer.run(body, given, cts, path)
             return [full(transposer, found[i], body.in_avals[i]) for i in linear]
 
@@ -105,7 +94,7 @@ def _scan(transposer: Transposer, step: Step) -> list[Pair | None]:
     return [pair if isinstance(each, Linear) else None for pair, each in zip(loop.run(), step.operands, strict=True)]
 
 
-def _stable(body: Jaxpr, operands: list[Operand], first: int, last: int) -> list[Operand]:
+def _stable(body: Jaxpr, operands: _Operands, first: int, last: int) -> _Operands:
     """The operands of a loop's body, with what each round needs of the next."""
     while True:
         need = needs_masks(body, [isinstance(each, Linear) and each.need for each in operands])
@@ -122,7 +111,13 @@ class _Loop:
     """One linear ``scan``, run backwards."""
 
     def __init__(
-        self, transposer: Transposer, step: Step, body: ClosedJaxpr, operands: list[Operand], first: int, last: int
+        self,
+        transposer: Transposer,
+        step: Step,
+        body: ClosedJaxpr,
+        operands: _Operands,
+        first: int,
+        last: int,
     ) -> None:
         self.transposer, self.step, self.body, self.operands = transposer, step, body, operands
         linear = [i for i, each in enumerate(operands) if isinstance(each, Linear)]
@@ -223,7 +218,7 @@ def _pulled(
         masks = [transposer.dead(pair) for pair in step.cts if pair is not None]
         gone = functools.reduce(jnp.logical_and, [False if mask is None else jnp.all(mask) for mask in masks])
         return [Pair(zero_where(gone, ct)) for ct in new]
-    operands: list[Operand] = [each for each in step.operands[:count] if isinstance(each, Known)]
+    operands: _Operands = [each for each in step.operands[:count] if isinstance(each, Known)]
     operands += [Linear(step.needs(count + i)) for i in range(len(new))]
     consts = [Known(value, active=True) for value in program.consts]
     program, path = _compat.open_constants(program), (*step.path, step.eqn)

@@ -89,10 +89,8 @@ def gradient(program: Plan, residuals: Sequence[Any], transposer: Transposer) ->
     cts = [jnp.ones(v.aval.shape, v.aval.dtype) if is_inexact(v) else None for v in outs]
     found = program.run_backward(transposer, residuals, cts)
     inputs = program.linear.jaxpr.invars[len(residuals) :]
-    return [
-        jnp.zeros(v.aval.shape, v.aval.dtype) if pair is None else pair.ct
-        for pair, v in zip(found, inputs, strict=True)
-    ]
+    pairs = zip(found, inputs, strict=True)
+    return [jnp.zeros(v.aval.shape, v.aval.dtype) if pair is None else pair.ct for pair, v in pairs]
 
 
 def finite(arrays: Sequence[Any]) -> Any:

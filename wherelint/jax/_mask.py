@@ -116,11 +116,9 @@ class Flat:
 
 
 def _is_array(leaf: Any) -> bool:
-    return (
-        leaf.dtype.kind not in "OSU"
-        if isinstance(leaf, np.ndarray | np.generic)
-        else isinstance(leaf, float | complex | jax.Array)
-    )
+    if isinstance(leaf, np.ndarray | np.generic):
+        return leaf.dtype.kind not in "OSU"
+    return isinstance(leaf, float | complex | jax.Array)
 
 
 @dataclass

@@ -169,9 +169,8 @@ class Transposer(Notes):
         new = iter(_compat.transpose(step.eqn, step.values, step.linear, instantiated(step)))
         dead = [None if pair is None else pair.dead for pair in step.cts]
         masks = dead if len(dead) == len(step.operands) else dead * len(step.operands)
-        return [
-            Pair(next(new), mask) if is_linear else None for is_linear, mask in zip(step.linear, masks, strict=True)
-        ]
+        pairs = zip(step.linear, masks, strict=True)
+        return [Pair(next(new), mask) if is_linear else None for is_linear, mask in pairs]
 
     def _moves(self, step: Step) -> list[Pair | None]:
         """Elements go where they came from; so do the marks of those that are alive."""
@@ -235,10 +234,8 @@ def zero_where(dead: Any, ct: Any) -> Any:
 
 def instantiated(step: Step) -> list[Any]:
     """The cotangents of the results, exact zeros as arrays."""
-    return [
-        jnp.zeros(v.aval.shape, v.aval.dtype) if pair is None else pair.ct
-        for pair, v in zip(step.cts, step.eqn.outvars, strict=True)
-    ]
+    pairs = zip(step.cts, step.eqn.outvars, strict=True)
+    return [jnp.zeros(v.aval.shape, v.aval.dtype) if pair is None else pair.ct for pair, v in pairs]
 
 
 def joined(a: Pair | None, b: Pair | None) -> Pair | None:

@@ -13,14 +13,9 @@ from wherelint.ops.catalogue import Array, Operation
 __all__ = ["OPERATIONS", "SIGNATURES", "Array", "Operation", "Signature", "lookup", "words"]
 
 #: Every operation by its name.
-OPERATIONS: dict[str, Operation] = {
-    **arithmetic.OPERATIONS,
-    **elementwise.OPERATIONS,
-    **special.OPERATIONS,
-    **reductions.OPERATIONS,
-    **losses.OPERATIONS,
-    **linalg.OPERATIONS,
-}
+OPERATIONS: dict[str, Operation] = {}
+for file in (arithmetic, elementwise, special, reductions, losses, linalg):
+    OPERATIONS |= file.OPERATIONS
 #: Every canonical dotted name.
 SIGNATURES: dict[str, Signature] = {k: v for f in FRAMEWORKS.values() for k, v in f.names.items()}
 

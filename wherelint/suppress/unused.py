@@ -13,7 +13,7 @@ CODE = "WL001"
 def unused(
     text: str,
     filename: str,
-    suppressions: Suppressions,
+    noqa: Suppressions,
     findings: Iterable[Finding],
     codes: Collection[str],
     framework: str,
@@ -23,7 +23,7 @@ def unused(
     Only rules that are on (``codes``) can be said to find nothing.
     """
     lines = Source(text).lines
-    for comment, idle in suppressions.idle(findings):
+    for comment, idle in noqa.idle(findings):
         named = [code for code in idle if code.startswith("WL") and _asked(code, codes)]
         if not named:
             continue

@@ -106,11 +106,8 @@ class Ghost:
         if call.is_stale():
             call.run.lost[call.name] = None
             return
-        found = masks(call)
-        self._dead = {
-            key: each for key, mask in found.items()
-            if (each := mask if number is None else mask[number]) is not None
-        }  # fmt: skip
+        found = ((key, mask if number is None else mask[number]) for key, mask in masks(call).items())
+        self._dead = {key: mask for key, mask in found if mask is not None}
 
 
 class Masked(Tensor):

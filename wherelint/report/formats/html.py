@@ -32,11 +32,7 @@ _ABOUT = re.compile(r"(gave up on [^`]*)(`[^`]+`)(: .*)")
 
 
 def render(
-    findings: Sequence[Finding],
-    problems: Sequence[Problem],
-    rules: Sequence[Rule],
-    version: str,
-    texts: Mapping[str, str],
+    findings: Sequence[Finding], problems: Sequence[Problem], rules: Sequence[Rule], version: str, texts: dict[str, str]
 ) -> str:
     """The page. What comes from files is escaped, and no script runs but ours, whose digest the page names."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined

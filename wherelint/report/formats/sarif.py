@@ -25,12 +25,8 @@ _PROPERTIES = ("confidence", "evidence", "framework", "modes", "op", "witness", 
 def render(findings: Sequence[Finding], problems: Sequence[Problem], rules: Sequence[Rule], version: str) -> str:
     """A log with one run: every rule, the findings as results, and the problems as notifications."""
     indices = {rule.code: index for index, rule in enumerate(rules)}
-    driver = {
-        "name": "wherelint",
-        "version": version,
-        "semanticVersion": version,
-        "rules": [_rule(rule) for rule in rules],
-    }
+    versions = {"version": version, "semanticVersion": version}
+    driver = {"name": "wherelint", **versions, "rules": [_rule(rule) for rule in rules]}
     invocation = {
         "executionSuccessful": not any(problem.error for problem in problems),
         "toolExecutionNotifications": [_notification(problem) for problem in problems],
