@@ -63,8 +63,7 @@ def programs(module: Module, name: tuple[str, ...], used: Sequence[str], *, stri
     Raises GiveUp where it is too much to follow.
     """
     low = Lowering(module, used, strict=strict)
-    block = module.definitions[name[0]].block
-    low.frames.append(Frame(global_scope(module), "", block, 0))
+    low.frames.append(Frame(global_scope(module), "", module.definitions[name[0]].block, 0))
     value = global_value(low, module, name[0])
     cls = value if isinstance(value, Class) else None
     if cls is not None:

@@ -201,8 +201,7 @@ def _functions(path: Path) -> list[str]:
 
 def _qualified(path: Path) -> tuple[str, ...]:
     """The function of the top level, or the method, that a place stands in."""
-    names = _functions(path)
-    return tuple(names[: 2 if isinstance(path[0], ast.ClassDef) else 1])
+    return tuple(_functions(path)[: 2 if isinstance(path[0], ast.ClassDef) else 1])
 
 
 def _cuts(node: ast.AST, inner: ast.AST) -> bool:

@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,9 +32,9 @@ def _least(context: click.Context, option: click.Parameter, given: str | None) -
         raise click.BadParameter(str(error)) from None
 
 
-_output_file = click.option(
-    "-o", "--output-file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write to a file."
-)
+_file = partial(click.option, type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")
+_cache_dir = partial(click.option, "--cache-dir", type=click.Path(path_type=Path), metavar="DIR")
+_output_file = _file("-o", "--output-file", help="Write to a file.")
 
 
 class _Commands(click.Group):
@@ -99,20 +99,11 @@ def cli() -> None:
     "--repro-dir", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
     help="Write a script for each finding.",
 )  # fmt: skip
-@click.option(
-    "--baseline", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-    help="Leave out what this file knows.",
-)  # fmt: skip
-@click.option(
-    "--write-baseline", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-    help="Write such a file, and stop.",
-)  # fmt: skip
+@_file("--baseline", help="Leave out what this file knows.")
+@_file("--write-baseline", help="Write such a file, and stop.")
 @click.option("--since", metavar="REV", help="Only what changed since the branch left this git revision.")
 @click.option("--watch", is_flag=True, help="Check again whenever a file changes, until Ctrl-C.")
-@click.option(
-    "--gradient-coverage", multiple=True, type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-    help="Believe what ran (pytest --gradient-coverage).",
-)  # fmt: skip
+@_file("--gradient-coverage", multiple=True, help="Believe what ran (pytest --gradient-coverage).")
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True)
 @click.option("-q", "--quiet", is_flag=True, help="Print findings and errors only.")
 @click.option("-v", "--verbose", is_flag=True, help="Say how long it took, and what was skipped.")
@@ -132,12 +123,7 @@ def cli() -> None:
 @click.option("--stdin-filename", metavar="NAME", help="The name of standard input (PATHS is -).")
 @click.option("-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes (default: the cores).")
 @click.option("--no-cache", is_flag=True, help="Keep nothing for the next run, use nothing.")
-@click.option(
-    "--cache-dir",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Where that is kept (default: .wherelint_cache).",
-)
+@_cache_dir(help="Where that is kept (default: .wherelint_cache).")
 def check(**options: Any) -> int:
     """Check files and directories (default: the working directory; - is standard input).
 
@@ -230,10 +216,7 @@ def repro(place: str, config: Path | None, isolated: bool, output_file: Path | N
 
 @cli.command()
 @_of_a_place
-@click.option(
-    "-o", "--output-file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-    help="An SVG or a PNG, by its name (default: an SVG on standard output).",
-)  # fmt: skip
+@_file("-o", "--output-file", help="An SVG or a PNG, by its name (default: an SVG on standard output).")
 def plot(place: str, config: Path | None, isolated: bool, output_file: Path | None) -> int:
     """Draw the value and the gradient around a finding.
 
@@ -272,7 +255,7 @@ def init() -> int:
 
 
 @cli.command()
-@click.option("--cache-dir", type=click.Path(path_type=Path), metavar="DIR", help="Default: .wherelint_cache.")
+@_cache_dir(help="Default: .wherelint_cache.")
 def clean(cache_dir: Path | None) -> None:
     """Remove what is kept for the next run."""
     from wherelint.io import cachedir
@@ -281,11 +264,8 @@ def clean(cache_dir: Path | None) -> None:
     directory = cache_dir or cachedir.DEFAULT
     removed = cachedir.clean(directory)
     left = "; something else is in it, and stays" if removed.others else ""
-    what = (
-        f"{count(removed.files, 'file')} ({removed.size / 1e6:.1f} MB) removed"
-        if removed.files
-        else "nothing to remove"
-    )
+    size = f"({removed.size / 1e6:.1f} MB)"
+    what = f"{count(removed.files, 'file')} {size} removed" if removed.files else "nothing to remove"
     click.echo(f"{directory}: {what}{left}.")
 
 

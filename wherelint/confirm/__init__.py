@@ -145,5 +145,4 @@ def _named(routine: Routine, rows: Iterable[Array], outcomes: Sequence[Outcome])
     for step, row in zip(routine.parameters, rows, strict=True):
         given.setdefault(step.name, shortest(row, step.kind))
     first = [name for outcome in outcomes for name in outcome.gradient]
-    order = dict.fromkeys([*first, *given])
-    return {name: given[name] for name in list(order)[:_MOST_NAMES]}
+    return {name: given[name] for name in list(dict.fromkeys([*first, *given]))[:_MOST_NAMES]}

@@ -228,11 +228,8 @@ class Harness:
                 os.killpg(self._child.pid, signal.SIGKILL)
             except (OSError, AttributeError):
                 self._child.kill()
-            self._child.wait()
-            for stream in (self._child.stdin, self._child.stdout):
-                with suppress(OSError):
-                    if stream is not None:
-                        stream.close()
+            with suppress(OSError), self._child:  # closes its pipes, and waits
+                pass
             self._child = None
         if self._room is not None:
             with suppress(OSError):

@@ -84,8 +84,7 @@ def flat(text: str) -> str:
         tokens = list(tokenize.generate_tokens(io.StringIO(f"({text}\n)").readline))
     except (tokenize.TokenError, SyntaxError):
         return " ".join(text.split())
-    tree = _tree([t for t in tokens if t.string.strip() and t.type != tokenize.COMMENT])
-    return tree[0].flat[1:-1]
+    return _tree([t for t in tokens if t.string.strip() and t.type != tokenize.COMMENT])[0].flat[1:-1]
 
 
 def _row(line: str, width: int) -> list[str] | None:

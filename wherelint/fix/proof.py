@@ -162,8 +162,7 @@ def record(program: Program, detection: Detection) -> Record:
     start: Inputs = {n: begun[name] for n, name in names.items()}
     select = [n for n in order if n.op == hazard.select.op and expression_id(n) == expression_id(hazard.select)]
     read = [n for n in (*leaves(*select), *names) if n in names and not n.fixed]
-    moved = list(dict.fromkeys(read))[:_MOST_MOVED]
-    batch = perturbations(start, moved, Pool(order), thorough=True, joint=2)
+    batch = perturbations(start, list(dict.fromkeys(read))[:_MOST_MOVED], Pool(order), thorough=True, joint=2)
     singular = [n for n in order if n.op == hazard.op.op and expression_id(n) == expression_id(hazard.op)]
     aims = aimed(singular, batch, evaluate(order, batch)) if singular else []
     batch = {n: np.concatenate([v, *(point[n] for point in aims)]) for n, v in batch.items()}

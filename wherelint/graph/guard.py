@@ -202,8 +202,7 @@ class Guard:
         if sizes is None:
             return True
         infinite = not at(np.isfinite(run.values[culprit]), p).all()
-        ordinary = [_TINY < s <= (_UNIT if infinite else np.inf) or (s == 0 and len(sizes) > 1) for s in sizes]
-        return all(ordinary)
+        return all(_TINY < s <= (_UNIT if infinite else np.inf) or (s == 0 and len(sizes) > 1) for s in sizes)
 
     def _is_floor(self, run: Run, culprit: Node, p: int) -> bool:
         """Whether a clip keeps away from zero alone, whose author met it: ``maximum(sqrt(x**2 + y**2), 1e-6)``."""

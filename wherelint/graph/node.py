@@ -191,8 +191,7 @@ def spread(parts: int, single: Collection[int] = ()) -> tuple[int, ...]:
         return tuple(round(i * (parts - 1) / (LANES - 1)) for i in range(LANES))
     long = [i for i in range(parts) if i not in single]
     room = LANES - len(single)
-    shown = [*single, *(long[i * len(long) // room] for i in range(room))]
-    return tuple(sorted(shown))
+    return tuple(sorted([*single, *(long[i * len(long) // room] for i in range(room))]))
 
 
 def unreshaped(node: Node) -> Node:

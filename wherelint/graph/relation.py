@@ -88,8 +88,7 @@ class Relation:
     def _deeper(self, node: Node, depth: int) -> bool:
         moving = self._moving(node)
         if node.op in _PRODUCTS and len(moving) > 1:
-            failing = [i for i in moving if not self._regular(i)]
-            return any(self._matches(i, depth) for i in failing)
+            return any(self._matches(i, depth) for i in moving if not self._regular(i))
         if node.op in _CHOICES:
             return any(self._matches(i, depth) for i in moving if i.kind == "float")
         if len(moving) == 1:

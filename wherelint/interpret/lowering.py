@@ -8,20 +8,7 @@ from wherelint.graph.node import Leaf, Node, Static
 from wherelint.interpret import defaults
 from wherelint.interpret.builder import Builder
 from wherelint.interpret.tables import CALLS, EXPRESSIONS, STATEMENTS
-from wherelint.interpret.values import (
-    DEFAULTS,
-    MISSING,
-    Args,
-    Class,
-    Dotted,
-    Function,
-    Handler,
-    Kwargs,
-    Method,
-    Settled,
-    Shape,
-    Value,
-)
+from wherelint.interpret.values import CALLABLES, DEFAULTS, MISSING, Args, Kwargs, Method, Settled, Shape, Value
 from wherelint.ops.traits import SELECTS
 
 
@@ -66,7 +53,7 @@ class Lowering(Builder):
             return bool(value)
         if isinstance(value, (list, tuple, dict)):
             return len(value) > 0
-        if isinstance(value, (Function, Class, Dotted, Handler)):
+        if isinstance(value, CALLABLES):
             return True
         return self.opaque(self.text(at), self.identity(value), kind="bool")
 

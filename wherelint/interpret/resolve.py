@@ -181,8 +181,7 @@ def make_class(low: Lowering, node: ast.ClassDef, scope: Scope, block: Block, pr
     inner = Scope(scope.module, scope)
     with low.inside(Frame(scope, name, block, len(low.path_conditions))) as frame:
         plain = (base.value if isinstance(base, ast.Subscript) else base for base in node.bases)  # `Base[T]`
-        bases = tuple(map(low.expression, plain))
-        made = frame.owner = Class(node, scope, block, name, bases)
+        made = frame.owner = Class(node, scope, block, name, tuple(map(low.expression, plain)))
         frame.scope = inner
         with low.without_gradient():
             low.run(node.body)

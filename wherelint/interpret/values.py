@@ -209,6 +209,8 @@ class DefaultFloat(float):
 
 
 DEFAULTS = (DefaultInt, DefaultFloat)
+#: What is called, and is no number.
+CALLABLES = (Function, Class, Dotted, Handler)
 
 
 class Settled(NamedTuple):

@@ -112,8 +112,7 @@ def _diff(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> 
 def _error_if(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     if len(args) < 2:
         return MISSING
-    failing = low.condition(args[1], at)
-    hold(low, low.negation(failing, at))
+    hold(low, low.negation(low.condition(args[1], at), at))
     return args[0]
 
 

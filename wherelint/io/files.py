@@ -118,8 +118,7 @@ class _Walk:
             settings = self.configuration.settings(directory)
             if settings.root not in excludes:
                 patterns = (*settings.exclude, *settings.extend_exclude)
-                kept = _without(patterns, relative_to(top, settings.root))
-                excludes[settings.root] = Patterns(kept)
+                excludes[settings.root] = Patterns(_without(patterns, relative_to(top, settings.root)))
             spec = excludes[settings.root]
             own = _gitignore(directory) if settings.respect_gitignore else None
             ignores = [*ignores, own] if own else ignores

@@ -111,13 +111,7 @@ class _Loop:
     """One linear ``scan``, run backwards."""
 
     def __init__(
-        self,
-        transposer: Transposer,
-        step: Step,
-        body: ClosedJaxpr,
-        operands: _Operands,
-        first: int,
-        last: int,
+        self, transposer: Transposer, step: Step, body: ClosedJaxpr, operands: _Operands, first: int, last: int
     ) -> None:
         self.transposer, self.step, self.body, self.operands = transposer, step, body, operands
         linear = [i for i, each in enumerate(operands) if isinstance(each, Linear)]

@@ -78,8 +78,7 @@ def change(text: str, finding: Finding) -> Iterable[Line]:
     before, after = (whole[start:].removesuffix(rest) for whole in (text, source.edited(edits)))
     for line in diff(before, after, finding.filename, context=0)[2:]:
         if not line.startswith("@@"):
-            shown = line.partition("\n")[0]
-            yield [("    ", ""), (shown, "added" if line.startswith("+") else "removed")]
+            yield [("    ", ""), (line.partition("\n")[0], "added" if line.startswith("+") else "removed")]
 
 
 def patch(report: FileReport) -> Iterable[Line]:

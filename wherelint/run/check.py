@@ -19,7 +19,7 @@ from wherelint.frontend.budget import Budget
 from wherelint.frontend.options import DetectOptions
 from wherelint.io.config import Settings
 from wherelint.io.encoding import UndecodableError, decode, encode, parsed
-from wherelint.io.files import FixMode
+from wherelint.io.files import FixMode, Target
 from wherelint.io.formatter import formatted, line_length
 from wherelint.suppress.view import View, view
 
@@ -49,7 +49,8 @@ def check_source(
     text = ""
     try:
         text, encoding = decode(content)
-        report, after = _check_text(text, filename, settings, fix_mode, snippets, plots, refuted or {}, around)
+        target = Target(filename, settings, fix_mode, snippets, plots, refuted or {})
+        report, after = _check_text(text, target, around)
         if not report.fixed:
             return report
         repaired = encode(after, encoding, content)
@@ -65,17 +66,9 @@ def check_source(
         return (isinstance(error, SyntaxError) and _syntax_error(text, filename)) or failed(filename, describe(error))
 
 
-def _check_text(
-    text: str,
-    filename: str,
-    settings: Settings,
-    fix_mode: FixMode,
-    snippets: bool,
-    plots: bool,
-    refuted: Mapping[FixKey, str],
-    around: list[Project] | None,
-) -> tuple[FileReport, str]:
+def _check_text(text: str, target: Target, around: list[Project] | None) -> tuple[FileReport, str]:
     """The report on a text, and the text after the fixes."""
+    filename, settings, fix_mode = target.name, target.settings, target.fix_mode
     path = Path(os.path.abspath(filename))
     codes = settings.codes_for(path)
     if not codes:
@@ -92,9 +85,8 @@ def _check_text(
     said = settings.evidence_for(path)
     every = "WL001" in codes and "noqa" in text and "WL" in text  # a comment silences findings of any confidence
     judged = settings.judged_for(path) if every else codes
-    options = DetectOptions(
-        settings.aliases, rules.opt_in(judged), 0.0 if every else score.least(settings.confidence), said
-    )
+    least = 0.0 if every else score.least(settings.confidence)
+    options = DetectOptions(settings.aliases, rules.opt_in(judged), least, said)
 
     def analysed(text: str) -> View:
         with warnings.catch_warnings():
@@ -114,14 +106,16 @@ def _check_text(
 
     seen = analysed(text)
     snippet: Callable[[Analysis, Finding], Finding] | None = None
-    if snippets and seen.shown:
+    if target.snippets and seen.shown:
         from wherelint.confirm.snippet import with_snippets as snippet
     fixed: tuple[Finding, ...] = ()
     if seen.shown and fix_mode in ("safe", "unsafe"):
         from wherelint.fix.rounds import Allowed, fixpoint
 
         tidied = _tidied(path, notebook is not None)
-        allowed = Allowed(fix_mode == "unsafe", refuted, snippet, tidied, settings.fixed_codes, settings.fix_comment)
+        allowed = Allowed(
+            fix_mode == "unsafe", target.refuted, snippet, tidied, settings.fixed_codes, settings.fix_comment
+        )
         text, seen, fixed = fixpoint(text, seen, analysed, allowed)
     if seen.shown and fix_mode == "silence":
         text, fixed = _silenced(text, seen.shown)
@@ -139,7 +133,7 @@ def _check_text(
         shown = tuple(replace(f, fix=laid_out(text, f.fix, width) if f.fix is not None else None) for f in shown)
     if shown and snippet is not None and seen.analysis is not None:
         shown = tuple(snippet(seen.analysis, finding) for finding in shown)
-    if shown and plots and seen.analysis is not None:
+    if shown and target.plots and seen.analysis is not None:
         from wherelint.confirm.plots import with_plot
 
         shown = tuple(with_plot(seen.analysis, finding) for finding in shown)

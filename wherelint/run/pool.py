@@ -113,11 +113,8 @@ class _Worker:
 
     def end(self) -> None:
         """Let the process end."""
-        for stream in (self._process.stdin, self._process.stdout):
-            with suppress(OSError):  # a part of a request may be left, which nobody reads
-                if stream is not None:
-                    stream.close()
-        self._process.wait()
+        with suppress(OSError), self._process:  # a part of a request may be left, which nobody reads
+            pass
 
 
 class _Work(Generic[Item, Output]):

@@ -58,8 +58,7 @@ class Server(LanguageServer):
     def open(self, item: types.TextDocumentItem) -> None:
         """Keep a text, if it is Python."""
         if item.language_id == "python":
-            codec = self.workspace.position_codec
-            self.buffers[item.uri] = Buffer(item.uri, item.version, item.text, codec)
+            self.buffers[item.uri] = Buffer(item.uri, item.version, item.text, self.workspace.position_codec)
 
     def change(
         self, document: types.VersionedTextDocumentIdentifier, changes: Sequence[types.TextDocumentContentChangeEvent]

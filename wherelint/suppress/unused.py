@@ -11,12 +11,7 @@ CODE = "WL001"
 
 
 def unused(
-    text: str,
-    filename: str,
-    noqa: Suppressions,
-    findings: Iterable[Finding],
-    codes: Collection[str],
-    framework: str,
+    text: str, filename: str, noqa: Suppressions, findings: Iterable[Finding], codes: Collection[str], framework: str
 ) -> Iterator[Finding]:
     """A finding for each comment with codes of ours that silence none of ``findings``, all that there are.
 
