@@ -53,10 +53,7 @@ class Elsewhere:
 
 @dataclass(frozen=True)
 class Witness:
-    """An input at which the value is finite and the gradient is not.
-
-    ``inputs`` maps the leaves of the expression, in the author's spelling, to the numbers they take.
-    """
+    """An input, by the author's names of the leaves, at which the value is finite and the gradient is not."""
 
     inputs: Mapping[str, Number]
     value: Number

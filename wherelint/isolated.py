@@ -12,10 +12,7 @@ HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def trusted(paths: "list[str]") -> "list[str]":
-    """A search path without the working directory, and without what ``PYTHONPATH`` finds relative to it.
-
-    An entry stays if it is where wherelint is installed.
-    """
+    """A search path without the working directory and relative parts of ``PYTHONPATH``, unless wherelint lies there."""
     try:
         asked = ["", *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
         here = {os.path.realpath(path) for path in asked if not os.path.isabs(path)} - {os.path.realpath(HOME)}

@@ -69,10 +69,7 @@ _STEPS = frozenset({"validation_step", "test_step", "predict_step"})
 
 
 def of(module: Module, functions: Iterable[str]) -> Iterator[str]:
-    """What the place of a piece of code says against a gradient, by the score's table.
-
-    ``functions``: the names of the classes and functions around it.
-    """
+    """What the place of code within some functions and classes says against a gradient, by the score's table."""
     if _of_file not in module.kept:
         module.kept[_of_file] = tuple(_of_file(module))
     yield from module.kept[_of_file]

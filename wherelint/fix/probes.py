@@ -44,10 +44,7 @@ def far(start: Inputs, pool: Pool) -> Inputs:
 
 
 def around(operations: Sequence[Node], batch: Inputs, pool: Pool) -> Inputs:
-    """Probes at which an operation is singular by one operand, whatever is given for all that this does not read.
-
-    A zero of what it reads may have either sign.
-    """
+    """Probes at which one operand makes an operation singular, with a zero of either sign, whatever the rest is."""
     rng = np.random.default_rng(len(batch))
     found: dict[Node, list[Array]] = {n: [v[:0]] for n, v in batch.items()}
     values = evaluate(topological(operations), batch)

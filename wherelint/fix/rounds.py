@@ -111,10 +111,7 @@ def _offered(seen: View, findings: Sequence[Finding], whole: WorkBudget, allowed
 def _agreeing(
     seen: View, chosen: Chosen, tidied: Tidied, analysed: Callable[[str], View], whole: WorkBudget
 ) -> tuple[Chosen, str, View | None]:
-    """As many fixes as do together what each of them does alone, the text after them, and what is seen in it.
-
-    None is seen where none does.
-    """
+    """As many fixes as do together what each does alone, the text after them, what is seen in it (None: none does)."""
     assert seen.analysis is not None
     text = seen.analysis.module.text
     while True:

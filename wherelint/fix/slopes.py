@@ -38,10 +38,7 @@ _LONGEST_DECIMAL = 5
 
 
 def linear_term(analysis: Analysis, finding: Finding, whole: WorkBudget | None) -> Fix | None:
-    """The rewrite that gives an arm the slope of the limit; None for a finding about something else.
-
-    Raises GiveUp where it is too much to follow.
-    """
+    """The rewrite that gives an arm the slope of the limit; None for any other finding. GiveUp where it is too much."""
     slope = analysis.slopes.get(finding.location) if finding.code == "WL304" else None
     if slope is None:
         return None

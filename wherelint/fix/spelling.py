@@ -119,10 +119,7 @@ def value_names(place: SourceNode, operand: SourceNode, role: str) -> tuple[str,
 
 
 def condition_names(text: str, *, twins: bool = False) -> tuple[str, ...]:
-    """What a variable may be called that holds a condition: what it tests, and then also of what.
-
-    Those are first where ``twins`` would have the same name.
-    """
+    """What a variable that holds a condition may be called: what it tests, and also of what (first where ``twins``)."""
     names = _condition_names(text)
     return tuple(sorted(names, key=lambda name: _ALONE.fullmatch(name) is not None)) if twins else names
 

@@ -232,10 +232,7 @@ def calls_within(place: SourceNode) -> Iterator[SourceNode]:
 
 
 def names_within(place: SourceNode) -> dict[str, list[SourceNode]]:
-    """The variables that an expression reads, each with its occurrences; not those bound inside it.
-
-    Nor those with attributes that arrays do not have.
-    """
+    """The variables that an expression reads, with their occurrences; none bound inside, or used as no array is."""
     found: dict[str, list[SourceNode]] = {}
     bound: set[str] = set()
     todo: list[cst.CSTNode] = [place.node]

@@ -132,10 +132,7 @@ def _around(detection: Detection, *kinds: type[cst.CSTNode]) -> cst.CSTNode | No
 
 
 def _together(members: Sequence[_Member]) -> tuple[Edit, ...] | None:
-    """The edits of several fixes as one; None where they get in each other's way.
-
-    What one of them binds is not bound again in the same statements.
-    """
+    """The edits of several fixes as one, each name bound once; None where they get in each other's way."""
     edits: list[Edit] = []
     bound: dict[tuple[int, str], str] = {}
     for _, made, fix in sorted(members, key=lambda member: min(edit.location for edit in member.fix.edits)):

@@ -27,10 +27,7 @@ class Reach:
         self.spent = False
 
     def frameworks(self, names: Iterable[tuple[str, ...]], words: frozenset[str]) -> list[str]:
-        """The frameworks that some functions of the file reach.
-
-        First by the calls whose names are among ``words``, then by all that they mention.
-        """
+        """The frameworks that some functions of the file reach, first by the calls whose names are among ``words``."""
         dotted = [each for name in names for each in _dotted(self._statement(name))]
         for chosen in ([each for each in dotted if each[-1] in words], dotted):
             found = [f for root, *rest in dict.fromkeys(chosen) for f in self._of(self._module, root, rest)]

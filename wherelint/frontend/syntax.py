@@ -157,10 +157,7 @@ class Syntax:
         self._index(ast.parse(text, NOWHERE).body)
 
     def revised(self, text: str) -> Syntax:
-        """The syntax of a text that differs from this one; where one statement does, it alone is parsed again.
-
-        Raises SyntaxError.
-        """
+        """The syntax of another text; where one statement differs, it alone is parsed again. Raises SyntaxError."""
         lines = physical_lines(text)
         first = next((i for i, pair in enumerate(zip(self.lines, lines, strict=False)) if pair[0] != pair[1]), None)
         if first is None:

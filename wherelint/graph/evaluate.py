@@ -19,10 +19,7 @@ Values = dict[Node, Array]
 def evaluate(
     order: Iterable[Node], inputs: Mapping[Node, Array], dtype: Any = np.float32, known: Values | None = None
 ) -> Values:
-    """The value of every node of ``order``; ``inputs`` gives each leaf an array (probes, 1 or lanes).
-
-    ``known`` are values of other nodes that these read.
-    """
+    """The values of ``order`` at ``inputs``, (probes, 1 or lanes) each; ``known``: those of other nodes it reads."""
     values: Values = dict(known) if known else {}
     with np.errstate(all="ignore"):
         for node in order:

@@ -82,10 +82,7 @@ class Guard:
         return frozenset[Node]().union(*map(self._dependence.below, self.condition))
 
     def evidence(self, run: Run, culprit: Node, p: int, missing_data: bool, *, onto: bool) -> Iterator[str]:
-        """What speaks for and against that the condition was written for a hazard, by the score's table.
-
-        ``onto``: the selection is a clip below the operation.
-        """
+        """What speaks for and against a condition being meant for a hazard; ``onto``: a clip lies below it."""
         yield "onto" if onto else self._relation(run, culprit, p)
         yield from self.settled(culprit)
         if self._incidental(run, culprit, p):

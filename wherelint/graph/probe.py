@@ -92,10 +92,7 @@ def _data_leaves(test: Node) -> set[Node]:
 def bases(
     leaves: Sequence[Leaf], conditions: Sequence[Node], pool: Pool, acceptable: Callable[[Inputs], Array], most: int
 ) -> list[Inputs]:
-    """Up to ``most`` benign points, the ones that ``acceptable`` scores highest (0: never).
-
-    ``acceptable`` maps a batch of inputs to a score for each probe.
-    """
+    """Up to ``most`` benign points, those that ``acceptable`` scores highest (0: never) of all in a batch."""
     rng = np.random.default_rng(1052)
     positive, count = POSITIVE, POSITIVE + 4  # moderate; signs vary only in the last ones, which rank lower
     ranges = [((0.2, 0.9), (1.1, 3.0), (0.2, 3.0))[i % 3] if i < positive else (-2.0, 2.0) for i in range(count)]
@@ -217,10 +214,7 @@ _HALF = np.arange(LANES) >= LANES // 2
 
 
 def perturbations(base: Inputs, movable: Sequence[Node], pool: Pool, *, thorough: bool, joint: int) -> Inputs:
-    """A batch of probes that move some of ``movable`` away from ``base``; the base itself is the first probe.
-
-    Random perturbations move at most ``joint`` leaves at once.
-    """
+    """Probes that move some of ``movable``, at random at most ``joint`` at once; the first is ``base`` itself."""
     moves = [*_common_moves(base, movable, pool), *_random_moves(movable, pool, joint)] if thorough else []
     singles = {leaf: np.array(pool.values(leaf)) for leaf in movable}
     first = 1 + 2 * sum(len(values) for values in singles.values())

@@ -107,10 +107,7 @@ def _hands_on(function: Function, name: str) -> bool:
 
 
 def _register(low: Lowering, function: ast.Attribute, args: Args, kwargs: Kwargs) -> None:
-    """``self.register_buffer("scale", tensor)`` and its like, inherited from outside: an attribute of some dtype.
-
-    A buffer that lasts stays what it is.
-    """
+    """``self.register_buffer("scale", tensor)`` and its like: an attribute of some dtype; a buffer that lasts."""
     receiver = low.expression(function.value)
     receiver = receiver.receiver if isinstance(receiver, Super) else receiver
     name, value = args[0] if args else kwargs.get("name"), args[1] if len(args) > 1 else kwargs.get("default")

@@ -74,10 +74,7 @@ def _is_mark(path: Path) -> bool:
 
 
 def _mark(directory: Path) -> None:
-    """Make the directory, and have git and backups leave it alone, unless something else is in it already.
-
-    A run that was killed may have done a part of it.
-    """
+    """Make the directory, which git and backups leave alone, or finish it, unless something else is in it already."""
     directory.mkdir(parents=True, exist_ok=True)
     there = [path for path in directory.iterdir() if not TEMPORARY.fullmatch(path.name)]
     if len(there) < len(_MARKS) and all(_is_mark(path) for path in there):

@@ -16,10 +16,7 @@ Region = tuple[Location, Location]
 
 
 def split_lines(text: str) -> list[str]:
-    r"""Lines as Python counts them, with their ends (\n, \r\n or \r; a form feed is none).
-
-    The last one has no end, and is empty after a final one.
-    """
+    r"""Lines as Python counts them, with their ends (\n, \r\n or \r; a form feed is none); the last one has no end."""
     if "\r" in text:
         return _AFTER_LINE.split(text)
     *lines, last = text.split("\n")

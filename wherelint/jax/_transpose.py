@@ -82,10 +82,7 @@ RULES: dict[str, Rule] = {}
 
 
 class Transposer(Notes):
-    """One way of transposing: ``dead`` masks, ``exact`` (whatever is 0 stays 0), or ``ieee`` as JAX does it.
-
-    A subclass may choose, watch and take notes.
-    """
+    """One way of transposing: ``dead`` masks, ``exact`` (whatever is 0 stays 0), or ``ieee`` as JAX does it."""
 
     def __init__(self, mode: Mode) -> None:
         super().__init__()

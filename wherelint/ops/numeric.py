@@ -58,10 +58,7 @@ special: Any = _Module("scipy.special")
 
 
 def shortest(array: Any, kind: str = "float") -> float | list[float]:
-    """The elements of an array as Python writes them, in the fewest digits that tell a float32.
-
-    One number where all are the same. ``kind`` is "float", "int" or "bool".
-    """
+    """The elements in the fewest digits that tell a float32 of that kind; one number where all are the same."""
     with np.errstate(over="ignore"):
         numbers = [float(str(number)) for number in np.asarray(array, np.float32).reshape(-1)]
     written = {"bool": bool, "int": int}.get(kind, float)

@@ -66,10 +66,7 @@ _SHORTER = [
 
 
 def svg(plot: Plot, prefix: str = "") -> str:
-    """The plot as an SVG element whose ids begin with a prefix, in the colours of CSS variables.
-
-    Without a prefix it is a file, with colours of its own.
-    """
+    """The plot as an SVG element with a prefix for its ids, in CSS variables; without one a file with its colours."""
     text = _drawn(plot, "svg").decode()
     for pattern, instead in _SHORTER:
         text = pattern.sub(instead, text)

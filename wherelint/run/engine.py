@@ -51,10 +51,7 @@ def check_targets(
     progress: Callable[[int], None] = lambda done: None,
     cache: Path | None = None,
 ) -> Result:
-    """Check many files. ``jobs`` processes (None: as many as seem worth it) give the same result as one.
-
-    ``cache``: the directory that keeps reports from one run to the next. It makes no difference to the result.
-    """
+    """Check many files; neither ``jobs`` (None: as seems worth it) nor the directory ``cache`` changes the result."""
     start = time.perf_counter()
     wherelint.analysis.forget()
     if cache is None:

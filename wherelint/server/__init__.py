@@ -4,10 +4,7 @@ import click
 
 
 def main() -> int:
-    """Serve one editor over standard input and output; the exit status.
-
-    Raises ClickException where pygls is not installed.
-    """
+    """Serve one editor over standard input and output; the exit status. ClickException where pygls is not installed."""
     try:
         import pygls.lsp.server  # noqa: F401
     except ImportError:

@@ -15,10 +15,7 @@ _UNSPEAKABLE = re.compile("[^\t\n -~\x80-\ud7ff\ue000-\ufffd\U00010000-\U0010fff
 
 
 def render(findings: Sequence[Finding], problems: Sequence[Problem], rules: Sequence[Rule], version: str) -> str:
-    """The findings as failures and the problems as errors; one test that passes if there are none.
-
-    All of it is ASCII, so that the encoding of the output does not matter.
-    """
+    """The findings as failures and the problems as errors, all of it ASCII; one test that passes if there are none."""
     helps = {rule.code: rule.help for rule in rules}
     suites: dict[str, list[Element]] = {}
     for finding in findings:
