@@ -80,7 +80,6 @@ WEIGHTS: dict[str, float] = {
     "ran without gradients": -9.0,
 }
 
-
 #: What the shape of the program says counts nothing against a guard of the operand itself: its author met the input.
 _SHAPE = frozenset({"looked up", "neighbours out of order"})
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 _MOST_ROUNDS = 20
 
-
 Chosen = list[tuple[Finding, Fix]]
 #: Breaks the lines of a text that has changed, given what it was before.
 Tidied = Callable[[str, str], str]

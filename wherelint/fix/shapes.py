@@ -38,7 +38,6 @@ _COPIES = frozenset(
     ensure_shape""".split()
 )
 
-
 #: Of those, what gives elements other places.
 _MOVES = frozenset("sort flip fliplr flipud roll".split())
 

@@ -149,7 +149,6 @@ LAYERS = {
 
 NAMES: dict[str, Signature] = {**FUNCTIONS, **METHODS, **FUNCTIONAL, **SPECIAL, **LINALG}
 
-
 #: How the operations that are not simply called are written, see ``confirm.spelling``.
 _TEMPLATES = """
 sum mean prod nansum nanmean: torch.{op}(a, dim=-1, keepdim=True)

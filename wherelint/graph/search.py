@@ -22,7 +22,6 @@ from wherelint.ops import Array
 
 __all__ = ["Effort", "Hazard", "Search", "singular_operations"]
 
-
 #: How many inputs a search moves.
 MOST_MOVABLE = 10
 #: Evidence of a search that moves every input.

@@ -66,7 +66,6 @@ class Frame:
 #: Operations whose result is an integer only if their operands are.
 _OF_THE_SAME_DTYPE = frozenset({"max", "min", "maximum", "minimum", "identity", "lane", "gather", "pick", "cond"})
 
-
 #: Nodes that are no operations of the catalogue, and hand on what they are given.
 _STRUCTURAL = frozenset({"stack", "cond", "pick", "lane", "gather", "compress"})
 _LABEL = 48

@@ -45,7 +45,6 @@ FUNCTIONS = {
     if name.startswith("jax.") and OPERATIONS[signature.op].code
 }
 
-
 #: The equations that an equation lies in, and itself, to be compared.
 Site = tuple[int, ...]
 

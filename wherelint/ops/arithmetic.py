@@ -326,7 +326,6 @@ SELECTIONS = table(
           unselected=_unclipped, selects="clip"),
 )  # fmt: skip
 
-
 COMPARISONS = table(
     *(entry(function.__name__, function, no_vjp, result="bool") for function in (
         np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal,

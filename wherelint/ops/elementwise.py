@@ -105,7 +105,6 @@ TRIGONOMETRY = table(
           tensorflow=pullback(_sinc_quotient)),
 )  # fmt: skip
 
-
 GELU_SCALE = math.sqrt(2 / math.pi)
 
 

@@ -31,7 +31,6 @@ _STYLES = {
     "hunk": "cyan",
 }
 
-
 #: Sentences are not spread over a wider terminal than this; code is.
 _SENTENCE = 120
 
