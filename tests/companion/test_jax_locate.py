@@ -103,6 +103,11 @@ def branches(x: Any) -> Any:
     return lax.cond(x[1] > 0, positive, jnp.sum, x)
 
 
+def one_arm_reads(x: Any) -> Any:
+    roots = jnp.sqrt(x)  # op
+    return lax.cond(x[0] > 0, lambda: jnp.sum(roots), lambda: jnp.sum(x))  # select
+
+
 def checkpointed(x: Any) -> Any:
     @jax.checkpoint
     def inner(x: Any) -> Any:
@@ -206,6 +211,7 @@ GALLERY: dict[str, tuple[Callable[..., Any], str, str, str]] = {
     "scan": (scanned, "WL104", "arccos", "where"),
     "two selections of one shape": (two_of_one_shape, "WL102", "log", "where"),
     "cond": (branches, "WL101", "sqrt", "where"),
+    "an arm of cond": (one_arm_reads, "WL101", "sqrt", "cond"),
     "checkpoint": (checkpointed, "WL103", "divide", "where"),
     "vmap": (mapped, "WL106", "power", "where"),
     "vmapped scan": (mapped_rounds, "WL101", "sqrt", "where"),
@@ -246,6 +252,29 @@ def test_gallery(name: str) -> None:
     assert [poison.op_at.row] == marked(f, "op")
     assert [poison.select_at.row] == marked(f, "select")
     assert np.isfinite(report.masked[0]).all()
+
+
+@pytest.mark.parametrize("chosen", [lax.cond, lambda p, a, b: lax.switch(jnp.where(p, 0, 1), [a, b])])
+def test_what_only_the_other_arm_reads_receives_a_zero(chosen: Callable[..., Any]) -> None:
+    def of_one(x: Any) -> Any:
+        root = jnp.sqrt(x)
+        return chosen(x > 0, lambda: root, lambda: x)
+
+    def of_both(x: Any) -> Any:
+        root = jnp.sqrt(x)
+        return chosen(x > 0, lambda: root, lambda: 2 * root)
+
+    def inside(x: Any) -> Any:
+        return chosen(x > 0, lambda: jnp.sqrt(x), lambda: x)
+
+    assert not np.isfinite([jax.grad(f)(0.0) for f in (of_one, of_both)]).any()
+    assert np.isfinite(jax.grad(inside)(0.0))
+    for f in (of_one, jax.jit(of_one)):
+        report = locate(f, 0.0)
+        (poison,) = report.findings
+        assert (poison.select, poison.genuine, report.masked) == ("cond", False, (1.0,))
+    assert [each.genuine for each in locate(of_both, 0.0).findings] == [True]
+    assert not locate(inside, 0.0).poisoned
 
 
 def test_a_loop_without_bounds_is_refused_by_name() -> None:

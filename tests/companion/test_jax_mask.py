@@ -201,6 +201,7 @@ COMPOSED: dict[str, F] = {
     "scan": scanned,
     "fori_loop": in_loop,
     "cond": branches,
+    "an arm of cond": lambda x: lax.cond(x[0] > 0, jnp.sum, lambda y: jnp.sum(x), jnp.sqrt(x)),
     "checkpoint": summed(jax.checkpoint(safe_root)),
     "checkpoint with a policy": summed(
         jax.checkpoint(safe_root, policy=jax.checkpoint_policies.nothing_saveable)  # type: ignore[attr-defined]

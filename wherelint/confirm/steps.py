@@ -9,7 +9,7 @@ import numpy as np
 from wherelint.confirm.routine import MOST_STEPS, PROBES, NotRunnableError, Routine, Step
 from wherelint.frontend.module import Block
 from wherelint.graph.evaluate import Values, evaluate, truth
-from wherelint.graph.node import LANES, Const, Leaf, Node, leaves, topological
+from wherelint.graph.node import LANES, Const, Leaf, Node, Static, leaves, topological
 from wherelint.graph.probe import Inputs
 from wherelint.interpret.values import Origin
 from wherelint.ops import OPERATIONS, Array
@@ -27,11 +27,12 @@ def taken(root: Node, witness: Values) -> tuple[Node, dict[Node, bool]]:
         node = todo[-1]
         operands: tuple[Node, ...] = node.inputs
         lazy = node.op == "cond"
+        read = operands[3:] if lazy else ()
         if lazy:
             holds = truth(witness[node.inputs[0]])
             if holds.any() == holds.all():
                 choices[node.inputs[0]] = bool(holds.all())
-                operands = (node.inputs[1 if holds.all() else 2],)
+                operands = (node.inputs[1 if holds.all() else 2], *read)
             elif node.inputs[0].op == "const":  # elements that are written by their place: `x.at[0].add(1.0)`
                 lazy = False
             else:
@@ -43,7 +44,8 @@ def taken(root: Node, witness: Values) -> tuple[Node, dict[Node, bool]]:
         todo.pop()
         inputs = tuple(made[i] for i in operands)
         if lazy:
-            made[node] = inputs[0]
+            # What an arm reads receives a zero, as an element does that is not picked.
+            made[node] = replace(node, op="pick", inputs=inputs, static=Static()) if read else inputs[0]
         elif node.op == "cond":
             made[node] = replace(node, op="where", inputs=inputs)
         elif node not in made:

@@ -50,7 +50,7 @@ def _is_number(node: Node, numbers: set[Node]) -> bool:
     if node.op == "stop" and isinstance(at, ast.Call) and last_name(at.func) in ("item", "float"):
         return True
     if not isinstance(node, Leaf):
-        values = node.inputs[1:] if node.op == "cond" else node.inputs
+        values = node.inputs[1:3] if node.op == "cond" else node.inputs
         return node.framework is None and numbers.issuperset(values)
     if node.of is not None:
         return node.of[0] in numbers

@@ -62,6 +62,9 @@ def _drops(run: Run, select: Node, operand: Node, p: int) -> bool:
         if select.op == "where":
             taken = truth(values[0])
             return bool((~taken if i == 1 else taken).any()) if i else False
+        if select.op == "cond" and i > 2:
+            taken = truth(values[0])
+            return bool((~taken if i < 3 + select.static.index else taken).any())
         if select.op == "compress":
             return i == 1 and bool((~truth(values[0])).any())
         if select.op in ("pick", "lane"):

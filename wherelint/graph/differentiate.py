@@ -116,6 +116,11 @@ def _pull_choice(node: Node, flows: Sequence[int], values: Values, ct: Array, de
     # `x[mask] = value` drops elements of the old x; every element of the value is used.
     written = node.op == "where" and node.selection == "assignment"
     for i in flows:
+        if i > 2:  # what an arm reads
+            shape = values[node.inputs[i]].shape
+            gone = symbolic or (dead is not None and dead.all(axis=1, keepdims=True))
+            yield i, np.zeros(shape, ct.dtype), np.broadcast_to(gone, shape)
+            continue
         part = np.where(taken, ct, zero) if i == 1 else np.where(taken, zero, ct)
         yield i, part, _either(dead, (~taken if i == 1 else taken) if kills or (written and i == 1) else None)
 

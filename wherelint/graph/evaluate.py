@@ -48,7 +48,7 @@ def _element(leaf: Leaf, inputs: Mapping[Node, Array]) -> Array:
 
 
 def _select(node: Node, operands: list[Array], dtype: Any) -> Array:
-    condition, a, b = operands
+    condition, a, b = operands[:3]
     return np.where(truth(condition), a, b)
 
 

@@ -8,7 +8,8 @@ along the lanes may have the shape (probes, 1).
 leaf       an input: a parameter, an attribute, the result of a call that could not be followed
 const      a number or a small array known from the source
 stop       the value without its derivative: ``stop_gradient``, ``detach``, an integer cast, host NumPy
-cond       a lazy choice (Python ``if``, ``lax.cond``): the arm not taken contributes nothing, not even a zero
+cond       a lazy choice (Python ``if``, ``lax.cond``): the arm not taken contributes nothing, not even a zero;
+           further operands, values that only the one or only the other arm reads, receive a zero instead
 lane       one element, ``x[..., k]``
 stack      each lane is taken from one of the operands, in order: ``array([a, b])``, ``concatenate([a, b])``
 pick       one operand of several: ``array([a, b])[k]``
@@ -46,7 +47,7 @@ Kind = Literal["float", "int", "bool"]
 class Static:
     """What an operation is told besides its operands."""
 
-    #: lane, pick: which element, or which operand.
+    #: lane, pick: which element, or which operand. cond: how many of its further operands the first arm reads.
     index: int = 0
     #: gather, stack: which element, or which operand, each lane is taken from.
     lanes: tuple[int, ...] = ()

@@ -398,7 +398,7 @@ def _kind(op: str, operands: tuple[Node, ...]) -> Kind:
     result = "same" if op in _STRUCTURAL else OPERATIONS[op].result if op in OPERATIONS else "float"
     if result == "bool" or result == "int":
         return result
-    values = operands[1:] if op in ("where", "cond", "compress") else operands
+    values = operands[1:3] if op in ("where", "cond", "compress") else operands
     if result == "float" or any(o.kind == "float" for o in values):
         return "float"
     return "bool" if all(o.kind == "bool" for o in values) and op not in ("sum", "add", "multiply") else "int"

@@ -62,8 +62,14 @@ class Lowering(Builder):
             return not condition
         return condition.inputs[0] if condition.op == "logical_not" else self.node("logical_not", (condition,), at)
 
-    def choose(self, condition: Node | bool, a: Value, b: Value, at: ast.AST) -> Value:
-        """``a if condition else b``, lazily: the arm not taken contributes nothing."""
+    def choose(
+        self, condition: Node | bool, a: Value, b: Value, at: ast.AST, read: tuple[Sequence[Node], ...] = ()
+    ) -> Value:
+        """``a if condition else b``, lazily: the arm not taken contributes nothing.
+
+        ``read`` is what only the one and only the other arm reads; it receives an exact zero where that arm is not
+        taken.
+        """
         self.step()
         if isinstance(condition, bool):
             return a if condition else b
@@ -75,12 +81,14 @@ class Lowering(Builder):
         if _is_static(a) and _is_static(b) and type(a) is type(b) and a == b:
             return a
         if isinstance(a, (tuple, list)) and type(a) is type(b) and len(a) == len(b):
-            return type(a)(self.choose(condition, x, y, at) for x, y in zip(a, b, strict=False))
+            return type(a)(self.choose(condition, x, y, at, read) for x, y in zip(a, b, strict=False))
         if isinstance(a, dict) and isinstance(b, dict) and a.keys() == b.keys():
-            return {k: self.choose(condition, a[k], b[k], at) for k in a}
+            return {k: self.choose(condition, a[k], b[k], at, read) for k in a}
         numeric = (Node, int, float, bool, Method, Shape, list, tuple)
         if isinstance(a, numeric) and isinstance(b, numeric):
-            return self.node("cond", (condition, a, b), at)
+            of_a, of_b = read or ((), ())
+            static, kind = Static(index=len(of_a)), "cond" if of_a or of_b else None
+            return self.node("cond", (condition, a, b, *of_a, *of_b), at, selection=kind, static=static)
         if a is None or b is None:
             return self.opaque(self.text(at), (self.identity(a), self.identity(b)))
         return a if not isinstance(a, (Node, str)) else b

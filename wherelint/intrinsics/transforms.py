@@ -2,13 +2,13 @@
 
 import ast
 
-from wherelint.graph.node import Node
+from wherelint.graph.node import Node, differentiable_inputs
 from wherelint.interpret.calls import unknown
 from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.operations import argument
 from wherelint.interpret.resolve import CUSTOM_RULES
 from wherelint.interpret.tables import handles
-from wherelint.interpret.values import MISSING, Args, Dotted, Function, Handler, Kwargs, Partial, Value
+from wherelint.interpret.values import MISSING, Args, Dotted, Function, Handler, Kwargs, Partial, Value, nodes_in
 
 #: They return a function that computes the same thing.
 _TRANSPARENT = (
@@ -55,11 +55,34 @@ def _cond(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> 
         return MISSING
     operands: Args = args[3:] or ([kwargs["operand"]] if kwargs.get("operand") is not None else [])
     test = low.condition(predicate, at)
+    a, of_a = _arm(low, test, yes, operands, at)
+    b, of_b = _arm(low, low.negation(test, at), no, operands, at)
+    return low.choose(test, a, b, at, _apart(of_a, of_b))
+
+
+def _arm(low: Lowering, test: Node | bool, function: Value, operands: Args, at: ast.AST) -> tuple[Value, list[Node]]:
+    """What an arm computes, and what it reads of what was computed before it."""
+    depth = len(low.path_conditions)
     with low.assuming(test):
-        a = low.invoke(yes, operands, {}, at)
-    with low.assuming(low.negation(test, at)):
-        b = low.invoke(no, operands, {}, at)
-    return low.choose(test, a, b, at)
+        value = low.invoke(function, operands, {}, at)
+    read: list[Node] = []
+    seen: set[Node] = set()
+    todo = list(nodes_in(value)) if isinstance(test, Node) else []
+    while todo:
+        node = todo.pop()
+        if node in seen or not differentiable_inputs(node):
+            continue
+        seen.add(node)
+        if node.path_conditions[depth : depth + 1] == (test,):
+            todo += [node.inputs[i] for i in differentiable_inputs(node)]
+        else:
+            read.append(node)
+    return value, read
+
+
+def _apart(a: list[Node], b: list[Node]) -> tuple[list[Node], list[Node]]:
+    """What only the one and what only the other reads."""
+    return [n for n in a if n not in b], [n for n in b if n not in a]
 
 
 @handles("jax.lax.switch", "tensorflow.switch_case")
@@ -67,11 +90,12 @@ def _switch(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -
     if len(args) < 2 or not isinstance(args[1], (list, tuple)) or not args[1]:
         return MISSING
     result: Value = None
+    of_rest: list[Node] = []
     for i, branch in reversed(list(enumerate(args[1]))):
         test = low.condition(low.node("equal", (args[0], i), at), at)
-        with low.assuming(test):
-            value = low.invoke(branch, args[2:], {}, at)
-        result = value if i == len(args[1]) - 1 else low.choose(test, value, result, at)
+        value, read = _arm(low, test, branch, args[2:], at)
+        result = value if i == len(args[1]) - 1 else low.choose(test, value, result, at, _apart(read, of_rest))
+        of_rest = list(dict.fromkeys([*read, *of_rest]))
     return result
 
 

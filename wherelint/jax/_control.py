@@ -49,18 +49,25 @@ def _cond(transposer: Transposer, step: Step) -> list[Pair | None]:
     assert isinstance(which, Known)
     bodies = step.eqn.params["branches"]
     path = (*step.path, step.eqn)
+    linear = [i for i, each in enumerate(operands) if isinstance(each, Linear)]
+
+    def made(body: ClosedJaxpr, found: list[Pair | None]) -> list[Pair]:
+        """The cotangents of the linear operands; what the arm does not read receives a zero in earnest."""
+        pairs = [(found[i], body.in_avals[i]) for i in linear]
+        zeros = [None if transposer.drops(step) else Pair(jnp.zeros(aval.shape, aval.dtype)) for _, aval in pairs]
+        return [full(transposer, pair or zero, aval) for (pair, aval), zero in zip(pairs, zeros, strict=True)]
+
     if not isinstance(which.value, jax.core.Tracer):
         taken = min(max(int(which.value), 0), len(bodies) - 1)
-        return [None, *transposer.run(bodies[taken], operands, step.cts, path)]
+        found = made(bodies[taken], transposer.run(bodies[taken], operands, step.cts, path))
+        return [None, *replaced([None] * len(operands), linear, found)]
     cts = [full(transposer, pair, v.aval) for pair, v in zip(step.cts, step.eqn.outvars, strict=True)]
-    linear = [i for i, each in enumerate(operands) if isinstance(each, Linear)]
 
     def arm(body: ClosedJaxpr) -> Any:
         def run(values: Sequence[Any], cts: list[Pair]) -> list[Pair]:
             pairs = zip(operands, values, strict=True)
             given = [each._replace(value=value) if isinstance(each, Known) else each for each, value in pairs]
-            found = transposer.run(body, given, cts, path)
-            return [full(transposer, found[i], body.in_avals[i]) for i in linear]
+            return made(body, transposer.run(body, given, cts, path))
 
         return run
 

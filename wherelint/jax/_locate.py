@@ -156,6 +156,9 @@ class _Watcher(Transposer):
         return super().equation(step)
 
     def watch(self, step: Step, results: list[Pair | None]) -> None:
+        if step.name == "cond" and self._only is None:  # an arm reads an operand altogether, or not at all
+            unread = [jnp.all(pair.dead) for pair in results if pair and pair.dead is not None]
+            self.notes.append((_key(step, "drops"), _some(unread)))
         if step.name in _AROUND or any(eqn.primitive.name in _WHOLE for eqn in step.path):
             return
         self.notes += _breaks(step, results)

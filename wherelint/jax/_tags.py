@@ -8,6 +8,7 @@ import os
 import re
 import traceback
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,7 +37,7 @@ _KINDS = {
     "relu6": "relu6", "max": "maximum", "min": "minimum", "maximum": "maximum", "minimum": "minimum", "mul": "multiply",
     "dot_general": "multiply", "scatter": "assignment", "dynamic_update_slice": "assignment", "sum": "reduction",
     "_reduce_sum": "reduction", "mean": "reduction", "_mean": "reduction", "reduce_max": "maximum",
-    "reduce_min": "minimum", "_piecewise": "where", "select": "where", "clamp": "clip",
+    "reduce_min": "minimum", "_piecewise": "where", "select": "where", "clamp": "clip", "cond": "cond",
 }  # fmt: skip
 #: The catalogue's operations by the name of the function of JAX.
 FUNCTIONS = {
@@ -206,10 +207,19 @@ class Tags(Evaluation):
                 return self._origins[int(tags[-1])]
         return Origin(tuple(path), eqn, self._caller)
 
+    def equation(self, eqn: JaxprEqn, given: list[Any], path: Path) -> list[Any]:
+        if eqn.primitive.name != "cond":  # which is a selection that holds others
+            return super().equation(eqn, given, path)
+        with self._numbered(eqn, path):
+            return super().equation(eqn, given, path)
+
     def one(self, eqn: JaxprEqn, given: list[Any], path: Path) -> list[Any]:
-        self._origins.append(Origin(path, eqn, self._caller))
-        with jax.named_scope(f"wherelint{len(self._origins) - 1}_"):
+        with self._numbered(eqn, path):
             return super().one(eqn, given, path)
+
+    def _numbered(self, eqn: JaxprEqn, path: Path) -> AbstractContextManager[None]:
+        self._origins.append(Origin(path, eqn, self._caller))
+        return jax.named_scope(f"wherelint{len(self._origins) - 1}_")
 
     def spread(self, inputs: Sequence[Any], origins: Iterable[Origin]) -> dict[Site, list[Any]]:
         """By operation, which elements of its operands would be finite if what these operations make were."""

@@ -25,6 +25,7 @@ SELECTIONS: dict[str, Selection] = {
     "where": Selection(None, "where the `where` does not select it"),
     "select": Selection(None, "where the `select` does not select it"),
     "masked_fill": Selection(None, "where `masked_fill` overwrites it"),
+    "cond": Selection(None, "where the `cond` takes another arm"),
     "index": Selection("WL201", "where the index does not pick it"),
     "multiply": Selection("WL202", "where the mask multiplies it by 0"),
     "nan_to_num": Selection("WL203", "where `nan_to_num` replaces it"),
