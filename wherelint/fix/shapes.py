@@ -9,6 +9,7 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import NamedTuple
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -45,11 +46,25 @@ _MOVES = frozenset("sort flip fliplr flipud roll".split())
 _SPELT: dict[str | None, str] = {None: "axis", "dim": "axis", "keepdim": "keepdims"}
 
 
+class _Atom:
+    """What is not known of a shape. Of one key there is one: atoms are made of atoms, and to compare those would be to
+    compare again and again all that they share.
+    """
+
+    __slots__ = ("__weakref__", "key")
+
+    def __init__(self, key: Hashable) -> None:
+        self.key = key
+
+
+_ATOMS: WeakValueDictionary[Hashable, _Atom] = WeakValueDictionary()
+
+
 class Shape(NamedTuple):
     """The known part of a shape, and what it is broadcast with."""
 
     known: tuple[int, ...] = ()
-    atoms: frozenset[Hashable] = frozenset()
+    atoms: frozenset[_Atom] = frozenset()
 
 
 class MismatchError(Exception):
@@ -187,7 +202,7 @@ def _leaf(leaf: Leaf, names: dict[Leaf, Name], given: dict[Name, tuple[int, ...]
 
 
 def _atom(*key: Hashable) -> Shape:
-    return Shape((), frozenset([key]))
+    return Shape((), frozenset([_ATOMS.setdefault(key, _Atom(key))]))
 
 
 def joined(shapes: Sequence[Shape]) -> Shape:
