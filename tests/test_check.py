@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import warnings
 from collections import defaultdict
 from pathlib import Path
 
@@ -11,6 +12,9 @@ import pytest
 from conftest import SAFE, UNSAFE, write
 
 from wherelint.cli import main
+from wherelint.io.config import Settings
+from wherelint.io.files import FixMode
+from wherelint.run.check import check_source
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 #: What is found in the examples, by file and function; every other function is silent.
@@ -73,6 +77,16 @@ def test_processes_change_nothing(project: Path, capfd: pytest.CaptureFixture[st
 def test_what_does_not_parse_is_reported_whatever_the_file_is_about(project: Path, content: bytes) -> None:
     (project / "a.py").write_bytes(content)
     assert main(["check"]) == 2
+
+
+@pytest.mark.parametrize("mode", ["no", "offer", "safe", "silence"])
+def test_python_says_nothing_of_the_escapes_of_a_file(mode: FixMode) -> None:
+    text = UNSAFE.replace("0.0)", r'len("\d"))') + 'PATTERN = "\\d"\n'
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        report = check_source(text.encode(), "f.py", Settings(root=Path("/")), mode)
+    assert [f.code for f in report.findings or report.fixed] == ["WL101"]
+    assert not told
 
 
 @pytest.mark.parametrize(

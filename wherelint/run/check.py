@@ -50,7 +50,10 @@ def check_source(
     try:
         text, encoding = decode(content)
         target = Target(filename, settings, fix_mode, snippets, plots, refuted or {})
-        report, after = _check_text(text, target, around)
+        with warnings.catch_warnings():
+            # Python warns about invalid escapes while it parses; that is another tool's business.
+            warnings.simplefilter("ignore")
+            report, after = _check_text(text, target, around)
         if not report.fixed:
             return report
         repaired = encode(after, encoding, content)
@@ -89,10 +92,7 @@ def _check_text(text: str, target: Target, around: list[Project] | None) -> tupl
     options = DetectOptions(settings.aliases, rules.opt_in(judged), least, said)
 
     def analysed(text: str) -> View:
-        with warnings.catch_warnings():
-            # Python warns about invalid escapes while it parses; that is another tool's business.
-            warnings.simplefilter("ignore")
-            made = wherelint.analysis.analyse(text, filename, options, around)
+        made = wherelint.analysis.analyse(text, filename, options, around)
         if isinstance(made, str):
             return View(skipped=made)
         made = made.with_evidence(*said) if said else made

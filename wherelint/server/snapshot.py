@@ -144,8 +144,10 @@ class Snapshot:
         if analysis is None or not twins or finding.code not in settings.fixed_codes:
             return None
         near, text = analysis.completed(neighbourhood(analysis, twins)), analysis.module.text
-        (fix,) = offered_for(near, twins[:1], None, work_budget(), comment=settings.fix_comment)
-        return laid_out(text, fix, line_length(self._path, text)) if fix is not None else None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            (fix,) = offered_for(near, twins[:1], None, work_budget(), comment=settings.fix_comment)
+            return laid_out(text, fix, line_length(self._path, text)) if fix is not None else None
 
     def _line_edits(self, program: str) -> Iterator[Edit]:
         """The lines to replace for another program; none where its cells cannot be told apart any more."""
