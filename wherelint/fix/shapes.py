@@ -67,6 +67,11 @@ class Shape(NamedTuple):
     atoms: frozenset[_Atom] = frozenset()
 
 
+#: Shapes of the inputs by name; and the shapes of one value, for each of several such tries.
+_Given = dict[Name, tuple[int, ...]]
+_Column = tuple[Shape, ...]
+
+
 class MismatchError(Exception):
     """Shapes that do not go together."""
 
@@ -76,6 +81,13 @@ class Shaped(NamedTuple):
 
     outlets: tuple[Node, ...]
     measured: tuple[Node, ...] = ()
+
+
+class _Tried(NamedTuple):
+    """Shapes for the inputs that go together, and those of all values then."""
+
+    given: Sequence[_Given]
+    found: dict[Node, _Column]
 
 
 def differ(old: Shaped, new: Shaped, crossed: Collection[Node]) -> bool | None:
@@ -88,26 +100,24 @@ def differ(old: Shaped, new: Shaped, crossed: Collection[Node]) -> bool | None:
 
 @lru_cache(maxsize=4)  # several findings of a function are proven by the same two programs
 def _differ(old: Shaped, new: Shaped, crossed: frozenset[Node]) -> bool | None:
-    order = _order([*new.outlets, *new.measured])
-    called = names_of([*new.outlets, *new.measured])
-    unknown = False
     tried = _tried(old)
     if tried is None:
         return None
-    for shapes, before in tried:
-        try:
-            after = _shapes(order, called, shapes)
-        except MismatchError:
-            if not any(before[n].atoms for n in old.outlets):
+    roots = [*new.outlets, *new.measured]
+    after, failed = _shapes(_order(roots), names_of(roots), tried.given)
+    before, unknown = tried.found, False
+    for i in range(len(tried.given)):
+        if i in failed:
+            if not any(before[n][i].atoms for n in old.outlets):
                 return True
             unknown = True  # what nobody knows the shape of might have failed as well
             continue
-        odd = {before[n] for n in old.measured} ^ {after[n] for n in new.measured}
+        odd = {before[n][i] for n in old.measured} ^ {after[n][i] for n in new.measured}
         unknown = unknown or bool(odd)
         if odd and not any(shape.atoms for shape in odd):
             return True
         for first, second in zip(old.outlets, new.outlets, strict=True):
-            a, b = before[first], after[second]
+            a, b = before[first][i], after[second][i]
             if a != b and not (a.atoms or b.atoms or second in crossed):
                 return True
             unknown = unknown or a != b
@@ -117,13 +127,13 @@ def _differ(old: Shaped, new: Shaped, crossed: frozenset[Node]) -> bool | None:
 def covers(mask: Node, product: Node) -> bool:
     """Whether a mask has as many elements as its product with another value, in every shape that is tried."""
     tried = _tried(Shaped((mask, product)))
-    return tried is not None and all(found[mask] == found[product] for _, found in tried)
+    return tried is not None and tried.found[mask] == tried.found[product]
 
 
 def is_single(node: Node) -> bool:
     """Whether an array has no axis, in every shape of the inputs that is tried."""
     tried = _tried(Shaped((node,)))
-    return bool(tried) and all(found[node] == Shape() for _, found in tried or ())
+    return tried is not None and set(tried.found[node]) == {Shape()}
 
 
 def misplaced(mask: Node, op: Node, between: Iterable[Node]) -> bool:
@@ -135,7 +145,7 @@ def misplaced(mask: Node, op: Node, between: Iterable[Node]) -> bool:
     if tried is None or any(node.op != "stack" for node in moving):
         return True
     with suppress(MismatchError):
-        return any(joined([found[mask], found[op]]) != found[op] for _, found in tried)
+        return any(joined(pair) != pair[1] for pair in zip(tried.found[mask], tried.found[op], strict=True))
     return True
 
 
@@ -150,7 +160,7 @@ def _moves(node: Node) -> bool:
 
 
 @lru_cache(maxsize=4)
-def _tried(shaped: Shaped) -> list[tuple[dict[Name, tuple[int, ...]], dict[Node, Shape]]] | None:
+def _tried(shaped: Shaped) -> _Tried | None:
     """Shapes for the inputs that go together, and those of all values then; None for too large a program."""
     roots = [*shaped.outlets, *shaped.measured]
     order = _order(roots)
@@ -158,14 +168,15 @@ def _tried(shaped: Shaped) -> list[tuple[dict[Name, tuple[int, ...]], dict[Node,
         return None
     called = names_of(roots)
     names = [n for x, n in called.items() if x.kind != "int" and not x.fixed and x.default is None and not x.given]
-    found = []
-    for shapes in _tries(names[:_MOST_LEAVES]):
-        with suppress(MismatchError):  # nobody calls it so
-            found.append((shapes, _shapes(order, called, shapes)))
-    return found
+    given = list(_tries(names[:_MOST_LEAVES]))
+    found, failed = _shapes(order, called, given)
+    if failed:  # nobody calls it so
+        kept = [i for i in range(len(given)) if i not in failed]
+        given, found = [given[i] for i in kept], {n: tuple([c[i] for i in kept]) for n, c in found.items()}
+    return _Tried(given, found)
 
 
-def _tries(names: Sequence[Name]) -> Iterator[dict[Name, tuple[int, ...]]]:
+def _tries(names: Sequence[Name]) -> Iterator[_Given]:
     """Shapes for the inputs: all alike, and each another than the rest."""
     for shape in _UNIFORM:
         yield dict.fromkeys(names, shape)
@@ -181,18 +192,39 @@ def _order(roots: Sequence[Node]) -> list[Node]:
     return topological([*likes, *roots]) if likes else order
 
 
-def _shapes(order: Sequence[Node], names: dict[Leaf, Name], given: dict[Name, tuple[int, ...]]) -> dict[Node, Shape]:
-    found: dict[Node, Shape] = {}
+def _shapes(
+    order: Sequence[Node], names: dict[Leaf, Name], given: Sequence[_Given]
+) -> tuple[dict[Node, _Column], set[int]]:
+    """The shapes of every value, one for each of the tries, and which of these do not go together."""
+    found: dict[Node, _Column] = {}
+    failed: set[int] = set()
     for node in order:
-        inputs = [found[i] for i in node.inputs]
         if isinstance(node, Const) and node.like in found:
             found[node] = found[node.like]
-            continue
-        found[node] = _leaf(node, names, given) if isinstance(node, Leaf) else _operation(node, inputs)
-    return found
+        elif isinstance(node, Leaf):
+            found[node] = tuple([_leaf(node, names, each) for each in given])
+        else:
+            found[node] = _column(node, [found[i] for i in node.inputs], len(given), failed)
+    return found, failed
 
 
-def _leaf(leaf: Leaf, names: dict[Leaf, Name], given: dict[Name, tuple[int, ...]]) -> Shape:
+def _column(node: Node, inputs: Sequence[_Column], count: int, failed: set[int]) -> _Column:
+    """The shapes of an operation; many tries give its operands the same ones."""
+    known: dict[_Column, Shape | None] = {}
+    shapes: list[Shape] = []
+    for i, operands in enumerate(zip(*inputs, strict=True) if inputs else [()] * count):
+        if operands not in known:
+            known[operands] = None
+            with suppress(MismatchError):
+                known[operands] = _operation(node, operands)
+        shape = known[operands]
+        if shape is None:
+            failed.add(i)
+        shapes.append(shape or Shape())
+    return tuple(shapes)
+
+
+def _leaf(leaf: Leaf, names: dict[Leaf, Name], given: _Given) -> Shape:
     name = names.get(leaf)
     if name in given:
         return Shape(given[name])
@@ -217,7 +249,7 @@ def joined(shapes: Sequence[Shape]) -> Shape:
     return Shape(known, frozenset().union(*(shape.atoms for shape in shapes)))
 
 
-def _operation(node: Node, inputs: list[Shape]) -> Shape:
+def _operation(node: Node, inputs: _Column) -> Shape:
     at = node.origin.node if isinstance(node.origin, Origin) else None
     call = at if isinstance(at, ast.Call) else None
     if isinstance(node, Const):
@@ -265,7 +297,7 @@ def _integer(node: ast.AST) -> int | None:
     return node.value if isinstance(node, ast.Constant) and type(node.value) is int else None
 
 
-def _rearranged(call: ast.Call, inputs: list[Shape]) -> Shape:
+def _rearranged(call: ast.Call, inputs: _Column) -> Shape:
     name, shape = last_name(call.func), joined(inputs)
     if name in _COPIES:
         return shape
@@ -286,7 +318,7 @@ def _transposed(shape: Shape, *, reverse: bool) -> Shape:
     return shape._replace(known=shape.known[::-1] if reverse else (*shape.known[:-2], *shape.known[:-3:-1]))
 
 
-def _reduced(call: ast.Call, inputs: list[Shape]) -> Shape:
+def _reduced(call: ast.Call, inputs: _Column) -> Shape:
     shape = inputs[0]
     options = _options(call)
     axis = next((value for name, value in options if name in (None, "axis", "dim")), None)
