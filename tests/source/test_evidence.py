@@ -11,7 +11,7 @@ from conftest import write
 from real_gradients import require
 
 from wherelint import score
-from wherelint.analysis import DetectOptions, analyse
+from wherelint.analysis import DetectOptions, analyse, findings
 from wherelint.analysis.findings import Analysis
 from wherelint.io.config import Settings
 from wherelint.run.check import check_source
@@ -443,3 +443,20 @@ def test_one_half_of_an_array_may_be_zero() -> None:
             return jnp.where(ratio > 0, jnp.sqrt(ratio), 0.0)
     """).findings
     assert ("WL101", "high") in [(finding.code, finding.confidence) for finding in findings]
+
+
+def test_a_function_whose_place_hides_it_is_not_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    read: list[tuple[str, ...]] = []
+    lower = findings.programs
+    monkeypatch.setattr(findings, "programs", lambda module, name, used: read.append(name) or lower(module, name, used))
+    text = _HEADER + "def root(x): return jnp.where(x > 0, jnp.sqrt(x), 0.0)\n"
+    high = DetectOptions(least=score.least("high"))
+    for name, options, expected in [
+        ("model.py", high, [("root",)]),
+        ("test_model.py", high, []),
+        ("test_model.py", DetectOptions(), [("root",)]),
+        ("test_model.py", DetectOptions(said=("said to be differentiated",), least=0.5), [("root",)]),
+    ]:
+        read.clear()
+        analyse(text, str(tmp_path / name), options)
+        assert read == expected, (name, options)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wherelint import rules
-from wherelint.analysis import severed
+from wherelint.analysis import places, severed
 from wherelint.analysis.callers import spot
 from wherelint.analysis.causes import with_causes
 from wherelint.analysis.programs import Program, lowered, programs
@@ -105,7 +105,9 @@ def analyse(
     slopes: dict[Location, Slope] = {}
     outlook = outlook or Outlook()
     searches = FileSearch(module, used, low=low, only=only, whole=whole, outlook=outlook)
-    for number, name in enumerate(names := list(names)):
+    # Where its place alone keeps a finding from being shown, a function is not read, unless what it calls asks for it.
+    names = [n for n in names if opt_in or outlook.least <= 0 or outlook.reaches(outlook.most(places.of(module, n)))]
+    for number, name in enumerate(names):
         if searches.spent:
             left = len(names) - number
             where = f"`{'.'.join(name)}`" + (f" and {left - 1} more functions" if left > 1 else "")
