@@ -54,6 +54,21 @@ def test_moving_anything_else_is_low_confidence() -> None:
     assert unsure.confidence == "low"
 
 
+def test_what_is_evaluated_at_once_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    root = where(positive(X), op("divide", Y, op("sqrt", op("multiply", X, Y))), 0.0)
+    whole = hazards(root)
+    counts: list[int] = []
+    run = Search.run
+    monkeypatch.setattr(
+        Search, "run", lambda self, *batches, **kw: counts.append(len(batches)) or run(self, *batches, **kw)
+    )
+    monkeypatch.setattr("wherelint.graph.search._MOST_AT_ONCE", 1)
+    assert [(h.op, named(h), h.evidence) for h in hazards(root)] == [(h.op, named(h), h.evidence) for h in whole]
+    assert len(whole) == 2
+    assert counts[1:]
+    assert set(counts) == {1}
+
+
 def test_low_confidence_can_be_left_out() -> None:
     root = where(positive(Y), op("divide", 1.0, X), 0.0)
     assert Search(root, "jax").hazards(low=False) == []

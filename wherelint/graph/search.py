@@ -34,6 +34,8 @@ _MOST_REFUSALS = 12
 #: Larger than the cotangents of probes, so that no derivative that breaks one of them is overlooked.
 _LARGE = 1e30
 _MOST_FLAGS = 8
+#: Values of as many nodes at as many probes are in memory at once, where several batches can be told apart.
+_MOST_AT_ONCE = 2_000_000
 #: Node evaluations for the numbers of one witness.
 _SIMPLIFYING = 800_000
 
@@ -135,10 +137,27 @@ class Search:
             perturbations(start, movable, self.pool, thorough=i == 0, joint=99 if level else 2)
             for i, start in enumerate(self.starts)
         ]
-        run = self.run(*batches[:1], *({**batches[0], **h} for h in held), *batches[1:], asked=asked)
+        parts = self._parts([batches[0], *({**batches[0], **h} for h in held), *batches[1:]])
+        run = self.run(*next(parts), asked=asked)
         yield run
-        if points := self._aimed(operations, batches[0], run.first, found):
+        first = run.first
+        for part in parts:
+            yield self.run(*part, asked=asked)
+        if points := self._aimed(operations, batches[0], first, found):
             yield self.run(points, asked=asked)
+
+    def _parts(self, batches: Iterable[Inputs]) -> Iterator[list[Inputs]]:
+        """Batches to evaluate at once: few enough that all values of them fit into memory."""
+        part: list[Inputs] = []
+        probes = 0
+        for batch in batches:
+            count = max(map(len, batch.values()), default=1)
+            if part and (probes + count) * len(self.order) > _MOST_AT_ONCE:
+                yield part
+                part, probes = [], 0
+            part.append(batch)
+            probes += count
+        yield part
 
     def _fails_unmoved(self) -> bool:
         """Whether an operation fails at a generic point, as one does that divides by a constant array with a zero."""
