@@ -22,7 +22,7 @@ Answer = TypeVar("Answer")
 FunctionDef: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 FUNCTION_DEFS = (ast.FunctionDef, ast.AsyncFunctionDef)
 #: Texts kept for the files that import them, and their characters: enough for a package, and trees that fit in memory.
-_MOST_TEXTS, _MOST_CHARACTERS = 192, 3_000_000
+_MOST_TEXTS, _MOST_CHARACTERS = 192, 2_000_000
 _ROLES = {
     "defvjp": "vjp", "defjvp": "jvp", "defjvps": "jvp", "custom_vjp": "primal", "custom_jvp": "primal",
     "custom_gradient": "primal",
