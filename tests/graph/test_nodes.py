@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 from programs import op, positive, where
 
-from wherelint.graph.node import LANES, const, differentiable_inputs, differentiated, leaf, leaves, reading, topological
+from wherelint.graph.node import (
+    LANES,
+    const,
+    differentiable_inputs,
+    differentiated,
+    leaf,
+    leaves,
+    reading,
+    topological,
+    whole,
+)
 
 
 def test_operands_come_before_what_reads_them() -> None:
@@ -28,6 +38,14 @@ def test_a_long_chain_needs_no_recursion() -> None:
 def test_leaves_are_in_the_order_they_are_read() -> None:
     x, y = leaf("x"), leaf("y")
     assert leaves(op("add", op("sin", y), op("multiply", x, y))) == [y, x]
+
+
+def test_an_element_stands_for_the_outermost_input_that_is_known() -> None:
+    x, row, element = leaf("x"), leaf("x[0]"), leaf("x[0][1]")
+    row.of, element.of = (x, 0), (row, 1)
+    assert whole(element, {x, row, element}) is whole(element, {x, element}) is x
+    assert whole(element, {row, element}) is row
+    assert whole(element, {element}) is element
 
 
 @pytest.mark.parametrize(

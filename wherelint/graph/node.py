@@ -257,10 +257,12 @@ def inputs_in(order: Iterable[Node]) -> list[Leaf]:
 
 
 def whole(leaf: Leaf, known: Collection[Node]) -> Leaf:
-    """The input that a leaf is an element of (of an element of ...), as far as that is known; else the leaf itself."""
-    while leaf.of is not None and leaf.of[0] in known:
-        leaf = leaf.of[0]
-    return leaf
+    """The outermost known input that a leaf is an element of (of an element of ...); the leaf itself if none is."""
+    found = each = leaf
+    while each.of is not None:
+        each = each.of[0]
+        found = each if each in known else found
+    return found
 
 
 #: Operands through which no derivative flows, by operation.
