@@ -72,6 +72,24 @@ def test_what_remains_is_said() -> None:
     assert not report.fixed
 
 
+def test_where_elements_are_gathered_the_gradient_may_overflow() -> None:
+    """No operation of the catalogue is to blame: indexing adds up what two readers hand to one element."""
+    lines = """
+    q = x[j]
+    s = x[k] - q
+    u = s / torch.sqrt(torch.linalg.vecdot(s, s)).clamp_min(1e-8).unsqueeze(-1)
+    n = torch.linalg.cross(a, x[i] - q, dim=-1)
+    w = n / torch.sqrt(torch.linalg.vecdot(n, n)).clamp_min(1e-8).unsqueeze(-1)
+    c = torch.where(m, torch.linalg.vecdot(w, u), 0.0).clamp(-1.0, 1.0)
+    return torch.sqrt(1.0 - c * c).clamp_min(1e-8)
+"""
+    text = f"import torch\n\n\ndef f(x: torch.Tensor, i, j, k, a, m):{lines}"
+    report = check_source(text.encode(), "a.py", Settings(), "offer")
+    assert not report.problems
+    why = "no fix is offered: the gradient would still be lost at the witness: it overflows"
+    assert why in [f.fix.message for f in report.findings if f.fix is not None]
+
+
 def test_an_element_that_is_selected_is_singular_in_earnest() -> None:
     """The witness is 0 in every element, and only the one that the mask drops is to be saved."""
     text = (

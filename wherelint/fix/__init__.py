@@ -38,6 +38,7 @@ from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.work import WorkBudget
 from wherelint.io.edits import Source, consistent
+from wherelint.ops import OPERATIONS
 from wherelint.ops.traits import MATRICES
 
 Grade = Literal["safe", "unsafe", "display"]
@@ -321,7 +322,8 @@ def _why_not(analysis: Analysis, detection: Detection, unfinished: Found | None)
         return f"the operation is in {shown}"
     if unfinished is not None:
         op = unfinished.silent[0]
-        return f"the gradient would still be lost at the witness: `{op.op}` in `{op.origin.function}` is singular, too"
+        what = f"`{op.op}` in `{op.origin.function}` is singular, too" if op.op in OPERATIONS else "it overflows"
+        return f"the gradient would still be lost at the witness: {what}"
     return "no rewrite that was tried could be proven to keep the value and fix the gradient"
 
 

@@ -51,7 +51,8 @@ class Guards:
             yield from self._deviation(place)
         if self.hazard.op.op == "sqrt" and self.writer.framework == "torch" and self._native:
             yield from self._norm(place)
-        for guard in OPERATIONS[self.hazard.op.op].domains:
+        entry = OPERATIONS.get(self.hazard.op.op)  # a gradient may overflow where elements are gathered
+        for guard in entry.domains if entry is not None else ():
             if guard.operand < len(found):
                 yield from self._by_domain(place, found, guard)
 
