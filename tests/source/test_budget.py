@@ -8,8 +8,10 @@ import pytest
 from conftest import write
 
 from wherelint.analysis import DetectOptions, detect, forget
+from wherelint.analysis.programs import programs
 from wherelint.cli import main
 from wherelint.frontend.budget import Budget
+from wherelint.frontend.module import Module
 from wherelint.io.config import Settings
 from wherelint.report.formats import FORMATS
 from wherelint.run.check import check_source
@@ -81,6 +83,61 @@ def test_a_function_that_leads_to_too_many_others_is_searched(monkeypatch: pytes
         monkeypatch.setattr(Budget, "functions", limit)
         found, _ = detect(text, "a.py", DetectOptions())
         assert [(finding.function, finding.op) for finding in found] == [("choose", "log")]
+
+
+def test_a_function_inside_another_has_a_budget_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    inner = "    def f{0}(x):\n        return helper(x) + 1 + 1 + 1\n\n"
+    text = DEEP.replace("f4", "helper") + "\n\ndef make():\n" + "".join(map(inner.format, range(9)))
+    text += "    def last(x):\n    " + WHERE.format("helper(x)") + "\n    return f0, f1, f2, f3, last\n"
+    monkeypatch.setattr(Budget, "nodes", 12)
+    found, problems = detect(text, "a.py", DetectOptions())
+    assert [(finding.select.location.row, finding.op) for finding in found] == [(text.count("\n") - 2, "sqrt")]
+    assert problems == []
+
+
+#: How a function of another file comes to hold something of this one, and whether it does.
+HOLDING = {
+    "make(root)": True,
+    "make([root][0])": True,
+    "make(partial(root))": True,
+    "make(Holder(root).call)": True,
+    "make([jnp.sqrt(x), {}])": True,
+    "make(x)": False,
+    "make(Holder(other).call)": False,
+}
+MAKERS = """\
+import jax.numpy as jnp
+
+
+class Holder:
+    def __init__(self, f):
+        self.f = f
+
+    def call(self, x):
+        return self.f(x)
+
+
+def other(x):
+    return x
+
+
+def make(y):
+    def inner(x):
+        return jnp.where(x > 0, y, 0.0)
+
+    return inner
+"""
+
+
+@pytest.mark.parametrize("text", HOLDING)
+def test_a_function_of_another_file_is_lowered_if_it_holds_something_of_this_one(tmp_path: Path, text: str) -> None:
+    """Else its own file is the place to look at it: there may be dozens of them, in one that makes kernels."""
+    main = "from functools import partial\n\nfrom .makers import Holder, make, other\n" + HEAD
+    main += f"def root(x):\n    return jnp.sqrt(x)\n\n\ndef f(x):\n    return {text}\n"
+    write(tmp_path, {"pack/__init__.py": "", "pack/makers.py": MAKERS})
+    module = Module(str(tmp_path / "pack" / "main.py"), main, {})
+    made = [program.name for program in programs(module, ("f",), ["jax"])]
+    assert made == (["f", "make.inner"] if HOLDING[text] else ["f"])
 
 
 @pytest.mark.parametrize("style", FORMATS)

@@ -23,7 +23,18 @@ from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.objects import self_of
 from wherelint.interpret.parameters import root_arguments
 from wherelint.interpret.resolve import global_scope, global_value, member
-from wherelint.interpret.values import Class, Function, Value, nodes_in
+from wherelint.interpret.values import (
+    Bound,
+    Class,
+    Function,
+    Handler,
+    Instance,
+    Method,
+    Partial,
+    Super,
+    Value,
+    nodes_in,
+)
 
 #: What a step costs, in node evaluations.
 _STEP = 3
@@ -59,7 +70,8 @@ class Program:
 def programs(module: Module, name: tuple[str, ...], used: Sequence[str], *, strict: bool = False) -> list[Program]:
     """Lower a function or method, inherited or not, then every function inside it that nothing in it calls.
 
-    ``strict``: no two impure calls give the same, and a default is only one of the numbers that a parameter may be.
+    Functions that it gets from other files are left out unless they hold something of this one. ``strict``: no two
+    impure calls give the same, and a default is only one of the numbers that a parameter may be.
     Raises GiveUp where it is too much to follow.
     """
     low = Lowering(module, used, strict=strict)
@@ -74,7 +86,7 @@ def programs(module: Module, name: tuple[str, ...], used: Sequence[str], *, stri
     todo: list[Value] = [value]
     done: set[int] = set()
     if not isinstance(value, Function):
-        todo = [f for f in low.closures if not f.called]
+        todo = [f for f in low.closures if not f.called and _concerns(f, module)]
     try:
         while todo:
             function = todo.pop(0)
@@ -86,7 +98,7 @@ def programs(module: Module, name: tuple[str, ...], used: Sequence[str], *, stri
             if function.opaque and not function.jvp_rule:
                 continue
             found.append(_lower(low, function, cls or function.owner))
-            todo += [f for f in low.closures if not f.called]
+            todo += [f for f in low.closures if not f.called and _concerns(f, module)]
     finally:
         module.steps += low.steps
         Work.count(_STEP * low.steps)
@@ -101,8 +113,37 @@ def lowered(module: Module, name: tuple[str, ...], used: Sequence[str], strict: 
     return known[name, strict]
 
 
+def _concerns(function: Function, module: Module) -> bool:
+    """Whether a function is written in a file, or closes over something that is: a function, a computation."""
+    todo: list[Value] = [function]
+    seen: set[int] = set()
+    while todo:
+        value = todo.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, (Function, Class)):
+            if value.block.module is module:
+                return True
+            scope = value.scope
+            while scope.parent is not None:
+                todo += scope.names.values()
+                scope = scope.parent
+        elif isinstance(value, Node):
+            if value.inputs and value.origin.block.module is module:
+                return True
+            todo += value.inputs
+        elif isinstance(value, (dict, list, tuple)):
+            todo += value.values() if isinstance(value, dict) else value
+        elif isinstance(value, (Bound, Instance, Method, Partial, Super)):
+            todo += vars(value).values()
+        elif isinstance(value, Handler):
+            return True  # nobody knows what is inside
+    return False
+
+
 def _lower(low: Lowering, function: Function, owner: Class | None) -> Program:
-    low.opaque_calls = 0
+    low.opaque_calls = low.count = 0
     low.outputs.clear()
     low.made.clear()
     low.measured.clear()

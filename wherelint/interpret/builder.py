@@ -97,7 +97,8 @@ class Builder:
         self.inlined: list[tuple[Function, int, int]] = []
         self.severed = 0
         self.active: list[ast.AST] = []
-        self._count = 0
+        #: How many values the function computes so far.
+        self.count = 0
         self.steps = 0
         self._leaves: dict[object, Leaf] = {}
         #: What ``identity`` was asked about: an object that is gone would leave its identity to another one.
@@ -129,7 +130,7 @@ class Builder:
     @property
     def crowded(self) -> bool:
         """Whether so much was computed already that further calls are better not followed."""
-        return self._count > self.budget.nodes // 2
+        return self.count > self.budget.nodes // 2
 
     def step(self, count: int = 1) -> None:
         """Count what is done, whether or not a value comes of it. Raises GiveUp where that is too much."""
@@ -148,8 +149,8 @@ class Builder:
         static: Static = PLAIN,
     ) -> Node:
         """A new operation on tensors (numbers and sequences are converted)."""
-        self._count += 1
-        if self._count > self.budget.nodes:
+        self.count += 1
+        if self.count > self.budget.nodes:
             raise GiveUp("it computes more values than the analysis follows")
         operands = tuple([i if isinstance(i, Node) else self.tensor(i, at) for i in inputs])
         kind, conditions = _kind(op, operands), tuple(self.path_conditions)
