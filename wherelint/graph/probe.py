@@ -5,7 +5,7 @@ leaves of a base to telling values: zero, one, huge, tiny, the constants of the 
 Everything is deterministic: the same program is asked the same questions in every run.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import combinations, product
 from typing import Any
@@ -126,7 +126,7 @@ def bases(
     score = acceptable(batch) * 2.0
     score[positive:] *= 0.75
     if conditions and not score.any():
-        batch = _wander(batch, conditions, pool, rng)
+        batch = _wander(batch, conditions, pool, rng, forced)
         score = acceptable(batch)
     best = [int(i) for i in np.argsort(-score, kind="stable") if score[i] > 0][:most]
     return [{leaf: column[i : i + 1] for leaf, column in batch.items()} for i in best]
@@ -193,12 +193,14 @@ def _force(condition: Node, forced: dict[Node, float], equal: list[tuple[Node, N
                 equal.append((a, b))
 
 
-def _wander(batch: Inputs, conditions: Sequence[Node], pool: Pool, rng: np.random.Generator) -> Inputs:
-    """Random values for the leaves that the predicates read, in the hope of satisfying them."""
+def _wander(
+    batch: Inputs, conditions: Sequence[Node], pool: Pool, rng: np.random.Generator, forced: Collection[Node]
+) -> Inputs:
+    """Random values for the leaves that the predicates read and do not dictate, in the hope of satisfying them."""
     count = 256
     rows = rng.integers(0, len(next(iter(batch.values()))), count) if batch else np.zeros(0, int)
     wide = {leaf: column[rows].copy() for leaf, column in batch.items()}
-    for leaf in (n for n in leaves(*conditions) if n in wide):
+    for leaf in (n for n in leaves(*conditions) if n in wide and n not in forced):
         values = np.array([v for v in pool.values(leaf) if np.isfinite(v)])
         column = wide[leaf]
         moved = rng.random(count) < 0.7
