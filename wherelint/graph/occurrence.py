@@ -28,7 +28,7 @@ def occurrence(run: Run, culprit: Node, p: int, requires_grad: Collection[Node])
         yield "leaves a default"
     if any(n.optional for n in moved):
         yield "moves an optional input"
-    if any(map(_is_setting, moved)) or (read and not moved and all(map(_is_setting, read))):  # drawn at random
+    if any(map(is_setting, moved)) or (read and not moved and all(map(is_setting, read))):  # drawn at random
         yield "moves a setting"
     if any(_cancels_epsilon(run, n, p) for n in topological(culprit.inputs)):
         yield "cancels an epsilon"
@@ -50,7 +50,7 @@ def read_gradient(culprit: Node, requires_grad: Collection[Node]) -> Iterator[st
         yield "the operand reads no gradient"
 
 
-def _is_setting(leaf: Leaf) -> bool:
+def is_setting(leaf: Leaf) -> bool:
     """Whether an input is a number that somebody chose for the whole run."""
     parents = leaf.name.lower().split(".")[:-1]
     return leaf.setting or not _CONFIGURATIONS.isdisjoint(part.strip("_").rpartition("_")[2] for part in parents)

@@ -13,7 +13,7 @@ from wherelint.graph.differentiate import Backward, Tape, backward, fails, raisi
 from wherelint.graph.evaluate import Values, evaluate, truth
 from wherelint.graph.guard import Guard
 from wherelint.graph.node import LANES, Leaf, Node, inputs_in, topological, unreshaped, whole
-from wherelint.graph.occurrence import occurrence
+from wherelint.graph.occurrence import is_setting, occurrence
 from wherelint.graph.outlook import Outlook, Prospects
 from wherelint.graph.probe import POSITIVE, Inputs, Pool, anywhere, bases, holds_somewhere, perturbations, same
 from wherelint.graph.run import Hazard, Run, any_lane, at, code, joined, keep, row, rows, singular_operations, sound
@@ -254,10 +254,14 @@ class Search:
         return bool(self.run(hazard.inputs).witness.any())
 
     def meets(self, nodes: Sequence[Node]) -> bool:
-        """Whether moving what the guard reads brings one of ``nodes`` to its singular point, the value being finite."""
+        """Whether moving what the guard reads brings one of ``nodes`` to its singular point, the value being finite.
+
+        Settings, which nobody moves, are left alone.
+        """
         starts = self._depart(self._allows)
+        movable = [n for n in self.guard.movable() if not is_setting(n)][:MOST_MOVABLE]
         for i, start in enumerate(starts):
-            batch = perturbations(start, self.guard.movable()[:MOST_MOVABLE], self.pool, thorough=i == 0, joint=2)
+            batch = perturbations(start, movable, self.pool, thorough=i == 0, joint=2)
             self.effort.spend(len(self.order))
             values = evaluate(self.order, batch)
             fit = self.allowed(values) & self._finite(values)
