@@ -19,7 +19,7 @@ from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.differentiate import Backward, Tape, backward
 from wherelint.graph.evaluate import Values, evaluate
-from wherelint.graph.node import Node, differentiable_inputs, nearest_framework, reading, topological
+from wherelint.graph.node import Node, differentiable_inputs, leaves, nearest_framework, reading, topological
 from wherelint.graph.outlook import Outlook
 from wherelint.graph.probe import Inputs
 from wherelint.graph.run import Run, at, keep
@@ -232,6 +232,8 @@ class FileSearch:
             return detection
         effort = Effort(self._budget.evaluations, self._effort)
         for context in contexts:
+            if any(leaf.imaginary for leaf in leaves(context)):
+                return detection  # what a caller does with complex numbers is not known
             search = Search(context, arithmetic(detection.framework), effort)
             if effort.spent or search.meets(
                 [n for n in search.order if n.op == hazard.op.op and expression_id(n) == expression_id(hazard.op)]
@@ -349,8 +351,10 @@ class _InProgram:
         for output, order, tape in outlets:
             if not np.isfinite(at(values[output], p)).all():
                 continue
-            broke = self._pass(hazard, output, self._path(output, order, tape, hazard.op), hazard.op).broke
-            whole = hazard.op not in broke or not at(broke[hazard.op], p).any()
+            rest = self._pass(hazard, output, self._path(output, order, tape, hazard.op), hazard.op)
+            # What else uses the operation may hand it a zero, too, as ``cos(norm(x))`` does: its author met the point.
+            broke = rest.broke.get(hazard.op)
+            whole = broke is None or not (at(broke, p) & (at(rest.cotangents[hazard.op], p) != 0)).any()
             if whole and self._reaches(output, order, tape, values, hazard.select):
                 return True
             # Below a clip the operation is singular in earnest; it is the clip that has to hold the gradient back.
