@@ -108,10 +108,11 @@ def _for(low: Lowering, node: ast.For | ast.AsyncFor) -> bool:
             if _iteration(low, node.body):
                 return False
         return _otherwise(low, node)
-    _any_iteration(low, node)
+    carried = _any_iteration(low, node)
     for element in elements(low, items, node.iter)[:1]:
         assign(low, node.target, element)
     _iteration(low, node.body)
+    _carry(low, carried)
     return _otherwise(low, node)
 
 
@@ -132,10 +133,11 @@ def _iteration(low: Lowering, body: list[ast.stmt]) -> bool:
 def _while(low: Lowering, node: ast.While) -> bool:
     if low.condition(low.expression(node.test), node.test) is False:
         return _otherwise(low, node)
-    _any_iteration(low, node)
+    carried = _any_iteration(low, node)
     test = low.condition(low.expression(node.test), node.test)
     with low.assuming(test):
         _iteration(low, node.body)
+    _carry(low, carried)
     if not low.block.chunk.once(_breaks, node):
         after = low.negation(low.condition(low.expression(node.test), node.test), node.test)
         if isinstance(after, Node):
@@ -163,9 +165,18 @@ def _breaks(loop: _Loop) -> bool:
     return any(isinstance(node, ast.Break) for node in below(loop.body))
 
 
-def _any_iteration(low: Lowering, loop: _Loop) -> None:
-    """A variable that the loop assigns is its initial value or anything."""
+def _carry(low: Lowering, names: list[str]) -> None:
+    """The next iteration reads what this one leaves, such as the direction of a conjugate gradient."""
+    for name in names:
+        value = low.frame.scope.names.get(name)
+        if isinstance(value, Node):
+            low.leaves_function(value)
+
+
+def _any_iteration(low: Lowering, loop: _Loop) -> list[str]:
+    """A variable that the loop assigns is its initial value or anything; the names of those."""
     scope = low.frame.scope
+    carried = []
     for name, in_place in low.block.chunk.once(_assigned, loop).items():
         if name not in scope.names:
             continue
@@ -179,6 +190,8 @@ def _any_iteration(low: Lowering, loop: _Loop) -> None:
         later = low.opaque(name, ("loop", low.identity(loop), name), kind=kind, differentiable=tensor.kind == "float")
         first = low.opaque("(first iteration)", ("loop", low.identity(loop)), kind="bool")
         scope.names[name] = low.node("cond", (first, tensor, later), loop)
+        carried.append(name)
+    return carried
 
 
 def _assigned(loop: _Loop) -> dict[str, bool]:
