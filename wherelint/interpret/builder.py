@@ -233,9 +233,10 @@ class Builder:
         self._held[id(value)] = value
         return id(value)
 
-    def element(self, tensor: Leaf, name: str, index: int) -> Leaf:
-        """``x[index]`` of an input: an input of its own, unless x is one of the same computation."""
-        key, flows = ("element", self.identity(tensor), index), tensor.differentiable
+    def element(self, tensor: Leaf, name: str, *numbers: int) -> Leaf:
+        """``x[i, j]`` of an input: an input of its own, unless x is one of the same computation."""
+        index = numbers[-1]  # the model has one axis
+        key, flows = ("element", self.identity(tensor), *numbers), tensor.differentiable
         made = self.opaque(name, key, kind=tensor.kind, differentiable=flows, fixed=tensor.fixed)
         made.of = (tensor, index)
         if tensor.kept is not None:  # rows or columns of the indices where a mask holds
