@@ -15,9 +15,9 @@ from wherelint.ops import OPERATIONS
 from wherelint.ops.traits import CLIPS
 
 #: Steps of one zoom, and how many zooms reach float32's resolution.
-_STEPS, _ZOOMS = 128, 4
+_STEPS, _ZOOMS = 128, 5
 _MOST_OPERATIONS = 6
-_MOST_PATHS = 2
+_MOST_PATHS, _MOST_OTHER = 2, 4
 
 
 def aimed(nodes: Sequence[Node], batch: Inputs, values: Values) -> list[Inputs]:
@@ -32,8 +32,14 @@ def aimed(nodes: Sequence[Node], batch: Inputs, values: Values) -> list[Inputs]:
             with np.errstate(all="ignore"):
                 offset = values[operand] - target
                 crosses = (np.sign(offset) * np.sign(offset[:1]) < 0).any(axis=1) & np.isfinite(offset).all(axis=1)
-            paths = np.flatnonzero(crosses)[:_MOST_PATHS].tolist()
-            points += [_close_in(topological([operand]), batch, p, target) for p in paths]
+            order, ways = topological([operand]), np.flatnonzero(crosses)
+            first, other = ways[:_MOST_PATHS], ways[_MOST_PATHS :: len(ways) // _MOST_OTHER + 1]
+            closest = [_close_in(order, batch, p, target) for p in first.tolist()]
+            for p in other.tolist():  # float32 may step over the point on one way, and not on another
+                if any((evaluate(order, point)[operand] == target).any() for point in closest[-_MOST_PATHS:]):
+                    break
+                closest.append(_close_in(order, batch, p, target))
+            points += closest
         found += [points] if points else []
         if len(found) == _MOST_OPERATIONS:
             break
