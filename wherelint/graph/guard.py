@@ -25,8 +25,8 @@ _STEPS, _NEAR_BOUNDARY = 32, 2
 _ZOOMS = 10
 #: A bound no larger keeps away from zero; one no larger than the second is the range of a probability or a cosine.
 _TINY, _UNIT = 1e-2, 2.0
-#: What ordinary values exceed.
-_ORDINARY = 10.0
+#: What ordinary values exceed, and what they do not.
+_ORDINARY, _NOBODYS = 10.0, 1e6
 #: How many operations away a selection that judges by the value alone still means an operation.
 _NEARBY = 6
 
@@ -160,8 +160,10 @@ class Guard:
         if not any(self._dependence.reads(n, culprit) for n in deciding):
             return False
         below = frozenset[Node]().union(*map(self._dependence.below, deciding))
-        if any(n.op in FINITE_TESTS and self._dependence.reads(n, culprit) for n in below):
+        if any(_asks_whether_finite(n) and self._dependence.reads(n, culprit) for n in below):
             return False
+        if self.root.selection in CLIPS and not np.isnan(out).any():
+            return False  # an infinite number is beyond the bound, as it should be
         if culprit.op not in QUOTIENTS:
             return True
         numerator, divisor = map(self._dependence.inputs, culprit.inputs[:2])
@@ -188,8 +190,8 @@ class Guard:
     def _limits(self, run: Run, culprit: Node, p: int) -> bool:
         """Whether an extremum keeps a result within its range, as opposed to away from where the operation fails.
 
-        ``maximum(norm(x), 1e-6)`` and ``maximum(log(x), -5)`` guard; ``minimum(exp(x), 1)``, ``clip(y, 0, 1)`` and
-        ``maximum(norm(x), radius)`` limit.
+        ``maximum(norm(x), 1e-6)``, ``x / maximum(norm(x), 1)`` and ``maximum(log(x), -5)`` guard;
+        ``minimum(exp(x), 1)``, ``clip(y, 0, 1)`` and ``maximum(norm(x), radius)`` limit.
         """
         if self.root.selection not in CLIPS or self.root is culprit:
             return False
@@ -199,6 +201,8 @@ class Guard:
         if sizes is None:
             return True
         infinite = not at(np.isfinite(run.values[culprit]), p).all()
+        if not infinite and len(sizes) == 1:
+            return sizes[0] > _UNIT
         return all(_TINY < s <= (_UNIT if infinite else np.inf) or (s == 0 and len(sizes) > 1) for s in sizes)
 
     def _is_floor(self, run: Run, culprit: Node, p: int) -> bool:
@@ -358,6 +362,12 @@ class Guard:
         if self._selected is None:
             return np.zeros(1, np.bool_)
         return np.asarray((truth(values[self.condition[0]]) != self._selected).any(axis=1))
+
+
+def _asks_whether_finite(node: Node) -> bool:
+    """Whether a test is one of what is not finite: ``isnan(y)``, and ``abs(y) < 1e10``, which hardly ends elsewhere."""
+    sizes = [np.abs(i.value).min() for i in node.inputs if isinstance(i, Const)]
+    return node.op in FINITE_TESTS or (node.op in ORDERINGS and any(size > _NOBODYS for size in sizes))
 
 
 def _spread_out(node: Node) -> bool:
