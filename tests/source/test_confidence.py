@@ -291,6 +291,84 @@ PROGRAMS = {
             f = jnp.fft.rfftfreq(n)
             return jnp.where(f >= 0, a * jnp.sqrt(f + a**2 + 1e-3), 0.0)
     """),
+    "what else uses a root hands it a zero": ("high", """
+        def exp(v):
+            n = jnp.linalg.norm(v)
+            return jnp.cos(n) + jnp.sin(n) * (v / jnp.maximum(n, 1e-8))
+    """),
+    "what else uses a root does not": ("", """
+        def f(v):
+            n = jnp.linalg.norm(v)
+            return n + v / jnp.maximum(n, 1e-8)
+    """),
+    "what the next iteration of a loop reads": ("high", """
+        def solve(A, b, n):
+            r = p = x = b
+            rho = (r * r).sum()
+            for _ in range(n):
+                x = x + p
+                r = r - A(p)
+                rho, last = (r * r).sum(), rho
+                p = r + torch.where(last > 1e-8, rho / last, torch.zeros_like(rho)) * p
+            return x
+    """),
+    "what the next iteration does not read": ("", """
+        def solve(A, b, n):
+            x = b
+            for _ in range(n):
+                x = x + A(x)
+                p = torch.where(x > 0, 1 / x, 0.0)
+            return x
+    """),
+    "callers that compute with complex numbers": ("high", """
+        def _scale(size):
+            return jnp.where(size > 1e-4, jnp.tanh(size) / size, 1.0)
+        def f(x, y):
+            return x * _scale(jnp.abs(complex(x, y)))
+    """),
+    "settings, and an array that has to vanish somewhere": ("high", """
+        class Scaler:
+            def f(self, x, a, b):
+                if self.norm == "max" or self.norm == "sum":
+                    return x
+                if isinstance(x, list) or a == b or not self.fitted or a in self.seen:
+                    return x
+                sizes = torch.sqrt(torch.sum(x**2))
+                empty = sizes == 0
+                if torch.any(empty):
+                    sizes = torch.where(empty, torch.ones_like(sizes), sizes)
+                return x / sizes
+    """),
+    "a bound that nobody's number exceeds": ("high", """
+        def stress(virial, volume):
+            y = virial / volume
+            return jnp.where(jnp.abs(y) < 1e10, y, 0.0)
+    """),
+    "a bound that numbers exceed": ("low", """
+        def stress(virial, volume):
+            y = virial / volume
+            return jnp.where(jnp.abs(y) < 10.0, y, 0.0)
+    """),
+    "onto a ball": ("high", """
+        def project(x):
+            return x / jnp.maximum(jnp.linalg.norm(x) / 0.1, 1.0)
+    """),
+    "outside of a ball": ("low", """
+        def push(x):
+            return jnp.maximum(jnp.linalg.norm(x), 5.0)
+    """),
+    "a point that float32 steps over on one way": ("high", """
+        def nfw(x, y, x0, y0, rs, t):
+            g = jnp.sqrt((x - x0) ** 2 + (y - y0) ** 2) / rs
+            return jnp.where(g == 1, (t + 1) / 3.0, (t + 1) / (g**2 - 1))
+    """),
+    "a private helper that is given a setting": ("low", """
+        class Delta:
+            def f(self, x):
+                return self._value(x, self.config.accuracy)
+            def _value(self, x, accuracy):
+                return jnp.where(jnp.abs(x) > 0.5 * accuracy, x, x / accuracy)
+    """),
     "the classes are 0 or 1": ("", """
         def weight(x, labels):
             classes = torch.nn.functional.one_hot(labels, 3).float()

@@ -134,6 +134,7 @@ def test_a_wider_table_says_what_the_author_meant() -> None:
         ("pkg/evaluation.py", "in a metric"),
         ("pkg/envs/reward.py", "in an environment"),
         ("pkg/data/boxes.py", "in a data pipeline"),
+        ("pkg/datapipes/boxes.py", "in a data pipeline"),
         ("pkg/optimizers/sgd.py", "in an optimizer"),
         ("pkg/post_processing.py", "in a postprocessing step"),
         ("pkg/vis.py", "in a picture"),
@@ -279,6 +280,21 @@ def test_a_file_of_riemannian_metrics_is_no_place_of_metrics(method: str, measur
             "in an update",
         ),
         ("def f(x, cfg): return torch.where(x > 0, x * (cfg.width // cfg.heads) ** -0.5, 0.0)", "moves a setting"),
+        (
+            "class Game:\n  def reset(self): pass\n  def step(self, state, action): pass\n"
+            "def bounce(x): return torch.where(x > 0, 1 / x, 0.0)",
+            "in an environment",
+        ),
+        (
+            "class Solver:\n  def reset(self): pass\n  def step(self, state): pass\n"
+            "def bounce(x): return torch.where(x > 0, 1 / x, 0.0)",
+            None,
+        ),
+        (
+            "def f(m): return torch.where(m[..., 0, 2] > 0, 1 / m[..., 1, 2], 0.0)",
+            "moves what the condition does not read",
+        ),
+        ("def f(m): return torch.where(m[0, 2] > 0, 1 / m[1, 2], 0.0)", "moves what the condition does not read"),
         ("class WalkSampler:\n  def f(self, x): return torch.where(x > 0, 1 / x, 0.0)", "in a sampler"),
         ("def f(x, y=None): return torch.where(y > 0, x / y, 0.0)", "moves an optional input"),
         ("def f(x, n: int): return torch.where(n > 0, x / n, 0.0)", "moves an integer"),

@@ -43,6 +43,9 @@ USES = {
     "an alias": ({"use": _USES + "_root = root\n@torch.no_grad()\ndef rank(x): return _root(x)\n"}, True),
     "an alias that is differentiated": ({"use": _USES + "_root = root\ndef rank(x): return _root(x)\n"}, False),
     "a module": ({"use": _USES + "class Net(torch.nn.Module):\n    def forward(self, x): return root(x)\n"}, False),
+    "an argument of that name": (
+        {"use": _USES + "@torch.no_grad()\ndef rank(x): return root(x)\ndef half(x, root): return root(x)\n"}, True,
+    ),
     "a table of functions": ({"use": _USES + "TABLE = {'root': root}\n"}, False),
     "a metric": ({"metrics/use": _USES + "def rank(x): return root(x)\n"}, True),
     "a metric and a loss": (
@@ -166,6 +169,18 @@ def test_what_the_uses_of_a_method_say(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (finding,) = analysed(tmp_path, _METHOD, {"use": uses}).findings
+    assert ("used without gradients" in finding.evidence) is without
+
+
+@pytest.mark.parametrize(
+    ("use", "without"), [("def half(x, root): return x / root", True), ("HALF = Net().root", False)]
+)
+def test_a_variable_of_the_name_of_a_method(
+    use: str, without: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rank = "import torch\n\n@torch.no_grad()\ndef rank(net, x): return net.root(x)\n"
+    (finding,) = analysed(tmp_path, f"{_METHOD}\n{use}\n", {"use": rank}).findings
     assert ("used without gradients" in finding.evidence) is without
 
 

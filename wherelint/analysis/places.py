@@ -17,7 +17,8 @@ _PLACES = {
     "in a test": "test tests testing conftest",
     "in a metric": "metric metrics eval evaluation evaluate evaluator evaluators val validation",
     "in an environment": "env envs environment environments",
-    "in a data pipeline": "data dataset datasets preprocessing preprocessor preprocessors augmentation augmentations",
+    "in a data pipeline": "data dataset datasets datapipe datapipes dataloader dataloaders"
+    " preprocessing preprocessor preprocessors augmentation augmentations",
     "in an optimizer": "optimizer optimizers driver drivers schedule schedules scheduler schedulers",
     "in a sampler": "sampler samplers sampling mcmc random",
     "in a picture": "plot plots plotting plotter vis viz visualize visualise visualizer visualization visualisation",
@@ -112,6 +113,12 @@ def _measures(name: str, family: Iterable[ast.ClassDef]) -> bool:
     return name == "Metric" or not _MEASURING.isdisjoint(named)
 
 
+def _acts(cls: ast.ClassDef) -> bool:
+    """Whether a class is an environment by its methods: it is reset, and steps where an action leads."""
+    own = {method.name: [arg.arg for arg in method.args.args] for method in methods(cls)}
+    return "reset" in own and any(arg.startswith("action") for arg in own.get("step", ()))
+
+
 def _updates(module: Module) -> frozenset[str]:
     """The functions of a file that it makes a gradient transformation of: what optimizers do with gradients."""
     if _updates not in module.kept:
@@ -131,6 +138,8 @@ def _of_file(module: Module) -> Iterator[str]:
     words = stem.split("_")
     if words[0] in ("test", "conftest"):  # test_model.py; env_mat.py is the matrix of an environment
         yield "in a test"
+    if any(isinstance(statement, ast.ClassDef) and _acts(statement) for statement, _ in module.blocks):
+        yield "in an environment"
     metrics = [name for name in module.definitions if name.endswith("Metric") and _family(name, module)]
     geometry = any(not _measures(name, _family(name, module)) for name in metrics)
     for part in (*module.package.split("."), *folders, stem, stem.replace("_", ""), words[-1]):

@@ -133,8 +133,12 @@ def _keeps_variable_away(path: Path) -> bool:
 def _may_mean(use: Use, home: Module, *, is_method: bool) -> bool:
     """Whether a place that ends in the name of a function may mean that of one file, by what is imported there."""
     node = use.path[-1]
-    if isinstance(node, ast.Name) and use.module is home:
-        return True
+    if isinstance(node, ast.Name):
+        around = [each for each in use.path if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))]
+        if (is_method and around) or any(node.id == arg.arg for each in around for arg in _arguments(each)):
+            return False  # a variable
+        if use.module is home:
+            return True
     while isinstance(node, ast.Attribute):
         node = node.value
     target = _imports(use.module).get(node.id) if isinstance(node, ast.Name) else None
@@ -142,6 +146,11 @@ def _may_mean(use: Use, home: Module, *, is_method: bool) -> bool:
         return is_method  # of whatever object
     above = {*home.package.split("."), *PurePath(os.path.relpath(home.filename, home.around)).with_suffix("").parts, ""}
     return any(name.partition(".")[0] in above for name in ([target] if target is not None else use.module.stars))
+
+
+def _arguments(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> list[ast.arg]:
+    """The arguments that a function names, but those that take what is left over."""
+    return [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
 
 
 def _imports(module: Module) -> Mapping[str, str]:
