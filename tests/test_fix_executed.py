@@ -48,26 +48,26 @@ PROGRAMS = {
     "the edges of an angle": ("torch", """
         def f(x):
             return torch.asin(x.clamp(-1.0, 1.0))
-    """, "clipped_x.detach(), clipped_x)"),
+    """, "torch.sign(clipped_x), clipped_x)"),
     "the edges of an angle, to JAX": ("jax", """
         def f(x):
             return jnp.arccos(jnp.clip(x, -1.0, 1.0))
-    """, "jax.lax.stop_gradient(clipped_x), clipped_x)"),
+    """, "jnp.sign(x), x)"),
     "the edges of an angle, to TensorFlow": ("tensorflow", """
         def f(x):
             return tf.asin(tf.clip_by_value(x, -1.0, 1.0))
-    """, "tf.stop_gradient(clipped_x), clipped_x)"),
+    """, "tf.sign(clipped_x), clipped_x)"),
     "what the condition reads is transposed": ("jax", """
         def f(x):
             y = jnp.sqrt(x).T
             return jnp.where(x.T > 0, y, 0.0)
-    """, "singular = x <= 0"),
+    """, "is_nonpositive = x <= 0"),
     "what is selected is transposed": ("jax", """
         def f(x):
             y = jnp.sqrt(x)
             z = y.T
             return jnp.where(x.T > 0, z, 0.0)
-    """, "singular = x <= 0"),
+    """, "is_nonpositive = x <= 0"),
     "a sign before the operand": ("jax", """
         def f(x):
             return jnp.maximum(jnp.log1p(-x), -9.0)

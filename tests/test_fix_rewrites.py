@@ -141,7 +141,59 @@ REWRITES = {
     """, """
         -    return torch.arccos(c.clamp(-1.0, 1.0))
         +    clipped_c = c.clamp(-1.0, 1.0)
-        +    return torch.arccos(torch.where(abs(clipped_c) >= 1, clipped_c.detach(), clipped_c))
+        +    return torch.arccos(torch.where(torch.abs(clipped_c) >= 1, torch.sign(clipped_c), clipped_c))
+    """),
+    "both ends of a domain, onto which JAX clips": ("""
+        def f(c):
+            return jnp.arccos(jnp.clip(2.0 * c, -1, 1))
+    """, """
+        -    return jnp.arccos(jnp.clip(2.0 * c, -1, 1))
+        +    cosine = 2.0 * c
+        +    return jnp.arccos(jnp.where(jnp.abs(cosine) >= 1, jnp.sign(cosine), cosine))
+    """),
+    "the same condition twice is one": ("""
+        def f(x):
+            return jnp.where(x > 0, jnp.where(x > 0, jnp.sqrt(x) + jnp.log(x), 0.0), 1.0)
+    """, """
+        -    return jnp.where(x > 0, jnp.where(x > 0, jnp.sqrt(x) + jnp.log(x), 0.0), 1.0)
+        +    safe_x = jnp.where(x > 0, x, 1.0)
+        +    return jnp.where(x > 0, jnp.where(x > 0, jnp.sqrt(safe_x) + jnp.log(safe_x), 0.0), 1.0)
+    """),
+    "a condition that calls something is written once": ("""
+        def f(x):
+            return jnp.where(x.max() > 0, 1.0 / x.max(), 0.0)
+    """, """
+        -    return jnp.where(x.max() > 0, 1.0 / x.max(), 0.0)
+        +    is_positive = x.max() > 0
+        +    return jnp.where(is_positive, 1.0 / jnp.where(is_positive, x.max(), 1.0), 0.0)
+    """),
+    "two methods share no line": ("""
+        class Inverse:
+            def capped(self, least):
+                return 1.0 / least
+
+            def f(self, x, least):
+                return jnp.where(jnp.abs(x) > least, 1.0 / x, self.capped(least))
+    """, """
+        -        return jnp.where(jnp.abs(x) > least, 1.0 / x, self.capped(least))
+        +        above_least = jnp.abs(x) > least
+        +        return jnp.where(
+        +            above_least, 1.0 / jnp.where(above_least, x, 1.0), self.capped(jnp.where(above_least, 1.0, least))
+        +        )
+    """),
+    "a condition stands where it is needed": ("""
+        def f(alpha, w):
+            # At zero.
+            zero = jnp.log(alpha)
+            # Elsewhere.
+            value = alpha * jnp.log(w)
+            return jnp.where(w < 1e-8, zero, value)
+    """, """
+        -    value = alpha * jnp.log(w)
+        -    return jnp.where(w < 1e-8, zero, value)
+        +    is_small = w < 1e-8
+        +    value = alpha * jnp.log(jnp.where(is_small, 1.0, w))
+        +    return jnp.where(is_small, zero, value)
     """),
     "a mask that multiplies": ("""
         def f(x, y):
@@ -241,10 +293,11 @@ REWRITES = {
     """),
     "an argument of a function that is given a lambda": ("""
         def f(x):
-            return jnp.where(x > 0, jax.tree_util.tree_map(lambda v: jnp.sqrt(v), x), 0.0)
+            return jnp.where(x > 0, jax.tree.map(lambda v: jnp.sqrt(v), x), 0.0)
     """, """
-        -    return jnp.where(x > 0, jax.tree_util.tree_map(lambda v: jnp.sqrt(v), x), 0.0)
-        +    return jnp.where(x > 0, jax.tree_util.tree_map(lambda v: jnp.sqrt(v), jnp.where(x > 0, x, 1.0)), 0.0)
+        -    return jnp.where(x > 0, jax.tree.map(lambda v: jnp.sqrt(v), x), 0.0)
+        +    is_positive = x > 0
+        +    return jnp.where(is_positive, jax.tree.map(lambda v: jnp.sqrt(v), jnp.where(is_positive, x, 1.0)), 0.0)
     """),
     "no line is added before a statement that shares its line": ("""
         def f(x):
@@ -303,8 +356,9 @@ REWRITES = {
             return jnp.where(x.std() > 0, x / x.std(), 0.0)
     """, """
         -    return jnp.where(x.std() > 0, x / x.std(), 0.0)
-        +    safe_x = jnp.where(x.std() > 0, x, 1.0)
-        +    return jnp.where(x.std() > 0, safe_x / safe_x.std(), 0.0)
+        +    is_positive = x.std() > 0
+        +    safe_x = jnp.where(is_positive, x, 1.0)
+        +    return jnp.where(is_positive, safe_x / safe_x.std(), 0.0)
     """),
     "one line for every operation that reads a variable": ("""
         def f(d):
@@ -399,8 +453,8 @@ REWRITES = {
     """, """
         -    n = torch.sqrt((u * v).sum())
         +    n_squared = (u * v).sum()
-        +    singular = n_squared <= 0
-        +    n = torch.where(singular, 0.0, torch.sqrt(torch.where(singular, 1.0, n_squared)))
+        +    is_nonpositive = n_squared <= 0
+        +    n = torch.where(is_nonpositive, 0.0, torch.sqrt(torch.where(is_nonpositive, 1.0, n_squared)))
     """),
     "what is under it may be negative, and stays nan": ("""
         def f(x):
@@ -410,13 +464,13 @@ REWRITES = {
         +    is_nonzero = x != 0
         +    return jnp.maximum(jnp.where(is_nonzero, jnp.sqrt(jnp.where(is_nonzero, x, 1.0)), 0.0), 1e-3)
     """),
-    "an element of a stopped gradient has a name": ("""
+    "an element that is read three times has a name": ("""
         def f(q):
             return torch.acos(q[..., 0].clamp(-1.0, 1.0)[..., None])
     """, """
         -    return torch.acos(q[..., 0].clamp(-1.0, 1.0)[..., None])
         +    cosine = q[..., 0].clamp(-1.0, 1.0)[..., None]
-        +    return torch.acos(torch.where(abs(cosine) >= 1, cosine.detach(), cosine))
+        +    return torch.acos(torch.where(torch.abs(cosine) >= 1, torch.sign(cosine), cosine))
     """),
     "what overflows is bounded": ("""
         def f(y):

@@ -16,6 +16,8 @@ from wherelint.analysis import DetectOptions, analyse
 from wherelint.analysis.findings import Analysis
 from wherelint.finding import FileReport
 from wherelint.fix.candidates import Site
+from wherelint.fix.proof import Comparison
+from wherelint.fix.proving import Found, Proof
 from wherelint.io.config import Settings
 from wherelint.run.check import check_source
 
@@ -565,7 +567,24 @@ def test_an_operand_is_masked_by_its_own_edges_only_where_no_value_is_finite(tex
     assert isinstance(made, Analysis)
     ((_, detection),) = made.found
     assert detection is not None
-    guards = Site(made.module, "torch", detection.hazard, (), ()).guards()
+    guards = Site(made.module, "torch", detection.hazard, (), {}).guards()
     alone = [each for each in guards if each.alone]
     assert [each.elementwise for each in alone] == [True] * len(alone)
     assert bool(alone) is sure
+
+
+def test_a_mask_of_what_goes_wrong_elsewhere_is_tried_with_one_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+    of = Proof.of
+
+    def noted(proof: Proof, text: str, compared: Comparison | None = None) -> Found | None:
+        tried.append(text)
+        return of(proof, text, compared)
+
+    monkeypatch.setattr(Proof, "of", noted)
+    helper = "def helper(far, near):\n    return far + 1.0 / near\n\n\n"
+    body = "def f(x, y):\n    return jnp.where(y > 0, helper(2.0 * x, y * x), 0.0)\n"
+    checked(program("jax", helper + body))
+    masked = [text for text in tried if "where(y > 0, 2.0 * x, " in text]
+    assert len(masked) == 1
+    assert len(tried) > 1

@@ -183,13 +183,13 @@ def _steps(analysis: Analysis, places: Places, most: int, effort: WorkBudget) ->
     good: list[_Proven] = []
     unfinished: list[tuple[Candidate, Found, list[Finding]]] = []
     rival = ""
-    tried, asked = 0, set[tuple[Edit, ...]]()
+    tried, asked, idle = 0, set[tuple[Edit, ...]](), set[tuple[object, ...]]()
     for tried, candidate in enumerate(site.candidates(several=len(arm) > 1)):
         if tried >= _MOST_TRIED or effort.spent:
             break
         if rival and candidate.kind != rival:
             continue
-        if candidate.edits in asked or not consistent(candidate.edits):
+        if candidate.edits in asked or candidate.slot in idle or not consistent(candidate.edits):
             continue
         asked.add(candidate.edits)
         compared = Comparison(proof.source, candidate.edits, analysis.findings)
@@ -216,6 +216,8 @@ def _steps(analysis: Analysis, places: Places, most: int, effort: WorkBudget) ->
             else:
                 break
         elif not good:
+            if candidate.slot and compared.stays(finding, found.after.findings):
+                idle.add(candidate.slot)  # it is another input that goes wrong, and no number of the mask is its value
             fresh = compared.come(found.after.findings)
             stay = compared.come(found.after.findings, targets)
             sure = sure and not (candidate.alone and proof.exposed)
@@ -268,11 +270,11 @@ def _targets(candidate: Candidate, places: Places, arm: list[Finding]) -> list[F
 def _site(analysis: Analysis, places: Places) -> tuple[Site, list[Finding]]:
     """A finding in the file that is rewritten, and every finding in the arm that drops it, or of the same cause."""
     finding, detection = places[0]
-    siblings = [
-        c.hazard.op
+    siblings = {
+        c.hazard.op: f.confidence in ("high", finding.confidence)
         for f, c in analysis.found
         if c is not None and (f.select.location == finding.select.location or any(f is each for each, _ in places))
-    ]
+    }
     twins = has_twins(analysis, finding, detection)
     site = Site(analysis.module, detection.framework, detection.hazard, list(around(detection)), siblings, twins=twins)
     start, end = site.arm.region if site.arm is not None else (finding.location, finding.location)
@@ -293,7 +295,7 @@ def _finished(proof: Proof, candidate: Candidate, found: Found, targets: list[Fi
     op = found.silent[0]
     hazard = replace(proof.detection.hazard, op=op, select=op)
     source = Source(found.after.module.text)
-    for guard in Site(found.after.module, proof.detection.framework, hazard, (), ()).guards() if most else ():
+    for guard in Site(found.after.module, proof.detection.framework, hazard, (), {}).guards() if most else ():
         text = source.edited(guard.edits) if consistent(guard.edits) else ""
         if not text or (last := proof.of(text)) is None:
             continue

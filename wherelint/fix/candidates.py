@@ -6,7 +6,7 @@ be had at the operation, or reads its result, the operation is guarded by a cond
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import libcst as cst
@@ -35,6 +35,7 @@ from wherelint.fix.syntax import (
     root_name,
     source_node,
     spot_before,
+    suite_around,
     without_line,
 )
 from wherelint.frameworks import framework_of
@@ -48,8 +49,6 @@ from wherelint.ops.traits import FINITE_TESTS, MATRICES, SINGULAR
 _Operands = list[tuple[SourceNode, tuple[float, ...]]]
 _SAFE = (1.0, 0.0, 0.5, 2.0)
 _MOST_PLACES = 6
-#: A condition no longer than this is repeated rather than given a name, if the line fits.
-_LONG, _WIDE = 24, 100
 _SIMPLE = r"[\w.]+"
 _NAMES = {"multiply": "product", "index": "index", "reduction": "reduction", "assignment": "assignment"}
 _EXPRESSIONS = (cst.Comparison, cst.UnaryOperation, cst.BinaryOperation, cst.Call)
@@ -66,7 +65,7 @@ class Site:
         framework: str,
         hazard: Hazard,
         around: Sequence[Node],
-        siblings: Sequence[Node],
+        siblings: Mapping[Node, bool],
         *,
         twins: bool = False,
     ) -> None:
@@ -77,9 +76,10 @@ class Site:
         self.hazard = hazard
         #: Selections further out over the same operation.
         self.around = around
-        #: The operations that the selection drops, this one among them.
+        #: The operations that the selection drops, this one among them; beside it stand those that are fixed as well.
         self._dropped = [(node, place) for node in siblings if (place := self._here(node)) is not None]
         self.siblings = [place for _, place in self._dropped]
+        self._beside = [place for node, place in self._dropped if siblings[node]]
         self.op = self._here(hazard.op)
         self.select = self._here(hazard.select)
         #: The argument of the selection in which the operation is written, if it is.
@@ -164,8 +164,8 @@ class Site:
         for outer in self.around:
             if (mask := self._mask_of(outer, {select, *_between(outer, select)})) is not None:
                 path.append(mask)
-        if len(path) > 1 and not any(mask.once for mask in path):
-            terms = [atom(m.text) if m.keeps else spelling.negated(m.text, atom=True) for m in reversed(path)]
+        terms = {atom(m.text) if m.keeps else spelling.negated(m.text, atom=True): m for m in reversed(path)}
+        if len(terms) > 1 and not any(mask.once for mask in path):
             yield Mask(" & ".join(terms), True, parts=tuple(part for m in path for part in m.parts))
 
     def _pure(self, place: SourceNode) -> bool:
@@ -231,21 +231,19 @@ class Site:
     def _double_where(self, mask: Mask, operand: SourceNode, value: float, sure: bool) -> Candidate | None:
         """A mask for an operand of an operation, and the value that stands where it is dropped."""
         writer = self._writer
-        if writer is None or isinstance(operand.node, cst.BaseNumber) or has_effects(operand.node):
-            return None
-        if mask.leaves(operand, value):
+        fixed = isinstance(operand.node, cst.BaseNumber) or has_effects(operand.node)
+        if writer is None or fixed or mask.leaves(operand, value):
             return None
 
         def masked(by: Mask) -> Edit:
             return operand.replaced(writer.masked(by, operand.text if operand.is_atom else operand.one_line, value))
 
         what = f"mask the operand with the condition of the {self._selection}"
-        edit = masked(mask)
+        edit, slot = masked(mask), (mask.text, operand.region)
         spot = self._spot_for(operand)
         before = spot_before(mask.written) if mask.written is not None else None
-        row = operand.source.lines[operand.region[0].row - 1]
         several = len({place.region for place in self.siblings}) > 1
-        long = several or mask.once or len(mask.text) > _LONG or len(row) + len(edit.content) > _WIDE
+        long = several or mask.once or spelling.is_long(mask.text, operand, len(edit.content) - len(operand.text))
         apart = spot is None or before is None or spot.indent != before.indent
         if mask.once and apart:
             return None  # it would be evaluated again
@@ -254,11 +252,11 @@ class Site:
             return None
         if mask.later is not None and spot is not None and (name := moved_name(mask.later, spot)):
             bound = spot.line(name, mask.text)
-            return Candidate((bound, masked(mask.named(name)), without_line(mask.later)), what, sure)
+            return Candidate((bound, masked(mask.named(name)), without_line(mask.later)), what, sure, slot=slot)
         if spot is None or inline:
-            return Candidate((edit,), what, sure)
+            return Candidate((edit,), what, sure, slot=slot)
         test, line, used = self._bound(mask, operand, spot)
-        return Candidate((Edit(line, spot.location, spot.location), masked(test), *used), what, sure)
+        return Candidate((Edit(line, spot.location, spot.location), masked(test), *used), what, sure, slot=slot)
 
     def _by_result(self) -> Iterator[Candidate]:
         """Where the condition asks the result of the operation: what it asks, asked before, and masked with that."""
@@ -292,7 +290,8 @@ class Site:
     def _spot_for(self, operand: SourceNode) -> Spot | None:
         """Where a mask can be bound for every operation that the selection drops, or else for this one."""
         own = spot_before(operand)
-        spots = [spot_before(place) for place in self.siblings if place.block is operand.block]
+        suite = suite_around(operand)
+        spots = [spot_before(place) for place in self._beside if suite in place.path()]
         first = min((s for s in spots if s is not None), key=lambda s: s.location, default=own)
         return first if own and first and first.indent == own.indent and first.location < own.location else own
 
@@ -331,7 +330,7 @@ class Site:
                 safe = spelling.free_name(first, f"safe_{name}")
                 lines = line + spot.line(safe, self._writer.masked(test, name, value)).content
                 edits = [Edit(lines, spot.location, spot.location), *(p.replaced(safe) for p in places)]
-                yield Candidate((*edits, *used), what, self._elementwise(True), kind="arm")
+                yield Candidate((*edits, *used), what, self._elementwise(True), kind="arm", slot=(mask.text, *places))
 
     def _each(self, mask: Mask) -> Iterator[Candidate]:
         """One mask for every operation that the selection drops, each in the operand that it is singular in."""
@@ -389,11 +388,12 @@ class Site:
         spot = spot_before(arm)
         if not mask.fits(arm, spot):
             return
-        test, line, used = mask, "", list[Edit]()
-        if spot is not None and len(mask.text) > _LONG:
-            test, line, used = self._bound(mask, arm, spot)
         for name, places in names_within(arm).items():
             what = f"mask `{name}` with the condition of the {self._selection}"
+            test, line, used = mask, "", list[Edit]()
+            more = len(places) == 1 and len(self._writer.masked(mask, "", 1.0))
+            if spot is not None and spelling.is_long(mask.text, places[0], more):
+                test, line, used = self._bound(mask, arm, spot)
             for value in _SAFE if name not in known else ():
                 safe, lines = self._writer.masked(test, name, value), line
                 if spot is not None and len(places) > 1:
@@ -401,7 +401,7 @@ class Site:
                     safe = called
                 bound = [Edit(lines, spot.location, spot.location)] if spot is not None and lines else []
                 edits = (*bound, *(p.replaced(safe) for p in places), *used)
-                yield Candidate(edits, what, self._elementwise(True), kind="arm")
+                yield Candidate(edits, what, self._elementwise(True), kind="arm", slot=(mask.text, *places))
 
     @property
     def _selection(self) -> str:

@@ -24,6 +24,7 @@ from wherelint.ops.traits import CLIPS, FINITE_TESTS
 #: An operand no longer than this, a variable or an element, is repeated rather than given a name.
 _SHORT = 24
 _OPTIONS, _TORCH = ("dim", "keepdim"), {"axis": "dim", "keepdims": "keepdim"}
+_NUMBER = re.compile(r"-?\d+(\.\d*)?")
 _VARIANCE = {"std": "var", "reduce_std": "reduce_variance"}
 
 
@@ -53,11 +54,15 @@ class Guards:
             yield from self._norm(place)
         entry = OPERATIONS.get(self.hazard.op.op)  # a gradient may overflow where elements are gathered
         for guard in entry.domains if entry is not None else ():
-            if guard.operand < len(found):
-                yield from self._by_domain(place, found, guard)
+            whole = found[guard.operand] if guard.operand < len(found) else None
+            for operand in (_unclipped(whole) if guard.edge else None, whole):
+                if operand is not None:
+                    yield from self._by_domain(place, found, guard, operand)
 
-    def _by_domain(self, place: SourceNode, found: list[SourceNode], guard: Domain) -> Iterator[Candidate]:
-        namespace, operand = self.writer.namespace, found[guard.operand]
+    def _by_domain(
+        self, place: SourceNode, found: list[SourceNode], guard: Domain, operand: SourceNode
+    ) -> Iterator[Candidate]:
+        namespace, whole = self.writer.namespace, found[guard.operand]
         once, before = has_effects(operand.node, self.module), spot_before(place)
         one = operand.is_atom or isinstance(operand.node, cst.UnaryOperation) or before is None
         plain = one and not once and not list(calls_within(operand))
@@ -73,12 +78,21 @@ class Guards:
             name = atom = spelling.free_name(place, *spelling.value_names(place, operand, guard.name))
             again = [] if once else [p.replaced(name) for p in operand.again() if not place.holds(p)]
             lines = [spot.line(name, operand.moved), *again]
-        terms = {"x": atom, "y": found[1 - guard.operand].atom if len(found) > 1 else "", "namespace": namespace,
-                 "inf": spelling.infinity(namespace, self.writer.framework)}  # fmt: skip
+        terms = {
+            "x": atom,
+            "y": found[1 - guard.operand].atom if len(found) > 1 else "",
+            "namespace": namespace,
+            "abs": f"{namespace}.abs" if namespace else "abs",
+            "inf": spelling.infinity(namespace, self.writer.framework),
+        }
         tests = tests_of(guard, self.family, place, terms)
         if tests is None:
             return
         what = "guard the operation where it is singular"
+        if guard.edge and namespace:
+            content = f"{self.writer.where}({tests.inner}, {guard.edge.format(**terms)}, {name})"
+            yield Candidate((*lines, whole.replaced(content)), what, True, kind="guard")
+            return
         if edges:
             stopped = spelling.without_gradient(name, self.writer.framework, self.module, namespace)
             if stopped and self._native:
@@ -179,6 +193,18 @@ class Guards:
             yield Candidate(edits, what, True, kind="guard", alone=content is inner)
 
 
+def _unclipped(place: SourceNode | None) -> SourceNode | None:
+    """What is clipped onto -1 and 1, if a call does that."""
+    if (
+        place is None
+        or not isinstance(place.node, cst.Call)
+        or not re.fullmatch("clip|clamp|clip_by_value", last_name(place.node.func))
+    ):
+        return None
+    array, *bounds = operands(place, 3)
+    return array if [float(p.one_line) for p in bounds if _NUMBER.fullmatch(p.one_line)] == [-1.0, 1.0] else None
+
+
 def _squared(place: SourceNode) -> cst.BaseExpression | None:
     """What is squared: ``x**2``, ``x * x``, ``x.pow(2)``, ``torch.square(x)``."""
     node, found = place.node, operands(place)
@@ -194,6 +220,6 @@ def _squared(place: SourceNode) -> cst.BaseExpression | None:
 
 def _named(guard: Domain, test: str, *, twins: bool) -> tuple[str, ...]:
     """What a condition of a guard is called."""
-    if not guard.keeps:
-        return ("singular",)
-    return ("has_length",) if guard.reduces else (*spelling.condition_names(test, twins=twins), "regular")
+    if guard.reduces:
+        return ("has_length",)
+    return (*spelling.condition_names(test, twins=twins), "regular" if guard.keeps else "singular")

@@ -25,6 +25,8 @@ class Candidate:
     kind: Literal["mask", "arm", "guard"] = "mask"
     #: Whether the operation has another value where the guard does not hold, for whoever reads it.
     alone: bool = False
+    #: What is masked with which condition, whatever the number; empty for a guard.
+    slot: tuple[object, ...] = ()
 
 
 @dataclass(frozen=True)

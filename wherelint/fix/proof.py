@@ -70,6 +70,10 @@ class Comparison:
         """Whether some findings have gone and no other has come."""
         return not self.come(after, fixed)
 
+    def stays(self, old: Finding, after: Iterable[Finding]) -> bool:
+        """Whether a finding is there still."""
+        return any(self._is(old, new) for new in after)
+
     def come(self, after: Iterable[Finding], fixed: Sequence[Finding] = ()) -> list[Finding]:
         """The findings that have come, and those of ``fixed`` that are there still."""
         old = [finding for finding in self._before if not any(finding is each for each in fixed)]

@@ -14,6 +14,8 @@ from wherelint.frontend.namespaces import namespaces
 
 #: A namespace whose ``where`` takes operands of one shape only, and whose ``where_v2`` does not.
 _OLD = "tensorflow.compat.v1"
+#: A condition that calls nothing and is no longer is written again, if its row is as wide as a row of the file may be.
+_LONG, _WIDE, _WIDEST = 24, 88, 100
 #: What makes a tensor of a number.
 _CONVERTS = frozenset({"cast", "constant", "tensor", "asarray", "array"})
 
@@ -79,6 +81,15 @@ def negated(mask: str, *, atom: bool = False) -> str:
             return f"({first} {flipped} {second})" if atom else f"{first} {flipped} {second}"
     plain = isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript))
     return f"~{mask}" if plain else f"~({mask})"
+
+
+def is_long(condition: str, place: SourceNode, more: int) -> bool:
+    """Whether a condition is better given a name than written again at a place, whose row gets so much longer."""
+    if len(condition) > _LONG or "(" in condition:
+        return True
+    lines = place.source.lines
+    width = len(lines[place.region[0].row - 1].rstrip()) + more
+    return width > min(max(_WIDE, *(len(line.rstrip()) for line in lines)), _WIDEST)
 
 
 def free_name(place: SourceNode, *preferred: str) -> str:

@@ -27,6 +27,7 @@ _MEASURED = frozenset({"shape", "dtype", "ndim", "size", "device"})
 _OF_ARRAYS = _MEASURED | {"T", "mT", "real", "imag", "at"}
 #: What may not be evaluated, or more than once, wherever it stands.
 LAZY = (cst.Lambda, cst.GeneratorExp, cst.ListComp, cst.SetComp, cst.DictComp, cst.IfExp, cst.BooleanOperation)
+SUITES = (cst.IndentedBlock, cst.Module)
 _MASK_KEYWORDS = frozenset({"condition", "cond", "pred", "predicate", "mask", "where", "which"})
 
 
@@ -267,7 +268,7 @@ def already_named(text: str, place: SourceNode) -> str | None:
     for around, inner in pairwise(path):
         if isinstance(around, cst.FunctionDef):
             found = None
-        if not isinstance(around, (cst.IndentedBlock, cst.Module)):
+        if not isinstance(around, SUITES):
             continue
         for statement in around.body:
             if statement is inner:
@@ -317,6 +318,11 @@ def spot_before(place: SourceNode) -> Spot | None:
         return None  # `if x: return ...` on one line
     ending = line[len(line.rstrip("\r\n")) :]
     return Spot(Location(start.row, 1), indent, ending or "\n")
+
+
+def suite_around(place: SourceNode) -> cst.CSTNode:
+    """The innermost suite in which an expression stands."""
+    return next(n for n in place.path()[::-1] if isinstance(n, SUITES))
 
 
 def moved_name(later: SourceNode, spot: Spot) -> str | None:

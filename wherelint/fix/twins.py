@@ -15,13 +15,12 @@ from wherelint.finding import Edit, Finding, Fix
 from wherelint.fix.groups import BINDS, Attempt, concerned, laid_bare, places_of, proven
 from wherelint.fix.proof import Comparison
 from wherelint.fix.proving import Proof
-from wherelint.fix.syntax import SourceNode, condition, operands, source_node
+from wherelint.fix.syntax import SUITES, SourceNode, condition, operands, source_node
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.work import WorkBudget
 from wherelint.io.edits import compatible
 from wherelint.ops import OPERATIONS
 
-_SUITES = (cst.IndentedBlock, cst.Module)
 #: What statements of one shape may differ in: names, numbers and signs.
 _WORDS = re.compile(r"\b(?!where\b)[^\W\d]\w*|\b\d[\d.]*|[-+]")
 
@@ -29,10 +28,10 @@ _WORDS = re.compile(r"\b(?!where\b)[^\W\d]\w*|\b\d[\d.]*|[-+]")
 def has_twins(analysis: Analysis, finding: Finding, detection: Detection) -> bool:
     """Whether a statement beside that of a finding, of the same shape, goes wrong in another operand."""
     alike = [(f, made) for f, made in analysis.found if made is not None and _kind(f) == _kind(finding)]
-    if len(alike) < 2 or (suite := _around(detection, *_SUITES)) is None:
+    if len(alike) < 2 or (suite := _around(detection, *SUITES)) is None:
         return False
     own, statement = _marks(detection), _around(detection, cst.SimpleStatementLine)
-    others = [made for _, made in alike if _around(made, *_SUITES) is suite]
+    others = [made for _, made in alike if _around(made, *SUITES) is suite]
     marks = [_marks(made) for made in others if _around(made, cst.SimpleStatementLine) is not statement]
     return any("shape" in {kind for kind, _ in own & other} and own != other for other in marks)
 
@@ -142,7 +141,7 @@ def _together(members: Sequence[_Member]) -> tuple[Edit, ...] | None:
             rows = edit.content.splitlines(keepends=True)
             rows = rows if len(rows) == len(BINDS.findall(edit.content)) else [edit.content]
             for row in rows:
-                names = {(id(_around(made, *_SUITES)), name) for name in BINDS.findall(row)}
+                names = {(id(_around(made, *SUITES)), name) for name in BINDS.findall(row)}
                 if any(bound.get(name, row) != row for name in names):
                     return None
                 if not names or not names <= bound.keys():

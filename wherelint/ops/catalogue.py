@@ -21,7 +21,7 @@ Vjp = Callable[..., "tuple[Array | None, ...]"]
 
 @dataclass(frozen=True)
 class Domain:
-    """One way to guard an operation by its operand ``{x}``; ``{y}`` is the other operand.
+    """One way to guard an operation by its operand ``{x}``; ``{y}`` is the other operand, ``{abs}`` the modulus.
 
     A condition says where it is regular by ``!=``, and where it is singular by an ordering: both let nan through, which
     is unequal to everything and in no order.
@@ -38,6 +38,8 @@ class Domain:
     reduces: bool = False
     #: Whether the value is finite where the derivative is not: then it is kept, even if nothing seems to read it.
     finite: bool = True
+    #: What equals the operand at the edges of the domain, bounds it beyond them, and has no gradient.
+    edge: str = ""
     #: Whether the value is not finite wherever the condition says so, in every precision, save at the edge.
     exact: bool = True
 

@@ -10,7 +10,7 @@ from wherelint.ops.numeric import np
 LN2, LN10 = math.log(2), math.log(10)
 HUGE = (1000.0, 1e30)
 EXPONENT = (Domain("{x} > 80.0", "80.0", (), name="exponent", finite=False, exact=False),)
-SIZE = (Domain("abs({x}) > 80", "80.0", (), name="exponent", finite=False, exact=False),)
+SIZE = (Domain("{abs}({x}) > 80", "80.0", (), name="exponent", finite=False, exact=False),)
 ARGUMENT = both("{x} <= 0", "{x} != 0", "1.0", ("-{inf}", "0.0"), finite=False)
 INFINITE = ("0.0", "{inf}", "-{inf}")
 
@@ -87,10 +87,10 @@ TRIGONOMETRY = table(
     entry("tanh", np.tanh, slopes(lambda y, x: 1 - y * y), jax=pullback(_jax_tanh)),
     unary("arcsin", np.arcsin, lambda y, x: _rsqrt(1 - x * x), (1.0, -1.0, 2.0), 0.0,
           code="WL104", place="at the edge of its domain",
-          domains=(Domain("abs({x}) >= 1", "0.0", (), name="sine"),)),
+          domains=(Domain("{abs}({x}) >= 1", "0.0", (), name="sine", edge="{namespace}.sign({x})"),)),
     unary("arccos", np.arccos, lambda y, x: -_rsqrt(1 - x * x), (1.0, -1.0, 2.0), 0.0,
           code="WL104", place="at the edge of its domain",
-          domains=(Domain("abs({x}) >= 1", "0.0", (), name="cosine"),)),
+          domains=(Domain("{abs}({x}) >= 1", "0.0", (), name="cosine", edge="{namespace}.sign({x})"),)),
     unary("arctan", np.arctan, lambda y, x: 1 / (1 + x * x)),
     unary("arcsinh", np.arcsinh, lambda y, x: _rsqrt(x * x + 1)),
     unary("arccosh", np.arccosh, lambda y, x: _rsqrt(x * x - 1), (1.0, 0.0), 2.0,
@@ -98,7 +98,7 @@ TRIGONOMETRY = table(
           code="WL104", place="at the edge of its domain", domains=(Domain("{x} <= 1", "2.0"),)),
     unary("arctanh", np.arctanh, lambda y, x: 1 / (1 - x * x), (1.0, -1.0, 2.0), 0.0,
           code="WL104", place="at the edge of its domain",
-          domains=(Domain("abs({x}) >= 1", "0.0", (), finite=False),)),
+          domains=(Domain("{abs}({x}) >= 1", "0.0", (), finite=False),)),
     entry("sinc", np.sinc, pullback(lambda ct, y, x: np.where(x == 0, 0, ct * ((np.cos(np.pi * x) - y) / x))),
           jax=pullback(lambda ct, y, x: np.where(x == 0, 0 * ct, _sinc_quotient(ct, y, x))),
           # keras.ops.sinc (keras 3) selects around sin(pi x) / (pi x), which is the very bug that wherelint finds.

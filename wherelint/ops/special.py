@@ -95,7 +95,7 @@ OPERATIONS: dict[str, Operation] = table(
     unary("erfc", special.erfc, lambda y, x: -2 / ROOT_PI * np.exp(-x * x)),
     unary("erfinv", special.erfinv, lambda y, x: ROOT_PI / 2 * np.exp(y * y), (1.0, -1.0, 2.0), 0.0,
           code="WL109", place="at the edge of its domain",
-          domains=(Domain("abs({x}) >= 1", "0.0", (), finite=False),)),
+          domains=(Domain("{abs}({x}) >= 1", "0.0", (), finite=False),)),
     unary("ndtr", special.ndtr, lambda y, x: _density(x)),
     entry("ndtri", special.ndtri, slopes(lambda y, x: ROOT_2PI * np.exp(0.5 * y * y)),
           (0.0, 1.0, 2.0), 0.5,
