@@ -22,7 +22,7 @@ MLX = "import mlx.core as mx\n\n\ndef f(x):\n    return mx.where(x > 0, mx.sqrt(
 #: By the title of its section: a program, the format of the report, and what that then says.
 ADDITIONS = {
     "An operation": (BETA, "concise", "WL109 betaln is differentiated at a pole"),
-    "A rule": (BETA, "concise", "WL112 betaln is differentiated at a pole"),
+    "A rule": (BETA, "concise", "WL199 betaln is differentiated at a pole"),
     "A construct of the language": (WALRUS, "concise", "WL101 sqrt is differentiated at 0 or below"),
     "A report format": (BETA, "tab-separated", "a.py\t6\tWL109\tbetaln is differentiated"),
     "A framework": (MLX, "concise", "WL101 sqrt is differentiated at 0 or below"),

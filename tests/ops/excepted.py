@@ -98,14 +98,14 @@ FINITE_COTANGENTS = {("tensorflow", "keras.ops.cholesky")}
 TOLERANCE = {"gelu": 20.0, "sinc": 2e3, "gammainc": 20.0, "gammaincc": 20.0, "log_ndtr": 20.0, "logaddexp2": 20.0,
              "rel_entr": 20.0}  # fmt: skip
 
-_NOT_COMPILED = "unsupported operations"
+NOT_COMPILED = "unsupported operations"
 #: (mode, name): what the framework says when it cannot run, compile or differentiate the name in that mode.
 UNSUPPORTED: dict[tuple[str, str], str] = {
     ("torch", "torch.Tensor.cuda"): "CUDA",
     ("xla", "tensorflow.constant"): "non-tensor type",
     ("xla", "keras.ops.inner"): "left_branch_shape",
     ("xla", "keras.ops.kron"): "cannot be interpreted as an integer",
-    **{("xla", name): _NOT_COMPILED for name in (
+    **{("xla", name): NOT_COMPILED for name in (
         "tensorflow.math.bessel_i0", "tensorflow.math.bessel_i1", "tensorflow.math.reduce_euclidean_norm",
         "tensorflow.linalg.det", "tensorflow.linalg.slogdet", "keras.ops.i0", "keras.ops.det", "keras.ops.slogdet")},
 }  # fmt: skip

@@ -114,6 +114,7 @@ def test_conformance(mode: str, names: list[str]) -> None:
     for case in _cases(mode):
         if case.name not in names:
             continue
+        print(case.name, flush=True)  # with -s: which of them a framework never answers
         for dtype in DTYPES:
             expected = _unsupported(mode, case.name, dtype)
             try:
@@ -125,7 +126,9 @@ def test_conformance(mode: str, names: list[str]) -> None:
             if expected is not None:
                 problems.append(f"{case.name} {dtype.__name__} does work in {mode}: drop it from UNSUPPORTED")
             if found:
-                problems.append(f"{case.name} ({case.signature.op}, {dtype.__name__}): {len(found)}, first {found[0]}")
+                kinds = {(each.what, *each.catalogue, *each.framework): each for each in reversed(found)}
+                some = "\n  ".join(map(str, [*kinds.values()][::-1][:8]))
+                problems.append(f"{case.name} ({case.signature.op}, {dtype.__name__}): {len(found)}, such as\n  {some}")
     assert not problems, "\n".join(problems)
 
 

@@ -10,6 +10,7 @@ import answers
 import numpy as np
 import pytest
 from conformance import BOOLEAN, Case, compare, inputs
+from excepted import NOT_COMPILED, UNSUPPORTED
 from runners import FRAMEWORK, require
 from spelling import kind
 from test_catalogue import arity
@@ -17,7 +18,7 @@ from test_catalogue import arity
 from wherelint.confirm import child
 from wherelint.confirm.routine import Step
 from wherelint.confirm.spelling import templates
-from wherelint.ops import OPERATIONS, Signature
+from wherelint.ops import OPERATIONS, SIGNATURES, Signature
 
 MODES = ("jax", "torch", "tensorflow", "xla")
 EVERY = [(mode, op) for mode in MODES for op in templates(FRAMEWORK[mode]) if op in OPERATIONS]  # type: ignore[arg-type]
@@ -42,10 +43,8 @@ EXCEPTED: dict[tuple[str, str], tuple[Callable[[Any], bool], str]] = {
 #: Not compared, and why.
 LEFT_OUT = {
     ("torch", "prelu"): "its weight is one number, or one a channel",
-    ("xla", "det"): "unsupported operations", ("xla", "slogdet"): "unsupported operations",
-    ("xla", "i0"): "unsupported operations", ("xla", "i1"): "unsupported operations",
-    ("xla", "euclidean_norm"): "unsupported operations",
-}  # fmt: skip
+    **{(mode, SIGNATURES[name].op): why for (mode, name), why in UNSUPPORTED.items() if why == NOT_COMPILED},
+}
 
 _HOW = answers.how(Path(child.__file__))
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
