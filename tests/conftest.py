@@ -28,7 +28,7 @@ from wherelint.confirm.harness import Harness, request
 from wherelint.confirm.routine import Snippet
 from wherelint.finding import Finding, Location, Problem, Selection, Witness
 from wherelint.frontend.options import DetectOptions
-from wherelint.run.collector import collect_rarely
+from wherelint.run import collect_rarely
 
 Run = Callable[..., tuple[int, str, str]]
 

@@ -30,7 +30,7 @@ def test_every_module_of_a_rule_is_registered() -> None:
 def test_metadata(rule: rules.Rule) -> None:
     assert re.fullmatch(r"WL[0-4]\d\d", rule.code)
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", rule.name)
-    assert not rule.summary.endswith(".")
+    assert rule.doc.startswith(f"{rule.summary}.\n\n")
     assert rules.get(rule.code) is rule
 
 

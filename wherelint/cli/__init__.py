@@ -8,7 +8,7 @@ import click
 
 from wherelint.cli.commands import cli
 from wherelint.cli.output import CLEAN, STYLES, interrupted, reader_left, refused, stopped
-from wherelint.run.collector import collect_rarely
+from wherelint.run import collect_rarely
 
 __all__ = ["STYLES", "cli", "main"]
 

@@ -58,25 +58,14 @@ def given_overrides(options: dict[str, Any]) -> tuple[Overrides, Path | None]:
         raise click.UsageError("--config names more than one file")
     inline = {key: value for setting in settings for key, value in inline_settings(setting).items()}
 
-    def codes(option: str) -> tuple[str, ...]:
-        return parse_codes(_commas(options[option]), f"--{option.replace('_', '-')}")
-
-    overrides = Overrides(
-        inline=inline,
-        fixable=codes("fixable") if options["fixable"] else None,
-        unfixable=codes("unfixable"),
-        fix_comment=options["fix_comment"],
-        ignore_noqa=options["ignore_noqa"] or None,
-        select=codes("select") if options["select"] else None,
-        extend_select=codes("extend_select"),
-        ignore=codes("ignore"),
-        confidence=options["confidence"],
-        exclude=_commas(options["exclude"]) if options["exclude"] else None,
-        extend_exclude=_commas(options["extend_exclude"]),
-        respect_gitignore=options["respect_gitignore"],
-        baseline=options["baseline"] and options["baseline"].absolute(),
-    )
-    return overrides, next(iter(files), None)
+    given = {name: options[name] for name in ("fix_comment", "confidence", "respect_gitignore")}
+    for name in ("select", "extend_select", "ignore", "fixable", "unfixable"):
+        if options[name]:
+            given[name] = parse_codes(_commas(options[name]), f"--{name.replace('_', '-')}")
+    given |= {name: _commas(options[name]) for name in ("exclude", "extend_exclude") if options[name]}
+    given["ignore_noqa"] = options["ignore_noqa"] or None
+    given["baseline"] = options["baseline"] and options["baseline"].absolute()
+    return Overrides(inline, **given), next(iter(files), None)
 
 
 def run_check(options: dict[str, Any], configuration: Configuration) -> int:
@@ -100,14 +89,10 @@ def run_check(options: dict[str, Any], configuration: Configuration) -> int:
     if options["statistics"] and options["output_format"] in {*FORMATS} - {"json"}:
         raise click.UsageError("--statistics has no such --output-format: text or json")
     refuse_clashes(options)
-    if "-" in paths:
-        if len(paths) > 1:
-            raise click.UsageError("standard input (-) cannot be combined with other paths")
-        if options["show_files"]:
-            put(f"{options['stdin_filename'] or '-'}\n", options["output_file"])
-            return CLEAN
-        return _check_stdin(options, configuration)
-    if options["show_settings"]:
+    stdin, name = "-" in paths, options["stdin_filename"] or "-"
+    if stdin and len(paths) > 1:
+        raise click.UsageError("standard input (-) cannot be combined with other paths")
+    if options["show_settings"] and not stdin:
         path = Path(os.path.abspath(paths[0]))
         settings = configuration.settings(path if path.is_dir() else path.parent)
         put("".join(f"{printable(line)}\n" for line in settings.described(path)), options["output_file"])
@@ -119,25 +104,35 @@ def run_check(options: dict[str, Any], configuration: Configuration) -> int:
         changes = Changes(options["since"])
         paths, options["force_exclude"] = changes.below(paths), True
     if options["show_files"]:
-        targets, problems = files.discover(paths, configuration, force_exclude=options["force_exclude"])
-        put("".join(f"{printable(target.name)}\n" for target in targets), options["output_file"])
+        asked = () if stdin else paths
+        targets, problems = files.discover(asked, configuration, force_exclude=options["force_exclude"])
+        names = [name] if stdin else [target.name for target in targets]
+        put("".join(f"{printable(name)}\n" for name in names), options["output_file"])
         return FAILED if problems else CLEAN
     from wherelint import api
+    from wherelint.finding import FileReport
     from wherelint.run import engine
-    from wherelint.run.results import unwritten
+    from wherelint.run.check import check_source
+    from wherelint.run.results import Result, unwritten
 
-    with Progress(options["quiet"]) as progress:
-        result = api.check_paths(
-            paths, configuration, fix_mode=_fix_mode(options), snippets=_snippets(options),
-            plots=_plots(options), force_exclude=options["force_exclude"], jobs=options["jobs"], progress=progress,
-            cache=_cache(options),
-        )  # fmt: skip
+    fix_mode, snippets, plots = _fix_mode(options), _snippets(options), _plots(options)
+    content = sys.stdin.buffer.read() if stdin else b""
 
     def again(report: FileReport, refuted: Mapping[FixKey, str]) -> FileReport:
         settings = configuration.settings(Path(os.path.abspath(report.filename)).parent)
-        target = files.Target(report.filename, settings, _fix_mode(options), True, _plots(options), refuted)
+        if stdin:
+            return check_source(content, name, settings, fix_mode, snippets=snippets, plots=plots, refuted=refuted)
+        target = files.Target(report.filename, settings, fix_mode, snippets, plots, refuted)
         return engine.check_file(target)[0]
 
+    if stdin:
+        result = Result((again(FileReport(name), {}),), 1, 0.0)
+    else:
+        with Progress(options["quiet"]) as progress:
+            result = api.check_paths(
+                paths, configuration, fix_mode=fix_mode, snippets=snippets, plots=plots,
+                force_exclude=options["force_exclude"], jobs=options["jobs"], progress=progress, cache=_cache(options),
+            )  # fmt: skip
     if not result.total and changes is None and not options["quiet"]:
         click.echo("warning: no Python file or notebook to check there", err=True)
     result = _run_fixes(result, options, again)
@@ -155,6 +150,11 @@ def run_check(options: dict[str, Any], configuration: Configuration) -> int:
         result = replace(result, reports=tuple(map(changes.only, result.reports)))
     if options["show_diff"]:
         return _diff(result, options)
+    if stdin and rewrites:
+        report = result.reports[0]
+        sys.stdout.buffer.write(report.after if report.fixed else content)
+        sys.stdout.buffer.flush()
+        return _confirm_and_report(result, options, sys.stderr)
     written = [problem for r in result.reports if r.fixed and (problem := files.rewrite(r.filename, r.before, r.after))]
     return _confirm_and_report(unwritten(result, written), options, sys.stdout)
 
@@ -281,36 +281,6 @@ def _fix_mode(options: dict[str, Any]) -> FixMode:
         return "offer"
     styles = asked_styles(options)
     return "offer" if styles & {"full", "html", "json", "json-lines", "sarif"} and not options["statistics"] else "no"
-
-
-def _check_stdin(options: dict[str, Any], configuration: Configuration) -> int:
-    """Check standard input; with ``--fix`` the fixed text goes to standard output and the report to standard error."""
-    from wherelint.run import engine
-    from wherelint.run.check import check_source
-    from wherelint.run.results import Result
-
-    name = options["stdin_filename"] or "-"
-    settings = configuration.settings(Path(os.path.abspath(name)).parent)
-    content = sys.stdin.buffer.read()
-    fix_mode = _fix_mode(options)
-    report = check_source(content, name, settings, fix_mode, snippets=_snippets(options), plots=_plots(options))
-
-    def again(report: FileReport, refuted: Mapping[FixKey, str]) -> FileReport:
-        return check_source(content, name, settings, fix_mode, snippets=True, plots=_plots(options), refuted=refuted)
-
-    result = _run_fixes(Result((report,), 1, 0.0), options, again)
-    report = result.reports[0]
-    if options["show_diff"]:
-        return _diff(result, options)
-    rewrites = fix_mode in ("safe", "unsafe", "silence")
-    if not rewrites:
-        result = _weighed(result, options, configuration)
-    result, _ = engine.without_known(result, configuration.settings)
-    if not rewrites:
-        return _confirm_and_report(result, options, sys.stdout)
-    sys.stdout.buffer.write(report.after if report.fixed else content)
-    sys.stdout.buffer.flush()
-    return _confirm_and_report(result, options, sys.stderr)
 
 
 def _diff(result: Result, options: dict[str, Any]) -> int:

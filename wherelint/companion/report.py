@@ -12,7 +12,6 @@ from wherelint.finding import Confidence, Finding, Location, Selection
 from wherelint.ops import OPERATIONS
 from wherelint.ops.traits import SELECTIONS
 from wherelint.report.formats import FORMATS
-from wherelint.rules.words import selection_phrase, spoken
 from wherelint.version import __version__
 
 #: What the linter says of an operation that is no singular one of the catalogue: it met a nan.
@@ -97,14 +96,14 @@ class Poison:
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
-        yield f"{_at(self.op_at)}: {spoken(self.op)} has no finite derivative{self._element()}"
+        yield f"{_at(self.op_at)}: {rules.spoken(self.op)} has no finite derivative{self._element()}"
         yield from _code_line(self.op_at)
         if self.op_within:
             yield f"  it stands in {self.op_within}"
         if self.genuine and not self.select:
             yield "  no selection drops it: the gradient does not exist here"
             return
-        drops = selection_phrase(self.select).removeprefix("where ") if self.select else "something drops it"
+        drops = rules.selection_phrase(self.select).removeprefix("where ") if self.select else "something drops it"
         if self.genuine:
             drops = f"the `{self.select}` puts it there"
         hint = f" -> {self.code}, wherelint explain {self.code}"
@@ -128,7 +127,7 @@ class Poison:
         elsewhere = f" ({self.select_at})" if select.filename != place.filename else ""
         start, end = place._span()
         message = (
-            f"{spoken(self.op)} has no finite derivative{self._element()}, and no selection drops it"
+            f"{rules.spoken(self.op)} has no finite derivative{self._element()}, and no selection drops it"
             if self.genuine and not self.select
             else rules.message(self.code, self.op, self.select or "where", self.framework) + elsewhere
         )

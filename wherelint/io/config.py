@@ -132,34 +132,25 @@ def relative_to(path: Path, root: Path) -> str:
     return (path.relative_to(root) if path.is_relative_to(root) else path).as_posix().lstrip("/")
 
 
-@dataclass(frozen=True)
 class Overrides:
-    """The command line's share; None where an option was not given."""
+    """The command line's share, by the names of the fields of Settings; None stands for what was not given.
 
-    select: tuple[str, ...] | None = None
-    extend_select: tuple[str, ...] = ()
-    ignore: tuple[str, ...] = ()
-    fixable: tuple[str, ...] | None = None
-    unfixable: tuple[str, ...] = ()
-    fix_comment: bool | None = None
-    ignore_noqa: bool | None = None
-    confidence: Least | None = None
-    exclude: tuple[str, ...] | None = None
-    extend_exclude: tuple[str, ...] = ()
-    respect_gitignore: bool | None = None
-    baseline: Path | None = None
-    #: Settings by ``--config "key = value"``; the other options go before them.
-    inline: Mapping[str, Any] = field(default_factory=dict)
+    ``inline`` are settings by ``--config "key = value"``; the other options go before them.
+    """
+
+    def __init__(self, inline: Mapping[str, Any] | None = None, **given: Any) -> None:
+        self._inline = inline or {}
+        self._given = {key: value for key, value in given.items() if value is not None}
 
     def apply(self, settings: Settings) -> Settings:
         """``--select`` starts the selection afresh, ``--ignore`` and ``--extend-select`` add to what is configured."""
-        settings = replace(settings, **self.inline)
-        if self.select is not None:
-            unselected = replace(self, select=None).apply(settings)
-            settings = replace(settings, select=self.select, extend_select=(), ignore=(), unselected=unselected)
-        given = {key: value for key, value in vars(self).items() if value is not None and key != "inline"}
-        adding = ("extend_select", "ignore", "unfixable", "extend_exclude")
-        return replace(settings, **given | {key: (*getattr(settings, key), *given[key]) for key in adding})
+        settings, given = replace(settings, **self._inline), dict(self._given)
+        if "select" in given:
+            unselected = Overrides(**{**given, "select": None}).apply(settings)
+            settings = replace(settings, extend_select=(), ignore=(), unselected=unselected)
+        for key in ("extend_select", "ignore", "unfixable", "extend_exclude"):
+            given[key] = (*getattr(settings, key), *given.get(key, ()))
+        return replace(settings, **given)
 
 
 class Configuration:

@@ -4,8 +4,9 @@ import os
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 
+from wherelint.ops import OPERATIONS
+from wherelint.ops.traits import SELECTIONS
 from wherelint.rules.rule import Rule
-from wherelint.rules.words import place, selection_phrase, spoken
 
 #: Every file of a code: `wl101_unmasked_sqrt`.
 _MODULES = sorted(name[:-3] for name in os.listdir(os.path.dirname(__file__)) if name.startswith("wl"))
@@ -20,7 +21,7 @@ def _rule(name: str) -> Rule:
 RULES: tuple[Rule, ...] = tuple(map(_rule, _MODULES))
 _BY_CODE = {rule.code: rule for rule in RULES}
 
-__all__ = ["RULES", "Rule", "codes", "get", "message", "opt_in", "spoken"]
+__all__ = ["RULES", "Rule", "codes", "get", "message", "opt_in", "selection_phrase", "spoken"]
 
 
 def get(code: str) -> Rule:
@@ -47,3 +48,18 @@ def message(code: str, op: str, kind: str, framework: str, modes: Sequence[str] 
     sentence = get(code).sentence.format(op=spoken(op), kind=kind, place=place(op), selection=selection_phrase(kind))
     under_xla = framework == "tensorflow" and tuple(modes) == ("xla",)
     return sentence + (" (under XLA)" if under_xla else "")
+
+
+def spoken(op: str) -> str:
+    """The operation's name in a sentence."""
+    return (op in OPERATIONS and OPERATIONS[op].spoken) or op
+
+
+def place(op: str) -> str:
+    """Where the operation is singular."""
+    return (op in OPERATIONS and OPERATIONS[op].place) or "at a singular point"
+
+
+def selection_phrase(kind: str) -> str:
+    """How a selection makes the zero cotangent."""
+    return SELECTIONS[kind].phrase if kind in SELECTIONS else f"where the `{kind}` does not select it"

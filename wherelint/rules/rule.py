@@ -23,19 +23,18 @@ is safe when mask and operand are elementwise, unsafe when a reduction or an unk
 class Rule:
     """One code: its names, the words of its findings, and its documentation."""
 
-    #: One line for the table of rules.
-    summary: str
     #: What to do about it, in one line.
     help: str
     #: Arguments of ``f`` at which the example fails and its replacement does not.
-    example_at: tuple[Any, ...]
+    example_at: tuple[Any, ...] = (0.0,)
     #: The sentence of a finding; may use ``{op}``, ``{place}``, ``{selection}`` and ``{kind}``.
     sentence: str = "{op} is differentiated {place}, {selection}: the gradient is nan"
     #: Off unless selected.
     opt_in: bool = False
-    #: From the name of the file and its docstring.
+    #: From the name of the file and its docstring, whose first sentence is the summary.
     code: str = ""
     name: str = ""
+    summary: str = ""
     doc: str = ""
 
     @property
@@ -48,7 +47,8 @@ class Rule:
         code, _, words = module.partition("_")
         before, last, after = doc.partition("## Known problems")
         doc = doc if "## Fix safety" in before else before + _FIX_SAFETY + last + after
-        return replace(self, code=code.upper(), name=words.replace("_", "-"), doc=doc)
+        summary = doc.partition(".\n")[0]
+        return replace(self, code=code.upper(), name=words.replace("_", "-"), summary=summary, doc=doc)
 
     def sections(self) -> dict[str, str]:
         """The documentation by section title."""

@@ -1,4 +1,4 @@
-"""A suppression comment silences nothing.
+"""A `# noqa` comment silences nothing.
 
 ## What it does
 
@@ -41,8 +41,6 @@ A file in which nothing could be found, and a file of which a part was given up,
 from wherelint.rules.rule import Rule
 
 RULE = Rule(
-    summary="A `# noqa` comment silences nothing",
     sentence="nothing is silenced here by {op}",
     help="remove it",
-    example_at=(0.0,),
 )

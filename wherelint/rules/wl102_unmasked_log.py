@@ -1,4 +1,4 @@
-"""A `where` hides the value of a logarithm, not its derivative.
+"""A `where` drops the value of a logarithm at 0, and its gradient is nan.
 
 ## What it does
 
@@ -39,8 +39,4 @@ either.
 
 from wherelint.rules.rule import Rule
 
-RULE = Rule(
-    summary="A `where` drops the value of a logarithm at 0, and its gradient is nan",
-    help="mask the operand too (the double where): `where(c, log(where(c, x, 1.0)), y)`",
-    example_at=(0.0,),
-)
+RULE = Rule(help="mask the operand too (the double where): `where(c, log(where(c, x, 1.0)), y)`")

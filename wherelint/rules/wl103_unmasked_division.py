@@ -1,4 +1,4 @@
-"""A `where` hides a division by zero, not its derivative.
+"""A `where` drops a quotient whose divisor is 0, and its gradient is nan.
 
 ## What it does
 
@@ -38,8 +38,4 @@ low`: the divisor may well never be 0.
 
 from wherelint.rules.rule import Rule
 
-RULE = Rule(
-    summary="A `where` drops a quotient whose divisor is 0, and its gradient is nan",
-    help="mask the operand too (the double where): `where(c, x / where(c, y, 1.0), z)`",
-    example_at=(0.0,),
-)
+RULE = Rule(help="mask the operand too (the double where): `where(c, x / where(c, y, 1.0), z)`")

@@ -1,4 +1,4 @@
-"""A `where` hides the edge of an inverse function's domain, not its derivative.
+"""A `where` drops an inverse function at the edge of its domain, and its gradient is nan.
 
 ## What it does
 
@@ -38,7 +38,6 @@ Clipping the operand to [-1, 1] does not help: the clip puts it exactly onto the
 from wherelint.rules.rule import Rule
 
 RULE = Rule(
-    summary="A `where` drops an inverse function at the edge of its domain, and its gradient is nan",
     help="mask the operand too (the double where): `where(c, arccos(where(c, x, 0.0)), y)`",
     example_at=(1.0,),
 )

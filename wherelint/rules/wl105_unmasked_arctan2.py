@@ -1,4 +1,4 @@
-"""A `where` hides the angle at the origin, not its derivative.
+"""A `where` drops an angle at the origin, and its gradient is nan.
 
 ## What it does
 
@@ -39,7 +39,6 @@ PyTorch defines the derivative at the origin as 0, so nothing is reported there.
 from wherelint.rules.rule import Rule
 
 RULE = Rule(
-    summary="A `where` drops an angle at the origin, and its gradient is nan",
     help="mask the operand too (the double where): `where(c, arctan2(y, where(c, x, 1.0)), z)`",
     example_at=(0.0, 0.0),
 )

@@ -1,4 +1,4 @@
-"""A `where` hides the value of a power, not its derivative.
+"""A `where` drops a power of 0 or of a negative number, and its gradient is nan.
 
 ## What it does
 
@@ -37,8 +37,4 @@ at several values and is itself differentiated; a default value says what it is.
 
 from wherelint.rules.rule import Rule
 
-RULE = Rule(
-    summary="A `where` drops a power of 0 or of a negative number, and its gradient is nan",
-    help="mask the operand too (the double where): `where(c, where(c, x, 1.0) ** p, y)`",
-    example_at=(0.0,),
-)
+RULE = Rule(help="mask the operand too (the double where): `where(c, where(c, x, 1.0) ** p, y)`")

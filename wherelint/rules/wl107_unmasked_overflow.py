@@ -1,4 +1,4 @@
-"""A `where` hides an exponential that overflows, not its derivative.
+"""A `where` drops an exponential that overflows, and its gradient is nan.
 
 ## What it does
 
@@ -39,7 +39,6 @@ known only at run time (a clip in the data pipeline) is not seen.
 from wherelint.rules.rule import Rule
 
 RULE = Rule(
-    summary="A `where` drops an exponential that overflows, and its gradient is nan",
     help="mask the operand too (the double where): `where(c, exp(where(c, x, 0.0)), y)`",
     example_at=(1000.0,),
 )

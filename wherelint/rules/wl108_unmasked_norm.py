@@ -1,4 +1,4 @@
-"""A `where` hides the norm of a zero vector, not its derivative.
+"""A `where` drops the norm or deviation of a zero vector, and its gradient is nan.
 
 ## What it does
 
@@ -40,7 +40,6 @@ followed only as far as "some elements are combined".
 from wherelint.rules.rule import Rule
 
 RULE = Rule(
-    summary="A `where` drops the norm or deviation of a zero vector, and its gradient is nan",
     help="mask the operand too (the double where): `where(c, norm(where(c, x, 1.0)), 0)`",
     example_at=((0.0, 0.0),),
 )

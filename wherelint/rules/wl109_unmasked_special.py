@@ -1,4 +1,4 @@
-"""A `where` hides the pole of a special function, not its derivative.
+"""A `where` drops a special function at its singular point, and its gradient is nan.
 
 ## What it does
 
@@ -40,8 +40,4 @@ not. The catalogue follows the framework of the file.
 
 from wherelint.rules.rule import Rule
 
-RULE = Rule(
-    summary="A `where` drops a special function at its singular point, and its gradient is nan",
-    help="mask the operand too (the double where): `where(c, gammaln(where(c, x, 1.0)), y)`",
-    example_at=(0.0,),
-)
+RULE = Rule(help="mask the operand too (the double where): `where(c, gammaln(where(c, x, 1.0)), y)`")

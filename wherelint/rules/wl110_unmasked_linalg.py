@@ -1,4 +1,4 @@
-"""A `where` hides a decomposition that failed, not its derivative.
+"""A `where` drops a decomposition of a singular matrix, and its gradient is nan.
 
 ## What it does
 
@@ -49,7 +49,6 @@ that construction is out of sight.
 from wherelint.rules.rule import Rule
 
 RULE = Rule(
-    summary="A `where` drops a decomposition of a singular matrix, and its gradient is nan",
     help="give the decomposition a matrix that is always regular: `where(c, matrix, eye(n))`",
     example_at=(((0.0, 0.0), (0.0, 1.0)),),
 )

@@ -1,4 +1,4 @@
-"""A `where` drops missing data after it went through the computation.
+"""A `where` drops missing data (nan) after it was used, and the gradient is nan.
 
 ## What it does
 
@@ -41,7 +41,6 @@ and are not reported.
 from wherelint.rules.rule import Rule
 
 RULE = Rule(
-    summary="A `where` drops missing data (nan) after it was used, and the gradient is nan",
     sentence="{op} is differentiated at nan, {selection}: the gradient is nan",
     help="replace the missing data before they are used: `safe_y = where(isnan(y), 0.0, y)`",
     example_at=(1.0, float("nan")),

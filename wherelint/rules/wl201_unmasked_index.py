@@ -1,4 +1,4 @@
-"""An index drops the value, not the derivative.
+"""An index drops a value whose derivative is not finite, and the gradient is nan.
 
 ## What it does
 
@@ -41,8 +41,4 @@ out is not known.
 
 from wherelint.rules.rule import Rule
 
-RULE = Rule(
-    summary="An index drops a value whose derivative is not finite, and the gradient is nan",
-    help="index first and compute after, or mask the operand of the singular operation",
-    example_at=(0.0,),
-)
+RULE = Rule(help="index first and compute after, or mask the operand of the singular operation")

@@ -1,4 +1,4 @@
-"""Multiplying by a mask is a selection that protects even less than `where`.
+"""A product with a 0/1 mask drops a value whose derivative is not finite.
 
 ## What it does
 
@@ -39,8 +39,4 @@ JAX then hides a nan that comes back as soon as a loss weighs the result.
 
 from wherelint.rules.rule import Rule
 
-RULE = Rule(
-    summary="A product with a 0/1 mask drops a value whose derivative is not finite",
-    help="mask the operand: `mask * sqrt(where(mask, x, 1.0))`",
-    example_at=(0.0,),
-)
+RULE = Rule(help="mask the operand: `mask * sqrt(where(mask, x, 1.0))`")

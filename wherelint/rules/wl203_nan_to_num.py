@@ -1,4 +1,4 @@
-"""`nan_to_num` repairs the value, not the gradient.
+"""`nan_to_num` replaces a value whose derivative is not finite, and the gradient is nan.
 
 ## What it does
 
@@ -41,8 +41,4 @@ under `stop_gradient` or `no_grad` to say so.
 
 from wherelint.rules.rule import Rule
 
-RULE = Rule(
-    summary="`nan_to_num` replaces a value whose derivative is not finite, and the gradient is nan",
-    help="test the operand before the operation, not the result after it",
-    example_at=(0.0,),
-)
+RULE = Rule(help="test the operand before the operation, not the result after it")

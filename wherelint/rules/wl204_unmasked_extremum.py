@@ -1,4 +1,4 @@
-"""`maximum`, `minimum` and `clip` drop the value, not the derivative.
+"""`maximum`, `minimum` or `clip` drops a value whose derivative is not finite.
 
 ## What it does
 
@@ -42,8 +42,4 @@ not probed.
 
 from wherelint.rules.rule import Rule
 
-RULE = Rule(
-    summary="`maximum`, `minimum` or `clip` drops a value whose derivative is not finite",
-    help="bound the operand instead of the result: `1 / maximum(x, 0.1)`",
-    example_at=(0.0,),
-)
+RULE = Rule(help="bound the operand instead of the result: `1 / maximum(x, 0.1)`")

@@ -1,4 +1,4 @@
-"""The mask of a reduction drops the value, not the derivative.
+"""A reduction's `where=` mask drops a value whose derivative is not finite.
 
 ## What it does
 
@@ -37,7 +37,6 @@ PyTorch and TensorFlow have no `where=`; there the mask is a product (WL202) or 
 from wherelint.rules.rule import Rule
 
 RULE = Rule(
-    summary="A reduction's `where=` mask drops a value whose derivative is not finite",
     help="mask the operand too: `sum(sqrt(where(c, x, 1.0)), where=c)`",
     example_at=((0.0, 4.0),),
 )

@@ -1,4 +1,4 @@
-"""Overwriting a value does not undo its derivative.
+"""An assignment overwrites a value whose derivative is not finite, and the gradient is nan.
 
 ## What it does
 
@@ -45,7 +45,6 @@ is not in place (`torch.where`).
 from wherelint.rules.rule import Rule
 
 RULE = Rule(
-    summary="An assignment overwrites a value whose derivative is not finite, and the gradient is nan",
     help="overwrite the operand before the operation: `log(where(mask, 1.0, x))`",
     example_at=((0.0, 2.0),),
 )

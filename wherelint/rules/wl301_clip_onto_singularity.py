@@ -1,4 +1,4 @@
-"""A clip that ends on the singular point guards the value and leads straight into the infinite derivative.
+"""A clip puts the operand exactly onto the singular point.
 
 ## What it does
 
@@ -48,7 +48,6 @@ from it, so that it is reported all the same. If yours needs torch 2.15, silence
 from wherelint.rules.rule import Rule
 
 RULE = Rule(
-    summary="A clip puts the operand exactly onto the singular point",
     sentence="the {kind} puts the operand of {op} onto its singular point: the gradient there is not finite",
     help="keep the bound away from the singular point (1e-6, not 1e-9), or select before the operation",
     example_at=(2.0,),

@@ -1,4 +1,4 @@
-"""The guard is one point too wide.
+"""The condition of a `where` admits the singular point itself.
 
 ## What it does
 
@@ -42,9 +42,7 @@ Where the boundary cannot be reached the wider condition is harmless.
 from wherelint.rules.rule import Rule
 
 RULE = Rule(
-    summary="The condition of a `where` admits the singular point itself",
     sentence="the condition still selects {op} {place}: the gradient there is not finite",
     help="make the comparison strict: `x > 0` instead of `x >= 0`",
-    example_at=(0.0,),
     opt_in=True,
 )

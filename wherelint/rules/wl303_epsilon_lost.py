@@ -1,4 +1,4 @@
-"""An epsilon that float32 rounds away guards nothing.
+"""An epsilon is too small for float32 and guards nothing.
 
 ## What it does
 
@@ -45,7 +45,6 @@ A program that runs in float64 throughout sees epsilons down to about 1e-16; ign
 from wherelint.rules.rule import Rule
 
 RULE = Rule(
-    summary="An epsilon is too small for float32 and guards nothing",
     sentence="the epsilon is lost in float32, and {op} reaches its singular point: the gradient is not finite",
     help="use an epsilon that float32 can see next to the value: 1e-6 next to 1, 1e-30 next to 0",
     example_at=(1.0,),

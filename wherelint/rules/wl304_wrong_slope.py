@@ -1,4 +1,4 @@
-"""A removable singularity is replaced by its limit in value, and the slope there is lost.
+"""A `where` meets the limit of a singular arm in value, not in slope.
 
 ## What it does
 
@@ -61,9 +61,7 @@ report.
 from wherelint.rules.rule import Rule
 
 RULE = Rule(
-    summary="A `where` meets the limit of a singular arm in value, not in slope",
     sentence="the `{kind}` meets the limit of {op} in value, and not in slope",
     help="give the arm the linear term of the limit: `1.0 + 0.5 * x` for `expm1(x) / x`",
-    example_at=(0.0,),
     opt_in=True,
 )

@@ -1,4 +1,4 @@
-"""A piecewise constant operation cuts the gradient without a word.
+"""A piecewise constant operation cuts the gradient.
 
 ## What it does
 
@@ -41,7 +41,6 @@ Often the cut is what the author wants (indices, bins, quantisation with its own
 from wherelint.rules.rule import Rule
 
 RULE = Rule(
-    summary="A piecewise constant operation cuts the gradient",
     sentence="{op} is piecewise constant: no gradient flows through it",
     help="detach it on purpose, or use a straight-through estimator: `x + stop_gradient(round(x) - x)`",
     example_at=(1.25,),

@@ -1,4 +1,4 @@
-"""NumPy on the host cannot be differentiated.
+"""A call to host NumPy cuts the gradient.
 
 ## What it does
 
@@ -42,7 +42,6 @@ Constants computed by NumPy from constants are not reported.
 from wherelint.rules.rule import Rule
 
 RULE = Rule(
-    summary="A call to host NumPy cuts the gradient",
     sentence="{op} runs on the host: no gradient flows through it",
     help="use the function of the framework instead of NumPy's",
     example_at=(1.25,),

@@ -12,7 +12,7 @@ import time
 from queue import SimpleQueue
 from typing import IO, Any
 
-from wherelint.run.collector import collect_rarely
+from wherelint.run import collect_rarely
 
 #: Seconds for a worker that is not busy to end by itself once its parent is gone.
 _GRACE = 1.0

@@ -158,7 +158,7 @@ def _explained(finding: Finding) -> str:
     parts = [f"**{finding.code}** `{finding.name}`{low}: {finding.message}"]
     if finding.witness is not None:
         parts.append("Witness: " + _MARKDOWN.sub(r"\\\1", witness_sentence(finding.witness)))
-    return "\n\n".join([*parts, f"*{rule.summary}*", inspect.cleandoc(rule.doc)])
+    return "\n\n".join([*parts, inspect.cleandoc(rule.doc)])
 
 
 def _overlap(a: types.Range, b: types.Range) -> bool:
