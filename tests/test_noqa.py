@@ -112,8 +112,7 @@ def test_a_file_comment_needs_a_row_of_its_own() -> None:
 
 def test_strings_are_not_comments() -> None:
     text = 'a = "# noqa"\nb = """\n# wherelint: noqa\n"""\n'
-    suppressions = find_suppressions(text)
-    assert (suppressions.rows, suppressions.file) == ({}, ())
+    assert not find_suppressions(text).comments
 
 
 def test_a_multi_line_string_is_silenced_on_its_last_row() -> None:
@@ -126,7 +125,7 @@ def test_a_multi_line_string_is_silenced_on_its_last_row() -> None:
     "text", ["x = (  # noqa\n", "\x0c# noqa\n", "if x:\n        a  # noqa\n    b\n", "# noqa\r\nx = 1\r\n"]
 )
 def test_odd_texts_do_not_crash(text: str) -> None:
-    assert find_suppressions(text).rows
+    assert find_suppressions(text).comments
 
 
 @pytest.mark.parametrize("end", ["\r", "\r\n"])
@@ -137,4 +136,5 @@ def test_a_comment_ends_with_its_row(end: str) -> None:
 
 
 def test_a_comment_for_files_that_stands_behind_code_hides_no_other() -> None:
-    assert find_suppressions("x = 1  # wherelint: noqa  # noqa: WL101\n").rows == {1: ("WL101",)}
+    (comment,) = find_suppressions("x = 1  # wherelint: noqa  # noqa: WL101\n").comments
+    assert (comment.codes, comment.file) == (("WL101",), False)

@@ -22,8 +22,7 @@ def unused(
         named = [code for code in idle if code.startswith("WL") and _asked(code, codes)]
         if not named:
             continue
-        start = Location(comment.row, comment.suppression[0])
-        end = Location(comment.row, comment.suppression[1])
+        start, end = (Location(comment.row, column) for column in comment.span)
         yield Finding(
             code=CODE,
             name=rules.get(CODE).name,
@@ -49,7 +48,7 @@ def _asked(prefix: str, codes: Collection[str]) -> bool:
 
 def _removal(line: str, comment: Comment, idle: list[str]) -> Edit:
     """The edit that leaves the codes that count, or nothing of the comment."""
-    first, last = comment.suppression
+    first, last = comment.span
     kept = [code for code in comment.codes if code not in idle]
     if kept:
         before = line[first - 1 : last - 1].partition(":")[0]
