@@ -39,13 +39,13 @@ def test_other_files_stay(run: Run, project: Path) -> None:
     write(project, others)
     assert run("clean", "--cache-dir", "kept") == (
         0,
-        "kept: nothing to remove; something else is in it, and stays.\n",
+        "kept: nothing to remove; other files in it stay.\n",
         "",
     )
     run("check", "--cache-dir", "kept", "kept/a.py")
     assert run("clean", "--cache-dir", "kept") == (
         0,
-        "kept: 1 file (0.0 MB) removed; something else is in it, and stays.\n",
+        "kept: 1 file (0.0 MB) removed; other files in it stay.\n",
         "",
     )
     assert sorted(str(path.relative_to(project)) for path in project.glob("kept/**/*") if path.is_file()) == sorted(

@@ -309,7 +309,7 @@ class TestStandardInput:
 def test_explain(run: Run) -> None:
     status, output, _ = run("explain", "wl101", "unmasked-log")
     assert status == 0
-    assert output.startswith("# WL101 unmasked-sqrt (on by default)\n\nA `where` hides")
+    assert output.startswith("# WL101 unmasked-sqrt (on by default)\n\nA `where` drops")
     assert "# WL102 unmasked-log (on by default)\n" in output
     assert "## Use instead\n\n```python\n" in output
     assert "(off by default)" in run("explain", "WL302")[1]

@@ -152,7 +152,7 @@ def test_which_rules_are_fixed(project: Path, wherelint: Run, options: list[str]
     status, output, _ = wherelint("check", "--fix", *options)
     assert {name for name, text in texts.items() if (project / name).read_text() != text} == fixed
     assert status == FINDINGS
-    assert output.count(" is not to be fixed here\n") == 2 * (2 - len(fixed))  # below the finding, and in the table
+    assert output.count(" are switched off\n") == 2 * (2 - len(fixed))  # below the finding, and in the table
 
 
 def test_what_is_not_to_be_fixed_is_not_offered(project: Path, wherelint: Run) -> None:
@@ -160,7 +160,7 @@ def test_what_is_not_to_be_fixed_is_not_offered(project: Path, wherelint: Run) -
 
     write(project, {"a.py": UNSAFE})
     (finding,) = json.loads(wherelint("check", "--output-format", "json", "--unfixable", "WL101")[1])
-    assert finding["fix"]["message"] == "no fix is offered: WL101 is not to be fixed here"
+    assert finding["fix"]["message"] == "no fix is offered: fixes of WL101 are switched off"
 
 
 #: Two findings of one statement, one of another, a guard that takes a line of its own, and a branch.

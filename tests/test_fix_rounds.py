@@ -141,8 +141,8 @@ def test_findings_of_one_kind_are_told_apart_by_their_place() -> None:
 
 GIVEN_UP = {
     "_MOST_IN_ALL": (fix, 0, refusals.TOO_MANY),
-    "_MOST_WORK": (fix, 0, "it takes longer than a fix is looked for"),
-    "_MOST_TRIED": (fix, 0, "more rewrites are possible than are tried"),
+    "_MOST_WORK": (fix, 0, "the search for one exceeds its budget"),
+    "_MOST_TRIED": (fix, 0, "there are more rewrites than the search tries"),
     "_MOST_ROUNDS": (rounds, 0, refusals.ROUNDS),
     "together": (rounds, lambda analysis, after, done, whole, sure: done, refusals.ALONE),
 }

@@ -397,7 +397,7 @@ OPTIONS: dict[str, tuple[str, list[str], str]] = {
     ),
     "a large file": (f"# {'a' * 10_000_000}", [], "File too large"),
     "a pattern that is none": ("[tool.wherelint]\nexclude = ['[', '!', '**', '\\\\', '[z-a]', '']", [], ""),
-    "diff and baseline": ("", ["--diff", "--write-baseline", "a"], "a baseline is about what is reported"),
+    "diff and baseline": ("", ["--diff", "--write-baseline", "a"], "--write-baseline cannot be combined"),
     "fix and add-noqa": ("", ["--fix", "--add-noqa"], "--add-noqa silences findings"),
     "device alone": ("", ["--device", "cpu"], "--device says where to confirm"),
     "no jobs": ("", ["-j", "-1"], "-1 is not in the range"),

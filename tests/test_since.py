@@ -87,12 +87,9 @@ def test_nothing_of_the_repository_is_run(run: Run, repository: Path) -> None:
     [
         (["--since", "nowhere"], "error: --since nowhere: git knows no such revision\n"),
         (["--since=--help"], "error: --since --help: git knows no such revision\n"),
-        (
-            ["--since", "main", "--diff"],
-            "about what is reported of files: it cannot be combined with --diff",
-        ),
-        (["--since", "main", "--write-baseline", "a"], "it cannot be combined with --write-baseline"),
-        (["--since", "main", "-"], "--since is about what is reported of files: it cannot be combined with -"),
+        (["--since", "main", "--diff"], "--since cannot be combined with --diff"),
+        (["--since", "main", "--write-baseline", "a"], "cannot be combined with --write-baseline"),
+        (["--since", "main", "-"], "--since cannot be combined with -"),
     ],
 )
 def test_what_cannot_be_asked(run: Run, repository: Path, arguments: list[str], message: str) -> None:

@@ -63,4 +63,4 @@ def test_its_status_is_that_of_the_last_check(watching: subprocess.Popen[str]) -
 def test_it_shows_findings(run: Run, other: str) -> None:
     status, _, errors = run("check", "--watch", other)
     assert status == 2
-    assert errors.endswith(f"error: --watch shows the findings of files: it cannot be combined with {other}\n")
+    assert errors.endswith(f"error: --watch cannot be combined with {other}\n")

@@ -280,12 +280,12 @@ def test_only_what_never_runs_with_gradients_is_of_low_confidence(
         covered(kind)
         assert checked(capsys, *option)[0] == 1
     covered("gradient")
-    assert "a gradient passed 1 of the calls that were found" in checked(capsys, *option)[2]
+    assert "a gradient passed through 1 of the calls in findings" in checked(capsys, *option)[2]
     covered("blocked")
     status, out, err = checked(capsys, *option)
     assert status == 0
     assert "1 finding of low confidence is hidden" in out
-    assert "a.py:5:31: WL101 is of low confidence: it ran, and never with gradients\n" in err
+    assert "a.py:5:31: WL101 now has low confidence: it ran, but never with gradients\n" in err
     assert checked(capsys, *option, "--confidence", "low")[0] == 1
     covered("blocked", UNSAFE + "# changed since\n")
     assert checked(capsys, *option)[0] == 1
@@ -306,7 +306,7 @@ def test_a_gradient_that_passed_refutes_that_none_flows(capsys: pytest.CaptureFi
     assert main([*options, "--gradient-coverage", "cover.json"]) == 1
     out, err = capsys.readouterr()
     assert "low confidence" not in out
-    assert "a.py:5:31: WL101 is of high confidence: a gradient passed it\n" in err
+    assert "a.py:5:31: WL101 now has high confidence: a gradient passed through it\n" in err
     assert WEIGHTS.keys() >= REFUTED
 
 
@@ -324,4 +324,4 @@ def test_what_fixes_is_not_judged(covered: Callable[..., None], capsys: pytest.C
     covered("blocked")
     status, _, err = checked(capsys, "--fix", "--gradient-coverage", "cover.json")
     assert status == 2
-    assert "gradient coverage is about what is reported" in err
+    assert "--gradient-coverage cannot be combined" in err

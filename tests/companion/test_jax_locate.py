@@ -374,7 +374,7 @@ def test_what_is_singular_in_earnest() -> None:
     report = locate(lambda x: jnp.sum(jnp.sqrt(x) ** 2), X)
     (poison,) = report.findings
     assert (poison.op, poison.genuine, poison.select, report.masked_finite) == ("sqrt", True, None, False)
-    assert "singular in earnest" in str(report)
+    assert "truly singular" in str(report)
 
 
 def test_a_quotient_of_zeros_is_put_there_by_no_selection() -> None:

@@ -93,7 +93,7 @@ def test_a_poisoned_gradient_fails_with_both_places(pytester: pytest.Pytester, r
     result = run()
     result.assert_outcomes(failed=2, passed=2)
     result.stdout.fnmatch_lines([
-        "*PoisonedGradient: The value is finite and its gradient is not*",
+        "*PoisonedGradient: The value is finite, its gradient is not*",
         "*model.py:4:*: sqrt has no finite derivative at element (0,)",
         "*the `where` does not select it -> WL101, wherelint explain WL101",
         "*gradient: (tensor(*nan*",

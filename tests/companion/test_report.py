@@ -44,7 +44,7 @@ def test_the_text_names_both_places_the_element_and_the_iteration(poison: Poison
 def test_a_place_in_a_library_stands_beside_the_users(poison: Poison) -> None:
     text = str(replace(poison, op_within=Place("/lib/special.py", 7, 3)))
     assert "model.py:2:9: arccos" in text
-    assert "in /lib/special.py:7:3" in text
+    assert "  inside /lib/special.py:7:3" in text
 
 
 def test_what_is_singular_in_earnest_names_no_selection(poison: Poison) -> None:
@@ -102,8 +102,8 @@ def test_raising(poison: Poison) -> None:
     [
         ((True, True, True), "are finite"),
         ((False, False, False), "The value is not finite"),
-        ((True, False, True), "if what is dropped receives no cotangent"),
-        ((True, False, False), "singular in earnest"),
+        ((True, False, True), "if dropped elements received no cotangent"),
+        ((True, False, False), "truly singular"),
     ],
 )
 def test_the_summary_says_what_is_finite(finite: tuple[bool, bool, bool], told: str) -> None:

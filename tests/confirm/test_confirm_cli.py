@@ -91,11 +91,11 @@ def test_only_what_is_confirmed_counts(project: Path, capsys: pytest.CaptureFixt
     status, output, _ = wherelint(capsys, *arguments, "--only-confirmed")
     assert status == FINDINGS
     assert output.startswith("b.py:5:29: WL101")
-    assert output.endswith("1 confirmed.\n1 finding that no run confirmed is hidden.\n")
+    assert output.endswith("1 confirmed.\n1 unconfirmed finding is hidden.\n")
     status, output, _ = wherelint(capsys, *arguments, "--only-confirmed", "a.py")
     assert (status, output) == (
         CLEAN,
-        "No findings, 1 file checked.\n1 finding that no run confirmed is hidden.\n",
+        "No findings, 1 file checked.\n1 unconfirmed finding is hidden.\n",
     )
 
 
@@ -212,4 +212,6 @@ def test_a_diff_shows_no_findings(project: Path, capsys: pytest.CaptureFixture[s
     write(project, {"a.py": UNSAFE})
     status, _, errors = wherelint(capsys, "check", "--diff", option)
     assert status == FAILED
-    assert errors.endswith("error: --diff reports no findings: it cannot be combined with what shows or writes some\n")
+    assert errors.endswith(
+        "error: --diff reports no findings: it cannot be combined with --only-confirmed or --repro-dir\n"
+    )

@@ -632,7 +632,7 @@ def test_a_framework_that_is_not_there_is_one_line(
     ]
     assert status == (2 if only else 1)
     assert output.count("WL101") == (0 if only else 2)
-    assert ("2 findings that no run confirmed are hidden." if only else "2 not run.") in output.splitlines()
+    assert ("2 unconfirmed findings are hidden." if only else "2 not run.") in output.splitlines()
 
 
 def test_a_device_that_is_not_there_is_one_line(wherelint: Wherelint, real: None) -> None:

@@ -78,14 +78,14 @@ def run_check(options: dict[str, Any], configuration: Configuration) -> int:
     if options["device"] != "auto" and not options["confirm"]:
         raise click.UsageError("--device says where to confirm: it needs --confirm")
     if options["show_diff"] and (options["only_confirmed"] or options["repro_dir"] is not None):
-        raise click.UsageError("--diff reports no findings: it cannot be combined with what shows or writes some")
+        raise click.UsageError("--diff reports no findings: it cannot be combined with --only-confirmed or --repro-dir")
     rewrites = options["fix"] or options["add_noqa"]
     if options["write_baseline"] and (other := given(options, *_REWRITING)):
-        raise click.UsageError(f"a baseline is about what is reported of files: it cannot be combined with {other}")
+        raise click.UsageError(f"--write-baseline cannot be combined with {other}")
     if options["since"] is not None and (other := given(options, *_REWRITING, "write_baseline")):
-        raise click.UsageError(f"--since is about what is reported of files: it cannot be combined with {other}")
+        raise click.UsageError(f"--since cannot be combined with {other}")
     if rewrites and options["gradient_coverage"]:
-        raise click.UsageError("gradient coverage is about what is reported: it cannot be combined with what fixes")
+        raise click.UsageError("--gradient-coverage cannot be combined with --fix or --add-noqa")
     if options["statistics"] and options["output_format"] in {*FORMATS} - {"json"}:
         raise click.UsageError("--statistics has no such --output-format: text or json")
     refuse_clashes(options)
@@ -168,7 +168,7 @@ def _weighed(result: Result, options: dict[str, Any], configuration: Configurati
     if options["verbose"]:
         click.echo("".join(f"{printable(line)}\n" for line in evidence.changed), nl=False, err=True)
         if evidence.differentiated:
-            click.echo(f"a gradient passed {evidence.differentiated} of the calls that were found", err=True)
+            click.echo(f"a gradient passed through {evidence.differentiated} of the calls in findings", err=True)
     return result
 
 
@@ -208,8 +208,8 @@ def _write_baseline(result: Result, options: dict[str, Any], configuration: Conf
         if configuration.settings(Path.cwd()).baseline == name.absolute():
             click.echo(f"{name}: {written} written.")
         else:
-            click.echo(f"{name}: {written} written, which --baseline {name} leaves out;")
-            click.echo(f'or always, with baseline = "{name}" below [tool.wherelint] in pyproject.toml.')
+            click.echo(f"{name}: {written} written. Leave them out with --baseline {name},")
+            click.echo(f'or always with baseline = "{name}" below [tool.wherelint] in pyproject.toml.')
     return tell_problems(result, options)
 
 

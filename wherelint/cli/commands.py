@@ -58,18 +58,18 @@ class _Commands(click.Group):
 def cli() -> None:
     """Find the `where` that protects the value and poisons the gradient.
 
-    Nothing of the checked files is imported or executed.
+    wherelint never imports or executes the files that it checks.
     """
 
 
 @cli.command(short_help="Check files and directories (default: the working directory).")
 @click.argument("paths", nargs=-1, type=click.Path(allow_dash=True))
-@click.option("--select", multiple=True, metavar="CODES", help="Only these codes or prefixes (WL1,WL203).")
-@click.option("--extend-select", multiple=True, metavar="CODES", help="These as well.")
-@click.option("--ignore", "--extend-ignore", multiple=True, metavar="CODES", help="Not these.")
+@click.option("--select", multiple=True, metavar="CODES", help="Use only these codes or prefixes (WL1,WL203).")
+@click.option("--extend-select", multiple=True, metavar="CODES", help="Use these as well.")
+@click.option("--ignore", "--extend-ignore", multiple=True, metavar="CODES", help="Leave these out.")
 @click.option(
     "--confidence", callback=_least, metavar="[high|low|SCORE]",
-    help="The least to show (default: high); a score is a number from 0 to 1.",
+    help="Show only findings at or above this (default: high); a score is a number from 0 to 1.",
 )  # fmt: skip
 @click.option(
     "--output-format", type=click.Choice(STYLES), default="full", show_default=True, metavar="FORMAT",
@@ -77,20 +77,20 @@ def cli() -> None:
 )  # fmt: skip
 @_output_file
 @click.option(
-    "--report", "reports", multiple=True, metavar="FORMAT=FILE", help="The same in another format (repeatable)."
+    "--report", "reports", multiple=True, metavar="FORMAT=FILE", help="Write another format as well (repeatable)."
 )
-@click.option("--ignore-noqa", is_flag=True, help="Comments silence nothing.")
-@click.option("--fix/--no-fix", help="Rewrite what has a safe fix.")
-@click.option("--unsafe-fixes", is_flag=True, help="Fixes that need a look as well.")
+@click.option("--ignore-noqa", is_flag=True, help="Ignore comments that silence findings.")
+@click.option("--fix/--no-fix", help="Apply the safe fixes.")
+@click.option("--unsafe-fixes", is_flag=True, help="Include the fixes that need a look.")
 @click.option("--diff", "show_diff", is_flag=True, help="Print what --fix would change.")
-@click.option("--fix-only", is_flag=True, help="Fix, and only count what is left.")
+@click.option("--fix-only", is_flag=True, help="Fix, and only count the findings that are left.")
 @click.option("--show-fixes", is_flag=True, help="List the findings that were fixed.")
 @click.option("--fixable", multiple=True, metavar="CODES", help="Fix only these.")
 @click.option("--unfixable", multiple=True, metavar="CODES", help="Do not fix these.")
 @click.option("--fix-comment/--no-fix-comment", default=None, help="Say why in a comment above each fix.")
 @click.option("--add-noqa", is_flag=True, help="Silence every finding with a comment.")
 @click.option("--confirm", is_flag=True, help="Run each finding under its framework.")
-@click.option("--only-confirmed", is_flag=True, help="Show only what was confirmed.")
+@click.option("--only-confirmed", is_flag=True, help="Show only confirmed findings.")
 @click.option(
     "--device", type=click.Choice(["auto", "cpu", "gpu", "tpu"]), default="auto", show_default=True,
     help="Where to confirm.",
@@ -99,31 +99,31 @@ def cli() -> None:
     "--repro-dir", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
     help="Write a script for each finding.",
 )  # fmt: skip
-@_file("--baseline", help="Leave out what this file knows.")
-@_file("--write-baseline", help="Write such a file, and stop.")
-@click.option("--since", metavar="REV", help="Only what changed since the branch left this git revision.")
+@_file("--baseline", help="Leave out the findings in this file.")
+@_file("--write-baseline", help="Write the findings to such a file, and stop.")
+@click.option("--since", metavar="REV", help="Show only what changed since the branch left this revision of git.")
 @click.option("--watch", is_flag=True, help="Check again whenever a file changes, until Ctrl-C.")
-@_file("--gradient-coverage", multiple=True, help="Believe what ran (pytest --gradient-coverage).")
+@_file("--gradient-coverage", multiple=True, help="Use the gradients recorded by pytest --gradient-coverage.")
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True)
 @click.option("-q", "--quiet", is_flag=True, help="Print findings and errors only.")
-@click.option("-v", "--verbose", is_flag=True, help="Say how long it took, and what was skipped.")
-@click.option("--statistics", is_flag=True, help="Counts by code instead of findings.")
-@click.option("--show-files", is_flag=True, help="List what would be checked, and stop.")
-@click.option("--show-settings", is_flag=True, help="Print what counts there, and stop.")
-@click.option("--exit-zero", is_flag=True, help="Exit with 0 whatever is found.")
-@click.option("--exit-non-zero-on-fix", is_flag=True, help="Exit with 1 if something was fixed.")
-@click.option("--config", multiple=True, metavar="FILE|SETTING", help="Read this TOML file; or 'key = value'.")
+@click.option("-v", "--verbose", is_flag=True, help="Print the evidence, the time, and what was skipped.")
+@click.option("--statistics", is_flag=True, help="Print counts by code instead of findings.")
+@click.option("--show-files", is_flag=True, help="List the files to check, and stop.")
+@click.option("--show-settings", is_flag=True, help="Print the settings of the first path, and stop.")
+@click.option("--exit-zero", is_flag=True, help="Exit with 0 even if there are findings.")
+@click.option("--exit-non-zero-on-fix", is_flag=True, help="Exit with 1 if a fix was applied.")
+@click.option("--config", multiple=True, metavar="FILE|SETTING", help="Read this TOML file, or set 'key = value'.")
 @click.option("--isolated", is_flag=True, help="Ignore every configuration file.")
-@click.option("--exclude", multiple=True, metavar="PATTERNS", help="Leave these out, not the default ones.")
+@click.option("--exclude", multiple=True, metavar="PATTERNS", help="Leave these out instead of the default ones.")
 @click.option("--extend-exclude", multiple=True, metavar="PATTERNS", help="Leave these out as well.")
-@click.option("--force-exclude", is_flag=True, help="Excludes count for named files, too.")
+@click.option("--force-exclude", is_flag=True, help="Apply the excludes to named files, too.")
 @click.option(
-    "--respect-gitignore/--no-respect-gitignore", default=None, help="Whether .gitignore counts (default: yes)."
+    "--respect-gitignore/--no-respect-gitignore", default=None, help="Respect .gitignore files (default: yes)."
 )
-@click.option("--stdin-filename", metavar="NAME", help="The name of standard input (PATHS is -).")
-@click.option("-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes (default: the cores).")
-@click.option("--no-cache", is_flag=True, help="Keep nothing for the next run, use nothing.")
-@_cache_dir(help="Where that is kept (default: .wherelint_cache).")
+@click.option("--stdin-filename", metavar="NAME", help="The file name of standard input (when PATHS is -).")
+@click.option("-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes to use (default: one a core).")
+@click.option("--no-cache", is_flag=True, help="Neither read nor write the cache.")
+@_cache_dir(help="Where the cache is (default: .wherelint_cache).")
 def check(**options: Any) -> int:
     """Check files and directories (default: the working directory; - is standard input).
 
@@ -156,7 +156,7 @@ def check(**options: Any) -> int:
 def explain(names: Sequence[str], every: bool, output_file: Path | None) -> None:
     """Print the documentation of a rule or a topic.
 
-    Without a name, print what there is.
+    Without a name, list all rules and topics.
     """
     from wherelint import docs, rules
     from wherelint.io.config import did_you_mean
@@ -200,7 +200,7 @@ cli.add_command(explain, "rule")
 def repro(place: str, config: Path | None, isolated: bool, output_file: Path | None) -> int:
     """Print a script that reproduces the finding at a place.
 
-    It needs nothing but the framework, and shows the finite value, the gradient that is nan, and both after the fix.
+    The script needs only the framework. It shows the finite value, the nan in the gradient, and both after the fix.
     """
     from wherelint.cli.place import findings_at, tell_others
     from wherelint.confirm.routine import Snippet
@@ -218,10 +218,7 @@ def repro(place: str, config: Path | None, isolated: bool, output_file: Path | N
 @_of_a_place
 @_file("-o", "--output-file", help="An SVG or a PNG, by its name (default: an SVG on standard output).")
 def plot(place: str, config: Path | None, isolated: bool, output_file: Path | None) -> int:
-    """Draw the value and the gradient around a finding.
-
-    Both before and after the fix.
-    """
+    """Draw the value and the gradient around a finding, before and after the fix."""
     from wherelint.cli.place import findings_at, tell_others
 
     kind = ".svg" if output_file is None else output_file.suffix.lower()
@@ -248,7 +245,7 @@ def server() -> int:
 
 @cli.command()
 def init() -> int:
-    """Write a configuration and a pre-commit hook to begin with."""
+    """Write a first configuration and a pre-commit hook."""
     from wherelint.cli.starting import start
 
     return CLEAN if start() else FAILED
@@ -257,13 +254,13 @@ def init() -> int:
 @cli.command()
 @_cache_dir(help="Default: .wherelint_cache.")
 def clean(cache_dir: Path | None) -> None:
-    """Remove what is kept for the next run."""
+    """Remove the cache."""
     from wherelint.io import cachedir
     from wherelint.report.text import count
 
     directory = cache_dir or cachedir.DEFAULT
     removed = cachedir.clean(directory)
-    left = "; something else is in it, and stays" if removed.others else ""
+    left = "; other files in it stay" if removed.others else ""
     size = f"({removed.size / 1e6:.1f} MB)"
     what = f"{count(removed.files, 'file')} {size} removed" if removed.files else "nothing to remove"
     click.echo(f"{directory}: {what}{left}.")

@@ -23,7 +23,7 @@ def watch(options: dict[str, Any], configuration: Callable[[], Configuration]) -
     """Check, and again after each change of a file or its settings; the last exit status. Raises UsageError."""
     paths = options["paths"] or (".",)
     if other := given(options, *_OTHERWISE):
-        raise click.UsageError(f"--watch shows the findings of files: it cannot be combined with {other}")
+        raise click.UsageError(f"--watch cannot be combined with {other}")
     status, seen = FAILED, None
     with suppress(KeyboardInterrupt):
         while True:

@@ -99,7 +99,7 @@ class Poison:
         yield f"{_at(self.op_at)}: {rules.spoken(self.op)} has no finite derivative{self._element()}"
         yield from _code_line(self.op_at)
         if self.op_within:
-            yield f"  it stands in {self.op_within}"
+            yield f"  inside {self.op_within}"
         if self.genuine and not self.select:
             yield "  no selection drops it: the gradient does not exist here"
             return
@@ -110,7 +110,7 @@ class Poison:
         yield f"{_at(self.select_at or self.op_at)}: {drops}{hint}"
         yield from _code_line(self.select_at)
         if self.select_within:
-            yield f"  it stands in {self.select_within}"
+            yield f"  inside {self.select_within}"
 
     def _element(self) -> str:
         more = f" and {self.count - 1} more" if self.count > 1 else ""
@@ -182,11 +182,11 @@ class Report:
         if self.ok:
             told = "The value and its gradient are finite."
         elif not self.value_finite:
-            told = "The value is not finite: what is differentiated there has no gradient."
+            told = "The value is not finite, so there is no gradient."
         elif self.masked_finite:
-            told = "The value is finite and its gradient is not; it is finite if what is dropped receives no cotangent."
+            told = "The value is finite, its gradient is not; it would be if dropped elements received no cotangent."
         else:
-            told = "The value is finite and its gradient is not, whatever is dropped: it is singular in earnest."
+            told = "The value is finite, its gradient is not, whatever is dropped: it is truly singular."
         inputs = f" {self.tried} input{'s' * (self.tried > 1)} in {self.seconds:.1f} s." if self.tried else ""
         return told + inputs + (f" {self.note}" if self.note else "")
 

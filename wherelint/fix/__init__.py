@@ -326,7 +326,7 @@ def _why_not(analysis: Analysis, detection: Detection, unfinished: Found | None)
         op = unfinished.silent[0]
         what = f"`{op.op}` in `{op.origin.function}` is singular, too" if op.op in OPERATIONS else "it overflows"
         return f"the gradient would still be lost at the witness: {what}"
-    return "no rewrite that was tried could be proven to keep the value and fix the gradient"
+    return "no rewrite could be proven to keep the value and fix the gradient"
 
 
 class _Proven(NamedTuple):

@@ -3,14 +3,14 @@
 from wherelint.finding import REFUTED, UNRUN, Fix
 
 #: Why there is no fix, where it was not looked for to the end.
-TOO_MANY = "the fixes of the file take longer than they are looked for"
-TOO_LONG, TOO_MUCH = "it takes longer than a fix is looked for", "it is too much to follow"
-TRIES = "more rewrites are possible than are tried"
-ROUNDS = "one fix after the other needed another"
-ALONE = "it does something else together with the fixes around it"
-UNWANTED = "{} is not to be fixed here"
-NO_TERM = "there is no constant arm that a short linear term gives the slope of the limit"
-EPSILON = "an epsilon keeps the operand away from there"
+TOO_MANY = "the fixes of the file exceed its budget"
+TOO_LONG, TOO_MUCH = "the search for one exceeds its budget", "there is too much code to follow"
+TRIES = "there are more rewrites than the search tries"
+ROUNDS = "each fix needed another one"
+ALONE = "it fails together with the fixes around it"
+UNWANTED = "fixes of {} are switched off"
+NO_TERM = "no short linear term gives a constant arm the slope of the limit"
+EPSILON = "an epsilon keeps the operand away from the singular point"
 MATRIX = "no number stands for a matrix; give the operation an identity matrix where its result is dropped"
 #: What the messages begin with.
 GIVEN_UP = tuple(

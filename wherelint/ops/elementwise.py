@@ -37,15 +37,15 @@ def _keras_excess(difference: Array) -> Any:
 
 
 EXPONENTIALS = table(
-    unary("exp", np.exp, lambda y, x: y, HUGE, 0.0, code="WL107", place="where it overflows", domains=EXPONENT),
+    unary("exp", np.exp, lambda y, x: y, HUGE, 0.0, code="WL107", place="at an overflow", domains=EXPONENT),
     unary("exp2", np.exp2, lambda y, x: LN2 * y, HUGE, 0.0,
-          code="WL107", place="where it overflows", domains=EXPONENT),
+          code="WL107", place="at an overflow", domains=EXPONENT),
     unary("expm1", np.expm1, lambda y, x: y + 1, HUGE, 0.0,
-          code="WL107", place="where it overflows", domains=EXPONENT),
+          code="WL107", place="at an overflow", domains=EXPONENT),
     unary("sinh", np.sinh, lambda y, x: np.cosh(x), (*HUGE, -1000.0), 0.0,
-          code="WL107", place="where it overflows", domains=SIZE),
+          code="WL107", place="at an overflow", domains=SIZE),
     unary("cosh", np.cosh, lambda y, x: np.sinh(x), (*HUGE, -1000.0), 0.0,
-          code="WL107", place="where it overflows", domains=SIZE),
+          code="WL107", place="at an overflow", domains=SIZE),
     entry("log", np.log, pullback(lambda ct, y, x: ct / x), (0.0, -1.0), 1.0,
           tensorflow=slopes(lambda y, x: 1 / x), code="WL102", place="at 0", domains=ARGUMENT),
     unary("log2", np.log2, lambda y, x: 1 / (x * LN2), (0.0, -1.0), 1.0, code="WL102", place="at 0", domains=ARGUMENT),

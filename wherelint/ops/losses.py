@@ -65,5 +65,5 @@ OPERATIONS: dict[str, Operation] = table(
           ((1.0, 0.0), (1.0, -1.0)), (None, 1.0), code="WL109", place="with a zero argument"),
     entry("poisson_nll", lambda x, t: np.exp(x) - t * x,
           pullback(paths(lambda z, x, t: np.exp(x), lambda z, x, t: -t), times(lambda z, x, t: -x)),
-          ((1000.0, 1.0),), (0.0, None), code="WL107", place="where it overflows"),
+          ((1000.0, 1.0),), (0.0, None), code="WL107", place="at an overflow"),
 )  # fmt: skip

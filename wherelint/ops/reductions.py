@@ -235,7 +235,7 @@ REDUCTIONS = table(
     entry("allclose", lambda a, b: np.all(np.isclose(a, b), axis=-1, keepdims=True), no_vjp, mixes=True,
           result="bool"),
     entry("logsumexp", _logsumexp, slopes(lambda y, x: np.exp(x - y)), (-float("inf"),), 0.0, mixes=True,
-          code="WL102", place="where every element is -inf"),
+          code="WL102", place="with every element -inf"),
 )  # fmt: skip
 
 NORMS = table(
@@ -319,9 +319,9 @@ PRODUCTS = table(
 
 RUNNING = table(
     entry("softmax", _softmax, pullback(lambda ct, y, x: y * (ct - total(ct * y))),
-          (-float("inf"),), 0.0, mixes=True, code="WL109", place="where every element is -inf"),
+          (-float("inf"),), 0.0, mixes=True, code="WL109", place="with every element -inf"),
     entry("log_softmax", _log_softmax, pullback(lambda ct, y, x: ct - np.exp(y) * total(ct)),
-          (-float("inf"),), 0.0, mixes=True, code="WL109", place="where every element is -inf"),
+          (-float("inf"),), 0.0, mixes=True, code="WL109", place="with every element -inf"),
     entry("cumsum", lambda x: np.cumsum(x, axis=-1), pullback(lambda ct, y, x: _reverse_cumsum(ct)), mixes=True,
           result="same"),
     entry("cumprod", lambda x: np.cumprod(x, axis=-1), pullback(_cumprod_pull), mixes=True,

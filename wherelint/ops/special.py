@@ -161,7 +161,7 @@ OPERATIONS: dict[str, Operation] = table(
           # jax.scipy.special.i0 is exp(abs(x)) * i0e(x): inf - inf where it overflows. So is i1.
           jax=pullback(paths(lambda y, x: _outward(x) * special.i0e(x),
                              lambda y, x: np.exp(np.abs(x)) * _i0e_slope(x))),
-          code="WL107", place="where it overflows"),
+          code="WL107", place="at an overflow"),
     unary("i0e", special.i0e, lambda y, x: _i0e_slope(x)),
     entry("i1", special.i1,
           slopes(lambda y, x: np.where(np.abs(x) <= TINY, 0.5, special.i0(x) - y / x)),
@@ -171,7 +171,7 @@ OPERATIONS: dict[str, Operation] = table(
           torch=slopes(lambda y, x: np.where(np.abs(x) > TINY, special.i0(x) - y / x, 0.5)),
           # The slope of tf.math.bessel_i1 at 0 is 1 (tensorflow 2.21); it should be 1/2.
           tensorflow=slopes(lambda y, x: np.where(x == 0, 1, special.i0(x) - y / x)),
-          code="WL107", place="where it overflows"),
+          code="WL107", place="at an overflow"),
     unary("i1e", special.i1e, _i1e_slope,
           tensorflow=lambda y, x: np.where(np.abs(x) <= TINY, 0.5, special.i0e(x) - y * (np.sign(x) + 1 / x))),
 )  # fmt: skip

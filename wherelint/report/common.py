@@ -68,7 +68,7 @@ def related(finding: Finding) -> Iterator[Related]:
     for each in finding.related:
         yield Related(here, each.location, each.end_location, f"the {each.kind}", each.kind)
     for place in finding.also:
-        yield Related(here, place.location, place.end_location, f"of the same cause: {place.message}", code=place.code)
+        yield Related(here, place.location, place.end_location, f"same cause: {place.message}", code=place.code)
     for other in finding.elsewhere:
         yield Related(other.filename, other.location, other.end_location, other.message, rows=other.rows)
 

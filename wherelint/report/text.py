@@ -276,9 +276,7 @@ def confirmations(findings: Iterable[Finding], unconfirmed: int) -> str:
     said = ", ".join(f"{counts[verdict]} {word}" for verdict, word in VERDICTS.items() if counts[verdict])
     lines = [f"{said}."] if said else []
     if unconfirmed:
-        lines.append(
-            f"{count(unconfirmed, 'finding')} that no run confirmed {'is' if unconfirmed == 1 else 'are'} hidden."
-        )
+        lines.append(f"{count(unconfirmed, 'unconfirmed finding')} {'is' if unconfirmed == 1 else 'are'} hidden.")
     return "\n".join(lines)
 
 
@@ -318,7 +316,7 @@ def columns() -> int:
 _CHANGES = "it changes values that are read"
 _CAVEATS = {
     "safe": "",
-    "unsafe": " (unsafe: shapes, or a call that is not known, may object)",
+    "unsafe": " (unsafe: check the shapes, and the calls that are not known)",
     "display": f" (not applied by --fix: {_CHANGES})",
 }
 

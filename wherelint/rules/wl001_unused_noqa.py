@@ -2,12 +2,12 @@
 
 ## What it does
 
-Reports `# noqa: WL...` comments, and `# wherelint: noqa: WL...` ones, with codes of which nothing is found where they
-stand. Only rules that are on count, and comments without codes are left alone.
+Reports `# noqa: WL...` and `# wherelint: noqa: WL...` comments with codes that silence no finding there. Only rules
+that are on count; comments without codes are left alone.
 
 ## Why is this bad?
 
-It silences a finding that is written there tomorrow.
+A comment that silences nothing today hides a new finding tomorrow.
 
 ## Example
 
@@ -35,7 +35,7 @@ The fix is safe: it removes the codes, or the comment.
 
 ## Known problems
 
-A file in which nothing could be found, and a file of which a part was given up, are not looked at.
+The rule skips files without a framework or a selection, and files that wherelint gave up on in part.
 """
 
 from wherelint.rules.rule import Rule

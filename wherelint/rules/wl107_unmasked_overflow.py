@@ -32,8 +32,8 @@ def f(x):
 
 ## Known problems
 
-The probes are float32, which overflows near 88; a program that runs in float64 overflows near 709. A bound
-known only at run time (a clip in the data pipeline) is not seen.
+The probes are float32, which overflows near 88; a program that runs in float64 overflows near 709. The rule
+does not see a bound that is known only at run time (a clip in the data pipeline).
 """
 
 from wherelint.rules.rule import Rule

@@ -37,7 +37,7 @@ def f(a):
 
 No fix is offered. A number in place of a matrix is a matrix of equal elements, which is singular itself: the safe
 operand is an identity matrix of the right size. For a batch the condition needs two more axes, `regular[..., None,
-None]`, and whether it speaks of whole matrices only the author knows.
+None]`, and only the author knows whether it is about whole matrices.
 
 ## Known problems
 

@@ -2,7 +2,7 @@
 
 ## What it does
 
-Reports a singular operation among elements of which an index, a slice, `take` or `gather` picks others.
+Reports a singular operation on elements that an index, a slice, `take` or `gather` leaves out.
 
 ## Why is this bad?
 
@@ -35,8 +35,8 @@ Offered where the index is a mask that can guard the operand; otherwise for disp
 
 ## Known problems
 
-Arrays are modelled by a few elements. An index that is only known at run time is not followed: what it leaves
-out is not known.
+Arrays are modelled by a few elements. wherelint does not follow an index that is known only at
+run time.
 """
 
 from wherelint.rules.rule import Rule

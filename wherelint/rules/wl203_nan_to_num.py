@@ -31,7 +31,7 @@ def f(x):
 
 ## Fix safety
 
-The guard is not written in the code, so no automatic fix is offered.
+No fix is offered: the code has no condition to mask with.
 
 ## Known problems
 

@@ -35,7 +35,7 @@ def f(x):
 
 ## Known problems
 
-Arrays are modelled by a few elements; which of them an assignment overwrites is followed only roughly.
+Arrays are modelled by a few elements; wherelint follows only roughly which of them an assignment overwrites.
 
 PyTorch refuses at run time to differentiate an in-place assignment over the saved output of `sqrt`, `exp` and the
 like: there the finding stands for a `RuntimeError`, not for a nan. The remedy is the same, with an assignment that

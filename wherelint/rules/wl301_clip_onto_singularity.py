@@ -39,10 +39,10 @@ the fix is unsafe.
 
 ## Known problems
 
-Whether the bound itself can be reached is not asked: rounding reaches it sooner or later. An epsilon must
+The rule does not ask whether the bound can be reached: rounding reaches it sooner or later. An epsilon must
 survive float32, see WL303. From torch 2.15 `clamp` hands nothing to an element that lies on its bound, so
-`clamp(x, min=0).sqrt()` has a finite gradient there; which version a program will run under cannot be read
-from it, so that it is reported all the same. If yours needs torch 2.15, silence it where it stands.
+`clamp(x, min=0).sqrt()` has a finite gradient there; the source does not say which version will
+run it, so the rule reports it all the same. If your program needs torch 2.15, silence the finding.
 """
 
 from wherelint.rules.rule import Rule

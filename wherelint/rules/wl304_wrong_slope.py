@@ -2,14 +2,14 @@
 
 ## What it does
 
-Reports a selection whose arms meet in value where one of them is singular, and whose gradient there is finite and not
-the limit of the gradient. Off by default.
+Reports a selection whose arms meet in value at a point where one of them is singular, and whose gradient there is
+finite, but not the limit of the gradient. Off by default.
 
 ## Why is this bad?
 
-No nan tells of it: `expm1(x) / x` is 1 at 0, and so is the arm that replaces it, but the slope of the one is 0.5 and
-that of a constant 0. An optimizer that starts at such a point (no rotation, no shape parameter, no time) may stay
-there. A double where alone makes this of a nan.
+No nan gives it away: `expm1(x) / x` is 1 at 0, and so is the arm that replaces it, but the first has a slope of 0.5 and
+a constant a slope of 0. An optimizer that starts at such a point (no rotation, no shape parameter, no time) may stay
+there. A double where alone turns a nan into this.
 
 ## Example
 
@@ -44,18 +44,17 @@ no arm: `sin(x) / x` is `jnp.sinc(x / jnp.pi)`, and with `s = jnp.sinc(0.5 * x /
 ## Fix safety
 
 For display only, and where the arm is a constant: the linear term of the limit, if its factor is a short number (0.5,
-1/6) whatever the other inputs are. It is proven: the value at the point is the same, the slope is that of the limit.
-How many terms the arm needs, and how far from the point they have to hold, is the author's choice, so that no option
-applies it. The double where of another rule that leaves a wrong slope says so beside its diff.
+1/6) whatever the other inputs are. wherelint proves that the value at the point stays and that the slope is that of
+the limit. How many terms the arm needs, and how far from the point they have to hold, is the author's choice, so no
+option applies the fix. The double where of another rule that leaves a wrong slope says so beside its diff.
 
 ## Known problems
 
-The point is looked for on lines along which one input moves, to 0, 1, -1, the constants of the condition and the
-middle between two of them. What needs several inputs, or the value of a computed bound, is not found, nor is a guard
-of one side only, such as `x < 1e-6`, whose arm has a slope of its own on its side. An even function such as
-`sin(x) / x` loses only its second derivative, which is not reported. Nor are an ordinary kink, both arms of which are
-regular (`relu`, Huber's loss), a slope without a limit (`norm` at 0), and a gradient that is nan, which other rules
-report.
+The search moves one input at a time, to 0, 1, -1, the constants of the condition and the middle between two of them.
+It misses points that need several inputs or the value of a computed bound, and guards of one side only, such as
+`x < 1e-6`, whose arm has a slope of its own on its side. The rule does not report an even function such as
+`sin(x) / x`, which loses only its second derivative, an ordinary kink with two regular arms (`relu`, Huber's loss), a
+slope without a limit (`norm` at 0), or a gradient that is nan, which other rules report.
 """
 
 from wherelint.rules.rule import Rule

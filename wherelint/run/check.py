@@ -139,7 +139,7 @@ def _check_text(text: str, target: Target, around: list[Project] | None) -> tupl
         shown = tuple(with_plot(seen.analysis, finding) for finding in shown)
     problems = tuple(seen.analysis.problems) if seen.analysis else ()
     if seen.skipped == "too many imports":
-        why = "gave up on the file: its imports lead to too many others, or too large ones"
+        why = "gave up on the file: it imports too many other files, or too large ones"
         problems = (Problem(filename, why, error=False),)
     problems = (*problems, *_given_up(shown))
     report = FileReport(filename, shown, problems, text if shown or fixed else "", fixed, skipped=seen.skipped)

@@ -62,14 +62,14 @@ class Evidence:
         if kind == "gradient":
             evidence = tuple(each for each in finding.evidence if each not in REFUTED)
             weighed = replace(finding, evidence=evidence, confidence=confidence(evidence))
-            why = "a gradient passed it"
+            why = "a gradient passed through it"
         elif kind == "blocked":
-            weighed, why = finding.with_evidence("ran without gradients"), "it ran, and never with gradients"
+            weighed, why = finding.with_evidence("ran without gradients"), "it ran, but never with gradients"
         else:
             return finding
         if weighed.confidence != finding.confidence:
             place = spelled(begin, finding.cells)
-            told = f"{finding.filename}:{place}: {finding.code} is of {weighed.confidence} confidence: {why}"
+            told = f"{finding.filename}:{place}: {finding.code} now has {weighed.confidence} confidence: {why}"
             self.changed.append(told)
         return weighed
 

@@ -204,7 +204,7 @@ def without_refuted(
             return result
         reports = tuple(again(r, refuted[r.filename]) if r.filename in names else r for r in result.reports)
         result = replace(result, reports=reports)
-    why = "its fixes were refuted again and again under the framework; it was not changed"
+    why = "the framework refuted its fixes again and again; the file was not changed"
     return unwritten(result, [Problem(name, why) for name in sorted(names)])
 
 
