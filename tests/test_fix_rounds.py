@@ -141,7 +141,7 @@ def test_findings_of_one_kind_are_told_apart_by_their_place() -> None:
 
 GIVEN_UP = {
     "_MOST_IN_ALL": (fix, 0, refusals.TOO_MANY),
-    "_MOST_WORK": (fix, 0, "the search for one exceeds its budget"),
+    "_MOST_WORK": (fix, 0, "the search exceeds its budget"),
     "_MOST_TRIED": (fix, 0, "there are more rewrites than the search tries"),
     "_MOST_ROUNDS": (rounds, 0, refusals.ROUNDS),
     "together": (rounds, lambda analysis, after, done, whole, sure: done, refusals.ALONE),

@@ -4,7 +4,7 @@ from wherelint.finding import REFUTED, UNRUN, Fix
 
 #: Why there is no fix, where it was not looked for to the end.
 TOO_MANY = "the fixes of the file exceed its budget"
-TOO_LONG, TOO_MUCH = "the search for one exceeds its budget", "there is too much code to follow"
+TOO_LONG, TOO_MUCH = "the search exceeds its budget", "there is too much code to follow"
 TRIES = "there are more rewrites than the search tries"
 ROUNDS = "each fix needed another one"
 ALONE = "it fails together with the fixes around it"
