@@ -255,6 +255,9 @@ def _common_moves(base: Inputs, movable: Sequence[Node], pool: Pool) -> Iterator
     if len(movable) < 2:
         return
     yield flat
+    entries: list[Node] = [leaf for leaf in movable if isinstance(leaf, Leaf) and leaf.entry]
+    for one in entries:  # as in a turn by a right angle
+        yield from ([(n, _ALL, size if n is one else 0.0) for n in entries] for size in (1.0, -1.0))
     for value in _SIMPLE[:6]:
         yield [(leaf, _ALL, value) for leaf in movable if leaf.kind != "int" or value in pool.values(leaf)]
     paired = movable[:_MOST_PAIRED]
