@@ -62,7 +62,7 @@ WEIGHTS: dict[str, float] = {
     "in an environment": -2.0,  # 0, 2, 4
     "in a data pipeline": -1.5,  # 0, 4, 7
     "in an optimizer": -1.5,  # 1, 8, 5
-    "in an update": -0.9,  # of a gradient transformation, through which some differentiate
+    "in an update": -1.4,  # of a gradient transformation, through which some differentiate
     "in a constraint": -1.5,
     "in a sampler": -1.5,
     "in a picture": -2.0,
@@ -71,7 +71,7 @@ WEIGHTS: dict[str, float] = {
     "in an example": 0.0,  # 3, 1, 5; others see it there; people train in examples, too
     "at the start of a run": -0.6,  # 1, 2, 0
     "makes data": -1.0,  # 0, 5, 2
-    "used without gradients": -2.0,  # 2, 5, 7
+    "used without gradients": -2.6,  # 2, 6, 12, with later draws
     "in a backward pass": -2.0,  # 0, 1, 2
     # What the user says, which goes before everything.
     "said to be differentiated": 9.0,

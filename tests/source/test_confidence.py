@@ -296,6 +296,15 @@ PROGRAMS = {
             n = jnp.linalg.norm(v)
             return jnp.cos(n) + jnp.sin(n) * (v / jnp.maximum(n, 1e-8))
     """),
+    "the infinity that the author wrote is a value": ("high", """
+        def log_prob(x, low, high):
+            inside = (x > low) & (x < high)
+            return jnp.where(inside, jnp.log(x - low), -jnp.inf)
+    """),
+    "another infinity is none": ("", """
+        def f(x):
+            return 1 / jnp.where(x > 0, jnp.sqrt(x), 0.0)
+    """),
     "what else uses a root does not": ("", """
         def f(v):
             n = jnp.linalg.norm(v)
@@ -338,6 +347,12 @@ PROGRAMS = {
                 if torch.any(empty):
                     sizes = torch.where(empty, torch.ones_like(sizes), sizes)
                 return x / sizes
+    """),
+    "entries of a matrix that vanish together": ("high", """
+        def angle(m):
+            m = m.reshape(-1, 3, 3)
+            a = jnp.arctan2(-m[:, 1, 2], m[:, 2, 2])
+            return jnp.where(jnp.abs(m[:, 0, 2]) > 0.99999, 0.0, a)
     """),
     "a bound that nobody's number exceeds": ("high", """
         def stress(virial, volume):

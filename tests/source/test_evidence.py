@@ -290,11 +290,6 @@ def test_a_file_of_riemannian_metrics_is_no_place_of_metrics(method: str, measur
             "def bounce(x): return torch.where(x > 0, 1 / x, 0.0)",
             None,
         ),
-        (
-            "def f(m): return torch.where(m[..., 0, 2] > 0, 1 / m[..., 1, 2], 0.0)",
-            "moves what the condition does not read",
-        ),
-        ("def f(m): return torch.where(m[0, 2] > 0, 1 / m[1, 2], 0.0)", "moves what the condition does not read"),
         ("class WalkSampler:\n  def f(self, x): return torch.where(x > 0, 1 / x, 0.0)", "in a sampler"),
         ("def f(x, y=None): return torch.where(y > 0, x / y, 0.0)", "moves an optional input"),
         ("def f(x, n: int): return torch.where(n > 0, x / n, 0.0)", "moves an integer"),

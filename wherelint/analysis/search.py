@@ -307,9 +307,9 @@ def _singular(node: Node) -> bool:
 class _InProgram:
     """Whether a hazard is a bug of the whole program, not just of the selection.
 
-    Something finite has to leave the function at the witness, and only the zero may break the operation's cotangent: a
-    program that is nan there anyway loses nothing, and one that uses the operation outside of the selection too is
-    singular in earnest.
+    Something finite, or the infinity that the author wrote, has to leave the function at the witness, and only the zero
+    may break the operation's cotangent: a program that is nan there anyway loses nothing, and one that uses the
+    operation outside of the selection too is singular in earnest.
     """
 
     def __init__(self, program: Program, arithmetic: str, effort: Effort, budget: Budget) -> None:
@@ -348,8 +348,11 @@ class _InProgram:
         p = self._place[p]
         values = self._values(hazard.select)
         below_a_clip = hazard.select in topological([hazard.op])
+        given = all(np.isfinite(v).all() for v in hazard.inputs.values())
+        written = np.isinf(at(values[hazard.select], p)) & given  # by the arm that is taken, not by the data
         for output, order, tape in outlets:
-            if not np.isfinite(at(values[output], p)).all():
+            value = at(values[output], p)
+            if not (np.isfinite(value) | (np.isinf(value) & written)).all():
                 continue
             rest = self._pass(hazard, output, self._path(output, order, tape, hazard.op), hazard.op)
             # What else uses the operation may hand it a zero, too, as ``cos(norm(x))`` does: its author met the point.

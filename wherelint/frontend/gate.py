@@ -16,8 +16,8 @@ MARKERS = (*(m for f in FRAMEWORKS.values() for m in (*f.packages, *f.markers)),
 CUTS = frozenset({"WL401", "WL402"})
 #: What a statement says that selects, is singular, makes booleans, or multiplies.
 _SELECT = (words(SELECTS) | SELECTING).difference(dir(builtins))
-#: What selects only beside something singular: an index, and words of Python itself.
-_PICK = words(SELECTS) - _SELECT | {*INDEXING}
+#: What selects only beside something singular: an index, words of Python itself, what an arm alone reads.
+_PICK = words(SELECTS) - _SELECT | {*INDEXING, "cond", "switch", "switch_case"}
 _SINGULAR = words(SINGULAR) | words(FINITE_TESTS)
 _BOOLEAN = words(TO_BOOL)
 _PRODUCT = words({"multiply"})

@@ -12,7 +12,7 @@ import numpy as np
 from wherelint.graph.dependence import Dependence
 from wherelint.graph.differentiate import fails
 from wherelint.graph.evaluate import Values, evaluate, truth
-from wherelint.graph.node import Const, Leaf, Node, inputs_in, leaves, topological, unreshaped, whole
+from wherelint.graph.node import DIAGONAL, Const, Leaf, Node, array, inputs_in, leaves, topological, unreshaped, whole
 from wherelint.graph.probe import Inputs
 from wherelint.graph.relation import Relation
 from wherelint.graph.run import Run, any_lane, at, code, overflown, row
@@ -69,8 +69,9 @@ class Guard:
             return []
         if self.root.op == "pick" and len(self.root.inputs) > 2 and not any(i.op == "const" for i in self.root.inputs):
             return []
-        read = self._inputs_of(*self.condition) if self.condition else self._inputs_of(self.root)
-        return [n for n in read if not n.fixed] or [n for n in self._inputs_of(*self._order) if not n.fixed]
+        read = {array(n) for n in self._inputs_of(*(self.condition or [self.root])) if not n.fixed}
+        every = [n for n in self._inputs_of(*self._order) if not n.fixed]
+        return [n for n in every if array(n) in read] or every
 
     def _inputs_of(self, *nodes: Node) -> list[Leaf]:
         """The inputs that nodes read; an element of an input that is there itself stands for the whole."""
@@ -104,7 +105,7 @@ class Guard:
             asked = {
                 "in units of the limit": self._normalises(culprit),
                 "far from the operation": self._remote(culprit),
-                "by place": self.root.selection == "assignment" and self.condition[0].op == "const",
+                "by place": self.root.selection == "assignment" and _is_place(self.condition[0]),
                 "random": self._random and not self.tests(culprit),
                 "looked up": self._looks_up(culprit),
             }
@@ -135,8 +136,10 @@ class Guard:
         Lanes model one axis; a constant mask over pairs can meet any element of what is reduced over another axis.
         """
         held: list[Inputs] = []
-        if any(_spread_out(i) for i in self.root.inputs if i not in self.condition):
-            return held  # one number meets every element of the mask
+        pairs = any(map(_is_diagonal, topological(self.condition)))
+        others = [i for i in self.root.inputs if i not in self.condition]
+        if any(_spread_out(i) and not (pairs and i.op == "norm") for i in others):
+            return held  # one number meets every element of the mask; of pairs, each has a norm of its own
         constants = [n for n in self._order if isinstance(n, Const) and n.value.size > 1]
         for node in topological(self.condition):
             if isinstance(node, Const) and node in constants:
@@ -270,7 +273,7 @@ class Guard:
         moved = {n for n in read if run.moved(n, p)}
         # An input that was moved onto the value of another meets it, though only one of them moved.
         meeting = moved | {n for n in read for m in moved if self._meets(run, m, n, p)}
-        if len(meeting) < 2:
+        if len({array(n) for n in meeting if isinstance(n, Leaf)}) < 2:
             return False
         if not condition:  # a clip is about its operand, not about how two inputs of it stand to each other
             return self.root.selection in CLIPS and self.root is not culprit
@@ -362,6 +365,15 @@ class Guard:
         if self._selected is None:
             return np.zeros(1, np.bool_)
         return np.asarray((truth(values[self.condition[0]]) != self._selected).any(axis=1))
+
+
+def _is_place(mask: Node) -> bool:
+    """Whether a mask is of elements that the source numbers, unless they are the diagonal: pairs with oneself."""
+    return mask.op == "const" and not _is_diagonal(mask)
+
+
+def _is_diagonal(mask: Node) -> bool:
+    return isinstance(mask, Const) and np.array_equal(mask.value[0], DIAGONAL)
 
 
 def _asks_whether_finite(node: Node) -> bool:

@@ -118,6 +118,8 @@ class Leaf(Node):
     call: Call | None = None
     #: The input that it is an element of, and which.
     of: tuple[Leaf, int] | None = None
+    #: It is an entry of a matrix, ``m[i, j]``: what is said of one is said of the others.
+    entry: bool = False
     #: What a flag is unless something else is tried.
     preferred: bool | None = None
     #: The range of an integer.
@@ -249,6 +251,11 @@ def reading(order: Iterable[Node], nodes: Iterable[Node]) -> set[Node]:
 def leaves(*roots: Node) -> list[Leaf]:
     """The inputs that the roots read, in a stable order."""
     return inputs_in(topological(roots))
+
+
+def array(leaf: Leaf) -> Leaf:
+    """The matrix that an input is an entry of, else the input itself."""
+    return leaf.of[0] if leaf.entry and leaf.of is not None else leaf
 
 
 def inputs_in(order: Iterable[Node]) -> list[Leaf]:

@@ -233,10 +233,15 @@ class Builder:
         self._held[id(value)] = value
         return id(value)
 
-    def element(self, tensor: Leaf, name: str, *numbers: int) -> Leaf:
-        """``x[i, j]`` of an input: an input of its own, unless x is one of the same computation."""
-        index = numbers[-1]  # the model has one axis
-        key, flows = ("element", self.identity(tensor), *numbers), tensor.differentiable
+    def entry(self, tensor: Leaf, name: str, view: Node, numbers: Sequence[int]) -> Leaf:
+        """``m[i, j]`` of a matrix, or of a view of it: another input for every other index."""
+        made = self.element(tensor, name, numbers[-1], (self.identity(view), *numbers))
+        made.entry = True
+        return made
+
+    def element(self, tensor: Leaf, name: str, index: int, key: object = None) -> Leaf:
+        """``x[index]`` of an input: an input of its own, unless x is one of the same computation."""
+        key, flows = ("element", self.identity(tensor), key or index), tensor.differentiable
         made = self.opaque(name, key, kind=tensor.kind, differentiable=flows, fixed=tensor.fixed)
         made.of = (tensor, index)
         if tensor.kept is not None:  # rows or columns of the indices where a mask holds

@@ -90,11 +90,14 @@ def _tensor_index(low: Lowering, tensor: Node, parts: list[_Part], at: ast.AST) 
     others = [p for p in parts if isinstance(p, (Node, list, Shape, Method))]
     if others:
         return gathered(low, tensor, [p for p in others if isinstance(p, Node)], at)
-    if numbers and (not isinstance(tensor, Leaf) or (... in parts and len(numbers) == 1)):
+    source = unreshaped(tensor)
+    if len(numbers) > 1 and isinstance(source, Leaf):
+        return low.entry(source, low.text(at), tensor, numbers)
+    if numbers and (not isinstance(tensor, Leaf) or ... in parts):
         return element(low, tensor, numbers[-1], at)
     if numbers and isinstance(tensor, Leaf):
         name = low.text(at) if len(parts) > 1 else f"{tensor.name}[{numbers[0]}]"
-        return low.element(tensor, name, *numbers)
+        return low.element(tensor, name, numbers[-1])
     index = next((i for i in map(_sliced, parts) if i is not None), None)
     if index is not None:
         return low.node("gather", (tensor,), at, static=Static(lanes=index))

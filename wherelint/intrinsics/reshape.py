@@ -64,6 +64,43 @@ def _triangle(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST)
     return found
 
 
+@handles("{jax.numpy,torch}.{triu,tril}")
+def _cut(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
+    """A triangle of a matrix; one without the diagonal drops every element's pair with itself."""
+    value, offset = argument(args, kwargs, 0, "m", "input"), argument(args, kwargs, 1, "k", "diagonal")
+    if value is None or not isinstance(offset, int) or not (offset > 0 if name.endswith("triu") else offset < 0):
+        return MISSING
+    return low.select(const(DIAGONAL), 0.0, low.tensor(value, at), at, "index", framework(name))
+
+
+@method("triu", "tril")
+def _cut_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
+    name = at.func.attr if isinstance(at, ast.Call) and isinstance(at.func, ast.Attribute) else ""
+    return _cut(low, f"torch.{name}", [receiver, *args], kwargs, at) if isinstance(receiver, Node) else MISSING
+
+
+@handles("{jax.numpy,numpy}.{diag_indices,diag_indices_from}")
+def _diagonal(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
+    found = low.opaque(low.text(at), tuple(map(low.identity, args)), kind="int")
+    found.kept, found.pairs = const(DIAGONAL), True
+    return found
+
+
+@handles("jax.numpy.fill_diagonal")
+def _fill_diagonal(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
+    value, fill = argument(args, kwargs, 0, "a"), argument(args, kwargs, 1, "val")
+    if value is None or fill is None:
+        return MISSING
+    return low.select(const(DIAGONAL), fill, low.tensor(value, at), at, "assignment", framework(name))
+
+
+@method("fill_diagonal_")
+def _fill_diagonal_method(low: Lowering, receiver: Value, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
+    if not isinstance(receiver, Node) or not args:
+        return MISSING
+    return low.select(const(DIAGONAL), args[0], low.overwritten(receiver, at), at, "assignment", "torch")
+
+
 @handles("{jax.numpy,torch,tensorflow,keras.ops}.einsum")
 def _einsum(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
     operands = args[1] if len(args) == 2 and isinstance(args[1], (list, tuple)) else args[1:]
