@@ -175,6 +175,14 @@ def test_an_answer_that_is_none_costs_its_run_only(tmp_path: Path, answer: str) 
         assert harness.run(program())["before"]
 
 
+@pytest.mark.parametrize(
+    ("value", "expected"), [(0.0, "confirmed"), (-np.inf, "confirmed"), (np.nan, "not-reproduced")]
+)
+def test_the_infinity_of_a_witness_is_a_value(value: float, expected: str) -> None:
+    answer = {"value": [[value], *[[np.nan]] * (PROBES - 1)], "gradients": [[[np.nan]] * PROBES]}
+    assert confirming.verdict(program(), {"before": {"eager": answer}}, "1", "cpu").verdict == expected
+
+
 def test_a_child_that_hangs_up_without_ending(tmp_path: Path) -> None:
     with Harness("jax", limits=SHORT, boot=trial(tmp_path, "os.close(1); time.sleep(60)")) as harness:
         assert lost(harness)

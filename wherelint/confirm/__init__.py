@@ -104,8 +104,9 @@ class _Result:
     def __init__(self, sent: Mapping[str, Any]) -> None:
         self.value = np.asarray(sent["value"], np.float32).reshape(PROBES, -1)
         self.gradients = [np.asarray(g, np.float32).reshape(PROBES, -1) for g in sent["gradients"]]
-        #: The probes at which the value is finite.
+        #: The probes at which the value is finite; at the witness it may be the infinity that the author wrote.
         self.finite: Array = np.asarray(np.isfinite(self.value).all(axis=1))
+        self.finite[0] |= not np.isnan(self.value[0]).any()
         #: The probes at which some gradient is not.
         self.bad: Array = np.zeros(len(self.finite), np.bool_)
         for gradient in self.gradients:
