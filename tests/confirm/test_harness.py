@@ -176,11 +176,14 @@ def test_an_answer_that_is_none_costs_its_run_only(tmp_path: Path, answer: str) 
 
 
 @pytest.mark.parametrize(
-    ("value", "expected"), [(0.0, "confirmed"), (-np.inf, "confirmed"), (np.nan, "not-reproduced")]
-)
-def test_the_infinity_of_a_witness_is_a_value(value: float, expected: str) -> None:
+    ("value", "infinite", "expected"),
+    [(0.0, False, "confirmed"), (-np.inf, True, "confirmed"), (-np.inf, False, "not-reproduced"),
+     (np.nan, True, "not-reproduced")],
+)  # fmt: skip
+def test_the_infinity_that_the_author_wrote_is_a_value(value: float, infinite: bool, expected: str) -> None:
     answer = {"value": [[value], *[[np.nan]] * (PROBES - 1)], "gradients": [[[np.nan]] * PROBES]}
-    assert confirming.verdict(program(), {"before": {"eager": answer}}, "1", "cpu").verdict == expected
+    snippet = replace(program(), infinite=infinite)
+    assert confirming.verdict(snippet, {"before": {"eager": answer}}, "1", "cpu").verdict == expected
 
 
 def test_a_child_that_hangs_up_without_ending(tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def _run(snippet: Snippet, harness: Harness) -> Confirmation:
 
 def verdict(snippet: Snippet, results: Mapping[str, Any], version: str, device: str) -> Confirmation:
     """What the results of a snippet say: the first probe, the witness, decides; or another that should fail like it."""
-    before = {mode: _Result(result) for mode, result in results["before"].items()}
+    before = {mode: _Result(result, snippet.infinite) for mode, result in results["before"].items()}
     shown = np.asarray(np.logical_or.reduce([result.shows for result in before.values()]))
     probe = next((p for p in range(PROBES) if shown[p] and (p == 0 or snippet.poisoned[p])), 0)
     modes = {mode: _outcome(snippet.before, result, probe) for mode, result in before.items()}
@@ -101,12 +101,12 @@ def verdict(snippet: Snippet, results: Mapping[str, Any], version: str, device: 
 class _Result:
     """Values and gradients of one mode, (probes, elements) each."""
 
-    def __init__(self, sent: Mapping[str, Any]) -> None:
+    def __init__(self, sent: Mapping[str, Any], infinite: bool = False) -> None:
         self.value = np.asarray(sent["value"], np.float32).reshape(PROBES, -1)
         self.gradients = [np.asarray(g, np.float32).reshape(PROBES, -1) for g in sent["gradients"]]
         #: The probes at which the value is finite; at the witness it may be the infinity that the author wrote.
         self.finite: Array = np.asarray(np.isfinite(self.value).all(axis=1))
-        self.finite[0] |= not np.isnan(self.value[0]).any()
+        self.finite[0] |= infinite and not np.isnan(self.value[0]).any()
         #: The probes at which some gradient is not.
         self.bad: Array = np.zeros(len(self.finite), np.bool_)
         for gradient in self.gradients:

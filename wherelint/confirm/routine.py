@@ -60,3 +60,5 @@ class Snippet:
     poisoned: tuple[bool, ...]
     #: Those of them at which it is finite after the fix; at the others another operation is at fault.
     repaired: tuple[bool, ...]
+    #: Whether the value at the witness is the infinity that the author wrote.
+    infinite: bool = False

@@ -53,7 +53,8 @@ def _snippet(analysis: Analysis, finding: Finding, detection: Detection) -> Snip
             now, _ = taken(fixed.root, evaluate(topological([fixed.root]), {n: v[:1] for n, v in fixed.inputs.items()}))
             after, still = routine(now, fixed.inputs), fixed.poisoned
     repaired = tuple((bad & ~still).tolist())
-    return Snippet(finding.framework, finding.function, before, after, tuple(bad.tolist()), repaired)
+    infinite = bool(np.isinf(detection.hazard.value).any())
+    return Snippet(finding.framework, finding.function, before, after, tuple(bad.tolist()), repaired, infinite)
 
 
 def _resolved(root: Node, order: list[Node], detection: Detection) -> tuple[Inputs, Node, dict[Node, bool]]:
