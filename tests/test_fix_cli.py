@@ -60,10 +60,10 @@ def test_fix_only_neither_reports_nor_fails_for_what_is_left(project: Path, wher
 
 def test_fix_only_counts_what_is_left_of_a_rule_that_was_fixed(project: Path, wherelint: Run) -> None:
     division = "\n\ndef g(x):\n    return jnp.where(x != 0, 1 / x, 0.0)\n"
-    hidden = "    r = jnp.linalg.norm(jnp.stack([x, y]), *[2])\n    return jnp.exp(-r) * jnp.where(r > 0, 1 / r, 0)\n"
-    write(project, {"a.py": f"import jax.numpy as jnp\n\n\ndef f(x, y):\n{hidden}{division}"})
+    opaque = "def f(x):\n    return jnp.where(h(x) > 0, jnp.sum(1 / h(x)), 0.0)\n"  # h may give another value each time
+    write(project, {"a.py": f"import jax.numpy as jnp\nfrom other import h\n\n\n{opaque}{division}"})
     output = wherelint("check", "--fix-only")[1]
-    assert "\na.py  WL103      1     1  the gradient would still be lost" in output
+    assert "\na.py  WL103      1     1  no rewrite could be proven" in output
     assert "\n1 finding left, 1 file checked.\n" in output
 
 

@@ -62,7 +62,7 @@ def test_what_is_evaluated_at_once_changes_nothing(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(
         Search, "run", lambda self, *batches, **kw: counts.append(len(batches)) or run(self, *batches, **kw)
     )
-    monkeypatch.setattr("wherelint.graph.search._MOST_AT_ONCE", 1)
+    monkeypatch.setattr("wherelint.graph.run._MOST_AT_ONCE", 1)
     assert [(h.op, named(h), h.evidence) for h in hazards(root)] == [(h.op, named(h), h.evidence) for h in whole]
     assert len(whole) == 2
     assert counts[1:]

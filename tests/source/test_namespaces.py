@@ -106,7 +106,8 @@ def test_a_cast_of_a_condition_is_a_mask(tmp_path: Path) -> None:
 def test_no_fix_asks_a_backend_for_what_numpy_has_not(tmp_path: Path) -> None:
     text = "def f(x, xp):\n    c = xp.clip(x, -1, 1)\n    angle = xp.arccos(c)\n    return xp.sin(angle) * x"
     (finding,) = checked(tmp_path, text, backend_obj="import torch").findings
-    assert finding.fix is None or not finding.fix.edits  # PyTorch's own is x.detach()
+    assert finding.fix is not None
+    assert [edit.content for edit in finding.fix.edits] == ["xp.where(xp.abs(c) >= 1, xp.sign(c), c)"]  # no detach
 
 
 def test_a_backend_has_the_constants_of_numpy(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -18,6 +18,8 @@ from wherelint.score import confidence, worth
 
 #: How many operations may stand between a clip and the singular operation that it feeds.
 _FAR = 4
+#: Values of as many nodes at as many probes are in memory at once, where several batches can be told apart.
+_MOST_AT_ONCE = 2_000_000
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,20 @@ def singular_operations(order: Sequence[Node]) -> list[Node]:
         elif below <= _FAR and node.op not in ("where", "cond", "stop"):
             distance[node] = below
     return found
+
+
+def parts(batches: Iterable[Inputs], nodes: int) -> Iterator[list[Inputs]]:
+    """Batches to evaluate at once: few enough that the values of so many nodes fit into memory."""
+    part: list[Inputs] = []
+    probes = 0
+    for batch in batches:
+        count = max(map(len, batch.values()), default=1)
+        if part and (probes + count) * nodes > _MOST_AT_ONCE:
+            yield part
+            part, probes = [], 0
+        part.append(batch)
+        probes += count
+    yield part
 
 
 def joined(batches: Sequence[Inputs]) -> tuple[Inputs, Array]:

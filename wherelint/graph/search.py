@@ -16,7 +16,7 @@ from wherelint.graph.node import LANES, Leaf, Node, inputs_in, topological, unre
 from wherelint.graph.occurrence import is_setting, occurrence
 from wherelint.graph.outlook import Outlook, Prospects
 from wherelint.graph.probe import POSITIVE, Inputs, Pool, anywhere, bases, holds_somewhere, perturbations, same
-from wherelint.graph.run import Hazard, Run, any_lane, at, code, joined, keep, row, rows, singular_operations, sound
+from wherelint.graph.run import Hazard, Run, any_lane, code, joined, keep, parts, row, rows, singular_operations, sound
 from wherelint.graph.work import Effort
 from wherelint.ops import Array
 
@@ -34,8 +34,6 @@ _MOST_REFUSALS = 12
 #: Larger than the cotangents of probes, so that no derivative that breaks one of them is overlooked.
 _LARGE = 1e30
 _MOST_FLAGS = 8
-#: Values of as many nodes at as many probes are in memory at once, where several batches can be told apart.
-_MOST_AT_ONCE = 2_000_000
 #: Node evaluations for the numbers of one witness.
 _SIMPLIFYING = 800_000
 
@@ -137,27 +135,13 @@ class Search:
             perturbations(start, movable, self.pool, thorough=i == 0, joint=99 if level else 2)
             for i, start in enumerate(self.starts)
         ]
-        parts = self._parts([batches[0], *({**batches[0], **h} for h in held), *batches[1:]])
-        run = self.run(*next(parts), asked=asked)
-        yield run
-        first = run.first
-        for part in parts:
-            yield self.run(*part, asked=asked)
+        first: Values = {}
+        for part in parts([batches[0], *({**batches[0], **h} for h in held), *batches[1:]], len(self.order)):
+            run = self.run(*part, asked=asked)
+            first = first or run.first
+            yield run
         if points := self._aimed(operations, batches[0], first, found):
             yield self.run(points, asked=asked)
-
-    def _parts(self, batches: Iterable[Inputs]) -> Iterator[list[Inputs]]:
-        """Batches to evaluate at once: few enough that all values of them fit into memory."""
-        part: list[Inputs] = []
-        probes = 0
-        for batch in batches:
-            count = max(map(len, batch.values()), default=1)
-            if part and (probes + count) * len(self.order) > _MOST_AT_ONCE:
-                yield part
-                part, probes = [], 0
-            part.append(batch)
-            probes += count
-        yield part
 
     def _fails_unmoved(self) -> bool:
         """Whether an operation fails at a generic point, as one does that divides by a constant array with a zero."""
@@ -459,7 +443,7 @@ class Search:
     def _again(self, run: Run, p: int, culprit: Node) -> Hazard | None:
         """The hazard of one probe and operation."""
         for node, broke in run.ieee.broke.items():
-            blamed = self._blame(run, node, p) if at(broke, p).any() else None
+            blamed = self._blame(run, node, p) if broke[row(broke, p)].any() else None
             if blamed is not None and blamed.culprit is culprit and (hazard := self._hazard(run, blamed, p)):
                 return hazard
         return None
