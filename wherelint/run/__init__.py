@@ -6,7 +6,7 @@ import gc
 def collect_rarely() -> None:
     """Let the collector, which goes through every syntax tree that is kept, come less often.
 
-    Without it checking jax-md and numpyro took a sixth longer. Still rarer, it saves no time, and kornia takes a sixth
-    more memory.
+    Without it checking jax-md and numpyro took a sixth longer. Still rarer, it saves no time, and the packages of the
+    benchmark take a third more memory.
     """
-    gc.set_threshold(50_000, 10, 5)
+    gc.set_threshold(20_000, 5, 2)
