@@ -37,7 +37,10 @@ def children() -> list[str]:
 def _no_process_is_left() -> Iterator[None]:
     before = children()  # another test may have left one: multiprocessing's tracker of resources
     yield
-    assert set(children()) <= set(before)
+    deadline = time.monotonic() + 5  # one that was killed goes when a busy machine comes to it
+    while (left := set(children()) - set(before)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not left
 
 
 @pytest.mark.parametrize("jobs", [1, 3])
