@@ -60,10 +60,13 @@ def test_fix_only_neither_reports_nor_fails_for_what_is_left(project: Path, wher
 
 def test_fix_only_counts_what_is_left_of_a_rule_that_was_fixed(project: Path, wherelint: Run) -> None:
     division = "\n\ndef g(x):\n    return jnp.where(x != 0, 1 / x, 0.0)\n"
-    opaque = "def f(x):\n    return jnp.where(h(x) > 0, jnp.sum(1 / h(x)), 0.0)\n"  # h may give another value each time
-    write(project, {"a.py": f"import jax.numpy as jnp\nfrom other import h\n\n\n{opaque}{division}"})
+    hidden = (
+        "    r = jnp.linalg.norm(jnp.stack([x, y]), *[2])\n"
+        "    return jnp.maximum(jnp.exp(-r) * jnp.where(r > 0, 1 / r, 0), 2 * r)\n"
+    )
+    write(project, {"a.py": f"import jax.numpy as jnp\n\n\ndef f(x, y):\n{hidden}{division}"})
     output = wherelint("check", "--fix-only")[1]
-    assert "\na.py  WL103      1     1  no rewrite could be proven" in output
+    assert "\na.py  WL103      1     1  the gradient would still be lost" in output
     assert "\n1 finding left, 1 file checked.\n" in output
 
 
@@ -223,6 +226,25 @@ def test_a_read_only_file_is_an_error(project: Path, wherelint: Run) -> None:
     assert errors == "error: a.py: cannot write the file: it is read-only; it was not changed\n"
     assert "Fixed" not in output
     assert (project / "a.py").read_text() == UNSAFE
+
+
+def test_a_named_file_that_may_not_be_read_stops_no_other(
+    project: Path, wherelint: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(project, {"a.py": UNSAFE, "b.py": UNSAFE})
+    read = Path.read_bytes
+
+    def refuse(path: Path) -> bytes:
+        if path.name == "b.py":
+            raise PermissionError(13, "Permission denied")
+        return read(path)
+
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "b.py")
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    status, output, errors = wherelint("check", "a.py", "b.py")
+    assert status == FAILED
+    assert errors == "error: b.py: cannot read the file: Permission denied\n"
+    assert output.startswith("a.py:5:")
 
 
 def test_permissions_and_links_stay(project: Path, wherelint: Run) -> None:

@@ -63,6 +63,18 @@ def test_an_infinity_that_a_guard_keeps_loses_the_gradient_of_a_product() -> Non
     assert not report.fixed
 
 
+def test_what_remains_is_said() -> None:
+    """No guard is known for a norm over whatever axes."""
+    body = (
+        "    r = jnp.linalg.norm(jnp.stack([x, y]), *[2])\n"
+        "    return jnp.maximum(jnp.exp(-r) * jnp.where(r > 0, 1 / r, 0), 2 * r)\n"
+    )
+    report = check_source(f"import jax.numpy as jnp\n\n\ndef f(x, y):\n{body}".encode(), "a.py", Settings(), "safe")
+    why = "no fix is offered: the gradient would still be lost at the witness: `norm` in `f` is singular, too"
+    assert [(f.fix.message, f.fix.edits) for f in report.findings if f.fix is not None] == [(why, ())]
+    assert not report.fixed
+
+
 def test_what_remains_is_reported_next() -> None:
     """The division makes way for the norm that it had hidden, and no guard is known for one over whatever axes."""
     body = "    r = jnp.linalg.norm(jnp.stack([x, y]), *[2])\n    return jnp.exp(-r) * jnp.where(r > 0, 1 / r, 0)\n"

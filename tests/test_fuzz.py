@@ -49,14 +49,17 @@ def test_every_tenth_of_the_mutations_is_worth_it() -> None:
     for seed in SEEDS:
         text = Mutator(random.Random(seed)).program()
         counts, content = tenths[seed % TURNS], text.encode("utf-8", "surrogatepass")
-        counts["parsing"] += fuzz.parses(text) is not None
+        parses = fuzz.parses(text) is not None
+        counts["parsing"] += parses
         for mode in ("unsafe", "silence"):
             report = check_source(content, "f.py", fuzz.SETTINGS, mode)
             counts[mode] += bool(report.fixed)
+        counts["searched"] += parses and not any(problem.error for problem in report.problems)
         counts["with a finding"] += bool(report.findings or report.fixed)
     assert all(counts["unsafe"] and counts["silence"] for counts in tenths), tenths
     total = sum(tenths, Counter())
     assert total["parsing"] >= 0.5 * len(SEEDS), total
+    assert total["searched"] >= 0.3 * len(SEEDS), total
     assert total["with a finding"] > 0.2 * len(SEEDS), total
 
 

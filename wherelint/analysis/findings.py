@@ -259,7 +259,8 @@ def _epsilon_lost(hazard: Hazard) -> bool:
     search = Search(hazard.op, "jax")
     values = evaluate(search.order, double, np.float64)
     operands = [values[i] for i in hazard.op.inputs]
-    parts = OPERATIONS[hazard.op.op].vjp(np.ones_like(values[hazard.op]), values[hazard.op], *operands)
+    with np.errstate(all="ignore"):
+        parts = OPERATIONS[hazard.op.op].vjp(np.ones_like(values[hazard.op]), values[hazard.op], *operands)
     return all(bool(np.isfinite(p).all()) for p in parts if p is not None)
 
 

@@ -200,7 +200,8 @@ def _write_baseline(result: Result, options: dict[str, Any], configuration: Conf
 
     if result.failed:
         tell_problems(result, options)
-        click.echo(f"error: {options['write_baseline']}: not written: what could not be checked is unknown", err=True)
+        what = "not written: mend what could not be checked, or leave it out with --extend-exclude"
+        click.echo(f"error: {options['write_baseline']}: {what}", err=True)
         return FAILED
     count = baseline.write(options["write_baseline"], result.reports)
     if not options["quiet"]:

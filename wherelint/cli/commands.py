@@ -63,7 +63,7 @@ def cli() -> None:
 
 
 @cli.command(short_help="Check files and directories (default: the working directory).")
-@click.argument("paths", nargs=-1, type=click.Path(allow_dash=True))
+@click.argument("paths", nargs=-1, type=click.Path(allow_dash=True, readable=False))
 @click.option("--select", multiple=True, metavar="CODES", help="Use only these codes or prefixes (WL1,WL203).")
 @click.option("--extend-select", multiple=True, metavar="CODES", help="Use these as well.")
 @click.option("--ignore", "--extend-ignore", multiple=True, metavar="CODES", help="Leave these out.")

@@ -47,7 +47,8 @@ def _is_point(hazard: Hazard, operand: Node, values: Values) -> bool:
     del below[hazard.op]
     below = evaluate([hazard.op], {}, known=below)
     given = [below[i] for i in hazard.op.inputs]
-    parts = OPERATIONS[hazard.op.op].vjp(np.ones_like(below[hazard.op]), below[hazard.op], *given)
+    with np.errstate(all="ignore"):
+        parts = OPERATIONS[hazard.op.op].vjp(np.ones_like(below[hazard.op]), below[hazard.op], *given)
     return all(part is None or bool(np.isfinite(part).all()) for part in parts)
 
 

@@ -195,11 +195,7 @@ class Guards:
 
 def _unclipped(place: SourceNode | None) -> SourceNode | None:
     """What is clipped onto -1 and 1, if a call does that."""
-    if (
-        place is None
-        or not isinstance(place.node, cst.Call)
-        or not re.fullmatch("clip|clamp|clip_by_value", last_name(place.node.func))
-    ):
+    if place is None or not isinstance(place.node, cst.Call) or not spelling.CLIP.fullmatch(last_name(place.node.func)):
         return None
     array, *bounds = operands(place, 3)
     return array if [float(p.one_line) for p in bounds if _NUMBER.fullmatch(p.one_line)] == [-1.0, 1.0] else None

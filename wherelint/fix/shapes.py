@@ -220,7 +220,8 @@ def _column(node: Node, inputs: Sequence[_Column], count: int, failed: set[int])
         shape = known[operands]
         if shape is None:
             failed.add(i)
-        shapes.append(shape or Shape())
+            shape = Shape()
+        shapes.append(shape)
     return tuple(shapes)
 
 

@@ -110,7 +110,7 @@ _BESIDE_ZERO = {"greater": "positive", "less": "negative", "greater_equal": "non
 _BESIDE = {"greater": "above", "less": "below", "greater_equal": "above", "less_equal": "below"}
 _ASKED = {"isnan": "nan", "is_nan": "nan", "isfinite": "finite", "is_finite": "finite", "isinf": "infinite"}
 _SUMMARY = re.compile(r"(?:reduce_|vector_|matrix_|nan|a(?=m))?(sum|mean|norm|prod|var|std|max|min|det|trace)")
-_CLIP = re.compile(r"(?:clip|clamp)(_by_value)?_?|maximum|minimum")
+CLIP = re.compile(r"(?:clip|clamp)(_by_value)?_?|maximum|minimum")
 _LONGEST_NAME = 24
 _ALONE = re.compile(r"is_[a-z]+|(above|below)_one|in_range")
 
@@ -120,7 +120,7 @@ def value_names(place: SourceNode, operand: SourceNode, role: str) -> tuple[str,
     called = last_name(operand.node.func) if isinstance(operand.node, cst.Call) else ""
     summary, word = _SUMMARY.fullmatch(called), "".join(_subject(p.node) for p in operands(operand, 1)[:1])
     own = [f"_{word}_{summary[1]}"[-1 - _LONGEST_NAME :].partition("_")[2]] if word and summary else []
-    clipped = [f"clipped_{word}"] if word and _CLIP.fullmatch(called) else []
+    clipped = [f"clipped_{word}"] if word and CLIP.fullmatch(called) else []
     statement = next((n for n in place.path()[::-1] if isinstance(n, cst.Assign)), None)
     to = statement.targets[0].target if statement is not None and len(statement.targets) == 1 else cst.Tuple([])
     target, whole = _subject(to), statement is not None and statement.value is place.node

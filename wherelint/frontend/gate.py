@@ -8,7 +8,7 @@ from wherelint.frameworks import FRAMEWORKS
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import Words, methods
 from wherelint.ops import words
-from wherelint.ops.traits import FINITE_TESTS, INDEXING, SELECTING, SELECTS, SINGULAR, TO_BOOL
+from wherelint.ops.traits import BRANCHING, FINITE_TESTS, INDEXING, SELECTING, SELECTS, SINGULAR, TO_BOOL
 
 #: One of these strings stands in every file that can hold a finding.
 MARKERS = (*(m for f in FRAMEWORKS.values() for m in (*f.packages, *f.markers)), "array_namespace", ".numpy")
@@ -17,7 +17,7 @@ CUTS = frozenset({"WL401", "WL402"})
 #: What a statement says that selects, is singular, makes booleans, or multiplies.
 _SELECT = (words(SELECTS) | SELECTING).difference(dir(builtins))
 #: What selects only beside something singular: an index, words of Python itself, what an arm alone reads.
-_PICK = words(SELECTS) - _SELECT | {*INDEXING, "cond", "switch", "switch_case"}
+_PICK = words(SELECTS) - _SELECT | {*INDEXING, *BRANCHING}
 _SINGULAR = words(SINGULAR) | words(FINITE_TESTS)
 _BOOLEAN = words(TO_BOOL)
 _PRODUCT = words({"multiply"})

@@ -34,12 +34,13 @@ def aimed(nodes: Sequence[Node], batch: Inputs, values: Values) -> list[Inputs]:
                 crosses = (np.sign(offset) * np.sign(offset[:1]) < 0).any(axis=1) & np.isfinite(offset).all(axis=1)
             order, ways = topological([operand]), np.flatnonzero(crosses)
             first, other = ways[:_MOST_PATHS], ways[_MOST_PATHS :: len(ways) // _MOST_OTHER + 1]
-            closest = [_close_in(order, batch, p, target) for p in first.tolist()]
-            for p in other.tolist():  # float32 may step over the point on one way, and not on another
-                if any((evaluate(order, point)[operand] == target).any() for point in closest[-_MOST_PATHS:]):
+            met = False
+            for count, p in enumerate((*first.tolist(), *other.tolist())):
+                if met and count >= _MOST_PATHS:  # float32 may step over the point on one way, and not on another
                     break
-                closest.append(_close_in(order, batch, p, target))
-            points += closest
+                point, meets = _close_in(order, batch, p, target)
+                points.append(point)
+                met |= meets
         found += [points] if points else []
         if len(found) == _MOST_OPERATIONS:
             break
@@ -59,8 +60,8 @@ def _targets(node: Node) -> Iterator[tuple[Node, float]]:
             yield from ((operand, value) for value in sorted(targets))
 
 
-def _close_in(order: list[Node], batch: Inputs, p: int, target: float) -> Inputs:
-    """The input on the way from the first probe to probe ``p`` at which the last node of ``order`` is at ``target``."""
+def _close_in(order: list[Node], batch: Inputs, p: int, target: float) -> tuple[Inputs, bool]:
+    """The input between the first probe and probe ``p`` that brings ``order[-1]`` next to ``target``; whether onto it."""
     start = {n: v[:1].astype(np.float64) for n, v in batch.items()}
     end = {n: v[row(v, p)] for n, v in batch.items()}
     moving = {n for n, v in end.items() if v.dtype.kind == "f" and not np.array_equal(v, batch[n][:1])}
@@ -73,4 +74,4 @@ def _close_in(order: list[Node], batch: Inputs, p: int, target: float) -> Inputs
         first = max(int(crossed.argmax()), 1)
         low, high = float(steps[first - 1, 0]), float(steps[first, 0])
     nearest = int(np.abs(offset).min(axis=1).argmin())
-    return {n: v[row(v, nearest)] for n, v in path.items()}
+    return {n: v[row(v, nearest)] for n, v in path.items()}, bool((offset[nearest] == 0).any())

@@ -12,7 +12,7 @@ import numpy as np
 from wherelint.graph.dependence import Dependence
 from wherelint.graph.differentiate import fails
 from wherelint.graph.evaluate import Values, evaluate, truth
-from wherelint.graph.node import DIAGONAL, Const, Leaf, Node, array, inputs_in, leaves, topological, unreshaped, whole
+from wherelint.graph.node import DIAGONAL, Const, Leaf, Node, inputs_in, leaves, matrix, topological, unreshaped, whole
 from wherelint.graph.probe import Inputs
 from wherelint.graph.relation import Relation
 from wherelint.graph.run import Run, any_lane, at, code, overflown, row
@@ -69,9 +69,9 @@ class Guard:
             return []
         if self.root.op == "pick" and len(self.root.inputs) > 2 and not any(i.op == "const" for i in self.root.inputs):
             return []
-        read = {array(n) for n in self._inputs_of(*(self.condition or [self.root])) if not n.fixed}
+        read = {matrix(n) for n in self._inputs_of(*(self.condition or [self.root])) if not n.fixed}
         every = [n for n in self._inputs_of(*self._order) if not n.fixed]
-        return [n for n in every if array(n) in read] or every
+        return [n for n in every if matrix(n) in read] or every
 
     def _inputs_of(self, *nodes: Node) -> list[Leaf]:
         """The inputs that nodes read; an element of an input that is there itself stands for the whole."""
@@ -273,7 +273,7 @@ class Guard:
         moved = {n for n in read if run.moved(n, p)}
         # An input that was moved onto the value of another meets it, though only one of them moved.
         meeting = moved | {n for n in read for m in moved if self._meets(run, m, n, p)}
-        if len({array(n) for n in meeting if isinstance(n, Leaf)}) < 2:
+        if len({matrix(n) for n in meeting if isinstance(n, Leaf)}) < 2:
             return False
         if not condition:  # a clip is about its operand, not about how two inputs of it stand to each other
             return self.root.selection in CLIPS and self.root is not culprit

@@ -253,7 +253,7 @@ def leaves(*roots: Node) -> list[Leaf]:
     return inputs_in(topological(roots))
 
 
-def array(leaf: Leaf) -> Leaf:
+def matrix(leaf: Leaf) -> Leaf:
     """The matrix that an input is an entry of, else the input itself."""
     return leaf.of[0] if leaf.entry and leaf.of is not None else leaf
 

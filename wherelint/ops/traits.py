@@ -48,6 +48,8 @@ INDEXING = (
     "take", "gather", "index_select", "take_along_axis", "take_along_dim", "roll", "flip", "fliplr", "flipud",
     "gather_nd", "dynamic_slice", "dynamic_index_in_dim", "rev",
 )  # fmt: skip
+#: Functions that run one of several functions.
+BRANCHING = ("cond", "switch", "switch_case")
 
 #: Tests of a value that say outright that it may not be finite.
 FINITE_TESTS = frozenset({"isnan", "isfinite", "isinf", "isneginf", "isposinf"})
