@@ -61,7 +61,7 @@ def _targets(node: Node) -> Iterator[tuple[Node, float]]:
 
 
 def _close_in(order: list[Node], batch: Inputs, p: int, target: float) -> tuple[Inputs, bool]:
-    """The input from the first probe to probe ``p`` that brings ``order[-1]`` nearest to ``target``; whether it meets it."""
+    """The input towards probe ``p`` that brings ``order[-1]`` nearest to ``target``, and whether it meets it."""
     start = {n: v[:1].astype(np.float64) for n, v in batch.items()}
     end = {n: v[row(v, p)] for n, v in batch.items()}
     moving = {n for n, v in end.items() if v.dtype.kind == "f" and not np.array_equal(v, batch[n][:1])}
