@@ -35,7 +35,7 @@ Flags = Mapping[tuple[str, int], str]
 
 
 def unpacked(package: str, version: str, cache: Path) -> Path | None:
-    """The folder with a package's files, downloaded when first asked for; None for a commit that is not there."""
+    """The folder with a package's files, downloaded when first asked for; None if they cannot be had."""
     root = cache / f"{package}-{version}"
     if not root.is_dir() and _COMMIT.fullmatch(version):
         print(f"left out: {package}; put a checkout of commit {version} at {root}", file=sys.stderr)
@@ -43,7 +43,9 @@ def unpacked(package: str, version: str, cache: Path) -> Path | None:
     if not root.is_dir():
         wheels = cache / "wheels" / package
         command = ["-m", "pip", "download", "-q", "--no-deps", "-d", str(wheels), f"{package}=={version}"]
-        subprocess.run([sys.executable, *command], check=True)
+        if subprocess.run([sys.executable, *command]).returncode:
+            print(f"left out: {package}; it cannot be downloaded", file=sys.stderr)
+            return None
         for wheel in wheels.glob("*.whl"):
             with zipfile.ZipFile(wheel) as archive:
                 archive.extractall(root, [n for n in archive.namelist() if n.endswith(".py")])
