@@ -42,19 +42,8 @@ def unpacked(package: str, version: str, cache: Path) -> Path | None:
         return None
     if not root.is_dir():
         wheels = cache / "wheels" / package
-        command = [
-            "-m",
-            "pip",
-            "download",
-            "-q",
-            "--no-deps",
-            "--only-binary",
-            ":all:",
-            "-d",
-            str(wheels),
-            f"{package}=={version}",
-        ]
-        if subprocess.run([sys.executable, *command]).returncode:
+        command = ["-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:", "-d", str(wheels)]
+        if subprocess.run([sys.executable, *command, f"{package}=={version}"]).returncode:
             print(f"left out: {package}; there is no wheel of it", file=sys.stderr)
             return None
         for wheel in wheels.glob("*.whl"):
