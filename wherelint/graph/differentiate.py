@@ -20,6 +20,7 @@ from wherelint.graph.node import LANES, Node, differentiable_inputs, differentia
 from wherelint.graph.work import Work
 from wherelint.ops import OPERATIONS, Array
 from wherelint.ops.entries import Pullback
+from wherelint.ops.lanes import every, some, total
 
 Dead = Any  # Array of bool, or None where nothing is dead
 
@@ -101,7 +102,7 @@ def raising(order: Iterable[Node], values: Values, framework: str) -> Array:
         entry = OPERATIONS.get(node.op)
         if entry is not None and framework in entry.raises:
             refused = entry.raises[framework](*(values[i] for i in node.inputs))
-            found = found | refused.any(axis=1, keepdims=True)
+            found = found | some(refused)
     return found
 
 
@@ -118,7 +119,7 @@ def _pull_choice(node: Node, flows: Sequence[int], values: Values, ct: Array, de
     for i in flows:
         if i > 2:  # what an arm reads
             shape = values[node.inputs[i]].shape
-            gone = symbolic or (dead is not None and dead.all(axis=1, keepdims=True))
+            gone = symbolic or (dead is not None and every(dead))
             yield i, np.zeros(shape, ct.dtype), np.broadcast_to(gone, shape)
             continue
         part = np.where(taken, ct, zero) if i == 1 else np.where(taken, zero, ct)
@@ -191,7 +192,7 @@ def _pull_back_operation(
     if symbolic and node.selection == "multiply":
         dropped = [numbers[1 - i] == 0 if i == node.static.operand else None for i in range(2)]
     if dead is not None and entry.mixes:
-        dead = dead.all(axis=1, keepdims=True)
+        dead = every(dead)
     for i in flows:
         if pulls is None:
             part = parts[i] if i < len(parts) else None
@@ -217,15 +218,15 @@ def _scatter_lane(
     i: int, ct: Array, dead: Dead, index: int, shape: tuple[int, ...], kills: bool
 ) -> tuple[int, Array, Dead]:
     if shape[1] == 1:
-        return (i, ct.sum(axis=1, keepdims=True), dead)
+        return (i, total(ct), dead)
     index %= LANES
-    column = ct.sum(axis=1, keepdims=True)
+    column = total(ct)
     full = np.zeros((column.shape[0], LANES), ct.dtype)
     full[:, index, None] = column
     gone = None
     if kills or dead is not None:
         gone = np.full(full.shape, kills)
-        gone[:, index] = False if dead is None else dead.all(axis=1)
+        gone[:, index] = False if dead is None else every(dead)[:, 0]
     return (i, full, gone)
 
 
@@ -246,7 +247,7 @@ def _scatter_kept(mask: Array, ct: Array, dead: Dead, symbolic: bool) -> tuple[i
     """The cotangent of ``x[mask]``: every lane hands its own to the element it read; dropped elements get a zero."""
     rows, lanes = ct.shape
     index = np.broadcast_to(kept(mask, lanes), ct.shape)
-    none = ~np.broadcast_to(mask, ct.shape).any(axis=1, keepdims=True)  # no element, no cotangent
+    none = ~some(np.broadcast_to(mask, ct.shape))  # no element, no cotangent
     ct = np.where(none if dead is None else none | dead, ct.dtype.type(0), ct)
     full = np.zeros_like(ct)
     np.add.at(full, (np.arange(rows)[:, None], index), ct)
@@ -257,7 +258,7 @@ def _sound(node: Node, ct: Array) -> Array:
     """The elements whose own cotangent is finite; where a node mixes elements, what one of them breaks all receive."""
     finite = np.asarray(np.isfinite(ct))
     mixes = node.op in OPERATIONS and OPERATIONS[node.op].mixes
-    return np.asarray(finite.all(axis=1, keepdims=True)) if mixes else finite
+    return every(finite) if mixes else finite
 
 
 def _either(a: Dead, b: Dead) -> Dead:
@@ -269,8 +270,8 @@ def _sum_to(ct: Array, dead: Dead, shape: tuple[int, ...]) -> tuple[Array, Dead]
     if dead is not None and dead.shape != ct.shape:
         dead = np.broadcast_to(dead, ct.shape)
     if shape[1] == 1 and ct.shape[1] > 1:
-        ct = ct.sum(axis=1, keepdims=True)
-        dead = None if dead is None else dead.all(axis=1, keepdims=True)
+        ct = total(ct)
+        dead = None if dead is None else every(dead)
     return ct, dead
 
 

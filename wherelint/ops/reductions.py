@@ -6,12 +6,8 @@ from typing import Any
 
 from wherelint.ops.catalogue import Array, Domain, Operation
 from wherelint.ops.entries import drop, entry, no_vjp, pullback, slopes, table, times
+from wherelint.ops.lanes import total
 from wherelint.ops.numeric import np
-
-
-def total(x: Any) -> Any:
-    """The sum over the lanes, which stay as an axis of length 1."""
-    return np.sum(x, axis=-1, keepdims=True)
 
 
 def _over_numbers(function: Callable[..., Any]) -> Callable[[Array], Any]:
