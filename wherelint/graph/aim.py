@@ -33,12 +33,11 @@ def aimed(nodes: Sequence[Node], batch: Inputs, values: Values) -> list[Inputs]:
                 offset = values[operand] - target
                 crosses = (np.sign(offset) * np.sign(offset[:1]) < 0).any(axis=1) & np.isfinite(offset).all(axis=1)
             ways = np.flatnonzero(crosses)
-            closed = _close_in(operand, batch, ways[:_MOST_PATHS], target)
-            if not any(meets for _, meets in closed):  # float32 may step over the point on one way, and not on another
-                more = _close_in(operand, batch, ways[_MOST_PATHS :: len(ways) // _MOST_OTHER + 1], target)
-                needed = next((i for i, (_, meets) in enumerate(more, 1) if meets), len(more))
-                closed += more[:needed]
-            points += [point for point, _ in closed]
+            other = ways[_MOST_PATHS :: len(ways) // _MOST_OTHER + 1]
+            closed = _close_in(operand, batch, np.concatenate([ways[:_MOST_PATHS], other]), target)
+            # Float32 may step over the point on one way, and not on another: the others are for where none met it.
+            met = next((i for i, (_, meets) in enumerate(closed, 1) if meets), len(closed))
+            points += [point for point, _ in closed[: max(met, _MOST_PATHS)]]
         found += [points] if points else []
         if len(found) == _MOST_OPERATIONS:
             break

@@ -69,11 +69,7 @@ def backward(tape: Tape, values: Values, root: Node, framework: str, *, symbolic
                 operand = node.inputs[i]
                 if gone is not None:
                     part = np.where(gone, part.dtype.type(0), part)
-                if not isfinite(np.add.reduce(part, axis=None)):  # the cheapest question first: sums may overflow
-                    bad = ~np.isfinite(part)
-                    if bad.any():
-                        fresh = bad & _sound(node, ct)
-                        broke = fresh if broke is None else np.asarray(broke | fresh)
+                broke = _broken(node, part, ct, broke)
                 shape = values[operand].shape
                 if shape[1] != part.shape[1] or (gone is not None and gone.shape != part.shape):
                     part, gone = _sum_to(part, gone, shape)
@@ -90,9 +86,30 @@ def fails(
     node: Node, values: Values, framework: str, requires_grad: Collection[Node] | None = None, size: float = 1.0
 ) -> Array:
     """Elements at which an operation is not finite, or at which its derivative breaks a cotangent of some size."""
-    tape = Tape([node], {node, *node.inputs} if requires_grad is None else requires_grad)
-    broke = backward(tape, values, node, framework, symbolic=False, size=size).broke
-    return np.asarray(~np.isfinite(values[node]) | broke.get(node, np.zeros((1, 1), np.bool_)))
+    value = values[node]
+    infinite = ~np.isfinite(value)
+    flows = differentiable_inputs(node)
+    if requires_grad is not None:
+        flows = tuple([i for i in flows if node.inputs[i] in requires_grad]) if node in requires_grad else ()
+    ct = np.full(value.shape, size, value.dtype if value.dtype.kind == "f" else np.float32)
+    broke = None
+    with np.errstate(all="ignore"):
+        pull = _PULL.get(node.op) or partial(_pull_back_operation, framework)
+        for _, part, gone in pull(node, flows, values, ct, None, False) if flows else ():
+            broke = _broken(node, part if gone is None else np.where(gone, part.dtype.type(0), part), ct, broke)
+    Work.count(2 * bool(flows), len(value))
+    return infinite if broke is None else infinite | broke
+
+
+def _broken(node: Node, part: Array, ct: Array, known: Array | None) -> Array | None:
+    """Elements at which a node turns a finite cotangent into a part that is not finite, beside those known."""
+    if isfinite(np.add.reduce(part, axis=None)):  # the cheapest question first: sums may overflow
+        return known
+    bad = ~np.isfinite(part)
+    if not bad.any():
+        return known
+    fresh = bad & _sound(node, ct)
+    return fresh if known is None else np.asarray(known | fresh)
 
 
 def raising(order: Iterable[Node], values: Values, framework: str) -> Array:
