@@ -94,5 +94,6 @@ def _between(start: Array, ends: Array, moving: Array | None, steps: Array) -> A
     if moving is None:
         return np.repeat(ends[:, 0], steps.shape[1], axis=0)
     start = start.astype(np.float64)
-    path = (start + (ends - start) * steps[:, :, None]).astype(np.float32)
+    with np.errstate(all="ignore"):
+        path = (start + (ends - start) * steps[:, :, None]).astype(np.float32)
     return np.where(moving[:, None, None], path, ends).reshape(steps.size, -1)

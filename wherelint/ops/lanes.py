@@ -22,6 +22,11 @@ def total(x: Any) -> Any:
     return found
 
 
+def mean(x: Any) -> Any:
+    """The mean over the lanes, which stay as an axis of length 1."""
+    return total(x) / x.shape[-1]
+
+
 def some(mask: Array) -> Array:
     """Where a mask holds in some lane; the lanes stay as an axis of length 1."""
     return reduce(or_, columns(mask))
