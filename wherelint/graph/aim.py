@@ -12,6 +12,7 @@ from wherelint.graph.node import Leaf, Node, reading, topological, unreshaped
 from wherelint.graph.probe import Inputs
 from wherelint.graph.run import row
 from wherelint.ops import OPERATIONS, Array
+from wherelint.ops.lanes import every, some
 from wherelint.ops.traits import CLIPS
 
 #: Steps of one zoom, and how many zooms reach float32's resolution.
@@ -31,7 +32,7 @@ def aimed(nodes: Sequence[Node], batch: Inputs, values: Values) -> list[Inputs]:
         for operand, target in _targets(node):
             with np.errstate(all="ignore"):
                 offset = values[operand] - target
-                crosses = (np.sign(offset) * np.sign(offset[:1]) < 0).any(axis=1) & np.isfinite(offset).all(axis=1)
+                crosses = some(np.sign(offset) * np.sign(offset[:1]) < 0) & every(np.isfinite(offset))
             ways = np.flatnonzero(crosses)
             other = ways[_MOST_PATHS :: len(ways) // _MOST_OTHER + 1]
             closed = _close_in(operand, batch, np.concatenate([ways[:_MOST_PATHS], other]), target)
@@ -79,7 +80,7 @@ def _close_in(node: Node, batch: Inputs, ways: Array, target: float) -> list[tup
         path |= fixed
         offset = evaluate(order, path, known=still)[node] - np.float32(target)
         offset = np.broadcast_to(offset, (steps.size, offset.shape[1])).reshape(*steps.shape, -1)
-        crossed = (np.sign(offset) * np.sign(offset[:, :1]) <= 0).any(axis=2)
+        crossed = some(np.sign(offset) * np.sign(offset[:, :1]) <= 0)[..., 0]
         first = np.maximum(crossed.argmax(axis=1), 1)
         low, high = steps[each, first - 1], steps[each, first]
     nearest = np.abs(offset).min(axis=2).argmin(axis=1)
