@@ -21,7 +21,7 @@ _SAME_IN_ORDER = tuple(_longest_first(_SAME))
 
 def canonical(name: str, aliases: Mapping[str, str] | None = None) -> str:
     """The one spelling of a dotted name that the tables use."""
-    return _canonical(name, tuple(_longest_first(aliases or {})))
+    return _canonical(name, tuple(_longest_first(aliases)) if aliases else ())
 
 
 @lru_cache(8192)

@@ -8,10 +8,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from wherelint.graph.evaluate import Values, evaluate
-from wherelint.graph.node import Node, topological, unreshaped
+from wherelint.graph.node import Leaf, Node, reading, topological, unreshaped
 from wherelint.graph.probe import Inputs
 from wherelint.graph.run import row
-from wherelint.ops import OPERATIONS
+from wherelint.ops import OPERATIONS, Array
+from wherelint.ops.lanes import every, some
 from wherelint.ops.traits import CLIPS
 
 #: Steps of one zoom, and how many zooms reach float32's resolution.
@@ -31,16 +32,13 @@ def aimed(nodes: Sequence[Node], batch: Inputs, values: Values) -> list[Inputs]:
         for operand, target in _targets(node):
             with np.errstate(all="ignore"):
                 offset = values[operand] - target
-                crosses = (np.sign(offset) * np.sign(offset[:1]) < 0).any(axis=1) & np.isfinite(offset).all(axis=1)
-            order, ways = topological([operand]), np.flatnonzero(crosses)
-            first, other = ways[:_MOST_PATHS], ways[_MOST_PATHS :: len(ways) // _MOST_OTHER + 1]
-            met = False
-            for count, p in enumerate((*first.tolist(), *other.tolist())):
-                if met and count >= _MOST_PATHS:  # float32 may step over the point on one way, and not on another
-                    break
-                point, meets = _close_in(order, batch, p, target)
-                points.append(point)
-                met |= meets
+                crosses = some(np.sign(offset) * np.sign(offset[:1]) < 0) & every(np.isfinite(offset))
+            ways = np.flatnonzero(crosses)
+            other = ways[_MOST_PATHS :: len(ways) // _MOST_OTHER + 1]
+            closed = _close_in(operand, batch, np.concatenate([ways[:_MOST_PATHS], other]), target)
+            # Float32 may step over the point on one way, and not on another: the others are for where none met it.
+            met = next((i for i, (_, meets) in enumerate(closed, 1) if meets), len(closed))
+            points += [point for point, _ in closed[: max(met, _MOST_PATHS)]]
         found += [points] if points else []
         if len(found) == _MOST_OPERATIONS:
             break
@@ -60,18 +58,43 @@ def _targets(node: Node) -> Iterator[tuple[Node, float]]:
             yield from ((operand, value) for value in sorted(targets))
 
 
-def _close_in(order: list[Node], batch: Inputs, p: int, target: float) -> tuple[Inputs, bool]:
-    """The input towards probe ``p`` that brings ``order[-1]`` nearest to ``target``, and whether it meets it."""
-    start = {n: v[:1].astype(np.float64) for n, v in batch.items()}
-    end = {n: v[row(v, p)] for n, v in batch.items()}
-    moving = {n for n, v in end.items() if v.dtype.kind == "f" and not np.array_equal(v, batch[n][:1])}
-    low, high = 0.0, 1.0
+def _close_in(node: Node, batch: Inputs, ways: Array, target: float) -> list[tuple[Inputs, bool]]:
+    """For each of some probes the input towards it that brings ``node`` nearest to ``target``, and whether it meets it.
+
+    All ways are walked at once.
+    """
+    if not len(ways):
+        return []
+    ends = {n: v[ways] if len(v) > 1 else v for n, v in batch.items()}
+    moving = {n: (v != batch[n][:1]).any(axis=1) for n, v in ends.items() if v.dtype.kind == "f"}
+    fixed = {n: v[:1] for n, v in ends.items() if not (moving[n].any() if n in moving else (v != v[:1]).any())}
+    order = topological([node])
+    moved = reading(order, (n for n in order if isinstance(n, Leaf) and (n not in fixed or n.of is not None)))
+    still = evaluate((n for n in order if n not in moved), fixed)
+    order = [n for n in order if n in moved]
+    low, high = np.zeros(len(ways)), np.ones(len(ways))
+    each = np.arange(len(ways))
     for _ in range(_ZOOMS):
-        steps = np.linspace(low, high, _STEPS + 1)[:, None]
-        path = {n: (start[n] + (v - start[n]) * steps).astype(np.float32) if n in moving else v for n, v in end.items()}
-        offset = evaluate(order, path)[order[-1]] - np.float32(target)
-        crossed = (np.sign(offset) * np.sign(offset[:1]) <= 0).any(axis=1)
-        first = max(int(crossed.argmax()), 1)
-        low, high = float(steps[first - 1, 0]), float(steps[first, 0])
-    nearest = int(np.abs(offset).min(axis=1).argmin())
-    return {n: v[row(v, nearest)] for n, v in path.items()}, bool((offset[nearest] == 0).any())
+        steps = np.linspace(low, high, _STEPS + 1, axis=1)
+        path = {n: _between(batch[n][:1], v, moving.get(n), steps) for n, v in ends.items() if n not in fixed}
+        path |= fixed
+        offset = evaluate(order, path, known=still)[node] - np.float32(target)
+        offset = np.broadcast_to(offset, (steps.size, offset.shape[1])).reshape(*steps.shape, -1)
+        crossed = some(np.sign(offset) * np.sign(offset[:, :1]) <= 0)[..., 0]
+        first = np.maximum(crossed.argmax(axis=1), 1)
+        low, high = steps[each, first - 1], steps[each, first]
+    nearest = np.abs(offset).min(axis=2).argmin(axis=1)
+    places = (each * (_STEPS + 1) + nearest).tolist()
+    meets = (offset[each, nearest] == 0).any(axis=1).tolist()
+    return [({n: v[row(v, p)] for n, v in path.items()}, met) for p, met in zip(places, meets, strict=True)]
+
+
+def _between(start: Array, ends: Array, moving: Array | None, steps: Array) -> Array:
+    """The values of an input at the steps of all ways, one way after the other."""
+    ends = np.broadcast_to(ends, (len(steps), ends.shape[1]))[:, None]
+    if moving is None:
+        return np.repeat(ends[:, 0], steps.shape[1], axis=0)
+    start = start.astype(np.float64)
+    with np.errstate(all="ignore"):
+        path = (start + (ends - start) * steps[:, :, None]).astype(np.float32)
+    return np.where(moving[:, None, None], path, ends).reshape(steps.size, -1)

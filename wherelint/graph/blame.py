@@ -37,11 +37,11 @@ def reaches_leaf(run: Run, start: Node, p: int) -> Node | None:
             continue
         if node is not start and node.selection in CLIPS and clip is start:
             sym = run.symbolic.cotangents.get(node)
-            if sym is not None and not at(np.isfinite(sym), p).all():
+            if sym is not None and not np.isfinite(at(sym, p)).all():
                 clip = node
         for operand in node.inputs:
             ct = run.ieee.cotangents.get(operand)
-            if operand not in seen and ct is not None and not at(np.isfinite(ct), p).all():
+            if operand not in seen and ct is not None and not np.isfinite(at(ct, p)).all():
                 seen.add(operand)
                 todo.append((operand, clip))
     return None
@@ -83,7 +83,7 @@ def culprit_of(run: Run, node: Node, p: int) -> tuple[Node | None, bool]:
     current = node
     coded = node if code(node) else None
     while True:
-        broken = [i for i in current.inputs if i.kind == "float" and not at(np.isfinite(run.values[i]), p).all()]
+        broken = [i for i in current.inputs if i.kind == "float" and not np.isfinite(at(run.values[i], p)).all()]
         if not broken:
             return (current, False) if code(current) else (coded, False)
         current = broken[0]

@@ -1,8 +1,8 @@
 """What every node of a graph depends on, worked out once for all questions that are asked about it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from wherelint.graph.node import Leaf, Node, differentiated, whole
+from wherelint.graph.node import Leaf, Node, differentiated, topological, whole
 
 
 class Dependence:
@@ -22,12 +22,20 @@ class Dependence:
                 bits |= self._bits[operand]
             self._bits[node] = bits
         self._below: dict[Node, frozenset[Node]] = {}
+        self._orders: dict[tuple[Node, ...], list[Node]] = {}
         self._inputs: dict[Node, frozenset[Node]] = {}
 
     def reads(self, node: Node, other: Node) -> bool:
         """Whether a node depends on another, or is it."""
         bits = self._bits[other]
         return self._bits[node] & bits == bits
+
+    def order(self, nodes: Iterable[Node]) -> list[Node]:
+        """Some nodes and all that they read, operands first."""
+        key = tuple(nodes)
+        if key not in self._orders:
+            self._orders[key] = topological(key)
+        return self._orders[key]
 
     def decides(self, flag: Node, nodes: Sequence[Node]) -> bool:
         """Whether some nodes read a flag, or a lazy choice between them and another arm does."""

@@ -20,6 +20,7 @@ from wherelint.graph.node import LANES, Node, differentiable_inputs, differentia
 from wherelint.graph.work import Work
 from wherelint.ops import OPERATIONS, Array
 from wherelint.ops.entries import Pullback
+from wherelint.ops.lanes import every, some, total
 
 Dead = Any  # Array of bool, or None where nothing is dead
 
@@ -68,11 +69,7 @@ def backward(tape: Tape, values: Values, root: Node, framework: str, *, symbolic
                 operand = node.inputs[i]
                 if gone is not None:
                     part = np.where(gone, part.dtype.type(0), part)
-                if not isfinite(np.add.reduce(part, axis=None)):  # the cheapest question first: sums may overflow
-                    bad = ~np.isfinite(part)
-                    if bad.any():
-                        fresh = bad & _sound(node, ct)
-                        broke = fresh if broke is None else np.asarray(broke | fresh)
+                broke = _broken(node, part, ct, broke)
                 shape = values[operand].shape
                 if shape[1] != part.shape[1] or (gone is not None and gone.shape != part.shape):
                     part, gone = _sum_to(part, gone, shape)
@@ -89,9 +86,30 @@ def fails(
     node: Node, values: Values, framework: str, requires_grad: Collection[Node] | None = None, size: float = 1.0
 ) -> Array:
     """Elements at which an operation is not finite, or at which its derivative breaks a cotangent of some size."""
-    tape = Tape([node], {node, *node.inputs} if requires_grad is None else requires_grad)
-    broke = backward(tape, values, node, framework, symbolic=False, size=size).broke
-    return np.asarray(~np.isfinite(values[node]) | broke.get(node, np.zeros((1, 1), np.bool_)))
+    value = values[node]
+    infinite = ~np.isfinite(value)
+    flows = differentiable_inputs(node)
+    if requires_grad is not None:
+        flows = tuple([i for i in flows if node.inputs[i] in requires_grad]) if node in requires_grad else ()
+    ct = np.full(value.shape, size, value.dtype if value.dtype.kind == "f" else np.float32)
+    broke = None
+    with np.errstate(all="ignore"):
+        pull = _PULL.get(node.op) or partial(_pull_back_operation, framework)
+        for _, part, gone in pull(node, flows, values, ct, None, False) if flows else ():
+            broke = _broken(node, part if gone is None else np.where(gone, part.dtype.type(0), part), ct, broke)
+    Work.count(2 * bool(flows), len(value))
+    return infinite if broke is None else infinite | broke
+
+
+def _broken(node: Node, part: Array, ct: Array, known: Array | None) -> Array | None:
+    """Elements at which a node turns a finite cotangent into a part that is not finite, beside those known."""
+    if isfinite(np.add.reduce(part, axis=None)):  # the cheapest question first: sums may overflow
+        return known
+    bad = ~np.isfinite(part)
+    if not bad.any():
+        return known
+    fresh = bad & _sound(node, ct)
+    return fresh if known is None else np.asarray(known | fresh)
 
 
 def raising(order: Iterable[Node], values: Values, framework: str) -> Array:
@@ -101,7 +119,7 @@ def raising(order: Iterable[Node], values: Values, framework: str) -> Array:
         entry = OPERATIONS.get(node.op)
         if entry is not None and framework in entry.raises:
             refused = entry.raises[framework](*(values[i] for i in node.inputs))
-            found = found | refused.any(axis=1, keepdims=True)
+            found = found | some(refused)
     return found
 
 
@@ -118,7 +136,7 @@ def _pull_choice(node: Node, flows: Sequence[int], values: Values, ct: Array, de
     for i in flows:
         if i > 2:  # what an arm reads
             shape = values[node.inputs[i]].shape
-            gone = symbolic or (dead is not None and dead.all(axis=1, keepdims=True))
+            gone = symbolic or (dead is not None and every(dead))
             yield i, np.zeros(shape, ct.dtype), np.broadcast_to(gone, shape)
             continue
         part = np.where(taken, ct, zero) if i == 1 else np.where(taken, zero, ct)
@@ -191,7 +209,7 @@ def _pull_back_operation(
     if symbolic and node.selection == "multiply":
         dropped = [numbers[1 - i] == 0 if i == node.static.operand else None for i in range(2)]
     if dead is not None and entry.mixes:
-        dead = dead.all(axis=1, keepdims=True)
+        dead = every(dead)
     for i in flows:
         if pulls is None:
             part = parts[i] if i < len(parts) else None
@@ -217,15 +235,15 @@ def _scatter_lane(
     i: int, ct: Array, dead: Dead, index: int, shape: tuple[int, ...], kills: bool
 ) -> tuple[int, Array, Dead]:
     if shape[1] == 1:
-        return (i, ct.sum(axis=1, keepdims=True), dead)
+        return (i, total(ct), dead)
     index %= LANES
-    column = ct.sum(axis=1, keepdims=True)
+    column = total(ct)
     full = np.zeros((column.shape[0], LANES), ct.dtype)
     full[:, index, None] = column
     gone = None
     if kills or dead is not None:
         gone = np.full(full.shape, kills)
-        gone[:, index] = False if dead is None else dead.all(axis=1)
+        gone[:, index] = False if dead is None else every(dead)[:, 0]
     return (i, full, gone)
 
 
@@ -246,7 +264,7 @@ def _scatter_kept(mask: Array, ct: Array, dead: Dead, symbolic: bool) -> tuple[i
     """The cotangent of ``x[mask]``: every lane hands its own to the element it read; dropped elements get a zero."""
     rows, lanes = ct.shape
     index = np.broadcast_to(kept(mask, lanes), ct.shape)
-    none = ~np.broadcast_to(mask, ct.shape).any(axis=1, keepdims=True)  # no element, no cotangent
+    none = ~some(np.broadcast_to(mask, ct.shape))  # no element, no cotangent
     ct = np.where(none if dead is None else none | dead, ct.dtype.type(0), ct)
     full = np.zeros_like(ct)
     np.add.at(full, (np.arange(rows)[:, None], index), ct)
@@ -257,7 +275,7 @@ def _sound(node: Node, ct: Array) -> Array:
     """The elements whose own cotangent is finite; where a node mixes elements, what one of them breaks all receive."""
     finite = np.asarray(np.isfinite(ct))
     mixes = node.op in OPERATIONS and OPERATIONS[node.op].mixes
-    return np.asarray(finite.all(axis=1, keepdims=True)) if mixes else finite
+    return every(finite) if mixes else finite
 
 
 def _either(a: Dead, b: Dead) -> Dead:
@@ -269,8 +287,8 @@ def _sum_to(ct: Array, dead: Dead, shape: tuple[int, ...]) -> tuple[Array, Dead]
     if dead is not None and dead.shape != ct.shape:
         dead = np.broadcast_to(dead, ct.shape)
     if shape[1] == 1 and ct.shape[1] > 1:
-        ct = ct.sum(axis=1, keepdims=True)
-        dead = None if dead is None else dead.all(axis=1, keepdims=True)
+        ct = total(ct)
+        dead = None if dead is None else every(dead)
     return ct, dead
 
 

@@ -62,7 +62,10 @@ def _multiply(node: Node, operands: list[Array], dtype: Any) -> Array:
 
 def _stack(node: Node, operands: list[Array], dtype: Any) -> Array:
     picked = [lane(operands[part], i) for i, part in enumerate(node.static.lanes)]
-    return np.concatenate(np.broadcast_arrays(*picked), axis=1)
+    made = np.empty((max(map(len, picked)), len(picked)), np.result_type(*picked))
+    for i, column in enumerate(picked):
+        made[:, i : i + 1] = column
+    return made
 
 
 def _gather(node: Node, operands: list[Array], dtype: Any) -> Array:

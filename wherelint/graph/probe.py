@@ -15,6 +15,7 @@ import numpy as np
 from wherelint.graph.evaluate import evaluate, truth
 from wherelint.graph.node import LANES, Const, Leaf, Node, inputs_in, leaves, topological, whole
 from wherelint.ops import OPERATIONS, Array
+from wherelint.ops.lanes import every
 from wherelint.ops.traits import FINITE_TESTS
 
 Inputs = dict[Node, Array]
@@ -153,7 +154,7 @@ def holds_somewhere(predicates: Sequence[Node], order: Sequence[Node]) -> bool:
         values = evaluate(order, inputs)
         kept = np.ones(1, np.bool_)
         for predicate in predicates:
-            kept = kept & truth(values[predicate]).all(axis=1)
+            kept = kept & every(truth(values[predicate]))[:, 0]
         return kept.astype(np.float64)
 
     return bool(bases(sources, predicates, Pool(order), hold, 1))

@@ -13,6 +13,7 @@ from wherelint.graph.evaluate import Values
 from wherelint.graph.node import Const, Leaf, Node
 from wherelint.graph.probe import Inputs
 from wherelint.ops import OPERATIONS, Array
+from wherelint.ops.lanes import every, some
 from wherelint.ops.traits import CLIPS
 from wherelint.score import confidence, worth
 
@@ -149,17 +150,17 @@ def keep(chosen: Array, arrays: dict[Node, Array]) -> dict[Node, Array]:
     if not chosen.any():
         return {}
     kept = np.flatnonzero(chosen)
-    return {n: v[kept] if v.shape[0] == len(chosen) else v for n, v in arrays.items()}
+    return {n: v.take(kept, axis=0) if v.shape[0] == len(chosen) else v for n, v in arrays.items()}
 
 
 def rows(mask: Array) -> Array:
     """Probes at which a mask holds for every element."""
-    return np.asarray(mask.all(axis=1))
+    return every(mask)[:, 0]
 
 
 def any_lane(mask: Array) -> Array:
     """Probes at which a mask holds for some element."""
-    return np.asarray(mask.any(axis=1))
+    return some(mask)[:, 0]
 
 
 def row(array: Array, p: int) -> slice:

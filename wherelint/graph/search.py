@@ -129,7 +129,7 @@ class Search:
         held = self.guard.held_elements()
         if not data and not held and all(self._dependence.inputs(n).isdisjoint(movable) for n in operations):
             points, _ = joined(self.starts)
-            if not self._failing(points, evaluate(topological(operations), points), operations).any():
+            if not self._failing(points, evaluate(self._dependence.order(operations), points), operations).any():
                 return
         batches = [
             perturbations(start, movable, self.pool, thorough=i == 0, joint=99 if level else 2)
@@ -256,7 +256,7 @@ class Search:
 
     def _allows(self, inputs: Inputs) -> Array:
         """1 where a probe satisfies the control flow."""
-        values = evaluate(topological(self.path_conditions), inputs, known=inputs)
+        values = evaluate(self._dependence.order(self.path_conditions), inputs, known=inputs)
         return self.allowed(values).astype(np.float64)
 
     def _benign(self, inputs: Inputs) -> Array:
@@ -305,7 +305,7 @@ class Search:
         """
         bases = [{n: v[:1] for n, v in inputs.items()} for inputs in batches]
         inputs, batch = joined(batches)
-        values = evaluate(self.order if asked is None else topological(asked[0]), inputs)
+        values = evaluate(self.order if asked is None else self._dependence.order(asked[0]), inputs)
         count = int((batch == 0).sum())
         first = {n: v[:count] if v.shape[0] == len(batch) else v for n, v in values.items()}
         failing = np.ones(len(batch), np.bool_)

@@ -402,10 +402,11 @@ def _single(node: Node) -> bool:
 
 
 def _kind(op: str, operands: tuple[Node, ...]) -> Kind:
-    result = "same" if op in _STRUCTURAL else OPERATIONS[op].result if op in OPERATIONS else "float"
+    entry = OPERATIONS.get(op)
+    result = "same" if op in _STRUCTURAL else entry.result if entry is not None else "float"
     if result == "bool" or result == "int":
         return result
-    values = operands[1:3] if op in ("where", "cond", "compress") else operands
-    if result == "float" or any(o.kind == "float" for o in values):
+    kinds = {o.kind for o in (operands[1:3] if op in ("where", "cond", "compress") else operands)}
+    if result == "float" or "float" in kinds:
         return "float"
-    return "bool" if all(o.kind == "bool" for o in values) and op not in ("sum", "add", "multiply") else "int"
+    return "bool" if "int" not in kinds and op not in ("sum", "add", "multiply") else "int"

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import TypeGuard
 
 import numpy as np
@@ -225,7 +226,7 @@ def inline(low: Lowering, function: Function, args: Args, kwargs: Kwargs, at: as
     try:
         if isinstance(function.definition, ast.Lambda):
             return low.expression(function.definition.body)
-        with low.without_gradient(bool(function.decorators & NO_GRADIENT)):
+        with low.without_gradient() if function.decorators & NO_GRADIENT else nullcontext():
             low.run(function.definition.body)
         del low.path_conditions[frame.conditions_at_entry :]
         low.path_conditions += frame.postconditions

@@ -64,8 +64,7 @@ class Missing(Enum):
 MISSING = Missing.MISSING
 
 
-@dataclass(frozen=True)
-class Origin:
+class Origin(NamedTuple):
     """Where a node was written: enough to report it, without computing any position before that."""
 
     block: Block

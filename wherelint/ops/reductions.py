@@ -6,12 +6,8 @@ from typing import Any
 
 from wherelint.ops.catalogue import Array, Domain, Operation
 from wherelint.ops.entries import drop, entry, no_vjp, pullback, slopes, table, times
+from wherelint.ops.lanes import mean, total
 from wherelint.ops.numeric import np
-
-
-def total(x: Any) -> Any:
-    """The sum over the lanes, which stay as an axis of length 1."""
-    return np.sum(x, axis=-1, keepdims=True)
 
 
 def _over_numbers(function: Callable[..., Any]) -> Callable[[Array], Any]:
@@ -85,17 +81,17 @@ def _others(x: Array) -> Array:
 
 
 def _variance(x: Array, ddof: int) -> Any:
-    return total(np.square(x - np.mean(x, axis=-1, keepdims=True))) / (x.shape[-1] - ddof)
+    return total(np.square(x - mean(x))) / (x.shape[-1] - ddof)
 
 
 def _deviation_slope(x: Array, ddof: int) -> Any:
-    return 2 * (x - np.mean(x, axis=-1, keepdims=True)) / (x.shape[-1] - ddof)
+    return 2 * (x - mean(x)) / (x.shape[-1] - ddof)
 
 
 def _pull_variance(ct: Array, x: Array, ddof: int) -> Array:
     """By the chain rule, whose second centring changes nothing but where inf and nan go."""
     squared = ct * _deviation_slope(x, ddof)
-    return np.asarray(squared - np.mean(squared, axis=-1, keepdims=True))
+    return np.asarray(squared - mean(squared))
 
 
 def _pull_root(ct: Array, y: Array) -> Array:
@@ -201,7 +197,7 @@ def _safe_unit(out: Array, x: Array) -> Array:
 
 REDUCTIONS = table(
     entry("sum", total, slopes(lambda y, x: np.ones_like(x)), mixes=True, result="same"),
-    entry("mean", lambda x: np.mean(x, axis=-1, keepdims=True), slopes(lambda y, x: np.ones_like(x) / x.shape[-1]),
+    entry("mean", mean, slopes(lambda y, x: np.ones_like(x) / x.shape[-1]),
           mixes=True),
     entry("prod", lambda x: np.prod(x, axis=-1, keepdims=True), slopes(lambda y, x: _others(x)), mixes=True,
           torch=pullback(_torch_prod), result="same"),
