@@ -35,6 +35,8 @@ def lookup_name(low: Lowering, name: str) -> Value:
         return found
     if name in _BUILTINS:
         return Dotted(f"builtins.{name}")
+    if name == "Ellipsis":
+        return ...
     return low.opaque(name, differentiable=False, fixed=True)
 
 
