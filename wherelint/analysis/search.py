@@ -22,7 +22,7 @@ from wherelint.graph.evaluate import Values, evaluate
 from wherelint.graph.node import LANES, Node, differentiable_inputs, leaves, nearest_framework, reading, topological
 from wherelint.graph.outlook import Outlook
 from wherelint.graph.probe import Inputs
-from wherelint.graph.run import Accept, Run, any_lane, at, keep, rows
+from wherelint.graph.run import Run, at, keep
 from wherelint.graph.search import Hazard, Search, singular_operations
 from wherelint.graph.work import Effort, WorkBudget
 from wherelint.interpret.values import Origin
@@ -304,7 +304,7 @@ def _singular(node: Node) -> bool:
     return entry is not None and (entry.code is not None or entry.unselected is not None)
 
 
-class _InProgram(Accept):
+class _InProgram:
     """Whether a hazard is a bug of the whole program, not just of the selection.
 
     Something finite, or the infinity that the author wrote, has to leave the function at the witness, and only the zero
@@ -340,7 +340,11 @@ class _InProgram(Accept):
         outlets = self._outlets_of(hazard.select)
         if not outlets:
             return True
-        self._enter(run)
+        if run is not self._run:
+            self._run, self._inputs = run, keep(run.witness, run.inputs)
+            self._place = {each: i for i, each in enumerate(np.flatnonzero(run.witness).tolist())}
+            self._computed.clear()
+            self._passes.clear()
         p = self._place[p]
         values = self._values(hazard.select)
         below_a_clip = hazard.select in topological([hazard.op])
@@ -363,29 +367,6 @@ class _InProgram(Accept):
                 if any((now & ~np.isfinite(hazard.gradient[n])).any() for n, now in finite.items()):
                     return True
         return False
-
-    def possible(self, select: Node, run: Run) -> Array:
-        """The witnesses at which something finite leaves the function, or an infinity if the selection is one."""
-        outlets = self._outlets_of(select)
-        if not outlets:
-            return run.witness
-        self._enter(run)
-        values = self._values(select)
-        written = any_lane(np.isinf(values[select]))
-        finite = np.zeros(int(run.witness.sum()), np.bool_)
-        for output, _, _ in outlets:
-            finite |= rows(np.isfinite(values[output])) | written
-        possible = run.witness.copy()
-        possible[run.witness] = finite
-        return possible
-
-    def _enter(self, run: Run) -> None:
-        """All witnesses of a run are judged at once."""
-        if run is not self._run:
-            self._run, self._inputs = run, keep(run.witness, run.inputs)
-            self._place = {each: i for i, each in enumerate(np.flatnonzero(run.witness).tolist())}
-            self._computed.clear()
-            self._passes.clear()
 
     def _values(self, select: Node) -> Values:
         """What the program computes at the witnesses; inputs that a selection does not read are generic."""

@@ -76,7 +76,7 @@ def _bounds(node: Node, values: Values) -> Iterator[tuple[Node, float]]:
             layer = [unreshaped(i) for n in layer if n.op not in ("where", "cond") for i in n.inputs]
             for clip in (n for n in layer if n.selection in CLIPS and n.op in OPERATIONS):
                 bounds = (i for i in clip.inputs[1:] if isinstance(i, Const))
-                for bound in {float(b) for i in bounds for b in i.value.flat}:
+                for bound in sorted({float(b) for i in bounds for b in i.value.flat}):
                     met = np.broadcast_to((values[clip] == np.float32(bound)).any(axis=1), singular.shape)
                     if clip.inputs[0].op not in ("leaf", "const") and (met & singular).any():
                         yield unreshaped(clip.inputs[0]), bound

@@ -85,18 +85,6 @@ class Run:
         return np.asarray(broken & np.isfinite(self.values[leaf]))
 
 
-class Accept:
-    """What else a hazard must satisfy, such as that the whole program is finite at its witness; here, nothing."""
-
-    def __call__(self, hazard: Hazard, run: Run, p: int) -> bool:
-        """Whether a hazard is one."""
-        return True
-
-    def possible(self, select: Node, run: Run) -> Array:
-        """The probes at which a hazard of a selection may be one."""
-        return run.witness
-
-
 def code(node: Node) -> str | None:
     """The WL1xx rule of a singular operation."""
     entry = OPERATIONS.get(node.op)

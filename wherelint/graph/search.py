@@ -16,7 +16,7 @@ from wherelint.graph.node import LANES, Leaf, Node, inputs_in, topological, unre
 from wherelint.graph.occurrence import is_setting, occurrence
 from wherelint.graph.outlook import Outlook, Prospects
 from wherelint.graph.probe import POSITIVE, Inputs, Pool, anywhere, bases, holds_somewhere, perturbations, same
-from wherelint.graph.run import Accept, Hazard, Run, any_lane, code, joined, keep, parts, row, rows, singular_operations, sound
+from wherelint.graph.run import Hazard, Run, any_lane, code, joined, keep, parts, row, rows, singular_operations, sound
 from wherelint.graph.work import Effort
 from wherelint.ops import Array
 
@@ -46,14 +46,14 @@ class Search:
         root: Node,
         framework: str,
         effort: Effort | None = None,
-        accept: Accept | None = None,
+        accept: Callable[[Hazard, Run, int], bool] = lambda hazard, run, p: True,
         outlook: Outlook | None = None,
         satisfiable: dict[tuple[Node, ...], bool] | None = None,
     ) -> None:
         #: Whether predicates hold together somewhere; searches of one program ask the same.
         self._satisfiable = {} if satisfiable is None else satisfiable
         #: What else a witness must satisfy, such as that the whole program is finite there.
-        self.accept = accept or Accept()
+        self.accept = accept
         self.effort = effort or Effort()
         self.root = root
         self.framework = framework
@@ -358,8 +358,6 @@ class Search:
             healed = run.symbolic.broke.get(node)
             fresh = broke if healed is None or self._feeds_clip(node) else broke & ~healed
             candidates = any_lane(fresh) & witness
-            if node is not self.root and candidates.any():
-                candidates = candidates & self.accept.possible(self.root, run)
             probes = np.flatnonzero(candidates)[:_TRIES].tolist()
             # What something before the node had broken must not use up all the tries; what is found late is less sure.
             late = [p for p in np.flatnonzero(candidates & sound(run, node))[:_TRIES].tolist() if p not in probes]
