@@ -168,7 +168,9 @@ def _lower(low: Lowering, function: Function, owner: Class | None) -> Program:
         result = inline(low, function, [], arguments, function.definition)
     finally:
         function.opaque = function_opaque
-    outputs = [*low.outputs, *nodes_in(result), *low.captured, *closed_over(result)]
+    outputs = [*low.outputs, *nodes_in(result)]
+    known = set(topological(outputs))
+    outputs += [n for n in (*low.captured, *closed_over(result)) if n not in known]
     live = flowing_back(outputs)
     inlined = tuple(
         (f.name, tuple(n for n in low.made[a:b] if n in live)) for f, a, b in low.inlined if f is not function
