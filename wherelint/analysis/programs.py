@@ -33,6 +33,7 @@ from wherelint.interpret.values import (
     Partial,
     Super,
     Value,
+    closed_over,
     nodes_in,
 )
 
@@ -145,6 +146,7 @@ def _concerns(function: Function, module: Module) -> bool:
 def _lower(low: Lowering, function: Function, owner: Class | None) -> Program:
     low.opaque_calls = low.count = 0
     low.outputs.clear()
+    low.captured.clear()
     low.made.clear()
     low.measured.clear()
     low.inlined.clear()
@@ -167,6 +169,8 @@ def _lower(low: Lowering, function: Function, owner: Class | None) -> Program:
     finally:
         function.opaque = function_opaque
     outputs = [*low.outputs, *nodes_in(result)]
+    known = set(topological(outputs))
+    outputs += [n for n in (*low.captured, *closed_over(result)) if n not in known]
     live = flowing_back(outputs)
     inlined = tuple(
         (f.name, tuple(n for n in low.made[a:b] if n in live)) for f, a, b in low.inlined if f is not function

@@ -19,14 +19,14 @@ from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.differentiate import Backward, Tape, backward
 from wherelint.graph.evaluate import Values, evaluate
-from wherelint.graph.node import Node, differentiable_inputs, leaves, nearest_framework, reading, topological
+from wherelint.graph.node import LANES, Node, differentiable_inputs, leaves, nearest_framework, reading, topological
 from wherelint.graph.outlook import Outlook
 from wherelint.graph.probe import Inputs
 from wherelint.graph.run import Run, at, keep
 from wherelint.graph.search import Hazard, Search, singular_operations
 from wherelint.graph.work import Effort, WorkBudget
 from wherelint.interpret.values import Origin
-from wherelint.ops import OPERATIONS
+from wherelint.ops import OPERATIONS, Array
 from wherelint.ops.traits import CLIPS, FINITE_TESTS
 
 _MOST_CONTEXTS = 8
@@ -369,14 +369,14 @@ class _InProgram:
         return False
 
     def _values(self, select: Node) -> Values:
-        """What the program computes at the witnesses; inputs that a selection does not read are benign."""
+        """What the program computes at the witnesses; inputs that a selection does not read are generic."""
         if select not in self._computed:
             key = select, frozenset(self._inputs)
             if key not in self._still:
                 order = topological(output for output, _, _ in self._outlets_of(select))
                 moved = reading(order, self._inputs)
                 fixed = [n for n in order if n.op == "leaf" and n not in moved]
-                benign = {n: np.full((1, 1), True if n.kind == "bool" else np.float32(0.75)) for n in fixed}
+                benign = {n: _generic(n, place) for place, n in enumerate(fixed)}
                 still = evaluate((n for n in order if n not in moved), benign)
                 self._still[key] = [n for n in order if n in moved], still
             order, still = self._still[key]
@@ -427,3 +427,11 @@ class _InProgram:
             order = topological([output])
             self._whole[output] = output, order, Tape(order)
         return self._whole[output]
+
+
+def _generic(leaf: Node, place: int) -> Array:
+    """Benign values for an input, no two alike: ``x - mean(x)`` and ``a - b`` are not 0 in every element."""
+    if leaf.kind != "float":
+        return np.full((1, 1), True if leaf.kind == "bool" else np.float32(2 + place % 3))
+    steps = np.arange(LANES * place + 1, LANES * (place + 1) + 1)[None]
+    return (0.5 + 0.618034 * steps % 1 / 2).astype(np.float32)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from wherelint.graph.evaluate import Values, evaluate
-from wherelint.graph.node import Leaf, Node, reading, topological, unreshaped
+from wherelint.graph.node import Const, Leaf, Node, reading, topological, unreshaped
 from wherelint.graph.probe import Inputs
 from wherelint.graph.run import row
 from wherelint.ops import OPERATIONS, Array
@@ -19,6 +19,8 @@ from wherelint.ops.traits import CLIPS
 _STEPS, _ZOOMS = 128, 5
 _MOST_OPERATIONS = 6
 _MOST_PATHS, _MOST_OTHER = 2, 4
+#: How many operations may stand between a clip and the operation that is singular at its bound.
+_FAR = 4
 
 
 def aimed(nodes: Sequence[Node], batch: Inputs, values: Values) -> list[Inputs]:
@@ -29,7 +31,7 @@ def aimed(nodes: Sequence[Node], batch: Inputs, values: Values) -> list[Inputs]:
     found: list[list[Inputs]] = []
     for node in reversed(nodes):
         points: list[Inputs] = []
-        for operand, target in _targets(node):
+        for operand, target in [*_targets(node), *_bounds(node, values)]:
             with np.errstate(all="ignore"):
                 offset = values[operand] - target
                 crosses = some(np.sign(offset) * np.sign(offset[:1]) < 0) & every(np.isfinite(offset))
@@ -56,6 +58,27 @@ def _targets(node: Node) -> Iterator[tuple[Node, float]]:
         operand = unreshaped(operand.inputs[0]) if operand.selection in CLIPS else operand
         if operand.kind == "float" and operand.op not in ("leaf", "const"):
             yield from ((operand, value) for value in sorted(targets))
+
+
+def _bounds(node: Node, values: Values) -> Iterator[tuple[Node, float]]:
+    """What clips further below are given, and bounds of theirs at which the operation is singular.
+
+    Past the bound the clip may hold the gradient back; at the bound it lets it through.
+    """
+    for operand, target in _targets(node):
+        singular = some(values[operand] == np.float32(target))
+        if not singular.any():
+            continue
+        layer = [operand]
+        for _ in range(_FAR):
+            below = (unreshaped(i) for n in layer if n.op not in ("where", "cond") for i in n.inputs)
+            layer = list(dict.fromkeys(below))
+            for clip in (n for n in layer if n.selection in CLIPS and n.op in OPERATIONS):
+                bounds = (i for i in clip.inputs[1:] if isinstance(i, Const))
+                for bound in sorted({float(b) for i in bounds for b in i.value.flat}):
+                    met = some(values[clip] == np.float32(bound)) & singular
+                    if clip.inputs[0].op not in ("leaf", "const") and met.any():
+                        yield unreshaped(clip.inputs[0]), bound
 
 
 def _close_in(node: Node, batch: Inputs, ways: Array, target: float) -> list[tuple[Inputs, bool]]:

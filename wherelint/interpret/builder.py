@@ -35,6 +35,7 @@ from wherelint.interpret.values import (
     Settled,
     Shape,
     Value,
+    closed_over,
     nodes_in,
 )
 from wherelint.ops import OPERATIONS
@@ -86,6 +87,8 @@ class Builder:
         self.path_conditions: list[Node] = []
         #: Nodes that leave the function: returned, stored, handed to a call that could not be followed.
         self.outputs: list[Node] = []
+        #: What functions close over that leave it.
+        self.captured: list[Node] = []
         #: Every selection and every coded operation, in the order they were written.
         self.made: list[Node] = []
         #: Values whose shape was read.
@@ -364,8 +367,9 @@ class Builder:
             self.severed -= severed
 
     def leaves_function(self, value: Value) -> None:
-        """Note that a value escapes, so that its gradient matters."""
+        """Note that a value escapes, so that its gradient matters; so does what a function closes over."""
         self.outputs += nodes_in(value)
+        self.captured += closed_over(value)
 
     def not_differentiated(self, source: Leaf) -> None:
         """Note that nothing is differentiated with respect to an input after all."""

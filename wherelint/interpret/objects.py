@@ -9,7 +9,7 @@ from wherelint.interpret.calls import inline
 from wherelint.interpret.constraints import constrain
 from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.parameters import root_arguments
-from wherelint.interpret.resolve import fields, member
+from wherelint.interpret.resolve import constructor, fields, member
 from wherelint.interpret.tables import CALLS
 from wherelint.interpret.values import Args, Class, Function, Instance, Kwargs, nodes_in
 
@@ -25,12 +25,12 @@ def instantiate(low: Lowering, cls: Class, args: Args, kwargs: Kwargs, at: ast.A
 
 def construct(low: Lowering, made: Instance, args: Args, kwargs: Kwargs, at: ast.AST) -> None:
     """Run the constructor of a class of the project; dataclasses and NamedTuples take their fields in order."""
-    constructor = member(made.cls, "__init__")
-    if isinstance(constructor, Function):
+    init = constructor(made.cls)
+    if isinstance(init, Function):
         if args or kwargs or made.cls.instance is None or made is not made.cls.instance:
-            inline(low, constructor, [made, *args], kwargs, at)
+            inline(low, init, [made, *args], kwargs, at)
         else:
-            _construct_unknown(low, made, constructor, at)
+            _construct_unknown(low, made, init, at)
         return
     setup = member(made.cls, "setup")
     for name, value in zip(fields(made.cls), args, strict=False):
@@ -40,9 +40,9 @@ def construct(low: Lowering, made: Instance, args: Args, kwargs: Kwargs, at: ast
         inline(low, setup, [made], {}, at)
 
 
-def _construct_unknown(low: Lowering, made: Instance, constructor: Function, at: ast.AST) -> None:
+def _construct_unknown(low: Lowering, made: Instance, init: Function, at: ast.AST) -> None:
     """Attributes of an object about which only its class is known."""
-    given = root_arguments(low, constructor)
+    given = root_arguments(low, init)
     for setting in nodes_in(*given.values()):
         if isinstance(setting, Leaf):
             setting.setting = True
@@ -52,7 +52,7 @@ def _construct_unknown(low: Lowering, made: Instance, constructor: Function, at:
     outputs, path_conditions = len(low.outputs), len(low.path_conditions)
     kept, closures = list(low.made), list(low.closures)
     try:
-        inline(low, constructor, [], given, at)
+        inline(low, init, [], given, at)
     except GiveUp:
         pass  # what it did not come to assign may be anything
     finally:
@@ -60,7 +60,7 @@ def _construct_unknown(low: Lowering, made: Instance, constructor: Function, at:
         made.path_conditions = tuple(low.path_conditions[path_conditions:])
         del low.outputs[outputs:], low.path_conditions[path_conditions:]
         low.made[:], low.closures[:] = kept, closures
-        constructor.called = False
+        init.called = False
 
 
 def self_of(low: Lowering, cls: Class) -> Instance:

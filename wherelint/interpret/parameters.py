@@ -90,6 +90,8 @@ def root_arguments(low: Lowering, function: Function) -> Kwargs:
                 value = parameter_input(low, function, parameter)
                 if isinstance(value, Leaf):
                     value.optional = True
+            elif value == Dotted("numpy") and "jax" in low.frameworks:
+                value = Dotted("jax.numpy")  # `xnp=np` is there for a caller to pass the other one
             elif isinstance(value, str):
                 value = low.opaque(name, ("parameter", low.identity(parameter)), differentiable=False)
         given[name] = parameter_input(low, function, parameter) if value is MISSING else value

@@ -8,6 +8,7 @@ from wherelint.frameworks import framework_of
 from wherelint.frontend.module import Block, Module
 from wherelint.frontend.names import canonical
 from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef
+from wherelint.interpret.annotations import dotted
 from wherelint.interpret.builder import Frame
 from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.values import MISSING, Class, Dotted, Function, Scope, Value
@@ -35,6 +36,8 @@ def lookup_name(low: Lowering, name: str) -> Value:
         return found
     if name in _BUILTINS:
         return Dotted(f"builtins.{name}")
+    if name == "Ellipsis":
+        return ...
     return low.opaque(name, differentiable=False, fixed=True)
 
 
@@ -204,11 +207,24 @@ def member(cls: Class, name: str) -> Value:
     return MISSING
 
 
+def constructor(cls: Class) -> Value:
+    """``__init__``, or MISSING where it takes the fields of the class, as a dataclass does whatever it inherits."""
+    for ancestor in cls.ancestry():
+        if "__init__" in ancestor.members:
+            return ancestor.members["__init__"]
+        names = (dotted(d.func if isinstance(d, ast.Call) else d) for d in ancestor.definition.decorator_list)
+        if any("dataclass" in name.rpartition(".")[2] for name in names):
+            return MISSING
+    return MISSING
+
+
 def fields(cls: Class) -> dict[str, ast.expr]:
     """What a generated constructor of a class takes, in order, and the annotation of each."""
     found: dict[str, ast.expr] = {}
     for ancestor in reversed(list(cls.ancestry())):
         for statement in ancestor.definition.body:
-            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+            if not isinstance(statement, ast.AnnAssign) or not isinstance(statement.target, ast.Name):
+                continue
+            if "ClassVar" not in dotted(getattr(statement.annotation, "value", statement.annotation)):
                 found[statement.target.id] = statement.annotation
     return found

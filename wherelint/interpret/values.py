@@ -13,7 +13,7 @@ from types import EllipsisType
 from typing import Any, NamedTuple, TypeAlias
 
 from wherelint.frontend.module import Block, Module
-from wherelint.frontend.syntax import FunctionDef
+from wherelint.frontend.syntax import FunctionDef, below
 from wherelint.graph.node import Node
 
 #: Static values stand for themselves: numbers, strings, None, ``...``, containers.
@@ -49,6 +49,15 @@ class Scope:
         """The value bound to a name, or MISSING."""
         scope: Scope | None = self
         while scope is not None:
+            if name in scope.names:
+                return scope.names[name]
+            scope = scope.parent
+        return MISSING
+
+    def local(self, name: str) -> Value:
+        """The value that a function around binds to a name, or MISSING."""
+        scope = self
+        while scope.parent is not None:
             if name in scope.names:
                 return scope.names[name]
             scope = scope.parent
@@ -231,3 +240,32 @@ def nodes_in(*values: Value) -> Iterator[Node]:
             seen.add(id(value))  # objects refer to each other
             items = value.attributes if isinstance(value, Instance) else value
             todo[:0] = items.values() if isinstance(items, dict) else items
+
+
+def closed_over(*values: Value) -> Iterator[Node]:
+    """Every graph node that functions among some values close over: whoever calls them computes with it."""
+    todo = list(values)
+    seen: set[int] = set()
+    while todo:
+        value = todo.pop(0)
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, Function):
+            held = [value.scope.local(name) for name in value.block.chunk.once(_read, value.definition)]
+            yield from nodes_in(*held)
+            todo += held
+        elif isinstance(value, (Partial, Bound)):
+            yield from nodes_in(*vars(value).values())
+            todo += vars(value).values()
+        elif isinstance(value, (tuple, list, dict)):
+            todo += value.values() if isinstance(value, dict) else value
+
+
+def _read(definition: Definition) -> list[str]:
+    """The names that a function reads and does not bind itself."""
+    names = [n for n in below([definition]) if isinstance(n, ast.Name)]
+    given = definition.args
+    own = {n.id for n in names if not isinstance(n.ctx, ast.Load)}
+    own.update(a.arg for a in (*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg) if a)
+    return list(dict.fromkeys(n.id for n in names if n.id not in own))
