@@ -37,7 +37,7 @@ WEIGHTS: dict[str, float] = {
     "looked up": -0.3,  # 5, 7, 5
     "saves an overflow": -1.0,  # 0, 3, 4
     "overflows": 0.0,  # 13, 14, 11, and 16, 13, 21 in fifteen draws
-    "moves below zero": -0.3,  # 9, 11, 13, and 15, 7, 25 in fifteen draws
+    "moves below zero": -0.15,  # 9, 11, 13, and 15, 7, 25 in fifteen draws
     "a size below zero": -1.5,
     "extreme data": -1.0,
     "moves an integer": -0.6,  # 1, 2, 5
