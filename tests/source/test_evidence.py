@@ -300,7 +300,14 @@ def test_a_file_of_riemannian_metrics_is_no_place_of_metrics(method: str, measur
 def test_what_else_is_said(text: str, name: str | None) -> None:
     findings = analysed(text).findings
     assert findings
-    plain = set(RELATIONS) | set(BOUNDARIES) | {"overflows", "moves below zero", "the operand reads no gradient"}
+    plain = {
+        *RELATIONS,
+        *BOUNDARIES,
+        "overflows",
+        "moves below zero",
+        "the operand reads no gradient",
+        "not by a where",
+    }
     assert set(findings[0].evidence) - plain == ({name} if name else set())
 
 
@@ -360,6 +367,28 @@ def test_the_numbers_of_a_dtype_are_known(text: str) -> None:
     (finding,) = analysed(text).findings
     assert finding.witness is not None
     assert set(finding.witness.inputs) == {"x"}
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        ("return torch.log(x)[x > 0]", True),
+        ("return torch.log(x) * (x > 0)", True),
+        ("return torch.nan_to_num(torch.log(x), neginf=0.0)", True),
+        ("y = torch.log(x)\n  y[x <= 0] = 0.0\n  return y", True),
+        ("return torch.where(x > 0, torch.log(x), 0.0)", False),
+        ("return torch.log(x).masked_fill(x <= 0, 0.0)", False),
+        ("return torch.clamp(torch.log(x), min=-10.0)", False),
+        # Which elements these drop is plain: the author met them.
+        ("return ((x[:, None] - x[None, :]) ** 2).sum(-1).sqrt() * (1.0 - torch.eye(3))", False),
+        ("return ((x[:, None] - x[None, :]) ** 2).sum(-1).sqrt().triu(1)", False),
+        ("return torch.stack([x, 1 / x])[0]", False),
+    ],
+)
+def test_what_else_drops_elements(body: str, named: bool) -> None:
+    found = analysed(f"def f(x):\n  {body}").findings
+    assert found
+    assert all(("not by a where" in finding.evidence) is named for finding in found)
 
 
 def test_every_name_has_a_weight() -> None:

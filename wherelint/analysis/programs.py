@@ -22,7 +22,7 @@ from wherelint.interpret.calls import inline
 from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.objects import self_of
 from wherelint.interpret.parameters import root_arguments
-from wherelint.interpret.resolve import global_scope, global_value, member
+from wherelint.interpret.resolve import NO_GRADIENT, global_scope, global_value, member
 from wherelint.interpret.values import (
     Bound,
     Class,
@@ -99,7 +99,8 @@ def programs(module: Module, name: tuple[str, ...], used: Sequence[str], *, stri
             if function.opaque and not function.jvp_rule:
                 continue
             found.append(_lower(low, function, cls or function.owner))
-            todo += [f for f in low.closures if not f.called and _concerns(f, module)]
+            if not function.decorators & NO_GRADIENT:  # what is inside runs without one, too
+                todo += [f for f in low.closures if not f.called and _concerns(f, module)]
     finally:
         module.steps += low.steps
         Work.count(_STEP * low.steps)

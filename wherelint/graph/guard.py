@@ -29,6 +29,8 @@ _TINY, _UNIT = 1e-2, 2.0
 _ORDINARY, _NOBODYS = 10.0, 1e6
 #: How many operations away a selection that judges by the value alone still means an operation.
 _NEARBY = 6
+#: What also drops elements, and is mostly there for another reason: to choose, to weigh, to write, to be safe.
+_NO_WHERE = frozenset({"index", "multiply", "nan_to_num", "assignment"})
 
 
 class Guard:
@@ -105,6 +107,7 @@ class Guard:
             asked = {
                 "in units of the limit": self._normalises(culprit),
                 "far from the operation": self._remote(culprit),
+                "not by a where": self.root.selection in _NO_WHERE and self._decided_by_data,
                 "by place": self.root.selection == "assignment" and _is_place(self.condition[0]),
                 "random": self._random and not self.tests(culprit),
                 "looked up": self._looks_up(culprit),
@@ -232,6 +235,11 @@ class Guard:
         limited = code(culprit) == "WL107" and self.root.selection in CLIPS and self.root is not culprit
         sizes = self._bounds(run, culprit, p) if limited else None
         return not any(_TINY < size <= _ORDINARY for size in sizes or ())
+
+    @cached_property
+    def _decided_by_data(self) -> bool:
+        """Whether what is dropped depends on an input: which elements a constant mask drops is plain to its author."""
+        return any(map(self._dependence.inputs, self.condition))
 
     @cached_property
     def _random(self) -> bool:
