@@ -131,7 +131,7 @@ class Record:
     dropped: Array = field(default_factory=lambda: np.ones(1, np.bool_))
     #: How often, where an outlet is finite, an operation breaks a cotangent that symbolic zeros leave whole.
     failures: int = 0
-    #: How many selections have numbers for a condition, which only JAX takes.
+    #: How many conditions of selections are numbers, which only JAX takes.
     numeric: int = 0
     #: The probes at which some input is nan, and those at which some is -0.0.
     missing: Array = field(default_factory=lambda: np.zeros(1, np.bool_))
@@ -325,7 +325,8 @@ def _run(
             factor, mask = (node.inputs[i] for i in (node.static.operand, 1 - node.static.operand))
             if not covers(mask, node):
                 result.hidden.append(~np.isfinite(values[factor]) & ~truth(values[mask]))
-    result.numeric = sum(n.op in ("where", "compress") and is_number(n.inputs[0]) for n in order)
+    masks = {n.inputs[0] for n in order if n.op in ("where", "compress")}
+    result.numeric = sum(map(is_number, masks))
     probes = max((len(v) for v in inputs.values()), default=1)
     result.counted = np.arange(probes)[:, None] < probes - told.beyond
     where = {n: infinite(n, values) for n in singular}

@@ -414,10 +414,22 @@ def default_of(place: SourceNode, name: str) -> cst.BaseExpression | None:
     return None
 
 
-def may_be_none(place: SourceNode) -> bool:
-    """Whether a mask is a parameter that is None unless it is given."""
-    default = default_of(place, place.node.value) if isinstance(place.node, cst.Name) else None
-    return isinstance(default, cst.Name) and default.value == "None"
+def optional_names(place: SourceNode, earlier: SourceNode | None) -> list[str]:
+    """The parameters in a condition that may be None at an earlier place, since only an `if` around it asks for that."""
+    found: list[str] = []
+    around = place.path()
+    scope = next((n for n in around[::-1] if isinstance(n, cst.FunctionDef)), None)
+    for name in sorted(_names(place.node)):
+        default = default_of(place, name)
+        if scope is None or not isinstance(default, cst.Name) or default.value != "None":
+            continue
+        bound = [node for names, node in place.block.chunk.once(_bindings, scope) if name in names]
+        asked = rf"\b{name} is (not )?None\b"
+        asking = [n for n in around if isinstance(n, (cst.If, cst.IfExp)) and re.search(asked, code(n.test))]
+        inside = earlier is not None and any(n is each for n in earlier.path() for each in asking)
+        if asking and not inside and not any(place.block.place(n)[1] <= place.region[0] for n in bound):
+            found.append(name)
+    return found
 
 
 def _parents(tree: cst.CSTNode) -> dict[cst.CSTNode, cst.CSTNode]:
