@@ -256,7 +256,7 @@ def _scatter_kept(mask: Array, ct: Array, dead: Dead, symbolic: bool) -> tuple[i
 def _sound(node: Node, ct: Array) -> Array:
     """The elements whose own cotangent is finite; where a node mixes elements, what one of them breaks all receive."""
     finite = np.asarray(np.isfinite(ct))
-    mixes = node.op in OPERATIONS and OPERATIONS[node.op].mixes
+    mixes = node.op == "gather" or (node.op in OPERATIONS and OPERATIONS[node.op].mixes)
     return np.asarray(finite.all(axis=1, keepdims=True)) if mixes else finite
 
 
