@@ -18,6 +18,7 @@ from wherelint.fix.conditions import Conditions, between
 from wherelint.fix.guards import Guards
 from wherelint.fix.masks import Candidate, Mask, Writer
 from wherelint.fix.masks import within as replaced_within
+from wherelint.fix.shared import shared_guards
 from wherelint.fix.syntax import (
     SourceNode,
     Spot,
@@ -135,9 +136,11 @@ class Site:
     def guards(self) -> Iterator[Candidate]:
         """Local guards of the operation."""
         if self.op is None or self._writer is None:
-            return iter(())
+            return
         family = spelling.family(self.module, self.framework, self.select, self.op)
-        return Guards(self.module, self.hazard, self._writer, family, self._alike, self._twins).of(self.op)
+        guards = Guards(self.module, self.hazard, self._writer, family, self._alike, self._twins)
+        yield from shared_guards(guards, self.op)
+        yield from guards.of(self.op)
 
     # -- the double where -----------------------------------------------------------------------------------------
 
@@ -264,7 +267,7 @@ class Site:
                 continue
             if mask.once and (re.fullmatch(_SIMPLE, mask.text) or mask.written is None):
                 continue
-            test, line, used = self._bound(mask, first, spot)
+            test, line, used = self._bound(mask, first, spot, places)
             what = f"mask `{name}` with the condition of the {self._selection}"
             for value in self._alike(0, list(_SAFE)):
                 safe = spelling.free_name(first, f"safe_{name}")
@@ -287,7 +290,7 @@ class Site:
         if spot is None or not all(mask.fits(p, spot) and not has_effects(p.node) for p, _ in places.values()):
             return
         what = f"mask the operands with the condition of the {self._selection}"
-        test, line, used = self._bound(mask, first, spot)
+        test, line, used = self._bound(mask, first, spot, [place for place, _ in places.values()])
         bound = [Edit(line, spot.location, spot.location)] if line else []
         inner = {a: p for a, p in places.items() if not any(a[0] <= b[0] and b[1] <= a[1] for b in places if b != a)}
         groups = [{a: (p, value) for a, (p, _) in inner.items()} for value in (1.0, 0.5) if len(inner) < len(places)]
@@ -300,13 +303,18 @@ class Site:
                 edits = [*(e for e in edits if e not in inside), operand.replaced(test.within(operand, content))]
             yield Candidate((*bound, *edits), what, self._elementwise(True), kind="arm")
 
-    def _bound(self, mask: Mask, first: SourceNode, spot: Spot) -> tuple[Mask, str, list[Edit]]:
-        """A mask by a name, the line at a spot that binds it, and its uses in the statement of the mask."""
+    def _bound(
+        self, mask: Mask, first: SourceNode, spot: Spot, beside: Sequence[SourceNode] = ()
+    ) -> tuple[Mask, str, list[Edit]]:
+        """A mask by a name, the line at a spot that binds it, and its uses in the statements of the mask and others."""
         if mask.optional or re.fullmatch(_SIMPLE, mask.text):
             return mask, "", []
         name, written = self._name(first, mask), mask.written
         used = [*written.again(), written] if written is not None and self._after(written, spot) else []
-        used = [place for place in used if not first.holds(place)]
+        used += [place for other in beside if written is not None for place in written.in_statement_of(other)]
+        used = [place for place in used if not any(p.holds(place) for p in (first, *beside))]
+        used = [p for i, p in enumerate(used) if not any(p.region == other.region for other in used[:i])]
+        used = [place for place in used if may_move(place, place, spot.location)]
         return mask.named(name), spot.line(name, mask.text).content, [place.replaced(name) for place in used]
 
     def _name(self, place: SourceNode, mask: Mask) -> str:

@@ -95,6 +95,12 @@ class SourceNode:
         same = (n for value in values for n in walk(value, *LAZY) if n is not self.node and self.node.deep_equals(n))
         return [SourceNode(self.block, n) for n in same]
 
+    def in_statement_of(self, other: SourceNode) -> list[SourceNode]:
+        """Where the same is read in the statement of another expression, and evaluated whenever that is."""
+        inside = next((n for n in other.path()[::-1] if isinstance(n, (cst.Assign, cst.Return)) and n.value), None)
+        same = (n for n in walk(inside.value, *LAZY) if self.node.deep_equals(n)) if inside is not None else ()
+        return [SourceNode(other.block, n) for n in same]
+
     def holds(self, other: SourceNode) -> bool:
         """Whether another expression lies in it."""
         return self.region[0] <= other.region[0] and other.region[1] <= self.region[1]
