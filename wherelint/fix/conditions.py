@@ -72,7 +72,7 @@ class Conditions:
         place = condition(select)
         if place is None or place.block.module is not self.module or has_effects(place.node):
             return None
-        optional = optional_names(place, self.op)
+        optional = optional_names(place, self.op, takes_none=select.selection == "reduction")
         once, product = not self._pure(place), select.selection == "multiply"
         if len(optional) > 1 or misplaced(
             select.inputs[1 - select.static.operand if product else 0], self.hazard.op, below

@@ -131,7 +131,7 @@ class Record:
     dropped: Array = field(default_factory=lambda: np.ones(1, np.bool_))
     #: How often, where an outlet is finite, an operation breaks a cotangent that symbolic zeros leave whole.
     failures: int = 0
-    #: How many conditions of selections are numbers, which only JAX takes.
+    #: How many selections have numbers for a condition, which only JAX takes.
     numeric: int = 0
     #: The probes at which some input is nan, and those at which some is -0.0.
     missing: Array = field(default_factory=lambda: np.zeros(1, np.bool_))
@@ -325,8 +325,7 @@ def _run(
             factor, mask = (node.inputs[i] for i in (node.static.operand, 1 - node.static.operand))
             if not covers(mask, node):
                 result.hidden.append(~np.isfinite(values[factor]) & ~truth(values[mask]))
-    masks = {n.inputs[0] for n in order if n.op in ("where", "compress")}
-    result.numeric = sum(map(is_number, masks))
+    result.numeric = sum(n.op in ("where", "compress") and is_number(n.inputs[0]) for n in order)
     probes = max((len(v) for v in inputs.values()), default=1)
     result.counted = np.arange(probes)[:, None] < probes - told.beyond
     where = {n: infinite(n, values) for n in singular}
@@ -382,7 +381,9 @@ def _by_name(cotangents: Mapping[Node, Array], names: Mapping[Leaf, Name]) -> di
 
 
 def is_number(mask: Node) -> bool:
-    """Whether a mask is an array of numbers."""
+    """Whether a mask is an array of numbers; where it is one of two, whether both are."""
     while mask.op == "identity" and not mask.static.number:
         mask = mask.inputs[0]
+    if mask.op == "cond":
+        return all(map(is_number, mask.inputs[1:3]))
     return mask.kind != "bool" or mask.op == "identity"

@@ -420,8 +420,8 @@ def default_of(place: SourceNode, name: str) -> cst.BaseExpression | None:
     return None
 
 
-def optional_names(place: SourceNode, earlier: SourceNode | None) -> list[str]:
-    """The parameters in a condition that may be None at an earlier place, since only an `if` around it asks for that."""
+def optional_names(place: SourceNode, earlier: SourceNode | None, *, takes_none: bool) -> list[str]:
+    """The parameters in a condition that may be None earlier, since an `if` around it asks, or selections take None."""
     found: list[str] = []
     around = place.path()
     scope = next((n for n in around[::-1] if isinstance(n, cst.FunctionDef)), None)
@@ -433,7 +433,7 @@ def optional_names(place: SourceNode, earlier: SourceNode | None) -> list[str]:
         asked = rf"\b{name} is (not )?None\b"
         asking = [n for n in around if isinstance(n, (cst.If, cst.IfExp)) and re.search(asked, code(n.test))]
         inside = earlier is not None and any(n is each for n in earlier.path() for each in asking)
-        if asking and not inside and not any(place.block.place(n)[1] <= place.region[0] for n in bound):
+        if (asking or takes_none) and not inside and not any(place.block.place(n)[1] <= place.region[0] for n in bound):
             found.append(name)
     return found
 
