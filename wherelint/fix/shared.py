@@ -49,7 +49,7 @@ def _alike(place: SourceNode, operand: SourceNode, at: int, count: int) -> Itera
     for node in walk(function, *LAZY) if function is not None else ():
         if node is not place.node and _same_operation(node, place.node):
             found = operands(SourceNode(place.block, node), count)
-            if at < len(found) and found[at].one_line == operand.one_line:
+            if at < len(found) and found[at].one_line.replace(" ", "") == operand.one_line.replace(" ", ""):
                 yield found[at]
 
 
