@@ -526,14 +526,12 @@ REWRITES = {
     """),
     "a norm along an axis of its own": ("""
         def f(v):
-            return jnp.maximum(jnp.linalg.norm(v, ord=2, axis=1), 1e-6)
+            n = jnp.linalg.norm(v, axis=1)
+            return jnp.maximum(n, 1e-6)
     """, """
-        -    return jnp.maximum(jnp.linalg.norm(v, ord=2, axis=1), 1e-6)
+        -    n = jnp.linalg.norm(v, axis=1)
         +    has_length = jnp.any(v != 0, axis=1)
-        +    return jnp.maximum(
-        +        jnp.where(has_length, jnp.linalg.norm(jnp.where(jnp.expand_dims(has_length, 1), v, 1.0), ord=2, axis=1), 0.0),
-        +        1e-6,
-        +    )
+        +    n = jnp.where(has_length, jnp.linalg.norm(jnp.where(jnp.expand_dims(has_length, 1), v, 1.0), axis=1), 0.0)
     """),
     "a norm along two axes": ("""
         def f(v):
@@ -551,11 +549,12 @@ REWRITES = {
     """),
     "a norm along no axis": ("""
         def f(v):
-            return jnp.maximum(jnp.linalg.norm(v, axis=None), 1e-6)
+            n = jnp.linalg.norm(v, axis=None)
+            return jnp.maximum(n, 1e-6)
     """, """
-        -    return jnp.maximum(jnp.linalg.norm(v, axis=None), 1e-6)
+        -    n = jnp.linalg.norm(v, axis=None)
         +    has_length = jnp.any(v != 0)
-        +    return jnp.maximum(jnp.where(has_length, jnp.linalg.norm(jnp.where(has_length, v, 1.0), axis=None), 0.0), 1e-6)
+        +    n = jnp.where(has_length, jnp.linalg.norm(jnp.where(has_length, v, 1.0), axis=None), 0.0)
     """),
     "one guard for what several operations divide by": ("""
         def f(data, total):
@@ -570,6 +569,16 @@ REWRITES = {
         +    safe_total = torch.where(total != 0, total, 1.0)
         +    mean = data / safe_total
         +    spread = (data - mean) ** 2 / safe_total
+    """),
+    "the mask of a root is enough for what is divided by it": ("""
+        def f(q):
+            squared = q[..., 1] ** 2 + q[..., 2] ** 2
+            sine = torch.sqrt(squared)
+            angle = 2.0 * torch.atan2(sine, q[..., 0]) / sine
+            return torch.where(squared > 0.0, angle, 2.0)
+    """, """
+        -    sine = torch.sqrt(squared)
+        +    sine = torch.sqrt(torch.where(squared > 0.0, squared, 1.0))
     """),
     "a condition of two statements is written once": ("""
         def f(x, y, r):

@@ -106,7 +106,7 @@ def test_what_an_index_moves_is_broken_elsewhere() -> None:
     import torch
 
     names: dict[str, Any] = {}
-    exec(report.after.decode(), names)  # noqa: S102
+    exec(report.after.decode(), names)
     x, a = torch.zeros(4, 3).requires_grad_(), torch.zeros(2, 3).requires_grad_()
     first, second, third = (torch.tensor(at) for at in ([0, 1], [1, 2], [3, 2]))
     names["f"](x, first, second, third, a, torch.tensor([True, True])).sum().backward()

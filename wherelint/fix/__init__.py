@@ -222,7 +222,9 @@ def _steps(analysis: Analysis, places: Places, most: int, effort: WorkBudget) ->
         elif not good:
             alone = candidate.kind == "arm" and not found.silent and not found.worse
             if alone and compared.gone(asked_for, found.after.findings):
-                doubtful = proof.doubts(found, asked_for, compared)  # what else is in the arm goes wrong by other inputs
+                doubtful = proof.doubts(
+                    found, asked_for, compared
+                )  # what else is in the arm goes wrong by other inputs
                 if doubtful is not None:
                     grade = _grade(candidate, sure and not doubtful)
                     rank = _GRADES.index(grade), found.lost, not found.clean
@@ -242,7 +244,9 @@ def _steps(analysis: Analysis, places: Places, most: int, effort: WorkBudget) ->
                     bare.append((candidate, found, fresh, sure, targets))
                 if len(fresh) == 1:
                     detours.append((candidate, found.after, fresh, _grade(candidate, sure), targets))
-                    idle.update([candidate.slot] if candidate.slot else [])  # what it lays bare, another number does too
+                    idle.update(
+                        [candidate.slot] if candidate.slot else []
+                    )  # what it lays bare, another number does too
     if good:
         return min(good, key=lambda each: each.rank)  # the first of the best
     detours.sort(key=lambda detour: _GRADES.index(detour[3]))
@@ -309,9 +313,7 @@ def _site(analysis: Analysis, places: Places) -> tuple[Site, list[Finding]]:
     return site, [*arm, *(f for f, _ in places if not any(f is each for each in arm))]
 
 
-def _shorter(
-    analysis: Analysis, proof: Proof, both: _Proven, last: _Proven, targets: list[Finding]
-) -> _Proven | None:
+def _shorter(analysis: Analysis, proof: Proof, both: _Proven, last: _Proven, targets: list[Finding]) -> _Proven | None:
     """The last of two rewrites alone, if it does what both do: what it masks reaches what the first one masked."""
     text = without(proof.source, both.candidate.edits, both.text)
     if text is None or (found := proof.of(text)) is None or found.silent or found.worse:

@@ -38,7 +38,7 @@ from wherelint.fix.syntax import (
 )
 from wherelint.frameworks import framework_of
 from wherelint.frontend.module import Module
-from wherelint.graph.node import Leaf, Node, differentiable_inputs, leaves, topological
+from wherelint.graph.node import Leaf, Node, topological
 from wherelint.graph.search import Hazard
 from wherelint.io.edits import Region
 from wherelint.ops import OPERATIONS
@@ -212,7 +212,9 @@ class Site:
             return
         target, value = statement.targets[0].target, SourceNode(self.op.block, statement.value)
         read = names_within(mask.written)
-        if not isinstance(target, cst.Name) or has_effects(value.node, self.module) or not self._after(mask.written, spot):
+        if not isinstance(target, cst.Name) or not self._after(mask.written, spot):
+            return
+        if has_effects(value.node, self.module):
             return
         others = [place for name, places in read.items() if name != target.value for place in places]
         if len(read.get(target.value, ())) != 1 or not all(may_move(place, self.op, spot.location) for place in others):

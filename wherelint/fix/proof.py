@@ -129,8 +129,8 @@ class Record:
     remains: list[Node] = field(default_factory=list)
     #: The elements of the witness that the selection drops: what breaks at others is singular in earnest.
     dropped: Array = field(default_factory=lambda: np.ones(1, np.bool_))
-    #: How often, where an outlet is finite, an operation breaks a cotangent that symbolic zeros leave whole; and whether
-    #: that is more often than before: what was given a nan is given a number, and makes a nan of it.
+    #: How often, where an outlet is finite, an operation breaks a cotangent that symbolic zeros leave whole; whether it
+    #: does more often than before, since it was given a nan, and makes one of a number now.
     failures: int = 0
     worse: bool = False
     #: How many selections have numbers for a condition, which only JAX takes.

@@ -122,9 +122,7 @@ class Proof:
             return None
         return found.doubtful or any(p.doubtful for p in [*own, *others])
 
-    def _pass(
-        self, module: Module, name: tuple[str, ...], *, strict: bool = False, step: bool = False
-    ) -> list[Record]:
+    def _pass(self, module: Module, name: tuple[str, ...], *, strict: bool = False, step: bool = False) -> list[Record]:
         """How a function passes the proof. Raises where it computes something else.
 
         Doubtful is also that a call that is not known has another argument, or a value, for all that is known, another

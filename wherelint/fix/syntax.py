@@ -97,9 +97,8 @@ class SourceNode:
 
     def in_statement_of(self, other: SourceNode) -> list[SourceNode]:
         """Where the same is read in the statement of another expression, and evaluated whenever that is."""
-        inside = next((n for n in other.path()[::-1] if isinstance(n, (cst.Assign, cst.Return)) and n.value), None)
-        same = (n for n in walk(inside.value, *LAZY) if self.node.deep_equals(n)) if inside is not None else ()
-        return [SourceNode(other.block, n) for n in same]
+        values = [n.value for n in other.path() if isinstance(n, (cst.Assign, cst.Return)) and n.value is not None][-1:]
+        return [SourceNode(other.block, n) for v in values for n in walk(v, *LAZY) if self.node.deep_equals(n)]
 
     def holds(self, other: SourceNode) -> bool:
         """Whether another expression lies in it."""
