@@ -222,9 +222,8 @@ def _steps(analysis: Analysis, places: Places, most: int, effort: WorkBudget) ->
         elif not good:
             alone = candidate.kind == "arm" and not found.silent and not found.worse
             if alone and compared.gone(asked_for, found.after.findings):
-                doubtful = proof.doubts(
-                    found, asked_for, compared
-                )  # what else is in the arm goes wrong by other inputs
+                # What else is in the arm goes wrong by other inputs.
+                doubtful = proof.doubts(found, asked_for, compared)
                 if doubtful is not None:
                     grade = _grade(candidate, sure and not doubtful)
                     rank = _GRADES.index(grade), found.lost, not found.clean

@@ -37,8 +37,7 @@ def _is_untyped(selection: Node, numbers: set[Node], readers: Mapping[Node, list
     if not typed or not reading:
         return bool(reading)
     # To torch the dtype of a tensor without axes counts as little, beside a tensor that need not have the same.
-    given = [n for reader in reading for n in reader.inputs[reader.op in ("where", "cond") :]]  # not their conditions
-    beside = [n for n in given if n is not selection and n not in numbers]
+    beside = [n for reader in reading for n in reader.inputs if n is not selection and n not in numbers]
     apart = [n for n in beside if set(leaves(n)).isdisjoint(leaves(*typed))]
     return bool(apart) and selection.framework == "torch" and all(map(is_single, typed))
 
