@@ -21,7 +21,14 @@ def shared_guards(guards: Guards, place: SourceNode) -> Iterator[Candidate]:
     count = len(guards.hazard.op.inputs)
     found, entry = operands(place, count), OPERATIONS.get(guards.hazard.op.op)
     for guard in entry.domains if entry is not None else ():
-        if guard.reduces or guard.edge or guard.caps or "{y}" in guard.condition or guard.operand >= len(found):
+        if (
+            guard.finite
+            or guard.reduces
+            or guard.edge
+            or guard.caps
+            or "{y}" in guard.condition
+            or guard.operand >= len(found)
+        ):
             continue
         operand = found[guard.operand]
         safe = next(iter(guards.alike(guard.operand, [float(guard.safe)])), None)
@@ -40,7 +47,7 @@ def shared_guards(guards: Guards, place: SourceNode) -> Iterator[Candidate]:
         lines += spot.line(called, masked).content
         edits = (Edit(lines, spot.location, spot.location), *(p.replaced(called) for p in [operand, *alike]))
         what = f"guard `{name}` in all operations that it is singular in"
-        yield Candidate(edits, what, guard.exact and not guard.finite, kind="guard", alone=True)
+        yield Candidate(edits, what, guard.exact, kind="guard", alone=True)
 
 
 def _alike(place: SourceNode, operand: SourceNode, at: int, count: int) -> Iterator[SourceNode]:
