@@ -16,7 +16,7 @@ from wherelint.io.files import rewrite
 UNSAFE = "import jax.numpy as jnp\n\n\ndef f(x):\n    return jnp.where(x > 0, jnp.sqrt(x), 0.0)\n"
 FIXED = UNSAFE.replace("jnp.sqrt(x)", "jnp.sqrt(jnp.where(x > 0, x, 1.0))")
 #: Fixed by masking below a reduction: unsafe.
-NORM = "import jax.numpy as jnp\n\n\ndef g(x):\n    n = jnp.linalg.norm(x)\n    return jnp.where(n > 0, n, 1.0)\n"
+SUM = "import jax.numpy as jnp\n\n\ndef g(x):\n    y = jnp.log(x).sum()\n    return jnp.where(x.sum() > 0, y, 1.0)\n"
 CLEAN, FINDINGS, FAILED = 0, 1, 2
 
 
@@ -33,22 +33,22 @@ def test_a_fix_is_written_and_counted(project: Path, wherelint: Run) -> None:
 
 
 def test_what_is_left_is_reported(project: Path, wherelint: Run) -> None:
-    write(project, {"a.py": UNSAFE, "b.py": NORM})
+    write(project, {"a.py": UNSAFE, "b.py": SUM})
     status, output, _ = wherelint("check", "--fix")
     assert status == FINDINGS
-    assert "b.py:5:9: WL108" in output
+    assert "b.py:5:9: WL102" in output
     assert output.endswith(
         "file  rule   fixed  left  why\na.py  WL101      1     0\n"
-        "b.py  WL108      0     1  unsafe: see --unsafe-fixes\n"
+        "b.py  WL102      0     1  unsafe: see --unsafe-fixes\n"
         "Fixed 1 finding in 1 file.\n1 finding, 2 files checked.\n1 fixable with --fix --unsafe-fixes.\n"
     )
-    assert (project / "b.py").read_text() == NORM
+    assert (project / "b.py").read_text() == SUM
     assert wherelint("check", "--fix", "--unsafe-fixes")[0] == CLEAN
-    assert (project / "b.py").read_text() != NORM
+    assert (project / "b.py").read_text() != SUM
 
 
 def test_fix_only_neither_reports_nor_fails_for_what_is_left(project: Path, wherelint: Run) -> None:
-    write(project, {"a.py": UNSAFE, "b.py": NORM})
+    write(project, {"a.py": UNSAFE, "b.py": SUM})
     status, output, _ = wherelint("check", "--fix-only")
     assert status == CLEAN
     assert output == (
@@ -90,7 +90,7 @@ def clip(u, most):
 
 
 def test_a_diff_writes_nothing(project: Path, wherelint: Run) -> None:
-    write(project, {"a.py": UNSAFE, "b.py": NORM})
+    write(project, {"a.py": UNSAFE, "b.py": SUM})
     status, output, errors = wherelint("check", "--diff")
     assert (status, errors) == (FINDINGS, "Would fix 1 finding in 1 file.\n")
     why, patch = output.split("\n", 1)

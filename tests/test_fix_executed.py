@@ -72,6 +72,21 @@ PROGRAMS = {
         def f(x):
             return jnp.maximum(jnp.log1p(-x), -9.0)
     """, "x != 1"),
+    "one guard for two quotients": ("torch", """
+        def f(x):
+            mean = x.exp() / x
+            spread = (1.0 - mean) ** 2 / x
+            out = mean * spread
+            out[(x == 0) & (x < 5.0)] = 0.0
+            return out
+    """, "safe_x"),
+    "the mask of a root is enough for what is divided by it": ("torch", """
+        def f(x):
+            squared = x * x
+            sine = torch.sqrt(squared)
+            angle = 2.0 * torch.atan2(sine, x + 3.0) / sine
+            return torch.where(squared > 0.0, angle, 2.0)
+    """, "sine = torch.sqrt(torch.where(squared > 0.0, squared, 1.0))"),
 }  # fmt: skip
 VALUES = [-2.0, -0.0, 0.0, 1e-30, 0.25, 1.0, 3.0, np.inf, np.nan]
 SHAPES = [(), (9,), (0,), (3, 3)]
@@ -123,6 +138,54 @@ def test_values_stay_and_gradients_are_finite(why: str, tmp_path: Path) -> None:
     kept = np.isfinite(np.asarray(like(before(x))[2]))
     assert np.isfinite(good[kept]).all()
     np.testing.assert_allclose(good[np.isfinite(bad)], bad[np.isfinite(bad)], rtol=1e-5)
+
+
+NORMS = {
+    "the last axis": ("jax", "jnp.maximum(jnp.linalg.norm(x, axis=-1), 1e-6)", "has_length[..., None]"),
+    "an order": ("jax", "jnp.maximum(jnp.linalg.norm(x, ord=2, axis=1), 1e-6)", "jnp.expand_dims(has_length, 1)"),
+    "the axis is kept": ("jax", "x / jnp.maximum(jnp.linalg.norm(x, axis=1, keepdims=True), 1e-6)", "has_length, x"),
+    "all axes": ("jax", "jnp.maximum(jnp.linalg.norm(x, axis=None), 1e-6)", "jnp.any(x != 0)"),
+    "TensorFlow under XLA": ("tensorflow", "tf.maximum(tf.norm(x, axis=0), 1e-6)", "tf.expand_dims(has_length, 0)"),
+}
+
+
+@pytest.mark.parametrize("why", NORMS)
+def test_a_norm_is_guarded_along_its_axis(why: str, tmp_path: Path) -> None:
+    framework, value, written = NORMS[why]
+    report, before, after = executed(framework, program(framework, f"def f(x):\n    return {value}\n"), tmp_path)
+    assert [finding.fix.applicability for finding in report.fixed] == ["safe"]
+    assert written in report.after.decode()
+    rows = [[0.0, 0.0, 0.0], [3.0, 4.0, 0.0], [np.nan, 0.0, 1.0], [np.inf, 0.0, 0.0], [1e-3, 0.0, -2.0]]
+    for data in (np.array(rows), np.zeros((5, 3)), np.zeros((0, 3)) if "None" not in value else np.ones((1, 3))):
+        for dtype in ("float32", "float64", "bfloat16"):
+            x = cast(framework, tensor(framework, data.astype(np.float32)), dtype)
+            old, new = like(before(x)), like(after(x))
+            assert old[:2] == new[:2]
+            np.testing.assert_array_equal(old[2], new[2])
+    x = tensor(framework, np.zeros((2, 3), np.float32))
+    assert np.isfinite(gradients(framework, after, x)).all()
+    if framework == "jax":
+        assert not np.isfinite(gradients(framework, before, x)).all()
+
+
+def test_a_mask_that_may_be_none_masks_where_it_is_given(tmp_path: Path) -> None:
+    body = """
+        def f(x, mask=None):
+            y = jnp.log(x)
+            if mask is not None:
+                y = jnp.where(mask, y, 0.0)
+            return y
+    """
+    report, before, after = executed("jax", program("jax", body), tmp_path, confidence="low")
+    assert "x if mask is None else jnp.where(mask, x, 1.0)" in report.after.decode()
+    x = tensor("jax", np.array([0.0, 0.5, 2.0, -1.0], np.float32))
+    mask = tensor("jax", np.array([False, True, True, False]))
+    for given in ((), (mask,)):
+        np.testing.assert_array_equal(like(before(x, *given))[2], like(after(x, *given))[2])
+        assert like(before(x, *given))[:2] == like(after(x, *given))[:2]
+    bad, good = (gradients("jax", lambda v, f=f: f(v, mask), x) for f in (before, after))
+    assert not np.isfinite(bad).all()
+    assert np.isfinite(good).all()
 
 
 def cast(framework: str, x: Any, dtype: str) -> Any:

@@ -433,6 +433,18 @@ def test_a_fix_calls_what_broadcasts(imports: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(after(x), before(x))
 
 
+def test_a_fix_calls_what_broadcasts_of_the_modules_inside(tmp_path: Path) -> None:
+    text = (
+        "from tensorflow.python.ops import array_ops\nfrom tensorflow.python.ops import math_ops\n\n\n"
+        "def f(x):\n    y = math_ops.truediv(1.0, x)\n"
+        "    return array_ops.where(math_ops.greater(x, 0.0), y, array_ops.zeros_like(y))\n"
+    )
+    report, before, after = executed("tensorflow", text, tmp_path)
+    assert len(report.fixed) == 1
+    x = tensor("tensorflow", [0.0, 4.0])
+    np.testing.assert_array_equal(after(x), before(x))
+
+
 def test_no_fix_calls_what_does_not_broadcast() -> None:
     text = "from tensorflow.compat.v1 import sqrt, where\n\n\ndef f(x):\n    return where(x > 0, sqrt(x), 0 * x)\n"
     report = checked(text, "unsafe")

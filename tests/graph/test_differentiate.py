@@ -218,6 +218,13 @@ def test_elements_that_are_not_read_receive_nothing() -> None:
     assert ieee.cotangents[X].tolist() == [[0, 1, 0.5, 0.5]]
 
 
+def test_what_an_index_moves_it_does_not_break() -> None:
+    moved = op("gather", X, lanes=(1, 2, 3, 1))
+    ieee, _ = gradients(op("sqrt", moved), {X: row(1, 1, 0, 1)})
+    assert not np.isfinite(ieee.cotangents[X][0, 2])
+    assert [node.op for node in ieee.broke] == ["sqrt"]
+
+
 def test_stop_ends_the_derivative() -> None:
     ieee, _ = gradients(op("multiply", X, op("stop", op("sqrt", X))), {X: row(4, 4, 4, 4)})
     assert ieee.cotangents[X].tolist() == [[2, 2, 2, 2]]

@@ -37,7 +37,7 @@ from wherelint.fix.twins import has_twins, joined
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.work import WorkBudget
-from wherelint.io.edits import Source, consistent
+from wherelint.io.edits import Source, consistent, without
 from wherelint.ops import OPERATIONS
 from wherelint.ops.traits import MATRICES
 
@@ -45,7 +45,7 @@ Grade = Literal["safe", "unsafe", "display"]
 _GRADES: tuple[Grade, ...] = ("safe", "unsafe", "display")
 _MOST_TRIED = 32
 #: What is done for one fix, and for all of a file, whatever it is done for.
-_MOST_WORK, _MOST_IN_ALL = 300_000, 1_500_000
+_MOST_WORK, _MOST_IN_ALL = 450_000, 1_500_000
 #: How many rewrites one after the other may be needed: masking a divisor can lay bare the root that it was computed by.
 _MOST_STEPS = 3
 _MOST_DETOURS = 2
@@ -181,7 +181,9 @@ def _steps(analysis: Analysis, places: Places, most: int, effort: WorkBudget) ->
     site, arm = _site(analysis, places)
     bare: list[tuple[Candidate, Found, list[Finding], bool, list[Finding]]] = []
     good: list[_Proven] = []
+    shown: list[_Proven] = []  # better than nothing
     unfinished: list[tuple[Candidate, Found, list[Finding]]] = []
+    asked_for = [each for each, _ in places]
     rival = ""
     tried, asked, idle = 0, set[tuple[Edit, ...]](), set[tuple[object, ...]]()
     for tried, candidate in enumerate(site.candidates(several=len(arm) > 1)):
@@ -198,6 +200,8 @@ def _steps(analysis: Analysis, places: Places, most: int, effort: WorkBudget) ->
         targets = _targets(candidate, places, arm)
         sure = candidate.elementwise and not found.doubtful
         if compared.gone(targets, found.after.findings):
+            if found.worse:
+                continue
             if found.silent:
                 unfinished.append((candidate, found, targets))
                 continue
@@ -206,7 +210,7 @@ def _steps(analysis: Analysis, places: Places, most: int, effort: WorkBudget) ->
                 continue
             grade = _grade(candidate, sure and not doubtful and not (candidate.alone and proof.exposed))
             rank = _GRADES.index(grade), found.lost, not found.clean
-            good.append(_Proven(rank, found.after.module.text, candidate, grade))
+            (shown if grade == "display" else good).append(_Proven(rank, found.after.module.text, candidate, grade))
             if doubtful:
                 continue  # another may leave every nan what it was, and every argument
             if candidate.kind == "arm" and not found.clean:
@@ -216,6 +220,17 @@ def _steps(analysis: Analysis, places: Places, most: int, effort: WorkBudget) ->
             else:
                 break
         elif not good:
+            alone = candidate.kind == "arm" and not found.silent and not found.worse
+            if alone and compared.gone(asked_for, found.after.findings):
+                # What else is in the arm goes wrong by other inputs.
+                doubtful = proof.doubts(found, asked_for, compared)
+                if doubtful is not None:
+                    grade = _grade(candidate, sure and not doubtful)
+                    rank = _GRADES.index(grade), found.lost, not found.clean
+                    good.append(_Proven(rank, found.after.module.text, candidate, grade))
+                    if grade == "safe":
+                        break
+                    continue
             if candidate.slot and compared.stays(finding, found.after.findings):
                 idle.add(candidate.slot)  # it is another input that goes wrong, and no number of the mask is its value
             fresh = compared.come(found.after.findings)
@@ -224,9 +239,13 @@ def _steps(analysis: Analysis, places: Places, most: int, effort: WorkBudget) ->
             if not fresh and len(stay) < len(targets) and not found.silent:
                 detours.append((candidate, found.after, stay, _grade(candidate, sure), targets))
             elif fresh == stay:
-                bare.append((candidate, found, fresh, sure, targets))
+                if not found.worse:
+                    bare.append((candidate, found, fresh, sure, targets))
                 if len(fresh) == 1:
                     detours.append((candidate, found.after, fresh, _grade(candidate, sure), targets))
+                    idle.update(
+                        [candidate.slot] if candidate.slot else []
+                    )  # what it lays bare, another number does too
     if good:
         return min(good, key=lambda each: each.rank)  # the first of the best
     detours.sort(key=lambda detour: _GRADES.index(detour[3]))
@@ -235,12 +254,13 @@ def _steps(analysis: Analysis, places: Places, most: int, effort: WorkBudget) ->
         rest = _steps(after, following, most - 1, effort) if following else ""
         if isinstance(rest, str) or masked_twice(rest.text) > masked_twice(proof.source.text):
             continue
-        if (last := proof.of(rest.text)) is None:
+        if (last := proof.of(rest.text)) is None or last.worse:
             continue
         compared = Comparison(proof.source, proof.source.difference(rest.text), analysis.findings)
         if (doubtful := proof.doubts(last, targets, compared)) is not None:
             least: Grade = "unsafe" if doubtful else "safe"
-            return rest._replace(candidate=candidate, grade=max(grade, rest.grade, least, key=_GRADES.index))
+            both = rest._replace(candidate=candidate, grade=max(grade, rest.grade, least, key=_GRADES.index))
+            return _shorter(analysis, proof, both, rest, targets) or both
     for candidate, found, targets in unfinished[:_MOST_DETOURS]:
         if (finished := _finished(proof, candidate, found, targets, most - 1)) is not None:
             return finished
@@ -251,6 +271,8 @@ def _steps(analysis: Analysis, places: Places, most: int, effort: WorkBudget) ->
                 grade = _grade(candidate, sure and not doubtful)
                 rank, ops = (_GRADES.index(grade), found.lost, True), tuple(dict.fromkeys(each.op for each in come))
                 return _Proven(rank, found.after.module.text, candidate, grade, ops)
+    if shown:
+        return min(shown, key=lambda each: each.rank)
     return TRIES if tried >= _MOST_TRIED else _why_not(analysis, detection, unfinished[0][1] if unfinished else None)
 
 
@@ -290,6 +312,21 @@ def _site(analysis: Analysis, places: Places) -> tuple[Site, list[Finding]]:
     return site, [*arm, *(f for f, _ in places if not any(f is each for each in arm))]
 
 
+def _shorter(analysis: Analysis, proof: Proof, both: _Proven, last: _Proven, targets: list[Finding]) -> _Proven | None:
+    """The last of two rewrites alone, if it does what both do: what it masks reaches what the first one masked."""
+    text = without(proof.source, both.candidate.edits, both.text)
+    if text is None or (found := proof.of(text)) is None or found.silent or found.worse:
+        return None
+    if not found.clean and not both.rank[2]:
+        return None  # a selection drops what is not finite still, which is better not there
+    compared = Comparison(proof.source, proof.source.difference(text), analysis.findings)
+    if not compared.gone(targets, found.after.findings):
+        return None
+    doubtful = proof.doubts(found, targets, compared)
+    kept = doubtful is not None and (both.grade != "safe" or not (doubtful or found.doubtful))
+    return last._replace(text=text, grade=both.grade) if kept else None
+
+
 def _finished(proof: Proof, candidate: Candidate, found: Found, targets: list[Finding], most: int) -> _Proven | None:
     """A rewrite, and guards for the operations that lose a gradient at the witness still, with no finding of theirs."""
     op = found.silent[0]
@@ -297,7 +334,7 @@ def _finished(proof: Proof, candidate: Candidate, found: Found, targets: list[Fi
     source = Source(found.after.module.text)
     for guard in Site(found.after.module, proof.detection.framework, hazard, (), {}).guards() if most else ():
         text = source.edited(guard.edits) if consistent(guard.edits) else ""
-        if not text or (last := proof.of(text)) is None:
+        if not text or (last := proof.of(text)) is None or last.worse:
             continue
         both = replace(candidate, elementwise=candidate.elementwise and guard.elementwise, alone=guard.alone)
         compared = Comparison(proof.source, proof.source.difference(text), proof.findings)

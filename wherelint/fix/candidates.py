@@ -14,19 +14,17 @@ import numpy as np
 
 from wherelint.finding import Edit
 from wherelint.fix import spelling
+from wherelint.fix.conditions import Conditions, between
 from wherelint.fix.guards import Guards
-from wherelint.fix.masks import Candidate, Mask, Writer, atom
+from wherelint.fix.masks import Candidate, Mask, Writer
 from wherelint.fix.masks import within as replaced_within
-from wherelint.fix.proof import is_number
-from wherelint.fix.shapes import misplaced
+from wherelint.fix.shared import shared_guards
 from wherelint.fix.syntax import (
     SourceNode,
     Spot,
-    already_named,
     calls_within,
     condition,
     has_effects,
-    may_be_none,
     may_move,
     moved_name,
     names_within,
@@ -40,7 +38,7 @@ from wherelint.fix.syntax import (
 )
 from wherelint.frameworks import framework_of
 from wherelint.frontend.module import Module
-from wherelint.graph.node import Leaf, Node, differentiable_inputs, leaves, topological
+from wherelint.graph.node import Leaf, Node, topological
 from wherelint.graph.search import Hazard
 from wherelint.io.edits import Region
 from wherelint.ops import OPERATIONS
@@ -51,7 +49,6 @@ _SAFE = (1.0, 0.0, 0.5, 2.0)
 _MOST_PLACES = 6
 _SIMPLE = r"[\w.]+"
 _NAMES = {"multiply": "product", "index": "index", "reduction": "reduction", "assignment": "assignment"}
-_EXPRESSIONS = (cst.Comparison, cst.UnaryOperation, cst.BinaryOperation, cst.Call)
 #: Nodes that neither combine elements nor move them.
 _PLAIN = frozenset({"where", "cond", "identity", "stop"})
 
@@ -74,8 +71,6 @@ class Site:
         self._twins = twins
         self.framework = framework
         self.hazard = hazard
-        #: Selections further out over the same operation.
-        self.around = around
         #: The operations that the selection drops, this one among them; beside it stand those that are fixed as well.
         self._dropped = [(node, place) for node in siblings if (place := self._here(node)) is not None]
         self.siblings = [place for _, place in self._dropped]
@@ -84,7 +79,8 @@ class Site:
         self.select = self._here(hazard.select)
         #: The argument of the selection in which the operation is written, if it is.
         self.arm = part_holding(self.select, self.op) if self.select is not None and self.op is not None else None
-        self.between = list(_between(hazard.select, hazard.op))
+        self.between = list(between(hazard.select, hazard.op))
+        self._conditions = Conditions(module, hazard, self.between, around, self.op)
 
     def _here(self, node: Node) -> SourceNode | None:
         place = source_node(node)
@@ -92,7 +88,7 @@ class Site:
 
     def candidates(self, *, several: bool) -> Iterator[Candidate]:
         """Rewrites, the best first. ``several``: the arm holds other hazards too."""
-        masks = [m for mask in self._masks() for m in (self._known(mask), mask) if m is not None]
+        masks = list(self._conditions.masks())
         if len(self.siblings) > 1:
             masks.sort(key=lambda mask: mask.written is not None)  # one mask for all of them: the whole path
         # A number in a variable may be one in a matrix.
@@ -140,69 +136,13 @@ class Site:
     def guards(self) -> Iterator[Candidate]:
         """Local guards of the operation."""
         if self.op is None or self._writer is None:
-            return iter(())
+            return
         family = spelling.family(self.module, self.framework, self.select, self.op)
-        return Guards(self.module, self.hazard, self._writer, family, self._alike, self._twins).of(self.op)
+        guards = Guards(self.module, self.hazard, self._writer, family, self._alike, self._twins)
+        yield from shared_guards(guards, self.op)
+        yield from guards.of(self.op)
 
     # -- the double where -----------------------------------------------------------------------------------------
-
-    def _masks(self) -> Iterator[Mask]:
-        """The condition as it is written at the selection, as it was computed, and with those of selections around."""
-        select = self.hazard.select
-        inner = self._mask_of(select, {self.hazard.op, *self.between})
-        if inner is None:
-            return
-        yield inner
-        computed = self._here(select.inputs[0]) if select.op in ("where", "compress") else None
-        named = inner.written is not None and isinstance(inner.written.node, cst.Name)
-        if computed is not None and named and isinstance(computed.node, _EXPRESSIONS) and self._pure(computed):
-            later = next((n for n in computed.path()[::-1] if isinstance(n, cst.Assign)), None)
-            whole = later is not None and later.value is computed.node
-            named_later = SourceNode(computed.block, later) if later is not None and whole else None
-            yield Mask(computed.one_line, inner.keeps, parts=(computed,), later=named_later)
-        path = [inner]
-        for outer in self.around:
-            if (mask := self._mask_of(outer, {select, *_between(outer, select)})) is not None:
-                path.append(mask)
-        terms = {atom(m.text) if m.keeps else spelling.negated(m.text, atom=True): m for m in reversed(path)}
-        if len(terms) > 1 and not any(mask.once for mask in path):
-            yield Mask(" & ".join(terms), True, parts=tuple(part for m in path for part in m.parts))
-
-    def _pure(self, place: SourceNode) -> bool:
-        """Whether an expression may be evaluated again."""
-        return not has_effects(place.node, self.module)
-
-    def _known(self, mask: Mask) -> Mask | None:
-        """The mask by a name that the author gave the condition before the operation."""
-        name = None if self.op is None or mask.once else already_named(mask.text, self.op)
-        return None if name is None else mask.named(name)
-
-    def _mask_of(self, select: Node, below: set[Node]) -> Mask | None:
-        place = condition(select)
-        if place is None or place.block.module is not self.module or has_effects(place.node) or may_be_none(place):
-            return None
-        once, product = not self._pure(place), select.selection == "multiply"
-        if misplaced(select.inputs[1 - select.static.operand if product else 0], self.hazard.op, below):
-            return None
-        if product:
-            return None if once else self._factor(place, select.inputs[1 - select.static.operand])
-        keeps = select.op != "where" or select.inputs[2] not in below
-        apart = set(leaves(self.hazard.op)).isdisjoint(leaves(select.inputs[0]))
-        return Mask(place.one_line, keeps, place, once, (place,), python=apart)
-
-    @staticmethod
-    def _factor(place: SourceNode, factor: Node) -> Mask:
-        """The mask of a product: its booleans, if need be those that were converted; numbers are compared with 0."""
-        mask = factor
-        while mask.static.number:
-            mask = mask.inputs[0]
-        if not is_number(mask):
-            if mask is factor:
-                return Mask(place.one_line, True, place, parts=(place,))
-            within = source_node(mask)
-            if within is not None and within.block is place.block and any(n is place.node for n in within.path()):
-                return Mask(within.one_line, True, parts=(within,))
-        return Mask(f"{place.atom} != 0", True, parts=(place,))
 
     def _alike(self, operand: int, values: Iterable[float]) -> tuple[float, ...]:
         """Numbers that leave an operand the dtype that it has: integers for integers."""
@@ -236,7 +176,8 @@ class Site:
             return None
 
         def masked(by: Mask) -> Edit:
-            return operand.replaced(writer.masked(by, operand.text if operand.is_atom else operand.one_line, value))
+            text = operand.text if operand.is_atom else operand.one_line
+            return operand.replaced(by.within(operand, writer.masked(by, text, value)))
 
         what = f"mask the operand with the condition of the {self._selection}"
         edit, slot = masked(mask), (mask.text, operand.region)
@@ -247,10 +188,10 @@ class Site:
         apart = spot is None or before is None or spot.indent != before.indent
         if mask.once and apart:
             return None  # it would be evaluated again
-        inline = spot is None or not long or re.fullmatch(_SIMPLE, mask.text)
+        inline = spot is None or not long or mask.optional or re.fullmatch(_SIMPLE, mask.text)
         if not mask.fits(operand, None if inline else spot):
             return None
-        if mask.later is not None and spot is not None and (name := moved_name(mask.later, spot)):
+        if mask.later is not None and spot is not None and not mask.optional and (name := moved_name(mask.later, spot)):
             bound = spot.line(name, mask.text)
             return Candidate((bound, masked(mask.named(name)), without_line(mask.later)), what, sure, slot=slot)
         if spot is None or inline:
@@ -260,8 +201,10 @@ class Site:
 
     def _by_result(self) -> Iterator[Candidate]:
         """Where the condition asks the result of the operation: what it asks, asked before, and masked with that."""
-        mask = self._mask_of(self.hazard.select, {self.hazard.op, *self.between})
-        if self.op is None or self._writer is None or mask is None or mask.written is None or mask.once:
+        mask = self._conditions.innermost
+        if self.op is None or self._writer is None or mask is None or mask.written is None:
+            return
+        if mask.once or mask.optional:
             return
         spot = spot_before(self.op)
         statement = next((n for n in self.op.path()[::-1] if isinstance(n, cst.Assign)), None)
@@ -269,7 +212,9 @@ class Site:
             return
         target, value = statement.targets[0].target, SourceNode(self.op.block, statement.value)
         read = names_within(mask.written)
-        if not isinstance(target, cst.Name) or not self._pure(value) or not self._after(mask.written, spot):
+        if not isinstance(target, cst.Name) or not self._after(mask.written, spot):
+            return
+        if has_effects(value.node, self.module):
             return
         others = [place for name, places in read.items() if name != target.value for place in places]
         if len(read.get(target.value, ())) != 1 or not all(may_move(place, self.op, spot.location) for place in others):
@@ -324,7 +269,7 @@ class Site:
                 continue
             if mask.once and (re.fullmatch(_SIMPLE, mask.text) or mask.written is None):
                 continue
-            test, line, used = self._bound(mask, first, spot)
+            test, line, used = self._bound(mask, first, spot, places)
             what = f"mask `{name}` with the condition of the {self._selection}"
             for value in self._alike(0, list(_SAFE)):
                 safe = spelling.free_name(first, f"safe_{name}")
@@ -347,7 +292,7 @@ class Site:
         if spot is None or not all(mask.fits(p, spot) and not has_effects(p.node) for p, _ in places.values()):
             return
         what = f"mask the operands with the condition of the {self._selection}"
-        test, line, used = self._bound(mask, first, spot)
+        test, line, used = self._bound(mask, first, spot, [place for place, _ in places.values()])
         bound = [Edit(line, spot.location, spot.location)] if line else []
         inner = {a: p for a, p in places.items() if not any(a[0] <= b[0] and b[1] <= a[1] for b in places if b != a)}
         groups = [{a: (p, value) for a, (p, _) in inner.items()} for value in (1.0, 0.5) if len(inner) < len(places)]
@@ -357,16 +302,21 @@ class Site:
                 start, end = operand.region
                 inside = [e for e in edits if start <= e.location and e.end_location <= end]
                 content = self._writer.masked(test, operand.edited(inside), value)
-                edits = [*(e for e in edits if e not in inside), operand.replaced(content)]
+                edits = [*(e for e in edits if e not in inside), operand.replaced(test.within(operand, content))]
             yield Candidate((*bound, *edits), what, self._elementwise(True), kind="arm")
 
-    def _bound(self, mask: Mask, first: SourceNode, spot: Spot) -> tuple[Mask, str, list[Edit]]:
-        """A mask by a name, the line at a spot that binds it, and its uses in the statement of the mask."""
-        if re.fullmatch(_SIMPLE, mask.text):
+    def _bound(
+        self, mask: Mask, first: SourceNode, spot: Spot, beside: Sequence[SourceNode] = ()
+    ) -> tuple[Mask, str, list[Edit]]:
+        """A mask by a name, the line at a spot that binds it, and its uses in the statements of the mask and others."""
+        if mask.optional or re.fullmatch(_SIMPLE, mask.text):
             return mask, "", []
         name, written = self._name(first, mask), mask.written
         used = [*written.again(), written] if written is not None and self._after(written, spot) else []
-        used = [place for place in used if not first.holds(place)]
+        used += [place for other in beside if written is not None for place in written.in_statement_of(other)]
+        used = [place for place in used if not any(p.holds(place) for p in (first, *beside))]
+        used = [p for i, p in enumerate(used) if not any(p.region == other.region for other in used[:i])]
+        used = [place for place in used if may_move(place, place, spot.location)]
         return mask.named(name), spot.line(name, mask.text).content, [place.replaced(name) for place in used]
 
     def _name(self, place: SourceNode, mask: Mask) -> str:
@@ -400,7 +350,7 @@ class Site:
                     lines += spot.line(called := spelling.free_name(arm, f"safe_{name}"), safe).content
                     safe = called
                 bound = [Edit(lines, spot.location, spot.location)] if spot is not None and lines else []
-                edits = (*bound, *(p.replaced(safe) for p in places), *used)
+                edits = (*bound, *(p.replaced(test.within(p, safe)) for p in places), *used)
                 yield Candidate(edits, what, self._elementwise(True), kind="arm", slot=(mask.text, *places))
 
     @property
@@ -432,19 +382,3 @@ class Site:
         nodes = [self.hazard.op, *self.between] if with_op else self.between
         plain = (n.op in _PLAIN or (n.op in OPERATIONS and not OPERATIONS[n.op].mixes) for n in nodes)
         return all(plain) and not any(n.static.spread for n in nodes)
-
-
-def _between(select: Node, op: Node) -> Iterator[Node]:
-    """The nodes on the ways from an operation to the selection that drops it, without these two."""
-    reads: dict[Node, bool] = {op: True}
-    stack = [(select, False)]
-    while stack:
-        node, done = stack.pop()
-        operands = [node.inputs[i] for i in differentiable_inputs(node)]
-        if done:
-            reads[node] = any(reads.get(o, False) for o in operands)
-        elif node not in reads:
-            reads[node] = False
-            stack.append((node, True))
-            stack += [(o, False) for o in operands]
-    return (node for node, reading in reads.items() if reading and node is not op and node is not select)

@@ -15,6 +15,8 @@ from wherelint.graph.search import Hazard
 from wherelint.ops import OPERATIONS
 from wherelint.ops.catalogue import Domain
 
+#: By namespace, what puts in an axis of one element, where that is not ``expand_dims``.
+_EXPAND = {"torch": "unsqueeze"}
 #: By namespace, its ``any`` and the name of that one's "keep the axis" flag.
 _ANY = {framework.namespace: framework.any_of for framework in FRAMEWORKS.values()}
 _AXES = frozenset({"axis", "dim", "keepdims", "keepdim"})
@@ -57,6 +59,8 @@ class Tests(NamedTuple):
 
     inner: str
     outer: str
+    #: How the first is made of a name of the second; empty where they are the same, or it is not known.
+    widened: str = ""
 
 
 def tests_of(domain: Domain, family: str, place: SourceNode, terms: Mapping[str, str]) -> Tests | None:
@@ -76,12 +80,23 @@ def tests_of(domain: Domain, family: str, place: SourceNode, terms: Mapping[str,
     named.pop("ord", None)
     if len(given) > 3 or any(a.star for a in place.node.args) or not set(named) <= _AXES:
         return None
-    axis = [f"{k}={v}" for k, v in named.items() if k in ("axis", "dim")]
+    axes = {k: v for k, v in named.items() if k in ("axis", "dim") and v != "None"}
     kept = [f"{k}={v}" for k, v in named.items() if k not in ("axis", "dim")]
+    axis = [f"{k}={v}" for k, v in axes.items()]
     call = f"{terms['namespace']}.{function}"
-    inner = ", ".join([holds, *axis, *([f"{keep}=True"] if axis else [])])
-    outer = ", ".join([holds, *axis, *kept])
-    return Tests(f"{call}({inner})", f"{call}({outer})")
+    outer = f"{call}({', '.join([holds, *axis, *kept])})"
+    if not axis:
+        return Tests(outer, outer)
+    inner = f"{call}({', '.join([holds, *axis, f'{keep}=True'])})"
+    (along,) = axes.values()
+    widened = "" if kept else "{}[..., None]" if along == "-1" else _widened(along, terms["namespace"], family)
+    return Tests(inner, outer, widened)
+
+
+def _widened(axis: str, namespace: str, family: str) -> str:
+    """A name with an axis more; empty where that is not known."""
+    expand = _EXPAND.get(family, "expand_dims")
+    return f"{namespace}.{expand}({{}}, {axis})" if re.fullmatch(r"-?\d+", axis) else ""
 
 
 def plainer(condition: str) -> str:

@@ -117,13 +117,14 @@ class Guards:
             outer = Mask(tests.outer, guard.keeps)
             content = within(place, operand, inner)
             edits = lines
-            if before is not None and tests.outer == tests.inner:
+            if before is not None and (tests.outer == tests.inner or tests.widened):
                 outer = outer.named(spelling.free_name(place, *_named(guard, tests.outer, twins=self.twins)))
-                content = within(place, operand, self.writer.masked(outer, name, safe))
+                wide = Mask(tests.widened.format(outer.text), guard.keeps) if tests.widened else outer
+                content = within(place, operand, self.writer.masked(wide, name, safe))
                 line = before.line(outer.text, tests.outer)
                 edits = [replace(line, content=lines[0].content + line.content), *lines[1:]] if lines else [line]
             guarded = place.replaced(self.writer.masked(outer, content, outside, like=None if guard.reduces else name))
-            kept.append(Candidate((*edits, guarded), what, not guard.reduces and guard.exact, kind="guard"))
+            kept.append(Candidate((*edits, guarded), what, guard.exact, kind="guard"))
         yield from (*kept, alone) if guard.finite else (alone, *kept)
 
     @property

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
+
+import libcst as cst
 
 from wherelint.finding import Edit
 from wherelint.fix import spelling
@@ -45,6 +47,8 @@ class Mask:
     python: bool = False
     #: The assignment that gives it a name later on.
     later: SourceNode | None = None
+    #: The parameter in it that may be None at the operation.
+    optional: str = ""
 
     def fits(self, place: SourceNode, spot: Spot | None) -> bool:
         """Whether its variables have the same values at a place, or where a line of its own can stand before that."""
@@ -60,6 +64,11 @@ class Mask:
     def opposite(self) -> str:
         """Its opposite: not the opposite comparison, for nan is in no order."""
         return spelling.negated(self.text)
+
+    def within(self, place: SourceNode, content: str) -> str:
+        """What is masked, as it can stand at a place: in parentheses where it is a choice of Python beside others."""
+        choice = self.optional and not content.isidentifier()
+        return content if not choice or isinstance(place.path()[-2], (cst.Arg, cst.Assign)) else f"({content})"
 
     def named(self, name: str) -> Mask:
         """The mask by the name that it was given."""
@@ -81,6 +90,9 @@ class Writer:
 
     def masked(self, mask: Mask, operand: str, value: str | float, like: str | None = None) -> str:
         """An operand, and a number where the mask drops it; ``like``: a name of the shape and dtype of both."""
+        if mask.optional:
+            masked = self.masked(replace(mask, optional=""), operand, value, like)
+            return f"{operand} if {mask.optional} is None else {masked}"
         if mask.keeps:
             return f"{self.where}({mask.text}, {operand}, {value})"
         if self.framework != "tensorflow":

@@ -129,8 +129,10 @@ class Record:
     remains: list[Node] = field(default_factory=list)
     #: The elements of the witness that the selection drops: what breaks at others is singular in earnest.
     dropped: Array = field(default_factory=lambda: np.ones(1, np.bool_))
-    #: How often, where an outlet is finite, an operation breaks a cotangent that symbolic zeros leave whole.
+    #: How often, where an outlet is finite, an operation breaks a cotangent that symbolic zeros leave whole; whether it
+    #: does more often than before, since it was given a nan, and makes one of a number now.
     failures: int = 0
+    worse: bool = False
     #: How many selections have numbers for a condition, which only JAX takes.
     numeric: int = 0
     #: The probes at which some input is nan, and those at which some is -0.0.
@@ -188,8 +190,8 @@ def record(program: Program, detection: Detection) -> Record:
 def same(before: Record, program: Program, framework: str) -> Record | None:
     """The record of another program if it computes what was recorded, wherever that was a number; None otherwise.
 
-    It may lose no gradient that was finite, its operations may hardly fail more often, and no selection may have got a
-    number for its condition.
+    It may lose no gradient that was finite, and no selection may have got a number for its condition. It is ``worse``
+    where its operations fail more often: so may a step be, not the last one.
     """
     settled = settle(roots_of(program), before.inputs, before.calls)
     if settled is None:
@@ -197,8 +199,9 @@ def same(before: Record, program: Program, framework: str) -> Record | None:
     now = _run(program, settled, before.inputs, arithmetic(framework), before.told)
     if len(now.values) != len(before.values) or now.broken > before.broken or now.numeric > before.numeric:
         return None
-    if now.failures > _MORE * before.failures or now.opaque_calls != before.opaque_calls:
+    if now.opaque_calls != before.opaque_calls:
         return None
+    now.worse = now.failures > _MORE * before.failures
     now.doubtful = now.untyped > before.untyped or not _hides(before.hidden, now.hidden)
     for i, (old, new) in enumerate(zip(before.values, now.values, strict=True)):
         if now.outlets[i] in settled.crossed:  # a call that is not known receives something else, and that is all
@@ -381,7 +384,9 @@ def _by_name(cotangents: Mapping[Node, Array], names: Mapping[Leaf, Name]) -> di
 
 
 def is_number(mask: Node) -> bool:
-    """Whether a mask is an array of numbers."""
+    """Whether a mask is an array of numbers; where it is one of two, whether both are."""
     while mask.op == "identity" and not mask.static.number:
         mask = mask.inputs[0]
+    if mask.op == "cond":
+        return all(map(is_number, mask.inputs[1:3]))
     return mask.kind != "bool" or mask.op == "identity"

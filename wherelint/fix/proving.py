@@ -30,6 +30,8 @@ class Found(NamedTuple):
     clean: bool
     #: Operations that lose a gradient at the witness still.
     remains: tuple[Node, ...]
+    #: Whether operations fail more often than before: it may be a step to a fix, and is none.
+    worse: bool = False
 
     @property
     def silent(self) -> list[Node]:
@@ -61,7 +63,7 @@ class Proof:
         """What is found in a rewritten text; None where that computes something else, or is singular at the witness."""
         try:
             module = self._analysis.module.project.revised(text)
-            passed = [record for name in self.names for record in self._pass(module, name)]
+            passed = [record for name in self.names for record in self._pass(module, name, step=True)]
         except (SyntaxError, GiveUp, RecursionError, _OtherwiseError):
             return None
         remains = tuple(node for p in passed for node in p.remains)
@@ -72,7 +74,8 @@ class Proof:
         if after.problems:
             return None
         doubtful, clean = any(p.doubtful for p in passed), all(p.clean for p in passed)
-        return Found(after, doubtful, sum(p.lost for p in passed), clean, remains)
+        lost, worse = sum(p.lost for p in passed), any(p.worse for p in passed)
+        return Found(after, doubtful, lost, clean, remains, worse)
 
     def _is_still(self, node: Node, module: Module, compared: Comparison) -> bool:
         """Whether an operation is that of the finding, in the function of the selection: no search need ask for it."""
@@ -119,7 +122,7 @@ class Proof:
             return None
         return found.doubtful or any(p.doubtful for p in [*own, *others])
 
-    def _pass(self, module: Module, name: tuple[str, ...], *, strict: bool = False) -> list[Record]:
+    def _pass(self, module: Module, name: tuple[str, ...], *, strict: bool = False, step: bool = False) -> list[Record]:
         """How a function passes the proof. Raises where it computes something else.
 
         Doubtful is also that a call that is not known has another argument, or a value, for all that is known, another
@@ -135,7 +138,7 @@ class Proof:
         passed: list[Record] = []
         for (old_program, before), program in zip(known, new, strict=True):
             now = same(before, program, self.detection.framework)
-            if now is None:
+            if now is None or (now.worse and not step):
                 raise _OtherwiseError
             reshaped: bool | None = False
             if strict:

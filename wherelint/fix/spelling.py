@@ -12,8 +12,9 @@ from wherelint.frontend.module import Module
 from wherelint.frontend.names import canonical, imported
 from wherelint.frontend.namespaces import namespaces
 
-#: A namespace whose ``where`` takes operands of one shape only, and whose ``where_v2`` does not.
+#: Namespaces whose ``where`` takes operands of one shape only, and whose ``where_v2`` does not; the one by itself.
 _OLD = "tensorflow.compat.v1"
+_FIRST = (_OLD, "tensorflow.python.ops")
 #: A condition that calls nothing and is no longer is written again, if its row is as wide as a row of the file may be.
 _LONG, _WIDE, _WIDEST = 24, 88, 100
 #: What makes a tensor of a number.
@@ -49,7 +50,7 @@ def wheres(module: Module, framework: str, *nearby: SourceNode | None) -> Iterat
 def _old(module: Module) -> set[str]:
     """What a file imports from the old namespace, whatever that is read as."""
     named = [item for statement in module.syntax.imports for item in imported(statement, module.package).items()]
-    return {local for local, name in named if name.startswith(_OLD)}
+    return {local for local, name in named if name.startswith(_FIRST)}
 
 
 def _written(module: Module, place: SourceNode) -> str:

@@ -95,6 +95,11 @@ class SourceNode:
         same = (n for value in values for n in walk(value, *LAZY) if n is not self.node and self.node.deep_equals(n))
         return [SourceNode(self.block, n) for n in same]
 
+    def in_statement_of(self, other: SourceNode) -> list[SourceNode]:
+        """Where the same is read in the statement of another expression, and evaluated whenever that is."""
+        values = [n.value for n in other.path() if isinstance(n, (cst.Assign, cst.Return)) and n.value is not None][-1:]
+        return [SourceNode(other.block, n) for v in values for n in walk(v, *LAZY) if self.node.deep_equals(n)]
+
     def holds(self, other: SourceNode) -> bool:
         """Whether another expression lies in it."""
         return self.region[0] <= other.region[0] and other.region[1] <= self.region[1]
@@ -414,10 +419,22 @@ def default_of(place: SourceNode, name: str) -> cst.BaseExpression | None:
     return None
 
 
-def may_be_none(place: SourceNode) -> bool:
-    """Whether a mask is a parameter that is None unless it is given."""
-    default = default_of(place, place.node.value) if isinstance(place.node, cst.Name) else None
-    return isinstance(default, cst.Name) and default.value == "None"
+def optional_names(place: SourceNode, earlier: SourceNode | None, *, takes_none: bool) -> list[str]:
+    """The parameters in a condition that may be None earlier, since an `if` around it asks, or selections take None."""
+    found: list[str] = []
+    around = place.path()
+    scope = next((n for n in around[::-1] if isinstance(n, cst.FunctionDef)), None)
+    for name in sorted(_names(place.node)):
+        default = default_of(place, name)
+        if scope is None or not isinstance(default, cst.Name) or default.value != "None":
+            continue
+        bound = [node for names, node in place.block.chunk.once(_bindings, scope) if name in names]
+        asked = rf"\b{name} is (not )?None\b"
+        asking = [n for n in around if isinstance(n, (cst.If, cst.IfExp)) and re.search(asked, code(n.test))]
+        inside = earlier is not None and any(n is each for n in earlier.path() for each in asking)
+        if (asking or takes_none) and not inside and not any(place.block.place(n)[1] <= place.region[0] for n in bound):
+            found.append(name)
+    return found
 
 
 def _parents(tree: cst.CSTNode) -> dict[cst.CSTNode, cst.CSTNode]:

@@ -86,7 +86,7 @@ def _proven(analysis: Analysis, members: Sequence[_Member], edits: Sequence[Edit
         proof = Proof(analysis, members[0].detection, whole)
         compared = Comparison(proof.source, edits, analysis.findings)
         found = proof.of(proof.source.edited(edits), compared)
-        if found is None or found.silent:
+        if found is None or found.silent or found.worse:
             return False
         come = compared.come(found.after.findings, targets)
         if come != compared.come(found.after.findings) or not all(laid_bare(analysis, found.after, f) for f in come):

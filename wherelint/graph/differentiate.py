@@ -274,6 +274,9 @@ def _scatter_kept(mask: Array, ct: Array, dead: Dead, symbolic: bool) -> tuple[i
 def _sound(node: Node, ct: Array) -> Array:
     """The elements whose own cotangent is finite; where a node mixes elements, what one of them breaks all receive."""
     finite = np.asarray(np.isfinite(ct))
+    if node.op == "gather":  # it moves what is broken elsewhere; adding up may break what is not
+        _, lost, _ = _scatter_gathered(node.static.lanes, (~finite).astype(np.float32), None, (len(ct), LANES))
+        return np.asarray(lost == 0)
     mixes = node.op in OPERATIONS and OPERATIONS[node.op].mixes
     return every(finite) if mixes else finite
 

@@ -129,6 +129,19 @@ def consistent(edits: Sequence[Edit]) -> bool:
     return not any(touching(a, b) for i, a in enumerate(edits) for b in edits[:i])
 
 
+def without(source: Source, edits: Sequence[Edit], text: str) -> str | None:
+    """A text that was made of a source by some edits, and more, without these edits; None where the two meet."""
+    first, last = Source(source.edited(edits)), Source(text)
+    moved = first.moved(first.difference(text))
+    back = []
+    for edit in first.difference(source.text):
+        place, *others = moved(edit.location, edit.end_location)
+        if others or last.between(*place) != first.between(edit.location, edit.end_location):
+            return None
+        back.append(Edit(edit.content, *place))
+    return last.edited(back)
+
+
 def diff(before: str, after: str, filename: str, context: int = 3) -> list[str]:
     """A unified diff, as ``patch`` and ``git apply`` take it: lines without their final newline."""
     a, b = before.split("\n"), after.split("\n")

@@ -1,0 +1,118 @@
+"""The conditions that a hazard can be masked with, as the file has them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import libcst as cst
+
+from wherelint.fix import spelling
+from wherelint.fix.masks import Mask, atom
+from wherelint.fix.proof import is_number
+from wherelint.fix.shapes import misplaced
+from wherelint.fix.syntax import SourceNode, already_named, condition, has_effects, optional_names, source_node
+from wherelint.frontend.module import Module
+from wherelint.graph.node import Node, differentiable_inputs, leaves
+from wherelint.graph.search import Hazard
+
+_EXPRESSIONS = (cst.Comparison, cst.UnaryOperation, cst.BinaryOperation, cst.Call)
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """The conditions around a hazard."""
+
+    module: Module
+    hazard: Hazard
+    #: The nodes between the operation and the selection.
+    between: Sequence[Node]
+    #: Selections further out over the same operation.
+    around: Sequence[Node]
+    #: Where the operation is written, if in this file.
+    op: SourceNode | None
+
+    def masks(self) -> Iterator[Mask]:
+        """The masks, each by the name that the author gave it before the operation, and as it is written."""
+        for mask in self._written():
+            name = None if self.op is None or mask.once else already_named(mask.text, self.op)
+            yield from (mask,) if name is None else (mask.named(name), mask)
+
+    def _written(self) -> Iterator[Mask]:
+        """The condition as it is written at the selection, as it was computed, and with those of selections around."""
+        select = self.hazard.select
+        inner = self.innermost
+        if inner is None:
+            return
+        yield inner
+        place = source_node(select.inputs[0]) if select.op in ("where", "compress") else None
+        computed = place if place is not None and place.block.module is self.module else None
+        named = inner.written is not None and isinstance(inner.written.node, cst.Name) and not inner.optional
+        if computed is not None and named and isinstance(computed.node, _EXPRESSIONS) and self._pure(computed):
+            later = next((n for n in computed.path()[::-1] if isinstance(n, cst.Assign)), None)
+            whole = later is not None and later.value is computed.node
+            named_later = SourceNode(computed.block, later) if later is not None and whole else None
+            yield Mask(computed.one_line, inner.keeps, parts=(computed,), later=named_later)
+        path = [inner]
+        for outer in self.around:
+            if (mask := self._of(outer, {select, *between(outer, select)})) is not None:
+                path.append(mask)
+        terms = {atom(m.text) if m.keeps else spelling.negated(m.text, atom=True): m for m in reversed(path)}
+        if len(terms) > 1 and not any(mask.once or mask.optional for mask in path):
+            yield Mask(" & ".join(terms), True, parts=tuple(part for m in path for part in m.parts))
+
+    @property
+    def innermost(self) -> Mask | None:
+        """The mask of the selection that drops the operation."""
+        return self._of(self.hazard.select, {self.hazard.op, *self.between})
+
+    def _pure(self, place: SourceNode) -> bool:
+        """Whether an expression may be evaluated again."""
+        return not has_effects(place.node, self.module)
+
+    def _of(self, select: Node, below: set[Node]) -> Mask | None:
+        place = condition(select)
+        if place is None or place.block.module is not self.module or has_effects(place.node):
+            return None
+        optional = optional_names(place, self.op, takes_none=select.selection == "reduction")
+        once, product = not self._pure(place), select.selection == "multiply"
+        if len(optional) > 1 or misplaced(
+            select.inputs[1 - select.static.operand if product else 0], self.hazard.op, below
+        ):
+            return None
+        mask: Mask | None
+        if product:
+            mask = None if once else _factor(place, select.inputs[1 - select.static.operand])
+        else:
+            keeps = select.op != "where" or select.inputs[2] not in below
+            apart = set(leaves(self.hazard.op)).isdisjoint(leaves(select.inputs[0]))
+            mask = Mask(place.one_line, keeps, place, once, (place,), python=apart)
+        return replace(mask, optional=optional[0]) if optional and mask is not None else mask
+
+
+def between(select: Node, op: Node) -> Iterator[Node]:
+    """The nodes on the ways from an operation to the selection that drops it, without these two."""
+    reads: dict[Node, bool] = {op: True}
+    stack = [(select, False)]
+    while stack:
+        node, done = stack.pop()
+        operands = [node.inputs[i] for i in differentiable_inputs(node)]
+        if done:
+            reads[node] = any(reads.get(o, False) for o in operands)
+        elif node not in reads:
+            reads[node] = False
+            stack.append((node, True))
+            stack += [(o, False) for o in operands]
+    return (node for node, reading in reads.items() if reading and node is not op and node is not select)
+
+
+def _factor(place: SourceNode, factor: Node) -> Mask:
+    """The mask of a product: its booleans, if need be those that were converted; numbers are compared with 0."""
+    mask = factor
+    while mask.static.number:
+        mask = mask.inputs[0]
+    if not is_number(mask):
+        if mask is factor:
+            return Mask(place.one_line, True, place, parts=(place,))
+        within = source_node(mask)
+        if within is not None and within.block is place.block and any(n is place.node for n in within.path()):
+            return Mask(within.one_line, True, parts=(within,))
+    return Mask(f"{place.atom} != 0", True, parts=(place,))

@@ -1,0 +1,77 @@
+"""One guard for all operations of a function that are singular in the same operand."""
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from wherelint.finding import Edit
+from wherelint.fix import spelling
+from wherelint.fix.domains import plainer
+from wherelint.fix.guards import Guards
+from wherelint.fix.masks import Candidate, Mask
+from wherelint.fix.syntax import LAZY, SourceNode, has_effects, may_move, operands, spot_before, suite_around, walk
+from wherelint.ops import OPERATIONS
+
+#: The name of an operand that is masked.
+_SAFE = "safe_{}"
+
+
+def shared_guards(guards: Guards, place: SourceNode) -> Iterator[Candidate]:
+    """The operand of an operation guarded once, wherever else the function has the operation of the same operand."""
+    count = len(guards.hazard.op.inputs)
+    found, entry = operands(place, count), OPERATIONS.get(guards.hazard.op.op)
+    for guard in entry.domains if entry is not None else ():
+        if (
+            guard.finite
+            or guard.reduces
+            or guard.edge
+            or guard.caps
+            or "{y}" in guard.condition
+            or guard.operand >= len(found)
+        ):
+            continue
+        operand = found[guard.operand]
+        safe = next(iter(guards.alike(guard.operand, [float(guard.safe)])), None)
+        alike = [] if has_effects(operand.node, guards.module) else list(_alike(place, operand, guard.operand, count))
+        first = min([operand, *alike], key=lambda each: each.region[0])
+        spot = spot_before(first)
+        if not alike or safe is None or spot is None or not all(_reads(p, first) for p in [operand, *alike]):
+            continue
+        name, lines = operand.one_line, ""
+        if not isinstance(operand.node, cst.Name):
+            name = spelling.free_name(first, *spelling.value_names(place, operand, guard.name))
+            lines = spot.line(name, operand.one_line).content
+        terms = {"x": name, "y": "", "namespace": guards.writer.namespace, "abs": "abs", "inf": ""}
+        masked = guards.writer.masked(Mask(plainer(guard.condition.format(**terms)), guard.keeps), name, safe)
+        called = spelling.free_name(first, _SAFE.format(name))
+        lines += spot.line(called, masked).content
+        edits = (Edit(lines, spot.location, spot.location), *(p.replaced(called) for p in [operand, *alike]))
+        what = f"guard `{name}` in all operations that it is singular in"
+        yield Candidate(edits, what, guard.exact, kind="guard", alone=True)
+
+
+def _alike(place: SourceNode, operand: SourceNode, at: int, count: int) -> Iterator[SourceNode]:
+    """The same operand of the same operation elsewhere in a function."""
+    function = next((n for n in place.path()[::-1] if isinstance(n, cst.FunctionDef)), None)
+    for node in walk(function, *LAZY) if function is not None else ():
+        if node is not place.node and _same_operation(node, place.node):
+            found = operands(SourceNode(place.block, node), count)
+            if at < len(found) and found[at].one_line.replace(" ", "") == operand.one_line.replace(" ", ""):
+                yield found[at]
+
+
+def _same_operation(node: cst.CSTNode, other: cst.CSTNode) -> bool:
+    if isinstance(node, cst.BinaryOperation) and isinstance(other, cst.BinaryOperation):
+        return type(node.operator) is type(other.operator)
+    return isinstance(node, cst.Call) and isinstance(other, cst.Call) and node.func.deep_equals(other.func)
+
+
+def _reads(place: SourceNode, first: SourceNode) -> bool:
+    """Whether an expression reads what it would read before the statement of the first one, which comes before it."""
+    spot, own = spot_before(first), spot_before(place)
+    return (
+        spot is not None
+        and own is not None
+        and suite_around(first) in place.path()
+        and may_move(place, place, spot.location)
+    )
