@@ -183,7 +183,6 @@ def _steps(analysis: Analysis, places: Places, most: int, effort: WorkBudget) ->
     good: list[_Proven] = []
     shown: list[_Proven] = []  # better than nothing
     unfinished: list[tuple[Candidate, Found, list[Finding]]] = []
-    asked_for = [each for each, _ in places]
     rival = ""
     tried, asked, idle = 0, set[tuple[Edit, ...]](), set[tuple[object, ...]]()
     for tried, candidate in enumerate(site.candidates(several=len(arm) > 1)):
@@ -220,17 +219,6 @@ def _steps(analysis: Analysis, places: Places, most: int, effort: WorkBudget) ->
             else:
                 break
         elif not good:
-            alone = candidate.kind == "arm" and not found.silent and not found.worse
-            if alone and compared.gone(asked_for, found.after.findings):
-                # What else is in the arm goes wrong by other inputs.
-                doubtful = proof.doubts(found, asked_for, compared)
-                if doubtful is not None:
-                    grade = _grade(candidate, sure and not doubtful)
-                    rank = _GRADES.index(grade), found.lost, not found.clean
-                    good.append(_Proven(rank, found.after.module.text, candidate, grade))
-                    if grade == "safe":
-                        break
-                    continue
             if candidate.slot and compared.stays(finding, found.after.findings):
                 idle.add(candidate.slot)  # it is another input that goes wrong, and no number of the mask is its value
             fresh = compared.come(found.after.findings)
@@ -243,9 +231,8 @@ def _steps(analysis: Analysis, places: Places, most: int, effort: WorkBudget) ->
                     bare.append((candidate, found, fresh, sure, targets))
                 if len(fresh) == 1:
                     detours.append((candidate, found.after, fresh, _grade(candidate, sure), targets))
-                    idle.update(
-                        [candidate.slot] if candidate.slot else []
-                    )  # what it lays bare, another number does too
+                    if candidate.slot:
+                        idle.add(candidate.slot)  # what it lays bare, another number does too
     if good:
         return min(good, key=lambda each: each.rank)  # the first of the best
     detours.sort(key=lambda detour: _GRADES.index(detour[3]))
