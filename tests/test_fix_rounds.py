@@ -12,7 +12,7 @@ import pytest
 
 from wherelint import analysis, fix
 from wherelint.analysis import findings
-from wherelint.fix import groups, proof, proving, refusals, rounds
+from wherelint.fix import groups, proof, proving, refusals, rewrites, rounds
 from wherelint.frontend.options import DetectOptions
 from wherelint.graph.work import Work
 from wherelint.io.config import Settings
@@ -142,7 +142,7 @@ def test_findings_of_one_kind_are_told_apart_by_their_place() -> None:
 GIVEN_UP = {
     "_MOST_IN_ALL": (fix, 0, refusals.TOO_MANY),
     "_MOST_WORK": (fix, 0, "the search exceeds its budget"),
-    "_MOST_TRIED": (fix, 0, "there are more rewrites than the search tries"),
+    "_MOST_TRIED": (rewrites, 0, "there are more rewrites than the search tries"),
     "_MOST_ROUNDS": (rounds, 0, refusals.ROUNDS),
     "together": (rounds, lambda analysis, after, done, whole, sure: done, refusals.ALONE),
 }
@@ -177,7 +177,7 @@ def test_a_defect_of_a_fix_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise KeyError("x")
 
-    monkeypatch.setattr(fix, "_steps", broken)
+    monkeypatch.setattr(fix, "rewritten", broken)
     monkeypatch.setattr(fix, "proven", lambda *_: [])
     report = check_source(functions(1, 1).encode(), "a.py", SETTINGS, "offer")
     (problem,) = report.problems

@@ -1,0 +1,297 @@
+"""The rewrites that are tried for one finding, and what each of them comes to."""
+
+import os
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Literal, NamedTuple
+
+from wherelint.analysis.findings import Analysis
+from wherelint.finding import Edit, Finding
+from wherelint.fix.candidates import Site
+from wherelint.fix.domains import has_epsilon
+from wherelint.fix.groups import Places, around, laid_bare, places_of
+from wherelint.fix.masks import Candidate, masked_twice
+from wherelint.fix.proof import Comparison
+from wherelint.fix.proving import Found, Proof
+from wherelint.fix.refusals import EPSILON, MATRIX, TRIES
+from wherelint.fix.twins import has_twins
+from wherelint.graph.work import WorkBudget
+from wherelint.io.edits import Source, consistent, without
+from wherelint.ops import OPERATIONS
+from wherelint.ops.traits import MATRICES
+
+Grade = Literal["safe", "unsafe", "display"]
+_GRADES: tuple[Grade, ...] = ("safe", "unsafe", "display")
+_MOST_TRIED = 32
+#: How many rewrites one after the other may be needed: masking a divisor can lay bare the root that it was computed by.
+MOST_STEPS = 3
+_MOST_DETOURS = 2
+
+
+class Proven(NamedTuple):
+    """A rewrite that may be offered."""
+
+    rank: tuple[int, int, bool]
+    text: str
+    candidate: Candidate
+    grade: Grade
+    bare: tuple[str, ...] = ()
+
+
+class _Step(NamedTuple):
+    """A rewrite that is not enough: what is found after it, what is left, and what it has to remove."""
+
+    candidate: Candidate
+    found: Found
+    left: list[Finding]
+    targets: list[Finding]
+    sure: bool
+
+    @property
+    def grade(self) -> Grade:
+        return grade_of(self.candidate, self.sure)
+
+
+def rewritten(analysis: Analysis, places: Places, most: int, effort: WorkBudget) -> Proven | str:
+    """The rewrites, ``most`` one after the other, that remove a finding and whatever they lay bare; why there are none.
+
+    ``places``: the finding and the others of its cause, which have to go as well.
+    """
+    return hopeless(places) or _Rewrites(analysis, places, effort).best(most)
+
+
+class _Rewrites:
+    """Everything that is tried for one finding."""
+
+    def __init__(self, analysis: Analysis, places: Places, effort: WorkBudget) -> None:
+        self._analysis, self._places, self._effort = analysis, places, effort
+        self._finding, self._detection = places[0]
+        self._proof = Proof(analysis, self._detection, effort)
+        self._site, self._arm = site_of(analysis, places)
+        self._good: list[Proven] = []
+        #: Rewrites that are only shown: better than nothing.
+        self._shown: list[Proven] = []
+        #: Rewrites that leave another finding, that lay one bare, and that leave an operation without a finding.
+        self._detours: list[_Step] = []
+        self._bare: list[_Step] = []
+        self._unfinished: list[_Step] = []
+        self._idle: set[tuple[object, ...]] = set()
+
+    def best(self, most: int) -> Proven | str:
+        """The best of all rewrites, ``most`` one after the other; why there is none."""
+        tried = self._try_each()
+        if self._good:
+            return _first(self._good)
+        if most > 1 and (found := self._by_detour(most)) is not None:
+            return found
+        for step in self._unfinished[:_MOST_DETOURS]:
+            if (found := _finished(self._proof, step, most - 1)) is not None:
+                return found
+        if most == MOST_STEPS and (found := self._laying_bare()) is not None:
+            return found
+        if self._shown:
+            return _first(self._shown)
+        return TRIES if tried >= _MOST_TRIED else self._why_not()
+
+    def _try_each(self) -> int:
+        """Try one rewrite after the other, and count them."""
+        tried, asked, rival = 0, set[tuple[Edit, ...]](), ""
+        for tried, candidate in enumerate(self._site.candidates(several=len(self._arm) > 1)):
+            if tried >= _MOST_TRIED or self._effort.spent:
+                break
+            if (rival and candidate.kind != rival) or candidate.edits in asked or candidate.slot in self._idle:
+                continue
+            if not consistent(candidate.edits):
+                continue
+            asked.add(candidate.edits)
+            compared = Comparison(self._proof.source, candidate.edits, self._analysis.findings)
+            if (found := self._proof.of(self._proof.source.edited(candidate.edits), compared)) is None:
+                continue
+            targets = targets_of(candidate, self._places, self._arm)
+            if not compared.gone(targets, found.after.findings):
+                self._note_step(candidate, found, targets, compared)
+            elif (only := self._note_end(candidate, found, targets, compared)) is None:
+                break
+            else:
+                rival = only or rival
+        return tried
+
+    def _note_end(self, candidate: Candidate, found: Found, targets: list[Finding], compared: Comparison) -> str | None:
+        """Note a rewrite that leaves nothing; the kind of those that may be better: empty for any, None for none."""
+        if found.worse:
+            return ""
+        sure = candidate.elementwise and not found.doubtful
+        if found.silent:
+            self._unfinished.append(_Step(candidate, found, [], targets, sure))
+            return ""
+        doubtful = self._proof.doubts(found, targets, compared)
+        if doubtful is None:
+            return ""
+        grade = grade_of(candidate, sure and not doubtful and not (candidate.alone and self._proof.exposed))
+        proven = Proven(_rank(grade, found), found.after.module.text, candidate, grade)
+        (self._shown if grade == "display" else self._good).append(proven)
+        if doubtful:
+            return ""  # another may leave every nan what it was, and every argument
+        if candidate.kind == "arm" and not found.clean:
+            return "arm"  # another number may be one that every operation of the arm likes
+        if found.lost and self._finding.select.kind == "multiply":
+            return "guard"  # a product drops nothing where the mask is 1
+        return None
+
+    def _note_step(self, candidate: Candidate, found: Found, targets: list[Finding], compared: Comparison) -> None:
+        """Note a rewrite after which something is left, unless there is one that leaves nothing."""
+        if self._good:
+            return
+        if candidate.slot and compared.stays(self._finding, found.after.findings):
+            # It is another input that goes wrong, and no number of the mask is its value.
+            self._idle.add(candidate.slot)
+        fresh = compared.come(found.after.findings)
+        stay = compared.come(found.after.findings, targets)
+        sure = candidate.elementwise and not found.doubtful and not (candidate.alone and self._proof.exposed)
+        if not fresh and len(stay) < len(targets) and not found.silent:
+            self._detours.append(_Step(candidate, found, stay, targets, sure))
+        elif fresh == stay:
+            step = _Step(candidate, found, fresh, targets, sure)
+            if not found.worse:
+                self._bare.append(step)
+            if len(fresh) == 1:
+                self._detours.append(step)
+                if candidate.slot:
+                    self._idle.add(candidate.slot)  # what it lays bare, another number does too
+
+    def _by_detour(self, most: int) -> Proven | None:
+        """A rewrite, and those of what it leaves."""
+        self._detours.sort(key=lambda step: _GRADES.index(step.grade))
+        for step in self._detours[:_MOST_DETOURS]:
+            after = step.found.after
+            following = [place for one in step.left for place in places_of(after, one)]
+            rest = rewritten(after, following, most - 1, self._effort) if following else ""
+            if isinstance(rest, str) or masked_twice(rest.text) > masked_twice(self._proof.source.text):
+                continue
+            if (last := self._proof.of(rest.text)) is None or last.worse:
+                continue
+            if (doubtful := self._proof.doubts(last, step.targets, self._compared(rest.text))) is not None:
+                least: Grade = "unsafe" if doubtful else "safe"
+                grade = max(step.grade, rest.grade, least, key=_GRADES.index)
+                both = rest._replace(candidate=step.candidate, grade=grade)
+                return self._shorter(both, rest, step.targets) or both
+        return None
+
+    def _shorter(self, both: Proven, last: Proven, targets: list[Finding]) -> Proven | None:
+        """The last of two rewrites alone, if it does what both do: what it masks reaches what the first one masked."""
+        text = without(self._proof.source, both.candidate.edits, both.text)
+        if text is None or (found := self._proof.of(text)) is None or found.silent or found.worse:
+            return None
+        if not found.clean and not both.rank[2]:
+            return None  # a selection drops what is not finite still, which is better not there
+        compared = self._compared(text)
+        if not compared.gone(targets, found.after.findings):
+            return None
+        doubtful = self._proof.doubts(found, targets, compared)
+        kept = doubtful is not None and (both.grade != "safe" or not (doubtful or found.doubtful))
+        return last._replace(text=text, grade=both.grade) if kept else None
+
+    def _laying_bare(self) -> Proven | None:
+        """A rewrite that makes way for findings which the old text has hidden, and which say so."""
+        for step in self._bare[:_MOST_DETOURS]:
+            found = step.found
+            if found.silent or not all(laid_bare(self._analysis, found.after, each) for each in step.left):
+                continue
+            compared = Comparison(self._proof.source, step.candidate.edits, self._analysis.findings)
+            if (doubtful := self._proof.doubts(found, step.targets, compared)) is not None:
+                grade, ops = (
+                    grade_of(step.candidate, step.sure and not doubtful),
+                    dict.fromkeys(f.op for f in step.left),
+                )
+                rank = _GRADES.index(grade), found.lost, True
+                return Proven(rank, found.after.module.text, step.candidate, grade, tuple(ops))
+        return None
+
+    def _compared(self, text: str) -> Comparison:
+        source = self._proof.source
+        return Comparison(source, source.difference(text), self._analysis.findings)
+
+    def _why_not(self) -> str:
+        home = self._detection.hazard.op.origin.block.module
+        if home is not self._analysis.module:
+            shown = home.filename if os.path.isabs(self._analysis.module.filename) else os.path.relpath(home.filename)
+            return f"the operation is in {shown}"
+        if self._unfinished:
+            op = self._unfinished[0].found.silent[0]
+            what = f"`{op.op}` in `{op.origin.function}` is singular, too" if op.op in OPERATIONS else "it overflows"
+            return f"the gradient would still be lost at the witness: {what}"
+        return "no rewrite could be proven to keep the value and fix the gradient"
+
+
+def _finished(proof: Proof, step: _Step, most: int) -> Proven | None:
+    """A rewrite, and guards for the operations that lose a gradient at the witness still, with no finding of theirs."""
+    candidate, found, targets = step.candidate, step.found, step.targets
+    op = found.silent[0]
+    hazard = replace(proof.detection.hazard, op=op, select=op)
+    source = Source(found.after.module.text)
+    for guard in Site(found.after.module, proof.detection.framework, hazard, (), {}).guards() if most else ():
+        text = source.edited(guard.edits) if consistent(guard.edits) else ""
+        if not text or (last := proof.of(text)) is None or last.worse:
+            continue
+        both = replace(candidate, elementwise=candidate.elementwise and guard.elementwise, alone=guard.alone)
+        compared = Comparison(proof.source, proof.source.difference(text), proof.findings)
+        if not compared.gone(targets, last.after.findings):
+            continue
+        following = step._replace(candidate=both, found=last)
+        if len(found.silent) > len(last.silent) > 0 and (rest := _finished(proof, following, most - 1)):
+            return rest
+        doubtful = None if last.silent else proof.doubts(last, targets, compared)
+        if doubtful is not None:
+            grade = grade_of(both, both.elementwise and not doubtful and not both.alone)
+            return Proven(_rank(grade, last), text, both, grade)
+    return None
+
+
+def _first(proven: Iterable[Proven]) -> Proven:
+    """The first of the best."""
+    return min(proven, key=lambda each: each.rank)
+
+
+def _rank(grade: Grade, found: Found) -> tuple[int, int, bool]:
+    return _GRADES.index(grade), found.lost, not found.clean
+
+
+def hopeless(places: Places) -> str:
+    """Why no rewrite need be tried."""
+    hazards = [detection.hazard for _, detection in places]
+    return EPSILON if has_epsilon(hazards[0]) else MATRIX if any(h.op.op in MATRICES for h in hazards) else ""
+
+
+def targets_of(candidate: Candidate, places: Places, arm: list[Finding]) -> list[Finding]:
+    """The findings that a rewrite has to remove: all of one cause, and those of the arm that it is made for."""
+    asked = [finding for finding, _ in places]
+    more = arm if candidate.kind == "arm" else []
+    return [*asked, *(f for f in more if not any(f is each for each in asked))]
+
+
+def site_of(analysis: Analysis, places: Places) -> tuple[Site, list[Finding]]:
+    """A finding in the file that is rewritten, and every finding in the arm that drops it, or of the same cause."""
+    finding, detection = places[0]
+    siblings = {
+        c.hazard.op: f.confidence in ("high", finding.confidence)
+        for f, c in analysis.found
+        if c is not None and (f.select.location == finding.select.location or any(f is each for each, _ in places))
+    }
+    twins = has_twins(analysis, finding, detection)
+    site = Site(analysis.module, detection.framework, detection.hazard, list(around(detection)), siblings, twins=twins)
+    start, end = site.arm.region if site.arm is not None else (finding.location, finding.location)
+    arm = [f for f in analysis.findings if start <= f.location <= end]
+    reading = [place.region for places in site.sharing.values() for place in places]
+    arm += [
+        f
+        for f in analysis.findings
+        if f.select.location == finding.select.location
+        and not any(f is each for each in arm)
+        and any(f.location <= start and end <= f.end_location for start, end in reading)
+    ]
+    return site, [*arm, *(f for f, _ in places if not any(f is each for each in arm))]
+
+
+def grade_of(candidate: Candidate, sure: bool) -> Grade:
+    """How a rewrite is offered; one that changes what an operand is for everybody has to be sure."""
+    return "safe" if sure else "display" if candidate.alone else "unsafe"
