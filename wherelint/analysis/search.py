@@ -16,6 +16,7 @@ from wherelint.analysis.usage import Usage
 from wherelint.frameworks import FRAMEWORKS
 from wherelint.frontend.budget import Budget
 from wherelint.frontend.module import Module
+from wherelint.frontend.names import written
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.differentiate import Backward, Tape, backward
 from wherelint.graph.evaluate import Values, evaluate
@@ -217,8 +218,9 @@ class FileSearch:
         select = hazard.select
         if not self._meet_here(hazard.op, select) or self._callers.sever(select.origin.function, expression_id(select)):
             return None
-        hazard = hazard.with_evidence(*flow(hazard, detection.program.inputs, self._module, detection.name))
-        if self._usage.shielded(detection.name):
+        name = tuple(map(written, detection.name))
+        hazard = hazard.with_evidence(*flow(hazard, detection.program.inputs, self._module, name))
+        if self._usage.shielded(name):
             hazard = hazard.with_evidence("used without gradients")
         return self._in_context(replace(detection, hazard=hazard))
 

@@ -23,6 +23,7 @@ from wherelint.fix.shapes import Shaped, differ
 from wherelint.frontend import gate
 from wherelint.frontend.inherited import heirs
 from wherelint.frontend.module import Module
+from wherelint.frontend.names import written
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.node import Const, Leaf, Node, topological
 from wherelint.graph.search import Search
@@ -197,7 +198,7 @@ def concerned(analysis: Analysis, detection: Detection) -> tuple[list[Function],
         for name in (parts[:2], parts[:1]):
             if name in known:
                 names.append(name)
-                callers += gate.referring(module, name[-1])[:_MOST_CALLERS]
+                callers += gate.referring(module, written(name[-1]))[:_MOST_CALLERS]
                 break
     callers += [heir for name in (*names, *callers) if len(name) > 1 for heir in heirs(module, name)]
     return list(dict.fromkeys(names)), [name for name in dict.fromkeys(callers) if name not in names]

@@ -6,6 +6,7 @@ import re
 
 from wherelint.frameworks import FRAMEWORKS
 from wherelint.frontend.module import Module
+from wherelint.frontend.names import written
 from wherelint.frontend.syntax import Words, methods
 from wherelint.ops import words
 from wherelint.ops.traits import BRANCHING, FINITE_TESTS, INDEXING, SELECTING, SELECTS, SINGULAR, TO_BOOL
@@ -37,8 +38,9 @@ def roots(module: Module, *, everything: bool = False) -> list[tuple[str, ...]]:
     combining = set() if everything else _combining(module)
     for statement, _ in module.blocks:
         if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            if everything or (statement.name,) in combining or interesting(statement, module):
-                found.append((statement.name,))
+            name = module.names.get(statement, statement.name)
+            if everything or (name,) in combining or interesting(statement, module):
+                found.append((name,))
         elif isinstance(statement, ast.ClassDef):
             named = (
                 (statement.name, item.name)
@@ -95,7 +97,7 @@ def referring(module: Module, name: str) -> list[tuple[str, ...]]:
     """Functions and methods of the file that mention a name."""
     if mentions not in module.kept:
         module.kept[mentions] = mentions(module)
-    return [qualified for qualified in module.kept[mentions].get(name, ()) if qualified[-1] != name]
+    return [qualified for qualified in module.kept[mentions].get(name, ()) if written(qualified[-1]) != name]
 
 
 def mentions(module: Module) -> dict[str, list[tuple[str, ...]]]:

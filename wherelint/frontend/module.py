@@ -10,15 +10,16 @@ from collections.abc import Mapping
 from copy import copy
 from dataclasses import InitVar, dataclass, field
 from functools import cached_property
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wherelint.finding import Location
 from wherelint.frameworks import framework_of
 from wherelint.frontend.budget import Budget
-from wherelint.frontend.names import canonical, imported, starred
+from wherelint.frontend.names import OVERLOAD, canonical, imported, starred
 from wherelint.frontend.sources import content, package, scope, texts
-from wherelint.frontend.syntax import Chunk, Syntax, read
+from wherelint.frontend.syntax import FUNCTION_DEFS, Chunk, Syntax, read
 from wherelint.graph.work import Work
 from wherelint.io.disk import leads_out, project_root
 from wherelint.ops import lookup
@@ -131,7 +132,11 @@ class Module:
         for definition, block in self.blocks:
             for name in _bound_names(definition):
                 if not (definition.col_offset and self._is_second_choice(name, definition)):
+                    self._keep_overload(name, definition)
                     self.definitions[name] = Definition(definition, block)
+        functions = ((d.statement, name) for name, d in self.definitions.items())
+        #: The name of every function in ``definitions``.
+        self.names = {each: name for each, name in functions if isinstance(each, FUNCTION_DEFS)}
         self._starred: dict[str, str | None] = {}
 
     @property
@@ -143,6 +148,13 @@ class Module:
     def around(self) -> str | None:
         """The directory whose files may speak of what the file defines; None where that is not known."""
         return self.project.scope or None
+
+    def _keep_overload(self, name: str, statement: ast.stmt) -> None:
+        """Keep a function that the next one of its name would replace: a dispatcher or an ``if`` may choose it."""
+        known = self.definitions.get(name)
+        if known is not None and isinstance(known.statement, FUNCTION_DEFS) and isinstance(statement, FUNCTION_DEFS):
+            number = next(n for n in count(1) if f"{name}{OVERLOAD}{n}" not in self.definitions)
+            self.definitions[f"{name}{OVERLOAD}{number}"] = known
 
     def _is_second_choice(self, name: str, statement: ast.stmt) -> bool:
         """Whether an assignment in an ``if`` or ``try`` stands in for a framework that was bound to the name before."""

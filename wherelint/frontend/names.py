@@ -19,6 +19,15 @@ def _longest_first(table: Mapping[str, str]) -> list[tuple[str, str]]:
 _SAME_IN_ORDER = tuple(_longest_first(_SAME))
 
 
+#: What follows the name of a function that another one of the same name comes after, and its number.
+OVERLOAD = "#"
+
+
+def written(name: str) -> str:
+    """The name of a function as it is written, whatever number it has among those of one name."""
+    return name.partition(OVERLOAD)[0]
+
+
 def canonical(name: str, aliases: Mapping[str, str] | None = None) -> str:
     """The one spelling of a dotted name that the tables use."""
     return _canonical(name, tuple(_longest_first(aliases)) if aliases else ())
