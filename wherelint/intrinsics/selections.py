@@ -3,6 +3,7 @@
 import ast
 from dataclasses import replace
 
+from wherelint.graph.node import Node
 from wherelint.interpret import indexing
 from wherelint.interpret.attributes import FINFO
 from wherelint.interpret.lowering import Lowering
@@ -37,6 +38,16 @@ def _lax_clamp(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST
     if len(args) != 3:
         return MISSING
     return low.node("clamp", (args[1], args[0], args[2]), at, selection="clip", framework="jax")
+
+
+@handles("tensorflow.clip_by_value")
+def _clip_by_value(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
+    """A clip whose lower bound wins: TensorFlow's is ``maximum(minimum(t, high), low)``."""
+    value, *bounds = (argument(args, kwargs, i, n) for i, n in enumerate(("t", "clip_value_min", "clip_value_max")))
+    if value is None or None in bounds:
+        return MISSING
+    high = low.node("maximum", bounds, at) if any(isinstance(bound, Node) for bound in bounds) else bounds[1]
+    return low.node("clip", (value, bounds[0], high), at, selection="clip", framework="tensorflow")
 
 
 @handles("{jax.numpy,numpy,torch}.nan_to_num")
