@@ -168,9 +168,6 @@ def leaf(name: str, *, kind: Kind = "float", differentiable: bool = True) -> Lea
 
 def const(value: object, *, origin: Any = None) -> Const:
     """A number, or a nested list of numbers; a long array is represented by elements that span it."""
-    if type(value) is float or (type(value) is int and value.bit_length() < 64):
-        number: Kind = "int" if type(value) is int else "float"
-        return Const(kind=number, origin=origin, value=np.array([[value]], np.float64))
     array = np.asarray(value)
     kind: Kind = "bool" if array.dtype == np.bool_ else "int" if array.dtype.kind in "iu" else "float"
     flat = array.reshape(-1)

@@ -2,7 +2,6 @@
 
 import ast
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from typing import TypeGuard
 
 import numpy as np
@@ -226,7 +225,7 @@ def inline(low: Lowering, function: Function, args: Args, kwargs: Kwargs, at: as
     try:
         if isinstance(function.definition, ast.Lambda):
             return low.expression(function.definition.body)
-        with low.without_gradient() if function.decorators & NO_GRADIENT else nullcontext():
+        with low.without_gradient(bool(function.decorators & NO_GRADIENT)):
             low.run(function.definition.body)
         del low.path_conditions[frame.conditions_at_entry :]
         low.path_conditions += frame.postconditions
