@@ -10,7 +10,8 @@ unsafe-incidental  the same bug, though the condition is about something else
 safe               no plausible input makes it happen
 either             arguable; not counted
 
-A label is flagged if a finding's selection begins inside the statement. The packages are downloaded with pip, without
+A label is flagged if a finding's selection begins inside the statement, or an operation of the same cause that the
+finding names beside its own. The packages are downloaded with pip, without
 what they depend on, and only read. A repository (`repository`, and as `version` the commit) is read where somebody has
 put a checkout of it in the cache, as PACKAGE-COMMIT; else it is left out, and said to be.
 """
@@ -62,13 +63,15 @@ def flags(labels: Iterable[Label], root: Path, *arguments: str) -> dict[tuple[st
     )
     found: dict[tuple[str, int], str] = {}
     for finding in json.loads(run.stdout):
-        row = finding["select"]["location"]["row"]
+        places = [{"filename": finding["filename"], **finding["select"]}]
+        places += [place for place in finding["related"] if place.get("code")]
         for label in labels:
             first, last = label["lines"]
             here = (label["path"], first)
-            same = Path(finding["filename"]).as_posix().endswith(label["path"])
-            if same and first <= row <= last and found.get(here) != "high":
-                found[here] = finding["confidence"]
+            for place in places:
+                same = Path(place["filename"]).as_posix().endswith(label["path"])
+                if same and first <= place["location"]["row"] <= last and found.get(here) != "high":
+                    found[here] = finding["confidence"]
     return found
 
 
