@@ -44,6 +44,12 @@ class Mismatch:
     catalogue: list[float]
     framework: list[float]
 
+    @property
+    def sort(self) -> tuple[str, ...]:
+        """What disagrees, and whether each number is nan, inf, -inf, 0 or another."""
+        numbers = (*self.catalogue, *self.framework)
+        return (self.what, *("number" if np.isfinite(each) and each else str(each + 0.0) for each in numbers))
+
     def __str__(self) -> str:
         return f"{self.what} ct={self.cotangent} at {self.operands}: {self.catalogue}, but really {self.framework}"
 
