@@ -30,7 +30,7 @@ from wherelint.cli.output import (
     write_report,
 )
 from wherelint.report.common import printable
-from wherelint.report.formats import FORMATS
+from wherelint.report.formats import FORMATS, shows_fixes
 
 if TYPE_CHECKING:
     from wherelint.finding import FileReport, FixKey
@@ -280,8 +280,8 @@ def _fix_mode(options: dict[str, Any]) -> FixMode:
         return "unsafe" if options["unsafe_fixes"] else "safe"
     if _snippets(options):
         return "offer"
-    styles = asked_styles(options)
-    return "offer" if styles & {"full", "html", "json", "json-lines", "sarif"} and not options["statistics"] else "no"
+    shown = any(style == "full" or shows_fixes(style) for style in asked_styles(options))
+    return "offer" if shown and not options["statistics"] else "no"
 
 
 def _diff(result: Result, options: dict[str, Any]) -> int:

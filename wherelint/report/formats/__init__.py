@@ -2,7 +2,8 @@
 
 ``render`` gives the whole text without its last newline, empty where a report of nothing is. A file is imported when it
 is used. One with ``CELLS = True`` knows the cells of notebooks; the others are given rows of files. One with ``TEXTS =
-True`` is given the texts of the files as well, by their names; ``NEEDS`` are the packages of an extra.
+True`` is given the texts of the files as well, by their names; one with ``FIXES = True`` shows fixes, which are looked
+for then; ``NEEDS`` are the packages of an extra.
 """
 
 from __future__ import annotations
@@ -41,6 +42,11 @@ def needs(style: str) -> tuple[str, ...]:
     """The packages without which a format cannot be written."""
     found: tuple[str, ...] = getattr(import_module(f"{__name__}.{style.replace('-', '_')}"), "NEEDS", ())
     return found
+
+
+def shows_fixes(style: str) -> bool:
+    """Whether a format has a place for fixes."""
+    return style in FORMATS and bool(getattr(import_module(f"{__name__}.{style.replace('-', '_')}"), "FIXES", False))
 
 
 def _of_the_file(

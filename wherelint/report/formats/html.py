@@ -21,7 +21,7 @@ from wherelint.score import WEIGHTS
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-CELLS = TEXTS = True
+CELLS = FIXES = TEXTS = True
 NEEDS = ("jinja2", "matplotlib")
 #: The template, its style and its script.
 _PAGE = Path(__file__).parents[1] / "page"

@@ -13,7 +13,7 @@ from wherelint.finding import Finding, Location, Problem
 from wherelint.io.notebook import in_cell
 from wherelint.report.common import Related, related
 
-CELLS = True
+CELLS = FIXES = True
 
 
 def render(findings: Iterable[Finding], problems: Iterable[Problem] = (), *_: object) -> str:

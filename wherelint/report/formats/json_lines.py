@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from wherelint.finding import Finding, Problem
 from wherelint.report.formats.json import entries
 
-CELLS = True
+CELLS = FIXES = True
 
 
 def render(findings: Iterable[Finding], problems: Iterable[Problem], *_: object) -> str:
