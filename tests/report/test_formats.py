@@ -543,7 +543,8 @@ def test_junit_is_xml_whatever_the_text(text: str, said: str) -> None:
 def test_a_format_that_shows_fixes_asks_for_them_and_the_documentation_names_each(style: str) -> None:
     edit = Edit("jnp.where(x > 0, x, 1.0)", Location(5, 38), Location(5, 39))
     fixed = replace(FINDING, fix=Fix("safe", "mask `x`", (edit,)))
-    said = [FORMATS[style]([finding], [], RULES, __version__, {"pkg/a.py": "\n" * 4 + " " * 60}) for finding in (FINDING, fixed)]
+    texts = {"pkg/a.py": "\n" * 4 + " " * 60 + "\n"}
+    said = [FORMATS[style]([finding], [], RULES, __version__, texts) for finding in (FINDING, fixed)]
     assert (said[0] != said[1]) is shows_fixes(style)
     page = Path(__file__).parents[2] / "wherelint" / "docs" / "running.md"
     assert re.search(rf"[ (]{style}[,\n ]", page.read_text(encoding="utf-8"))
