@@ -67,8 +67,13 @@ def related(finding: Finding) -> Iterator[Related]:
     here = finding.filename
     for each in finding.related:
         yield Related(here, each.location, each.end_location, f"the {each.kind}", each.kind)
+    known = {finding.select.location, *(place.location for place in finding.places)}
     for place in finding.also:
         yield Related(here, place.location, place.end_location, f"same cause: {place.message}", code=place.code)
+        if (select := place.select).location not in known:
+            known.add(select.location)
+            said = f"same cause: the {select.kind}"
+            yield Related(here, select.location, select.end_location, said, select.kind, place.code)
     for other in finding.elsewhere:
         yield Related(other.filename, other.location, other.end_location, other.message, rows=other.rows)
 
