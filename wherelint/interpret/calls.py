@@ -12,12 +12,12 @@ from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef, below
 from wherelint.graph.evaluate import evaluate
 from wherelint.graph.node import Leaf, Node, flowing_back, inputs_in, topological
 from wherelint.interpret import attributes
-from wherelint.interpret.annotations import dotted
+from wherelint.interpret.annotations import annotation_kind, dotted, is_none
 from wherelint.interpret.builder import Frame
 from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.operations import operation
 from wherelint.interpret.parameters import bind
-from wherelint.interpret.resolve import NO_GRADIENT, member
+from wherelint.interpret.resolve import NO_GRADIENT, annotated_class, member
 from wherelint.interpret.tables import CALLS, CONTAINER_METHODS, FUNCTIONS, METHODS, expression
 from wherelint.interpret.targets import assign
 from wherelint.interpret.values import (
@@ -207,6 +207,8 @@ def inline(low: Lowering, function: Function, args: Args, kwargs: Kwargs, at: as
     function.called = True
     if function.opaque and function.custom_value and function.definition not in low.active:
         return _with_own_rule(low, function, args, kwargs, at)
+    if is_abstract(function):
+        return _overridden(low, function, [*args, *kwargs.values()], at)
     if function.opaque or function.definition in low.active or _too_much(low):
         given = [*args, *kwargs.values()]
         for value in given:
@@ -267,6 +269,41 @@ def _with_own_rule(low: Lowering, function: Function, args: Args, kwargs: Kwargs
     if isinstance(result, (tuple, list)):
         return type(result)(low.node("custom", (r, *given), at) if isinstance(r, Node) else r for r in result)
     return low.node("custom", (result, *given), at) if isinstance(result, (Node, int, float)) else result
+
+
+def is_abstract(function: Function) -> bool:
+    """Whether a method is there for others to override: it says nothing, or that it is not implemented."""
+    definition = function.definition
+    if function.owner is None or isinstance(definition, ast.Lambda):
+        return False
+    said = [each for each in definition.body if not _says_nothing(each)]
+    if not said and definition.body:
+        returns = definition.returns is not None and not is_none(definition.returns)
+        return returns or "abstractmethod" in function.decorators
+    return len(said) == 1 and isinstance(said[0], ast.Raise)
+
+
+def _says_nothing(statement: ast.stmt) -> bool:
+    """Whether a statement is a docstring, an ellipsis or ``pass``."""
+    constant = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+    return constant or isinstance(statement, ast.Pass)
+
+
+def _overridden(low: Lowering, function: Function, given: Args, at: ast.AST) -> Value:
+    """What an abstract method returns: all that is known is what its annotation promises."""
+    for value in given:
+        low.leaves_function(value)
+    key = (low.identity(function.definition), *map(low.identity, given))
+    returns = getattr(function.definition, "returns", None)
+    cls = annotated_class(low, returns, function.scope)
+    if cls is not None:
+        return low.objects.setdefault(key, Instance(cls, low.text(at)))
+    promised = None if returns is None else annotation_kind(returns)
+    inputs = list(nodes_in(*given))
+    return low.called(
+        at, function.name, given, key, pure=False, kind="float" if promised in (None, "static") else promised,
+        differentiable=promised is None and (not inputs or low.reads_gradient(inputs)),
+    )  # fmt: skip
 
 
 def is_generator(function: Function) -> bool:
