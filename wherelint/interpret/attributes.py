@@ -28,8 +28,8 @@ _SIZES = frozenset({"ndim", "nbytes", "itemsize"})
 def attribute(low: Lowering, node: ast.Attribute) -> Value:
     """``value.name``; a namespace of array functions has the constants of NumPy."""
     found = read(low, low.expression(node.value), node.attr, node)
-    if node.attr in ("pi", "inf", "nan", "newaxis") and isinstance(found, (Dotted, Leaf, Method)):
-        return CONSTANTS[node.attr] if dotted(node.value) in namespaces(low.frame.scope.module) else found
+    if node.attr.lower() in ("pi", "inf", "nan", "newaxis") and isinstance(found, (Dotted, Leaf, Method)):
+        return CONSTANTS[node.attr.lower()] if dotted(node.value) in namespaces(low.frame.scope.module) else found
     return found
 
 

@@ -6,8 +6,8 @@ from typing import TypeGuard
 
 import numpy as np
 
-from wherelint.frameworks import FRAMEWORKS
-from wherelint.frontend.namespaces import namespaces
+from wherelint.frameworks import FRAMEWORKS, framework_of
+from wherelint.frontend.namespaces import namespaces, selecting
 from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef, below
 from wherelint.graph.evaluate import evaluate
 from wherelint.graph.node import Leaf, Node, flowing_back, inputs_in, topological
@@ -58,9 +58,13 @@ def call(low: Lowering, node: ast.Call) -> Value:
         elif isinstance(value, dict):
             kwargs.update({k: v for k, v in value.items() if isinstance(k, str)})
     if isinstance(node.func, ast.Attribute):
-        function = _of_namespace(low, node.func, function)
+        function, written = _of_namespace(low, node.func, function), function
         if isinstance(function, Node):
             _register(low, node.func, args, kwargs)
+        if function is not written and args and isinstance(args[0], str):
+            del args[0]  # axes by their names, which the operands follow
+    elif isinstance(function, Dotted) and function.name.rpartition(".")[0] in selecting(low.frame.scope.module):
+        function = _as_numpy(function.name.rpartition(".")[2]) or function
     result = low.invoke(function, args, kwargs, node)
     if isinstance(function, Method) and function.name.endswith("_") and not function.name.startswith("_"):
         receiver = node.func.value if isinstance(node.func, ast.Attribute) else None
@@ -75,18 +79,24 @@ def _of_namespace(low: Lowering, at: ast.Attribute, function: Value) -> Value:
     root = base.partition(".")[0]
     bound = low.frame.scope.find(root) is not MISSING or root in module.imports or root in module.definitions
     if bound and base in namespaces(module) and _is_unknown(low, function, at.attr):
-        attribute = "astype" if at.attr == "cast" else at.attr
-        for name in (f"jax.numpy.{attribute}", f"torch.{attribute}"):
-            if lookup(name) is not None or name in FUNCTIONS:
-                return Dotted(name)
+        return _as_numpy(at.attr) or function
     return function
+
+
+def _as_numpy(name: str) -> Dotted | None:
+    """The function of arrays that a name stands for where NumPy is followed."""
+    name = "astype" if name == "cast" else name
+    spellings = dict.fromkeys((name, name.replace("_", "")))  # `is_nan`
+    names = [f"{package}.{each}" for each in spellings for package in ("jax.numpy", "torch")]
+    return next((Dotted(each) for each in names if lookup(each) is not None or each in FUNCTIONS), None)
 
 
 def _is_unknown(low: Lowering, function: Value, name: str) -> bool:
     """Whether a function of the project is made in a way that is not followed, or hands on to one that is."""
     function = function.function if isinstance(function, Bound) else function
     if isinstance(function, Dotted):
-        return lookup(function.name) is None and low.module.project.find(function.name) is not None
+        own = low.module.project.find(function.name) is not None
+        return lookup(function.name) is None and (own or framework_of(function.name) is None)
     return isinstance(function, (Leaf, Method)) or (isinstance(function, Function) and _hands_on(function, name))
 
 
