@@ -1,8 +1,8 @@
 """What a file uses as a namespace of array functions, though no import says which: the backend of a project.
 
 ``backend.sqrt(x)``, ``nx.where(c, x, y)``: what is called on such a name is read as NumPy has it, whichever framework
-is behind it. A method of a tensor takes no operand, so that a tensor is not mistaken for one. A package from elsewhere is
-read so too if it selects (``hax.where``), unless it is known to compute without a derivative, or in kernels.
+is behind it. A method of a tensor takes no operand, so that a tensor is not mistaken for one. A package from elsewhere
+is read so too if it selects (``hax.where``), unless it is known to compute without a derivative, or in kernels.
 """
 
 import re
