@@ -220,3 +220,27 @@ def test_each_operand_that_may_be_singular_is_masked(op: str, tmp_path: Path) ->
     for f, is_whole in ((before, False), (after, True)):
         slopes = jax.grad(lambda a, b, f=f: f(a, b).sum(), (0, 1))(a, b)
         assert all(np.isfinite(slope).all() for slope in slopes) == is_whole
+
+
+def test_what_several_masks_keep_is_finite_on_the_way(tmp_path: Path) -> None:
+    """At an input that breaks several arms each gets a number that all of its operations like."""
+    body = """
+        def f(x):
+            return jnp.where(
+                x == 0,
+                2.0,
+                jnp.where(
+                    x < 1,
+                    jnp.arctanh(jnp.sqrt(1 - x)) / (x**2 - 1),
+                    jnp.where(x == 1, 1 / 3, jnp.arctan(jnp.sqrt(x - 1)) / (x**2 - 1)),
+                ),
+            )
+    """
+    report, before, after = executed("jax", program("jax", body), tmp_path)
+    assert len(report.fixed) >= 1
+    import jax
+
+    with jax.debug_nans(True):
+        assert np.isfinite(jax.value_and_grad(after)(1.0)).all()
+        with pytest.raises(FloatingPointError):
+            before(1.0)

@@ -391,6 +391,23 @@ def test_what_else_drops_elements(body: str, named: bool) -> None:
     assert all(("not by a where" in finding.evidence) is named for finding in found)
 
 
+@pytest.mark.parametrize(
+    ("condition", "named"),
+    [
+        ("~jnp.isnan(x)", "missing data"),
+        ("jnp.sum(jnp.isfinite(x).astype(x.dtype)) > 2", "missing data"),
+        ("jnp.abs(x) < jnp.inf", "missing data"),
+        ("x == x", "missing data"),
+        # The test replaced what is nan; this selection asks for something else.
+        ("jnp.where(jnp.isnan(x), 1.0, x) > 0", "extreme data"),
+    ],
+)
+def test_data_are_missing_where_the_condition_asks_for_them(condition: str, named: str) -> None:
+    text = f"def f(x, w):\n  first = jnp.isnan(x).any()\n  return first, jnp.where({condition}, x * w, 0.0)"
+    (finding,) = analysed(text).findings
+    assert {"missing data", "extreme data"} & {*finding.evidence} == {named}
+
+
 def test_every_name_has_a_weight() -> None:
     """What is said and weighs nothing says where the selection stands to the operation, no more."""
     tables = "".join([*RELATIONS.values(), *BOUNDARIES.values()])

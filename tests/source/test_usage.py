@@ -76,6 +76,17 @@ USES = {
     "a variable that is compared, and more": (
         {"use": _USES + "def rank(x):\n    y = root(x)\n    return y * (y > 3)\n"}, False,
     ),
+    "NumPy": ({"use": _USES + "import numpy as np\ndef rank(x): return np.mean([root(x)])\n"}, True),
+    "another NumPy": ({"use": _USES + "import autograd.numpy as np\ndef rank(x): return np.mean([root(x)])\n"}, False),
+    "a function that is handed to a solver": (
+        {"use": _USES + "import numpy as np\ndef fit(x): return np.asarray(minimize(root, x).tolist())\n"}, False,
+    ),
+    "a function in a function that is handed to a solver": (
+        {"use": _USES + "def fit(x): return minimize(lambda y: root(2 * y), x).tolist()\n"}, False,
+    ),
+    "a function that is made of it": (
+        {"use": _USES + "import numpy as np\ndef rank(x): return np.asarray(torch.vmap(root)(x))\n"}, True,
+    ),
     "a draw": ({"use": _USES + "def rank(x): return torch.multinomial(root(x), 1)\n"}, True),
     "a draw with a gradient of 0": ({"use": _USES + "def rank(x): return torch.bernoulli(root(x))\n"}, False),
     "what is relaxed of a draw": ({"use": _USES + "def rank(x): return relaxed_bernoulli(root(x))\n"}, False),

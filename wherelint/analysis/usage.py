@@ -102,7 +102,7 @@ class Usage:
             return False
         if _keeps_variable_away(use.path):
             return True
-        if not _HOLDS.issuperset(places.of(use.module, functions)) or any(starmap(_cuts, pairwise(use.path))):
+        if not _HOLDS.issuperset(places.of(use.module, functions)) or _is_cut(use):
             return True
         called = len(use.path) > 1 and isinstance(use.path[-2], ast.Call) and use.path[-2].func is use.path[-1]
         if (alias := _alias(use.path)) is not None:
@@ -110,6 +110,44 @@ class Usage:
         if not functions:
             return called and bool(use.module.package)  # a constant of the file; a script may train there
         return self._shielded(use.module, _qualified(use.path), depth - 1)
+
+
+def _is_cut(use: Use) -> bool:
+    """Whether what stands around a use of a function lets no gradient back to it.
+
+    What is handed to another function may be differentiated there, whatever becomes of the result,
+    ``np.asarray(minimize(loss, x))``; not what a function made of it computes, ``np.asarray(vmap(loss)(x))``.
+    """
+    is_value, handed = False, False
+    outwards = list(pairwise(reversed(use.path)))
+    for i, (inner, node) in enumerate(outwards):
+        if isinstance(node, ast.Lambda):
+            is_value = False
+        elif not isinstance(node, ast.Call):
+            if _cuts(node, inner):
+                return True
+        elif is_value:
+            if not handed and (_cuts(node, inner) or _of_numpy(node, use.module)):
+                return True
+        elif inner is node.func:
+            is_value = True
+        elif not _gives_function(node, outwards[i + 1 :]):
+            is_value = handed = True
+    return False
+
+
+def _gives_function(call: ast.Call, outwards: Sequence[tuple[ast.AST, ast.AST]]) -> bool:
+    """Whether what a call is given a function for is another one: it is called in turn, or ``partial``."""
+    above = outwards[0][1] if outwards else None
+    return _named(call) == "partial" or (isinstance(above, ast.Call) and above.func is call)
+
+
+def _of_numpy(call: ast.Call, module: Module) -> bool:
+    """Whether NumPy is called, which no framework differentiates."""
+    root = call.func
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    return isinstance(root, ast.Name) and _imports(module).get(root.id, "").partition(".")[0] == "numpy"
 
 
 def _alias(path: Path) -> str | None:

@@ -158,7 +158,7 @@ def _holds(
     if asked not in known:
         known[asked] = record(before, detection)
     now = same(known[asked], after, detection.framework)
-    if now is None or now.worse or now.crossed or now.doubtful or now.remains or not now.clean:
+    if now is None or now.worse or now.crossed or now.doubtful or now.remains or now.unclean:
         return False
     if detection.hazard.select.selection == "multiply" and now.lost:
         return False  # a product drops nothing where the mask is 1

@@ -117,8 +117,8 @@ class Record:
     gradients: list[dict[Name, Array]] = field(default_factory=list)
     #: The same as IEEE arithmetic computes it.
     real: list[dict[Name, Array]] = field(default_factory=list)
-    #: Whether nothing on the way, forward or back, is not finite at the witness.
-    clean: bool = True
+    #: How many values and cotangents on the way are not finite at the witness.
+    unclean: int = 0
     #: At how many probes an outlet is finite and IEEE arithmetic loses its gradient.
     lost: int = 0
     #: The operations that do so at the witness, each with the elements; and the elements that the hazard loses there,
@@ -305,7 +305,7 @@ def _run(
     values, names = settled.values, settled.names
     outlets = list(program.outputs)
     broken = sum(not np.isfinite(values[n][0]).all() for n in differentiated(order))
-    result = Record(inputs, [values[s] for s in outlets], broken, clean=broken == 0)
+    result = Record(inputs, [values[s] for s in outlets], broken, unclean=broken)
     result.calls, result.outlets, result.opaque_calls = settled.calls, outlets, program.opaque_calls
     result.crossed, result.told = settled.crossed, told
     # Where a mask keeps nothing, any element stands for those that there are none of.
@@ -347,7 +347,7 @@ def _run(
             result.exposed |= bool((where[node] & known & (True if dead is None else ~dead)).any())
         result.gradients.append(_by_name(symbolic.cotangents, names))
         result.real.append(_by_name(ieee, names))
-        result.clean = result.clean and all(np.isfinite(ct[0]).all() for ct in ieee.values())
+        result.unclean += sum(not np.isfinite(ct[0]).all() for ct in ieee.values())
         finite = np.asarray((np.isfinite(values[outlet]) & result.counted).all(axis=1))
         bad = [~np.isfinite(ieee[n]).all(axis=1) & finite for n in names if n in ieee]
         result.lost += int(np.logical_or.reduce(np.broadcast_arrays(*bad)).sum()) if bad else 0

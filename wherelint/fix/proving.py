@@ -26,8 +26,8 @@ class Found(NamedTuple):
     doubtful: bool
     #: At how many probes the gradient is still lost.
     lost: int
-    #: Whether everything is finite at the witness.
-    clean: bool
+    #: How much of what is computed is not finite at the witness.
+    unclean: int
     #: Operations that lose a gradient at the witness still.
     remains: tuple[Node, ...]
     #: Whether operations fail more often than before: it may be a step to a fix, and is none.
@@ -73,9 +73,9 @@ class Proof:
         after = analyse(module, used, self.names, frozenset(), low=False, draft=True, only=self._near, whole=whole)
         if after.problems:
             return None
-        doubtful, clean = any(p.doubtful for p in passed), all(p.clean for p in passed)
-        lost, worse = sum(p.lost for p in passed), any(p.worse for p in passed)
-        return Found(after, doubtful, lost, clean, remains, worse)
+        doubtful, worse = any(p.doubtful for p in passed), any(p.worse for p in passed)
+        lost, unclean = sum(p.lost for p in passed), sum(p.unclean for p in passed)
+        return Found(after, doubtful, lost, unclean, remains, worse)
 
     def _is_still(self, node: Node, module: Module, compared: Comparison) -> bool:
         """Whether an operation is that of the finding, in the function of the selection: no search need ask for it."""

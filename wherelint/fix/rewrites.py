@@ -31,7 +31,7 @@ _MOST_DETOURS = 2
 class Proven(NamedTuple):
     """A rewrite that may be offered."""
 
-    rank: tuple[int, int, bool]
+    rank: tuple[int, int, int]
     text: str
     candidate: Candidate
     grade: Grade
@@ -132,7 +132,7 @@ class _Rewrites:
         (self._shown if grade == "display" else self._good).append(proven)
         if doubtful:
             return ""  # another may leave every nan what it was, and every argument
-        if candidate.kind == "arm" and not found.clean:
+        if candidate.kind == "arm" and found.unclean:
             return "arm"  # another number may be one that every operation of the arm likes
         if found.lost and self._finding.select.kind == "multiply":
             return "guard"  # a product drops nothing where the mask is 1
@@ -161,7 +161,7 @@ class _Rewrites:
 
     def _by_detour(self, most: int) -> Proven | None:
         """A rewrite, and those of what it leaves."""
-        self._detours.sort(key=lambda step: _GRADES.index(step.grade))
+        self._detours.sort(key=lambda step: (_GRADES.index(step.grade), step.found.unclean))
         for step in self._detours[:_MOST_DETOURS]:
             after = step.found.after
             following = [place for one in step.left for place in places_of(after, one)]
@@ -182,7 +182,7 @@ class _Rewrites:
         text = without(self._proof.source, both.candidate.edits, both.text)
         if text is None or (found := self._proof.of(text)) is None or found.silent or found.worse:
             return None
-        if not found.clean and not both.rank[2]:
+        if found.unclean and not both.rank[2]:
             return None  # a selection drops what is not finite still, which is better not there
         compared = self._compared(text)
         if not compared.gone(targets, found.after.findings):
@@ -203,7 +203,7 @@ class _Rewrites:
                     grade_of(step.candidate, step.sure and not doubtful),
                     dict.fromkeys(f.op for f in step.left),
                 )
-                rank = _GRADES.index(grade), found.lost, True
+                rank = _GRADES.index(grade), found.lost, found.unclean
                 return Proven(rank, found.after.module.text, step.candidate, grade, tuple(ops))
         return None
 
@@ -252,8 +252,8 @@ def _first(proven: Iterable[Proven]) -> Proven:
     return min(proven, key=lambda each: each.rank)
 
 
-def _rank(grade: Grade, found: Found) -> tuple[int, int, bool]:
-    return _GRADES.index(grade), found.lost, not found.clean
+def _rank(grade: Grade, found: Found) -> tuple[int, int, int]:
+    return _GRADES.index(grade), found.lost, found.unclean
 
 
 def hopeless(places: Places) -> str:

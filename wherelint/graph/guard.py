@@ -99,7 +99,7 @@ class Guard:
         elif not missing_data and not self._is_floor(run, culprit, p) and self._coincidence(run, culprit, p):
             yield "coincidence"
         if missing_data:
-            yield "missing data"
+            yield "missing data" if self._asks_for_data else "extreme data"
 
     def settled(self, culprit: Node) -> frozenset[str]:
         """What speaks against every hazard of an operation, whatever the witness."""
@@ -174,6 +174,11 @@ class Guard:
             return True
         numerator, divisor = map(self._dependence.inputs, culprit.inputs[:2])
         return bool(divisor) and not numerator <= divisor
+
+    @cached_property
+    def _asks_for_data(self) -> bool:
+        """Whether the selection is about what is nan or infinite: ``where(isnan(x), 0, x)``, ``nan_to_num``."""
+        return not self.condition or any(map(_about_data, self.condition))
 
     def _remote(self, culprit: Node) -> bool:
         """Whether a selection that judges by what the operation made of its operand (a clip, ``nan_to_num``,
@@ -388,6 +393,40 @@ def _asks_whether_finite(node: Node) -> bool:
     """Whether a test is one of what is not finite: ``isnan(y)``, and ``abs(y) < 1e10``, which hardly ends elsewhere."""
     sizes = [np.abs(i.value).min() for i in node.inputs if isinstance(i, Const)]
     return node.op in FINITE_TESTS or (node.op in ORDERINGS and any(size > _NOBODYS for size in sizes))
+
+
+def _about_data(node: Node) -> bool:
+    """Whether a condition is one of nan and infinite data, or of how many there are: ``sum(isfinite(x)) > 0``.
+
+    That a value which is compared has been replaced where it was nan says nothing.
+    """
+    todo, seen = [node], {node}
+    while todo:
+        each = todo.pop()
+        operands = each.inputs
+        if each.op in FINITE_TESTS:
+            return True
+        if each.op in ORDERINGS:
+            infinite = any(isinstance(i, Const) and not np.isfinite(i.value).all() for i in operands)
+            if infinite or operands[0] is operands[1]:
+                return True
+            operands = tuple(i for i in operands if _counts(i))
+        todo += [i for i in operands if i not in seen]
+        seen.update(operands)
+    return False
+
+
+def _counts(node: Node) -> bool:
+    """Whether a value is computed from truths and constants alone."""
+    todo, seen = [node], {node}
+    while todo:
+        each = todo.pop()
+        if each.kind != "bool":
+            if isinstance(each, Leaf):
+                return False
+            todo += [i for i in each.inputs if i not in seen]
+            seen.update(each.inputs)
+    return True
 
 
 def _spread_out(node: Node) -> bool:

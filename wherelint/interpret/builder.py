@@ -87,6 +87,8 @@ class Builder:
         self.path_conditions: list[Node] = []
         #: Nodes that leave the function: returned, stored, handed to a call that could not be followed.
         self.outputs: list[Node] = []
+        #: What calls were given that only give a value: it matters where the result does.
+        self.given: dict[Leaf, list[Value]] = {}
         #: What functions close over that leave it.
         self.captured: list[Node] = []
         #: Every selection and every coded operation, in the order they were written.

@@ -39,7 +39,7 @@ from wherelint.interpret.values import (
     nodes_in,
 )
 from wherelint.ops import lookup
-from wherelint.ops.purity import is_pure, is_pure_method
+from wherelint.ops.purity import is_pure, is_pure_method, only_gives
 
 
 @expression(ast.Call)
@@ -181,13 +181,17 @@ def _anything(low: Lowering, function: Value, args: Args, kwargs: Kwargs, at: as
 def unknown(low: Lowering, function: Value, args: Args, kwargs: Kwargs, at: ast.AST) -> Node:
     """A call that cannot be followed: its result may be anything, and what it was given leaves our sight."""
     given = [*args, *kwargs.values()]
-    _hand_on(low, callee(low, function, at), given)
     inputs = list(nodes_in(*given))
     constant = not low.reads_gradient(inputs) if inputs else isinstance(function, Dotted)
     constant |= isinstance(function, Dotted) and function.name.startswith("numpy.")
     key = (function.name if isinstance(function, Dotted) else low.identity(function), *map(low.identity, given))
     pure = isinstance(function, Dotted) and is_pure(function.name)
-    return low.called(at, callee(low, function, at), given, key, pure=pure, differentiable=not constant)
+    made = low.called(at, callee(low, function, at), given, key, pure=pure, differentiable=not constant)
+    if isinstance(function, Dotted) and only_gives(function.name):
+        low.given[made] = given
+    else:
+        _hand_on(low, callee(low, function, at), given)
+    return made
 
 
 #: What writes values down; ``log`` where it is told what to call them.

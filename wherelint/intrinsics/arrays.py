@@ -206,6 +206,14 @@ def _random(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -
     )
 
 
+@handles("jax.pure_callback", "jax.experimental.io_callback", "tensorflow.numpy_function",
+         "tensorflow.compat.v1.py_func")  # fmt: skip
+def _called_back(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
+    """Python outside of the program: JAX refuses to differentiate it, TensorFlow hands on no gradient."""
+    key = (name, low.identity(at), *map(low.identity, args))
+    return low.called(at, name, args, key, pure=False, differentiable=False)
+
+
 def _drawn(made: Leaf) -> Leaf:
     made.random = True
     return made

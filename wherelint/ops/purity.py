@@ -45,10 +45,14 @@ def draws(name: str) -> bool:
 
 def is_pure(name: str) -> bool:
     """Whether a function, by its dotted name, may be called twice, or elsewhere."""
+    return only_gives(name) and (name in SIGNATURES or not draws(name))
+
+
+def only_gives(name: str) -> bool:
+    """Whether a function, by its dotted name, does nothing but give a value, which may be another at every call."""
     owner, _, last = name.rpartition(".")
     known = owner in _ARRAYS or any(owner.startswith(f"{module}.") for module in _BELOW)
-    written = last.endswith("_") or last in _EFFECTS
-    return not written and (name in SIGNATURES or (known and not draws(name)))
+    return not last.endswith("_") and last not in _EFFECTS and (name in SIGNATURES or known)
 
 
 def is_pure_method(name: str) -> bool:
