@@ -290,8 +290,11 @@ def is_abstract(function: Function) -> bool:
     definition = function.definition
     if function.owner is None or isinstance(definition, ast.Lambda):
         return False
-    said = [each for each in definition.body if not _says_nothing(each)]
-    if not said and definition.body:
+    body = definition.body
+    if len(body) == 1 and isinstance(body[0], ast.If) and isinstance(body[0].test, ast.Constant) and body[0].test.value:
+        body = body[0].body
+    said = [each for each in body if not _says_nothing(each)]
+    if not said:
         returns = definition.returns is not None and not is_none(definition.returns)
         return returns or "abstractmethod" in function.decorators
     return len(said) == 1 and isinstance(said[0], ast.Raise)
