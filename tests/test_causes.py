@@ -98,6 +98,9 @@ def f(n, d):
 """
     (finding,) = check_source(text.encode(), "a.py", Settings(root=Path("/"), confidence="low")).findings
     assert [place.location.row for place in finding.also] == [7, 5, 5]
+    (entry,) = json.loads(FORMATS["json"]([finding], (), RULES, "0"))
+    related = [(place["code"], place["kind"], place["location"]["row"]) for place in entry["related"]]
+    assert related == [("WL103", None, 7), ("WL103", "where", 7), ("WL101", None, 5), ("WL101", None, 5)]
     assert list(also_at(finding)) == ["7:26", "5:9", "7:9"]
 
 

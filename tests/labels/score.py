@@ -10,8 +10,8 @@ unsafe-incidental  the same bug, though the condition is about something else
 safe               no plausible input makes it happen
 either             arguable; not counted
 
-A label is flagged if a finding's selection begins inside the statement, or an operation of the same cause that the
-finding names beside its own. The packages are downloaded with pip, without
+A label is flagged if a finding's selection begins inside the statement, or another selection over its operation or an
+operation of the same cause, which the finding names beside its own. The packages are downloaded with pip, without
 what they depend on, and only read. A repository (`repository`, and as `version` the commit) is read where somebody has
 put a checkout of it in the cache, as PACKAGE-COMMIT; else it is left out, and said to be.
 """
@@ -64,7 +64,7 @@ def flags(labels: Iterable[Label], root: Path, *arguments: str) -> dict[tuple[st
     found: dict[tuple[str, int], str] = {}
     for finding in json.loads(run.stdout):
         places = [{"filename": finding["filename"], **finding["select"]}]
-        places += [place for place in finding["related"] if place.get("code")]
+        places += [place for place in finding["related"] if place["code"] or place["kind"]]
         for label in labels:
             first, last = label["lines"]
             here = (label["path"], first)

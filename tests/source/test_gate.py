@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from wherelint.analysis import DetectOptions, detect
 from wherelint.frontend import gate
 from wherelint.frontend.module import Module
+from wherelint.frontend.sources import forget
 
 HEADER = "import jax.numpy as jnp\nfrom torch import where as pick\n"
 
@@ -71,8 +74,17 @@ def test_a_file_without_a_framework_costs_nothing(monkeypatch: pytest.MonkeyPatc
     assert detect(text, "a.py", DetectOptions()) == ([], [])
 
 
-def test_a_configured_look_alike_opens_the_gate() -> None:
+def test_a_look_alike_opens_the_gate_if_it_is_configured_or_the_repository_speaks_of_a_framework(
+    tmp_path: Path,
+) -> None:
     text = "import mine as m\n\n\ndef f(x):\n    return m.where(x > 0, m.sqrt(x), 0.0)\n"
-    assert detect(text, "a.py", DetectOptions()) == ([], [])
-    found, _ = detect(text, "a.py", DetectOptions(aliases={"mine": "jax.numpy"}))
+    (tmp_path / "pyproject.toml").touch()
+    name = str(tmp_path / "a.py")
+    assert detect(text, name, DetectOptions()) == ([], [])
+    found, _ = detect(text, name, DetectOptions(aliases={"mine": "jax.numpy"}))
     assert [f.code for f in found] == ["WL101"]
+    forget()
+    (tmp_path / "b.py").write_text("import jax\n")
+    found, _ = detect(text, name, DetectOptions())
+    assert [f.code for f in found] == ["WL101"]
+    assert detect(text.replace("mine", "cupy"), name, DetectOptions()) == ([], [])

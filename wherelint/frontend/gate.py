@@ -7,7 +7,7 @@ import re
 from wherelint.frameworks import FRAMEWORKS
 from wherelint.frontend.module import Module
 from wherelint.frontend.names import written
-from wherelint.frontend.syntax import Words, methods
+from wherelint.frontend.syntax import Words, named_methods
 from wherelint.ops import words
 from wherelint.ops.traits import BRANCHING, FINITE_TESTS, INDEXING, SELECTING, SELECTS, SINGULAR, TO_BOOL
 
@@ -43,9 +43,9 @@ def roots(module: Module, *, everything: bool = False) -> list[tuple[str, ...]]:
                 found.append((name,))
         elif isinstance(statement, ast.ClassDef):
             named = (
-                (statement.name, item.name)
-                for item in methods(statement)
-                if everything or (statement.name, item.name) in combining or interesting(item, module)
+                (statement.name, called)
+                for item, called in named_methods(statement).items()
+                if everything or (statement.name, called) in combining or interesting(item, module)
             )
             found += named
         elif ast.Lambda in module.syntax.words(statement).kinds and interesting(statement, module):
@@ -59,8 +59,8 @@ def _combining(module: Module) -> set[tuple[str, ...]]:
     selects: set[tuple[str, ...]] = set()
     singular: set[tuple[str, ...]] = set()
     for name, definition in module.definitions.items():
-        inner = methods(definition.statement) if isinstance(definition.statement, ast.ClassDef) else ()
-        items = [((name,), definition.statement), *(((name, item.name), item) for item in inner)]
+        inner = named_methods(definition.statement) if isinstance(definition.statement, ast.ClassDef) else {}
+        items = [((name,), definition.statement), *(((name, called), item) for item, called in inner.items())]
         for qualified, statement in items:
             said = module.syntax.words(statement)
             names = _mentioned(said, module)
@@ -106,7 +106,7 @@ def mentions(module: Module) -> dict[str, list[tuple[str, ...]]]:
     for qualified in roots(module, everything=True):
         statement: ast.stmt = module.definitions[qualified[0]].statement
         if len(qualified) > 1 and isinstance(statement, ast.ClassDef):
-            statement = next(item for item in methods(statement) if item.name == qualified[1])
+            statement = next(item for item, called in named_methods(statement).items() if called == qualified[1])
         for name in _seen(module.syntax.words(statement), module):
             found.setdefault(name, []).append(qualified)
     return found

@@ -1,13 +1,15 @@
 """What a file uses as a namespace of array functions, though no import says which: the backend of a project.
 
 ``backend.sqrt(x)``, ``nx.where(c, x, y)``: what is called on such a name is read as NumPy has it, whichever framework
-is behind it. A method of a tensor takes no operand, so that a tensor is not mistaken for one.
+is behind it. A method of a tensor takes no operand, so that a tensor is not mistaken for one. A package from elsewhere
+is read so too if it selects (``hax.where``), unless it is known to compute without a derivative, or in kernels.
 """
 
 import re
+import sys
 from collections import defaultdict
 
-from wherelint.frameworks import FRAMEWORKS
+from wherelint.frameworks import FRAMEWORKS, framework_of
 from wherelint.frontend.module import Module
 
 #: Functions of one operand, and the selection; not what groups and manifolds have as well, such as `exp` and `log`.
@@ -17,6 +19,11 @@ _FUNCTIONS = frozenset(
 )
 _CALL = re.compile(rf"\.({'|'.join(sorted(_FUNCTIONS))})\((?=\s*[^\s)])")
 _BASE = re.compile(r"(?<![\w.])[A-Za-z_][\w.]*$")
+#: Packages that select as well, on the host or in kernels, or for another framework.
+_ELSEWHERE = sys.stdlib_module_names | frozenset(
+    """numpy scipy pandas polars xarray dask cupy awkward sparse numba sympy mlx paddle mindspore mxnet jittor oneflow
+    triton warp taichi tilelang cutlass pyspark sqlalchemy ibis""".split()
+)
 #: No name of a namespace is longer.
 _LONGEST = 100
 #: How many of them have to be called on a local variable or an attribute; what is imported is no tensor.
@@ -32,7 +39,7 @@ def namespaces(module: Module) -> frozenset[str]:
             if base is not None:
                 called[base[0]].add(call[1])
         module.kept[namespaces] = frozenset(
-            base for base, functions in called.items() if _is_own(module, base, len(functions) >= _LEAST)
+            base for base, functions in called.items() if _is_namespace(module, base, functions)
         )
     known: frozenset[str] = module.kept[namespaces]
     return known
@@ -40,7 +47,7 @@ def namespaces(module: Module) -> frozenset[str]:
 
 def behind(module: Module) -> list[str]:
     """The frameworks that may be behind the namespaces of a file: those that its repository imports, or speaks of."""
-    if not namespaces(module):
+    if not namespaces(module) and not selecting(module):
         return []
     for said in ("import {}", "from {}"), ("{}",):
         ways = {name: [way.format(p) for p in f.packages for way in said] for name, f in FRAMEWORKS.items()}
@@ -49,10 +56,29 @@ def behind(module: Module) -> list[str]:
     return []
 
 
-def _is_own(module: Module, base: str, often: bool) -> bool:
-    """Whether a dotted name is none of another package; one that is not imported has to be used so ``often``."""
+def selecting(module: Module) -> frozenset[str]:
+    """The packages from elsewhere of which a file imports ``where``, and with it other functions of arrays."""
+    if selecting not in module.kept:
+        named = [name.rpartition(".") for name in module.imports.values()]
+        found = {parent for parent, _, last in named if last == "where" and _selects(module, parent)}
+        module.kept[selecting] = frozenset(found)
+    known: frozenset[str] = module.kept[selecting]
+    return known
+
+
+def _is_namespace(module: Module, base: str, functions: set[str]) -> bool:
+    """Whether a dotted name is one, by what is called on it; a local variable has to be used so often."""
     target = module.target(base.partition(".")[0])
-    project = module.project
     if target is None:
-        return often
-    return project.find(target) is not None or project.module(target) is not None
+        return len(functions) >= _LEAST
+    return _is_own(module, target) or ("where" in functions and _selects(module, target))
+
+
+def _selects(module: Module, name: str) -> bool:
+    """Whether what a package from elsewhere selects may be differentiated by a framework."""
+    return not (_is_own(module, name) or framework_of(name) or name.partition(".")[0] in _ELSEWHERE)
+
+
+def _is_own(module: Module, name: str) -> bool:
+    """Whether the project defines a name, or is one of its files."""
+    return module.project.find(name) is not None or module.project.module(name) is not None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from copy import copy
@@ -15,6 +16,7 @@ from functools import cached_property
 from typing import Any, TypeAlias, TypeVar
 
 from wherelint.finding import Location
+from wherelint.frontend.names import OVERLOAD
 from wherelint.io.edits import physical_lines
 from wherelint.io.encoding import NOWHERE
 
@@ -263,3 +265,23 @@ def read(text: str) -> Syntax:
 def methods(statement: ast.ClassDef) -> Iterator[FunctionDef]:
     """The functions that a class defines."""
     return (item for item in statement.body if isinstance(item, FUNCTION_DEFS))
+
+
+def named_methods(statement: ast.ClassDef) -> dict[FunctionDef, str]:
+    """The functions that a class defines, and what each is called: those of one name are all told apart.
+
+    The last of them has the name itself, or the last one that does not set or delete a property.
+    """
+    found: dict[FunctionDef, str] = {}
+    plain: dict[str, FunctionDef] = {item.name: item for item in methods(statement) if not writes_property(item)}
+    counts: Counter[str] = Counter()
+    for item in methods(statement):
+        counts[item.name] += plain.get(item.name) is not item
+        found[item] = item.name if plain.get(item.name) is item else f"{item.name}{OVERLOAD}{counts[item.name]}"
+    return found
+
+
+def writes_property(function: FunctionDef) -> bool:
+    """Whether a method sets or deletes a property."""
+    written = [ast.unparse(each) for each in function.decorator_list if isinstance(each, ast.Attribute)]
+    return any(each in (f"{function.name}.setter", f"{function.name}.deleter") for each in written)

@@ -10,7 +10,7 @@ from wherelint.graph.node import Kind, Leaf, Node
 from wherelint.interpret.annotations import annotated, dotted
 from wherelint.interpret.defaults import of_parameter
 from wherelint.interpret.lowering import Lowering
-from wherelint.interpret.resolve import CONSTANTS, external, fields, member
+from wherelint.interpret.resolve import CONSTANTS, external, field_class, fields, member
 from wherelint.interpret.tables import expression
 from wherelint.interpret.values import MISSING, Bound, Class, Dotted, Function, Instance, Method, Shape, Super, Value
 
@@ -28,8 +28,8 @@ _SIZES = frozenset({"ndim", "nbytes", "itemsize"})
 def attribute(low: Lowering, node: ast.Attribute) -> Value:
     """``value.name``; a namespace of array functions has the constants of NumPy."""
     found = read(low, low.expression(node.value), node.attr, node)
-    if node.attr in ("pi", "inf", "nan", "newaxis") and isinstance(found, (Dotted, Leaf, Method)):
-        return CONSTANTS[node.attr] if dotted(node.value) in namespaces(low.frame.scope.module) else found
+    if node.attr.lower() in ("pi", "inf", "nan", "newaxis") and isinstance(found, (Dotted, Leaf, Method)):
+        return CONSTANTS[node.attr.lower()] if dotted(node.value) in namespaces(low.frame.scope.module) else found
     return found
 
 
@@ -97,9 +97,15 @@ def instance_attribute(low: Lowering, value: Instance, name: str, at: ast.AST) -
     generated = value is value.cls.instance and name in fields(value.cls)
     if isinstance(found, (int, float)) and generated and not isinstance(member(value.cls, "__init__"), Function):
         return of_parameter(low, f"{value.name}.{name}", (low.identity(value), name), found)
-    if found is not MISSING and found is not None:
+    if found is None or found is MISSING or isinstance(found, Leaf):
+        cls = field_class(low, value.cls, name)
+        if cls is not None:
+            part = value.attributes[name] = Instance(cls, f"{value.name}.{name}")
+            return part
+    alone = isinstance(found, Leaf) and value is not value.cls.instance  # each object has a field of its own
+    if found is not MISSING and found is not None and not alone:
         return found
-    annotation = fields(value.cls).get(name) if found is None else None
+    annotation = fields(value.cls).get(name) if found is not MISSING else None
     made = annotated(low, f"{value.name}.{name}", (low.identity(value), name), annotation)
     made.optional |= found is None  # set later, or by a generated constructor
     value.attributes[name] = made

@@ -108,6 +108,8 @@ class Builder:
         self._leaves: dict[object, Leaf] = {}
         #: What ``identity`` was asked about: an object that is gone would leave its identity to another one.
         self._held: dict[int, object] = {}
+        #: Objects of which only the class is known, by what tells them from others.
+        self.objects: dict[object, Value] = {}
         #: Whether a derivative with respect to anything reaches a value, as far as that was asked.
         self._flowing: dict[Node, bool] = {}
         #: Which products and differences are 0 in some places by construction, as far as that was asked.

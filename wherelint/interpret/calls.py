@@ -6,18 +6,18 @@ from typing import TypeGuard
 
 import numpy as np
 
-from wherelint.frameworks import FRAMEWORKS
-from wherelint.frontend.namespaces import namespaces
+from wherelint.frameworks import FRAMEWORKS, framework_of
+from wherelint.frontend.namespaces import namespaces, selecting
 from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef, below
 from wherelint.graph.evaluate import evaluate
 from wherelint.graph.node import Leaf, Node, flowing_back, inputs_in, topological
 from wherelint.interpret import attributes
-from wherelint.interpret.annotations import dotted
+from wherelint.interpret.annotations import annotation_kind, dotted, is_none
 from wherelint.interpret.builder import Frame
 from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.operations import operation
 from wherelint.interpret.parameters import bind
-from wherelint.interpret.resolve import NO_GRADIENT, member
+from wherelint.interpret.resolve import NO_GRADIENT, annotated_class, member
 from wherelint.interpret.tables import CALLS, CONTAINER_METHODS, FUNCTIONS, METHODS, expression
 from wherelint.interpret.targets import assign
 from wherelint.interpret.values import (
@@ -58,9 +58,13 @@ def call(low: Lowering, node: ast.Call) -> Value:
         elif isinstance(value, dict):
             kwargs.update({k: v for k, v in value.items() if isinstance(k, str)})
     if isinstance(node.func, ast.Attribute):
-        function = _of_namespace(low, node.func, function)
+        function, written = _of_namespace(low, node.func, function), function
         if isinstance(function, Node):
             _register(low, node.func, args, kwargs)
+        if function is not written and args and isinstance(args[0], str):
+            del args[0]  # axes by their names, which the operands follow
+    elif isinstance(function, Dotted) and function.name.rpartition(".")[0] in selecting(low.frame.scope.module):
+        function = _as_numpy(function.name.rpartition(".")[2]) or function
     result = low.invoke(function, args, kwargs, node)
     if isinstance(function, Method) and function.name.endswith("_") and not function.name.startswith("_"):
         receiver = node.func.value if isinstance(node.func, ast.Attribute) else None
@@ -75,18 +79,24 @@ def _of_namespace(low: Lowering, at: ast.Attribute, function: Value) -> Value:
     root = base.partition(".")[0]
     bound = low.frame.scope.find(root) is not MISSING or root in module.imports or root in module.definitions
     if bound and base in namespaces(module) and _is_unknown(low, function, at.attr):
-        attribute = "astype" if at.attr == "cast" else at.attr
-        for name in (f"jax.numpy.{attribute}", f"torch.{attribute}"):
-            if lookup(name) is not None or name in FUNCTIONS:
-                return Dotted(name)
+        return _as_numpy(at.attr) or function
     return function
+
+
+def _as_numpy(name: str) -> Dotted | None:
+    """The function of arrays that a name stands for where NumPy is followed."""
+    name = "astype" if name == "cast" else name
+    spellings = dict.fromkeys((name, name.replace("_", "")))  # `is_nan`
+    names = [f"{package}.{each}" for each in spellings for package in ("jax.numpy", "torch")]
+    return next((Dotted(each) for each in names if lookup(each) is not None or each in FUNCTIONS), None)
 
 
 def _is_unknown(low: Lowering, function: Value, name: str) -> bool:
     """Whether a function of the project is made in a way that is not followed, or hands on to one that is."""
     function = function.function if isinstance(function, Bound) else function
     if isinstance(function, Dotted):
-        return lookup(function.name) is None and low.module.project.find(function.name) is not None
+        own = low.module.project.find(function.name) is not None
+        return lookup(function.name) is None and (own or framework_of(function.name) is None)
     return isinstance(function, (Leaf, Method)) or (isinstance(function, Function) and _hands_on(function, name))
 
 
@@ -211,6 +221,8 @@ def inline(low: Lowering, function: Function, args: Args, kwargs: Kwargs, at: as
     function.called = True
     if function.opaque and function.custom_value and function.definition not in low.active:
         return _with_own_rule(low, function, args, kwargs, at)
+    if is_abstract(function):
+        return _overridden(low, function, [*args, *kwargs.values()], at)
     if function.opaque or function.definition in low.active or _too_much(low):
         given = [*args, *kwargs.values()]
         for value in given:
@@ -271,6 +283,44 @@ def _with_own_rule(low: Lowering, function: Function, args: Args, kwargs: Kwargs
     if isinstance(result, (tuple, list)):
         return type(result)(low.node("custom", (r, *given), at) if isinstance(r, Node) else r for r in result)
     return low.node("custom", (result, *given), at) if isinstance(result, (Node, int, float)) else result
+
+
+def is_abstract(function: Function) -> bool:
+    """Whether a method is there for others to override: it says nothing, or that it is not implemented."""
+    definition = function.definition
+    if function.owner is None or isinstance(definition, ast.Lambda):
+        return False
+    body = definition.body
+    if len(body) == 1 and isinstance(body[0], ast.If) and isinstance(body[0].test, ast.Constant) and body[0].test.value:
+        body = body[0].body
+    said = [each for each in body if not _says_nothing(each)]
+    if not said:
+        returns = definition.returns is not None and not is_none(definition.returns)
+        return returns or "abstractmethod" in function.decorators
+    return len(said) == 1 and isinstance(said[0], ast.Raise)
+
+
+def _says_nothing(statement: ast.stmt) -> bool:
+    """Whether a statement is a docstring, an ellipsis or ``pass``."""
+    constant = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+    return constant or isinstance(statement, ast.Pass)
+
+
+def _overridden(low: Lowering, function: Function, given: Args, at: ast.AST) -> Value:
+    """What an abstract method returns: all that is known is what its annotation promises."""
+    for value in given:
+        low.leaves_function(value)
+    key = (low.identity(function.definition), *map(low.identity, given))
+    returns = getattr(function.definition, "returns", None)
+    cls = annotated_class(low, returns, function.scope)
+    if cls is not None:
+        return low.objects.setdefault(key, Instance(cls, low.text(at)))
+    promised = None if returns is None else annotation_kind(returns)
+    inputs = list(nodes_in(*given))
+    return low.called(
+        at, function.name, given, key, pure=False, kind="float" if promised in (None, "static") else promised,
+        differentiable=promised is None and (not inputs or low.reads_gradient(inputs)),
+    )  # fmt: skip
 
 
 def is_generator(function: Function) -> bool:

@@ -3,12 +3,12 @@
 import ast
 
 from wherelint.graph.node import Leaf
-from wherelint.interpret.annotations import annotated, dotted, is_none, original_name
+from wherelint.interpret.annotations import annotated
 from wherelint.interpret.builder import Frame
 from wherelint.interpret.defaults import of_parameter
 from wherelint.interpret.lowering import Lowering
-from wherelint.interpret.resolve import external, global_value, member
-from wherelint.interpret.values import MISSING, Class, Dotted, Function, Instance, Kwargs, Scope, Value
+from wherelint.interpret.resolve import annotated_class
+from wherelint.interpret.values import MISSING, Dotted, Function, Instance, Kwargs, Scope, Value
 
 
 def bind(low: Lowering, function: Function, args: list[Value], kwargs: Kwargs, scope: Scope) -> None:
@@ -45,33 +45,13 @@ def _default(low: Lowering, function: Function, parameter: ast.arg, default: ast
 
 def parameter_input(low: Lowering, function: Function, parameter: ast.arg) -> Value:
     """The input that a parameter without an argument stands for: an object where its class is known."""
-    cls = _annotated_class(low, function, parameter)
+    cls = annotated_class(low, parameter.annotation, function.scope)
     if cls is not None:
         return Instance(cls, parameter.arg)
 
     made = annotated(low, parameter.arg, ("parameter", low.identity(parameter)), parameter.annotation)
     made.array |= isinstance(parameter.annotation, ast.Subscript)  # jaxtyping's Bool[Array, "..."]
     return made
-
-
-def _annotated_class(low: Lowering, function: Function, parameter: ast.arg) -> Class | None:
-    """The class of the project that a parameter is annotated with."""
-    annotation = parameter.annotation
-    imports = function.scope.module.imports
-    if isinstance(annotation, ast.BinOp) and is_none(annotation.right):
-        annotation = annotation.left
-    elif isinstance(annotation, ast.Subscript) and original_name(annotation.value, imports) == "Optional":
-        annotation = annotation.slice
-    written = annotation.value if isinstance(annotation, ast.Constant) else dotted(annotation)
-    first, *rest = written.split(".") if isinstance(written, str) else ("",)
-    found = function.scope.find(first) if first.isidentifier() else None
-    found = global_value(low, function.scope.module, first) if found is MISSING else found
-    for name in rest:
-        if isinstance(found, Dotted):
-            found = external(low, function.scope.module, f"{found.name}.{name}")
-        else:
-            found = member(found, name) if isinstance(found, Class) else None
-    return found if isinstance(found, Class) else None
 
 
 def root_arguments(low: Lowering, function: Function) -> Kwargs:

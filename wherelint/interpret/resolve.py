@@ -8,7 +8,7 @@ from wherelint.frameworks import framework_of
 from wherelint.frontend.module import Block, Module
 from wherelint.frontend.names import canonical
 from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef
-from wherelint.interpret.annotations import dotted
+from wherelint.interpret.annotations import dotted, is_none, original_name
 from wherelint.interpret.builder import Frame
 from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.values import MISSING, Class, Dotted, Function, Scope, Value
@@ -216,6 +216,34 @@ def constructor(cls: Class) -> Value:
         if any("dataclass" in name.rpartition(".")[2] for name in names):
             return MISSING
     return MISSING
+
+
+def annotated_class(low: Lowering, annotation: ast.expr | None, scope: Scope) -> Class | None:
+    """The class of the project that an annotation names; ``scope`` is where it is written."""
+    if isinstance(annotation, ast.BinOp) and is_none(annotation.right):
+        annotation = annotation.left
+    elif isinstance(annotation, ast.Subscript):
+        optional = original_name(annotation.value, scope.module.imports) == "Optional"
+        annotation = annotation.slice if optional else annotation.value
+    written = annotation.value if isinstance(annotation, ast.Constant) else dotted(annotation)
+    first, *rest = written.split(".") if isinstance(written, str) else ("",)
+    found = scope.find(first) if first.isidentifier() else None
+    found = global_value(low, scope.module, first) if found is MISSING else found
+    for name in rest:
+        if isinstance(found, Dotted):
+            found = external(low, scope.module, f"{found.name}.{name}")
+        else:
+            found = member(found, name) if isinstance(found, Class) else None
+    return found if isinstance(found, Class) else None
+
+
+def field_class(low: Lowering, cls: Class, name: str) -> Class | None:
+    """The class of the project that a field is annotated with."""
+    for ancestor in cls.ancestry():
+        for statement in ancestor.definition.body:
+            if isinstance(statement, ast.AnnAssign) and getattr(statement.target, "id", "") == name:
+                return annotated_class(low, statement.annotation, ancestor.scope)
+    return None
 
 
 def fields(cls: Class) -> dict[str, ast.expr]:

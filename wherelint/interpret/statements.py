@@ -3,10 +3,10 @@
 import ast
 
 from wherelint.frontend.names import imported
-from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef
+from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef, named_methods
 from wherelint.graph.node import Leaf, Node
 from wherelint.interpret import indexing
-from wherelint.interpret.annotations import annotated, annotation_kind, dotted
+from wherelint.interpret.annotations import annotated, annotation_kind
 from wherelint.interpret.arithmetic import binary
 from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.resolve import external, make_class, make_function
@@ -60,18 +60,12 @@ def _augmented(low: Lowering, node: ast.AugAssign) -> bool:
     return False
 
 
-def _writers(name: str) -> tuple[str, str]:
-    """The decorators of what sets and deletes a property."""
-    return f"{name}.setter", f"{name}.deleter"
-
-
 @statement(*FUNCTION_DEFS)
 def _function(low: Lowering, node: FunctionDef) -> bool:
     frame = low.frame
-    if any(dotted(decorator) in _writers(node.name) for decorator in node.decorator_list):
-        return False  # reading the property still runs its getter
     made = make_function(low, node, frame.scope, frame.block, frame.function, frame.owner)
-    frame.scope.names[node.name] = made
+    siblings = {} if frame.owner is None else frame.block.chunk.once(named_methods, frame.owner.definition)
+    frame.scope.names[siblings.get(node, node.name)] = made
     if isinstance(made, Function) and frame.owner is None:
         made.path_conditions = tuple(low.path_conditions)
         low.closures.append(made)

@@ -65,10 +65,17 @@ def listed(parts: Sequence[str]) -> str:
 def related(finding: Finding) -> Iterator[Related]:
     """The places that a finding is about besides its own, without its selection."""
     here = finding.filename
+    known = {finding.select.location, *(place.location for place in finding.places)}
     for each in finding.related:
         yield Related(here, each.location, each.end_location, f"the {each.kind}", each.kind)
+        known.add(each.location)
     for place in finding.also:
         yield Related(here, place.location, place.end_location, f"same cause: {place.message}", code=place.code)
+        for each in (place.select, *place.related):
+            if each.location not in known:
+                known.add(each.location)
+                said = f"same cause: the {each.kind}"
+                yield Related(here, each.location, each.end_location, said, each.kind, place.code)
     for other in finding.elsewhere:
         yield Related(other.filename, other.location, other.end_location, other.message, rows=other.rows)
 
