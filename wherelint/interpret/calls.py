@@ -171,7 +171,7 @@ def _anything(low: Lowering, function: Value, args: Args, kwargs: Kwargs, at: as
 def unknown(low: Lowering, function: Value, args: Args, kwargs: Kwargs, at: ast.AST) -> Node:
     """A call that cannot be followed: its result may be anything, and what it was given leaves our sight."""
     given = [*args, *kwargs.values()]
-    _hand_on(low, callee(low, function, at), given)
+    _hand_on(low, callee(low, function, at), [*args, *(v for name, v in kwargs.items() if name not in _TOLERANCES)])
     inputs = list(nodes_in(*given))
     constant = not low.reads_gradient(inputs) if inputs else isinstance(function, Dotted)
     constant |= isinstance(function, Dotted) and function.name.startswith("numpy.")
@@ -185,12 +185,18 @@ _LOGS = frozenset(
     """add_histogram add_scalar add_scalars add_summary debug error info log_dict log_metrics log_scalar print scalar
     warning write""".split()
 )
+#: What keeps a value that no gradient comes back to: PyTorch trains no buffer.
+_KEEPS = frozenset({"register_buffer"})
+
+
+#: How closely a call is to compute: what it returns is not differentiated with respect to that.
+_TOLERANCES = frozenset("atol ftol gtol rtol tol tolerance xtol".split())
 
 
 def _hand_on(low: Lowering, name: str, given: Sequence[Value]) -> None:
-    """Note that values leave the function by a call, unless they are only written down."""
+    """Note that values leave the function by a call, unless they are only written down or kept."""
     last = name.rpartition(".")[2]
-    if last not in _LOGS and not (last == "log" and given and isinstance(given[0], (str, dict))):
+    if last not in _LOGS | _KEEPS and not (last == "log" and given and isinstance(given[0], (str, dict))):
         for value in given:
             low.leaves_function(value)
 
