@@ -8,16 +8,14 @@ to keep gradients away.
 import ast
 import os
 import re
-from collections import ChainMap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise, starmap
 from pathlib import PurePath
-from typing import NamedTuple
 
 from wherelint.analysis import places
+from wherelint.analysis.receivers import Path, Receivers, Use, imports, method_of, named, needs_arguments
 from wherelint.frontend.module import Module
-from wherelint.frontend.syntax import children, methods
-from wherelint.interpret.annotations import last_name
+from wherelint.frontend.syntax import children
 from wherelint.interpret.resolve import NO_GRADIENT
 
 #: Callers of callers that are followed, and files that may speak of a name.
@@ -43,15 +41,6 @@ _HOLDS = frozenset({"at the start of a run", "in an optimizer", "in an update"})
 #: Methods of these names stand in every other class.
 _COMMON = frozenset("__call__ __init__ forward call setup update step get apply run loss reset".split())
 
-Path = tuple[ast.AST, ...]
-
-
-class Use(NamedTuple):
-    """A place that speaks of a function: the file, and what the name stands in, outermost first."""
-
-    module: Module
-    path: Path
-
 
 class Usage:
     """Whether the functions of a file are used where nobody differentiates."""
@@ -75,30 +64,39 @@ class Usage:
     def _uses(self, module: Module, name: tuple[str, ...]) -> Sequence[Use] | None:
         """Where a function is spoken of, other than in itself and to show it; None where that is not known."""
         last = name[-1]
-        modules = None if len(name) > 1 and last in _COMMON else self._module.project.speaking(last, _MOST_FILES)
+        modules = None if len(name) > 1 and last in _COMMON else self._speaking(module, name)
         if modules is None:
             return None
         everywhere = dict.fromkeys([*modules, self._module])
-        bound = ((here, there.rpartition(".")[2]) for each in everywhere for here, there in _imports(each).items())
+        bound = ((here, there.rpartition(".")[2]) for each in everywhere for here, there in imports(each).items())
         if any(there == last != here for here, there in bound):
             return None  # it has another name there
-        classes = {s.name: s for each in everywhere for s, _ in each.blocks if isinstance(s, ast.ClassDef)}
-        families = [_family(s, classes) for s in classes.values() if len(name) > 1 and _has_method(s, last)]
-        if families and not set.intersection(*families):
-            return None  # methods of classes that have nothing to do with each other
         uses = [Use(m, path) for m in everywhere for path in _paths(m, last) if not _is_own(m, path, module, name)]
+        uses = [use for use in uses if _may_mean(use, module, is_method=len(name) > 1)]
+        if len(name) > 1:
+            classes = {s.name: s for each in everywhere for s, _ in each.blocks if isinstance(s, ast.ClassDef)}
+            meant = Receivers(module, name, classes).meant(uses)
+            if meant is None:
+                return None
+            uses = meant
         shown = _SHOWS.isdisjoint(places.of(module, name))  # what is shown itself is used where things are shown
         return [
-            use
-            for use in uses
-            if _may_mean(use, module, is_method=len(name) > 1)
-            and not (shown and not _SHOWS.isdisjoint(places.of(use.module, _functions(use.path))))
+            use for use in uses if not (shown and not _SHOWS.isdisjoint(places.of(use.module, _functions(use.path))))
         ]
+
+    def _speaking(self, module: Module, name: tuple[str, ...]) -> list[Module] | None:
+        """The files that may use a function: those that speak of it, and where they are many of its file as well."""
+        project, last = self._module.project, name[-1]
+        if len(name) > 1:
+            method = method_of(module, name)
+            given = method is not None and needs_arguments(method)
+            return project.speaking(last, _MOST_FILES, "given" if given else "attribute")
+        return project.speaking(last, _MOST_FILES, beside=PurePath(module.filename).stem)
 
     def _keeps_away(self, use: Use, depth: int) -> bool:
         functions = _functions(use.path)
         handed = (node for node, inner in pairwise(use.path) if isinstance(node, ast.Call) and inner is not node.func)
-        if any(_DIFFERENTIATES.search(_named(call)) for call in handed):
+        if any(_DIFFERENTIATES.search(named(call)) for call in handed):
             return False
         if _keeps_variable_away(use.path):
             return True
@@ -141,7 +139,7 @@ def _may_mean(use: Use, home: Module, *, is_method: bool) -> bool:
             return True
     while isinstance(node, ast.Attribute):
         node = node.value
-    target = _imports(use.module).get(node.id) if isinstance(node, ast.Name) else None
+    target = imports(use.module).get(node.id) if isinstance(node, ast.Name) else None
     if target is None and isinstance(use.path[-1], ast.Attribute):
         return is_method  # of whatever object
     above = {*home.package.split("."), *PurePath(os.path.relpath(home.filename, home.around)).with_suffix("").parts, ""}
@@ -153,28 +151,8 @@ def _arguments(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) ->
     return [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
 
 
-def _imports(module: Module) -> Mapping[str, str]:
-    """What the imports of a file bind, those in functions, too."""
-    return ChainMap(module.imports, dict(module.inner_imports))
-
-
 def _is_own(module: Module, path: Path, home: Module, name: tuple[str, ...]) -> bool:
     return module is home and _qualified(path) == name
-
-
-def _has_method(statement: ast.stmt, name: str) -> bool:
-    return isinstance(statement, ast.ClassDef) and any(item.name == name for item in methods(statement))
-
-
-def _family(statement: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> set[str]:
-    """The names of a class and of those that it inherits from."""
-    family, todo = set[str](), [statement]
-    while todo:
-        each = todo.pop()
-        bases = set(map(_named, each.bases)) - family
-        family |= {each.name, *bases}
-        todo += [classes[name] for name in bases & classes.keys()]
-    return family - {"", "object", "ABC", "Module"}
 
 
 def _paths(module: Module, name: str) -> Iterator[Path]:
@@ -222,7 +200,7 @@ def _cuts(node: ast.AST, inner: ast.AST) -> bool:
     if isinstance(node, (ast.With, ast.AsyncWith)):
         return any(_stops(item.context_expr) for item in node.items)
     if isinstance(node, ast.Call):
-        return _named(node) in _STOPS or _DRAWS.match(_named(node)) is not None
+        return named(node) in _STOPS or _DRAWS.match(named(node)) is not None
     if isinstance(node, ast.If):
         return _trains(node.test) is not None and (inner in node.body) is not _trains(node.test)
     return isinstance(node, (ast.Compare, ast.Assert))
@@ -230,10 +208,10 @@ def _cuts(node: ast.AST, inner: ast.AST) -> bool:
 
 def _stops(expression: ast.expr) -> bool:
     """Whether a context or a decorator keeps gradients away: ``no_grad``, ``set_grad_enabled(False)``."""
-    if _named(expression) == "set_grad_enabled" and isinstance(expression, ast.Call) and expression.args:
+    if named(expression) == "set_grad_enabled" and isinstance(expression, ast.Call) and expression.args:
         first = expression.args[0]
         return isinstance(first, ast.Constant) and not first.value
-    return _named(expression) in NO_GRADIENT
+    return named(expression) in NO_GRADIENT
 
 
 def _trains(test: ast.expr) -> bool | None:
@@ -241,14 +219,9 @@ def _trains(test: ast.expr) -> bool | None:
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         said = _trains(test.operand)
         return None if said is None else not said
-    return True if _named(test) in ("training", "is_training") else None
+    return True if named(test) in ("training", "is_training") else None
 
 
 def _names(decorator: ast.expr) -> set[str]:
     """The last parts of what a decorator names, and is handed: ``partial(jax.custom_jvp, nondiff_argnums=(1,))``."""
-    return {_named(each) for each in (decorator, *(decorator.args if isinstance(decorator, ast.Call) else ()))}
-
-
-def _named(node: ast.AST) -> str:
-    """The last part of what is named, or called."""
-    return last_name(node.func if isinstance(node, ast.Call) else node)
+    return {named(each) for each in (decorator, *(decorator.args if isinstance(decorator, ast.Call) else ()))}
