@@ -220,8 +220,8 @@ class FileSearch:
             return None
         name = tuple(map(written, detection.name))
         hazard = hazard.with_evidence(*flow(hazard, detection.program.inputs, self._module, name))
-        if self._usage.shielded(name):
-            hazard = hazard.with_evidence("used without gradients")
+        whole = detection.program.name == ".".join(detection.name)
+        hazard = hazard.with_evidence(*self._usage.evidence(name, hazard, whole=whole))
         return self._in_context(replace(detection, hazard=hazard))
 
     def _in_context(self, detection: Detection) -> Detection:

@@ -12,14 +12,22 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise, starmap
 from pathlib import PurePath
 
+import numpy as np
+
 from wherelint.analysis import places
+from wherelint.analysis.arguments import Arguments
 from wherelint.analysis.receivers import Path, Receivers, Use, imports, method_of, named, needs_arguments
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import children
+from wherelint.graph.node import Leaf
+from wherelint.graph.run import Hazard
 from wherelint.interpret.resolve import NO_GRADIENT
+from wherelint.ops import Array
 
 #: Callers of callers that are followed, and files that may speak of a name.
 _DEPTH, _MOST_FILES = 5, 12
+#: Numbers beyond are hardly ever set.
+_TINY, _HUGE = 1e-7, 1e4
 #: What is called around a result, or on it, so that no gradient comes back; the same as contexts and decorators.
 _STOPS = frozenset("stop_gradient detach item numpy tolist asarray float int bool print argmax argmin argsort".split())
 #: Calls that draw what no gradient comes back from; with a word such as `log_prob` they compute something else, and
@@ -48,21 +56,50 @@ class Usage:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._known: dict[tuple[str, tuple[str, ...]], bool] = {}
+        self._used: dict[tuple[str, tuple[str, ...]], Sequence[Use] | None] = {}
+        self._arguments = Arguments(self)
 
-    def shielded(self, name: tuple[str, ...]) -> bool:
-        """Whether a function or method of the file is used, and every use of it keeps gradients away."""
-        return self._shielded(self._module, name, _DEPTH)
+    def evidence(self, name: tuple[str, ...], hazard: Hazard, *, whole: bool) -> Iterator[str]:
+        """What the uses of a function or method of the file say of a hazard in it, by the score's table.
+
+        ``whole``: its inputs are those of the function, and not those of one inside it.
+        """
+        if self._shielded(self._module, name, _DEPTH):
+            yield "used without gradients"
+        elif whole:
+            poisoned = {_parameter(n) for n, g in hazard.gradient.items() if not np.isfinite(g).all()}
+            if self._arguments.without_gradient(self._module, name, poisoned):
+                yield "called without gradients"
+            if any(self._is_no_callers(name, n, values) for n, values in hazard.inputs.items() if isinstance(n, Leaf)):
+                yield "no caller's number"
+
+    def _is_no_callers(self, name: tuple[str, ...], leaf: Leaf, values: Array) -> bool:
+        """Whether a parameter is somewhere 0, tiny, huge or below zero where all callers hand it ordinary numbers."""
+        if not leaf.name.isidentifier() or leaf.kind != "float" or not _is_unusual(values).any():
+            return False
+        numbers = self._arguments.numbers(self._module, name, leaf.name)
+        return bool(numbers) and not _is_unusual(np.array(numbers)).any()
 
     def _shielded(self, module: Module, name: tuple[str, ...], depth: int) -> bool:
         key = module.filename, name
         if key not in self._known:
             self._known[key] = False  # until it is known: one that only calls itself is not used
-            uses = self._uses(module, name) if depth else None
+            uses = self.uses(module, name) if depth else None
             self._known[key] = bool(uses) and all(self._keeps_away(use, depth) for use in uses or ())
         return self._known[key]
 
-    def _uses(self, module: Module, name: tuple[str, ...]) -> Sequence[Use] | None:
+    def uses(self, module: Module, name: tuple[str, ...]) -> Sequence[Use] | None:
         """Where a function is spoken of, other than in itself and to show it; None where that is not known."""
+        key = module.filename, name
+        if key not in self._used:
+            self._used[key] = self._find_uses(module, name)
+        return self._used[key]
+
+    def cuts(self, path: Path) -> bool:
+        """Whether no gradient comes back from the last part of a path."""
+        return any(starmap(_cuts, pairwise(path)))
+
+    def _find_uses(self, module: Module, name: tuple[str, ...]) -> Sequence[Use] | None:
         last = name[-1]
         modules = None if len(name) > 1 and last in _COMMON else self._speaking(module, name)
         if modules is None:
@@ -108,6 +145,16 @@ class Usage:
         if not functions:
             return called and bool(use.module.package)  # a constant of the file; a script may train there
         return self._shielded(use.module, _qualified(use.path), depth - 1)
+
+
+def _parameter(leaf: Leaf) -> str:
+    """The parameter that an input is, or is a part of."""
+    return re.split(r"[.(\[]", leaf.name)[0]
+
+
+def _is_unusual(values: Array) -> Array:
+    """Which numbers are hardly ever set."""
+    return np.asarray((values <= _TINY) | (values >= _HUGE) | ~np.isfinite(values))
 
 
 def _alias(path: Path) -> str | None:
