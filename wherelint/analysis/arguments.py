@@ -27,6 +27,10 @@ _MAKES = frozenset(
 )
 #: What an array says of itself without its elements.
 _PLAIN = frozenset("data device dtype itemsize ndim shape size".split())
+#: Methods that compute nothing: what else they are given is a shape or a dtype.
+_SHAPES = frozenset(
+    "astype expand flatten permute repeat reshape squeeze swapaxes to transpose type unsqueeze view".split()
+)
 _CALLERS = 3
 
 
@@ -83,7 +87,9 @@ class Arguments:
         found: list[tuple[Use, ast.expr | None]] = []
         for use in self._uses.uses(module, name) or ():
             call = use.path[-2] if len(use.path) > 1 else None
-            if not isinstance(call, ast.Call) or call.func is not use.path[-1]:
+            if not isinstance(call, ast.Call) or (
+                call.func is not use.path[-1] and not _is_partial(call, use.path[-1])
+            ):
                 return None
             value = _argument(function, call, parameter, bound=len(name) > 1 and _is_bound(function, use, name[0]))
             if isinstance(value, ast.Starred):
@@ -116,12 +122,14 @@ class Arguments:
     def _call(self, node: ast.Call, use: Use, depth: int, seen: frozenset[str]) -> bool:
         if named(node) in _MAKES or self._uses.cuts((node, node.func)):
             return True
+        if isinstance(node.func, ast.Attribute) and node.func.attr in _SHAPES:
+            return self._plain(node.func.value, use, depth, seen)
         given = [*node.args, *(keyword.value for keyword in node.keywords)]
         root: ast.AST = node.func
         while isinstance(root, ast.Attribute):
             root = root.value
         target = imports(use.module).get(root.id) if isinstance(root, ast.Name) else None
-        if target is None or framework_of(target) is None:  # what is called may hold parameters of its own
+        if not _is_function(use.module, node.func, target):  # what is called may hold parameters of its own
             if not isinstance(node.func, ast.Attribute) or (isinstance(root, ast.Name) and root.id in ("self", "cls")):
                 return False
             given.append(node.func.value)
@@ -166,6 +174,17 @@ class Arguments:
         )  # fmt: skip
 
 
+def _is_function(module: Module, called: ast.expr, target: str | None) -> bool:
+    """Whether what is called computes with its arguments alone: a framework's function, or one of the project."""
+    if target is not None and framework_of(target) is not None:
+        return True
+    if isinstance(called, ast.Name) and called.id in module.definitions:
+        return isinstance(module.definitions[called.id].statement, FUNCTION_DEFS)
+    last = ast.unparse(called).partition(".")[2]
+    found = module.project.find(f"{target}.{last}".rstrip(".")) if target is not None else None
+    return found is not None and len(found[1]) == 1 and _definition(found[0], tuple(found[1])) is not None
+
+
 def _definition(module: Module, name: tuple[str, ...]) -> FunctionDef | None:
     if len(name) > 1:
         return method_of(module, name)
@@ -183,6 +202,9 @@ def _is_bound(function: FunctionDef, use: Use, owner: str) -> bool:
 def _argument(function: FunctionDef, call: ast.Call, parameter: str, *, bound: bool) -> ast.expr | None:
     """The argument for a parameter, None where it is left out; a starred one, where it may be in that."""
     names = [arg.arg for arg in (*function.args.posonlyargs, *function.args.args)][bound:]
+    if named(call) == "partial":
+        given = [keyword.value for keyword in call.keywords if keyword.arg == parameter]
+        return given[0] if given else ast.Starred(call)  # it may be handed later
     before = call.args[: names.index(parameter) + 1] if parameter in names else []
     for each in before:
         if isinstance(each, ast.Starred):
@@ -195,6 +217,10 @@ def _argument(function: FunctionDef, call: ast.Call, parameter: str, *, bound: b
     rest = [keyword.value for keyword in call.keywords if keyword.arg is None]
     settings = all(is_setting(leaf(f"{ast.unparse(each)}.{parameter}")) for each in rest)
     return None if settings else ast.Starred(rest[0])
+
+
+def _is_partial(call: ast.Call, node: ast.AST) -> bool:
+    return named(call) == "partial" and call.args[:1] == [node]
 
 
 def _parameters(function: FunctionDef) -> list[ast.arg]:
