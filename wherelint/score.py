@@ -74,8 +74,7 @@ WEIGHTS: dict[str, float] = {
     "at the start of a run": -0.6,  # 1, 2, 0
     "makes data": -1.0,  # 0, 5, 2
     "used without gradients": -2.6,  # 2, 6, 12, with later draws
-    "mostly used without gradients": -1.2,  # the other uses are in functions that nothing uses
-    "called without gradients": -2.0,  # all calls hand constants, data, or what is detached to what is poisoned
+    "called without gradients": -1.2,  # all calls hand constants, data, or what is detached to what is poisoned
     "in a backward pass": -2.0,  # 0, 1, 2
     # What the user says, which goes before everything.
     "said to be differentiated": 9.0,

@@ -86,6 +86,8 @@ def of(module: Module, functions: Iterable[str]) -> Iterator[str]:
             yield "in a metric"
         if words and words[0] in _FUNCTION_OF:
             yield _FUNCTION_OF[words[0]]
+        if words and words[-1] == "sampler":
+            yield "in a sampler"
         if words and words[-1].lower() in _MADE:  # norm_targets makes targets; in target_loss it is another matter
             yield "makes data"
 

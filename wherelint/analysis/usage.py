@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise, starmap
 from pathlib import PurePath
-from typing import Literal
 
 import numpy as np
 
@@ -50,18 +49,13 @@ _HOLDS = frozenset({"at the start of a run", "in an optimizer", "in an update"})
 #: Methods of these names stand in every other class.
 _COMMON = frozenset("__call__ __init__ forward call setup update step get apply run loss reset".split())
 
-#: What becomes of a gradient by a use, what decides first: some say nothing, since nothing in the project uses those.
-_Fate = Literal["open", "mostly away", "away", "unused"]
-_SAID = {"away": "used without gradients", "mostly away": "mostly used without gradients"}
-_FATES: tuple[_Fate, ...] = ("open", "mostly away", "away", "unused")
-
 
 class Usage:
     """Whether the functions of a file are used where nobody differentiates."""
 
     def __init__(self, module: Module) -> None:
         self._module = module
-        self._known: dict[tuple[str, tuple[str, ...]], _Fate] = {}
+        self._known: dict[tuple[str, tuple[str, ...]], bool] = {}
         self._used: dict[tuple[str, tuple[str, ...]], Sequence[Use] | None] = {}
         self._arguments = Arguments(self)
 
@@ -70,10 +64,9 @@ class Usage:
 
         ``whole``: its inputs are those of the function, and not those of one inside it.
         """
-        fate = self._fate(self._module, name, _DEPTH)
-        if fate in _SAID:
-            yield _SAID[fate]
-        if fate != "away" and whole:
+        if self._shielded(self._module, name, _DEPTH):
+            yield "used without gradients"
+        elif whole:
             poisoned = {_parameter(n) for n, g in hazard.gradient.items() if not np.isfinite(g).all()}
             if self._arguments.without_gradient(self._module, name, poisoned):
                 yield "called without gradients"
@@ -87,16 +80,12 @@ class Usage:
         numbers = self._arguments.numbers(self._module, name, leaf.name)
         return bool(numbers) and not _is_unusual(np.array(numbers)).any()
 
-    def _fate(self, module: Module, name: tuple[str, ...], depth: int) -> _Fate:
-        """What becomes of a gradient by all uses of a function; where some lead nowhere, by the others."""
+    def _shielded(self, module: Module, name: tuple[str, ...], depth: int) -> bool:
         key = module.filename, name
         if key not in self._known:
-            self._known[key] = "unused"  # until it is known: one that only calls itself is not used
+            self._known[key] = False  # until it is known: one that only calls itself is not used
             uses = self.uses(module, name) if depth else None
-            fates = {self._fate_of(use, depth) for use in uses} if uses is not None else {"open"}
-            self._known[key] = next(fate for fate in _FATES if fate in fates) if fates else "unused"
-            if "unused" in fates and self._known[key] == "away":
-                self._known[key] = "mostly away"
+            self._known[key] = bool(uses) and all(self._keeps_away(use, depth) for use in uses or ())
         return self._known[key]
 
     def uses(self, module: Module, name: tuple[str, ...]) -> Sequence[Use] | None:
@@ -141,21 +130,21 @@ class Usage:
             return project.speaking(last, _MOST_FILES, "given" if given else "attribute")
         return project.speaking(last, _MOST_FILES, beside=PurePath(module.filename).stem)
 
-    def _fate_of(self, use: Use, depth: int) -> _Fate:
+    def _keeps_away(self, use: Use, depth: int) -> bool:
         functions = _functions(use.path)
         handed = (node for node, inner in pairwise(use.path) if isinstance(node, ast.Call) and inner is not node.func)
         if any(_DIFFERENTIATES.search(named(call)) for call in handed):
-            return "open"
+            return False
         if _keeps_variable_away(use.path):
-            return "away"
+            return True
         if not _HOLDS.issuperset(places.of(use.module, functions)) or self.cuts(use.path):
-            return "away"
+            return True
         called = len(use.path) > 1 and isinstance(use.path[-2], ast.Call) and use.path[-2].func is use.path[-1]
         if (alias := _alias(use.path)) is not None:
-            return self._fate(use.module, (alias,), depth - 1)
-        if not functions:  # a constant of the file; a script may train there
-            return "away" if called and use.module.package else "open"
-        return self._fate(use.module, _qualified(use.path), depth - 1)
+            return self._shielded(use.module, (alias,), depth - 1)
+        if not functions:
+            return called and bool(use.module.package)  # a constant of the file; a script may train there
+        return self._shielded(use.module, _qualified(use.path), depth - 1)
 
 
 def _parameter(leaf: Leaf) -> str:
