@@ -22,9 +22,9 @@ _SAID = re.compile(r"#\s*wherelint:\s*not-differentiated\b")
 _SETTINGS = frozenset("accuracy eps epsilon tol tolerance rtol atol rcond".split())
 #: What is not negative, by the words that the field keeps for it.
 _SIZES = frozenset(
-    """concentration count counts density densities depth dist dists distance distances frac fraction fractions length
-    lengths lengthscale lengthscales mass masses norm norms num number pressure prob probs probability probabilities radius radii scale
-    scales sigma sigmas std stddev temperature var variance variances volume""".split()
+    """concentration count counts density densities depth dist dists distance distances frac fraction fractions
+    length lengths lengthscale lengthscales mass masses norm norms num number pressure prob probs probability
+    probabilities radius radii scale scales sigma sigmas std stddev temperature var variance variances volume""".split()
 )
 #: Data beyond is not what such data are.
 _EXTREME = 10.0
