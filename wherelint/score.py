@@ -59,6 +59,7 @@ WEIGHTS: dict[str, float] = {
     "poisons data": -1.5,  # 4, 6, 12
     "poisons a mask": -4.0,
     "poisons settings": -0.8,  # 3, 0, 1
+    "poisons a configuration": -2.0,
     "in a test": -5.0,
     "in a metric": -1.5,  # 1, 3, 3
     "in an environment": -2.0,  # 0, 2, 4

@@ -16,8 +16,7 @@ from wherelint.analysis.words import words_of
 from wherelint.frameworks import framework_of
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef
-from wherelint.graph.node import leaf
-from wherelint.graph.occurrence import is_setting
+from wherelint.graph.occurrence import is_configured
 from wherelint.interpret.annotations import annotation_kind, is_number
 
 #: What makes an array of nothing that is differentiated.
@@ -106,7 +105,7 @@ class Arguments:
             return True
         if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
             said = ast.unparse(node)
-            if words_of(said) & places.DATA or is_setting(leaf(said)):
+            if words_of(said) & places.DATA or is_configured(said):
                 return True
         if isinstance(node, ast.Name):
             return self._name(node.id, use, depth, seen)
@@ -215,7 +214,7 @@ def _argument(function: FunctionDef, call: ast.Call, parameter: str, *, bound: b
         if keyword.arg == parameter:
             return keyword.value
     rest = [keyword.value for keyword in call.keywords if keyword.arg is None]
-    settings = all(is_setting(leaf(f"{ast.unparse(each)}.{parameter}")) for each in rest)
+    settings = all(is_configured(f"{ast.unparse(each)}.{parameter}") for each in rest)
     return None if settings else ast.Starred(rest[0])
 
 

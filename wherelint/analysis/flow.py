@@ -14,6 +14,7 @@ from wherelint.analysis import places
 from wherelint.analysis.words import words_of
 from wherelint.frontend.module import Module
 from wherelint.graph.node import Leaf, Node, leaves, nearest_framework
+from wherelint.graph.occurrence import is_configured
 from wherelint.graph.run import Hazard
 from wherelint.interpret.values import Origin
 
@@ -44,6 +45,8 @@ def flow(hazard: Hazard, inputs: Iterable[Leaf], module: Module, function: tuple
     said = [words_of(n.name) for n in poisoned]
     reserved = ((_MASKS, "poisons a mask"), (places.DATA, "poisons data"), (_SETTINGS, "poisons settings"))
     yield from [name for words, name in reserved if said and all(words & each for each in said)][:1]
+    if poisoned and all(is_configured(n.name) for n in poisoned):
+        yield "poisons a configuration"
     if poisoned and all(n.host for n in poisoned):
         yield "NumPy computes with it"
     if any(n.imaginary for n in leaves(hazard.op, hazard.select)):
