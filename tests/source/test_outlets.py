@@ -63,11 +63,14 @@ def test_what_is_written_over_before_it_is_divided_by(index: str) -> None:
 @pytest.mark.parametrize(("test", "codes"), [("angle < 1e-6", []), ("angle > 9", ["WL301"])])
 def test_an_early_return_takes_the_arm_that_does_not_read_the_operation(test: str, codes: list[str]) -> None:
     """At the witness, an angle of 0, nothing flows back into the arccos."""
-    assert found(f"""
+    assert (
+        found(f"""
         def slerp(a, b, t):
             dot = torch.dot(a, b).abs()
             angle = torch.acos(torch.clamp(dot, -1.0, 1.0))
             if {test}:
                 return (1 - t) * a + t * b
             return torch.sin(t * angle) * b + torch.cos(t * angle) * a
-    """) == codes
+    """)
+        == codes
+    )

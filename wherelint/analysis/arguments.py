@@ -21,8 +21,8 @@ from wherelint.interpret.annotations import annotation_kind, is_number
 
 #: What makes an array of nothing that is differentiated.
 _MAKES = frozenset(
-    """arange empty empty_like eye full full_like len linspace logspace meshgrid new_empty new_full new_ones new_tensor
-    new_zeros normal_ ones ones_like rand rand_like randint randn randn_like uniform_ zeros zeros_like""".split()
+    """arange empty empty_like eye full full_like len linspace logspace meshgrid new_empty new_full new_ones new_zeros
+    normal_ numel ones ones_like rand rand_like randint randn randn_like size uniform_ zeros zeros_like""".split()
 )
 #: What an array says of itself without its elements.
 _PLAIN = frozenset("data device dtype itemsize ndim shape size".split())
@@ -57,8 +57,9 @@ class Arguments:
     def numbers(self, module: Module, name: tuple[str, ...], parameter: str) -> list[float]:
         """The numbers that all calls hand to a parameter; none where some call hands something else."""
         found: list[float] = []
+        default = _default(_definition(module, name), parameter)
         for _, value in self._handed(module, name, parameter) or ():
-            number = _number(value)
+            number = _number(default if value is None else value)
             if number is None:
                 return []
             found.append(number)
@@ -142,11 +143,8 @@ class Arguments:
             parameter = next((arg for arg in _parameters(function) if arg.arg == name), None)
             values = list(_set_to(function, name))
             if parameter is not None:
-                of_number = parameter.annotation is not None and (
-                    is_number(parameter.annotation) or annotation_kind(parameter.annotation) is not None
-                )
                 outermost = place == len(functions) - 1
-                if not of_number and not (outermost and self._caller(use, name, depth)):
+                if not _is_number(parameter, use.module) and not (outermost and self._caller(use, name, depth)):
                     return False
                 return all(v is not None and self._plain(v, use, depth, seen | {name}) for v in values)
             if values:
@@ -225,6 +223,24 @@ def _is_partial(call: ast.Call, node: ast.AST) -> bool:
 def _parameters(function: FunctionDef) -> list[ast.arg]:
     own = function.args
     return [*own.posonlyargs, *own.args, *own.kwonlyargs, *filter(None, (own.vararg, own.kwarg))]
+
+
+def _default(function: FunctionDef | None, parameter: str) -> ast.expr | None:
+    if function is None:
+        return None
+    own = function.args
+    names = [arg.arg for arg in (*own.posonlyargs, *own.args)]
+    known = dict(zip(reversed(names), reversed(own.defaults), strict=False))
+    only = {arg.arg: value for arg, value in zip(own.kwonlyargs, own.kw_defaults, strict=True) if value is not None}
+    return known.get(parameter, only.get(parameter))
+
+
+def _is_number(parameter: ast.arg, module: Module) -> bool:
+    """Whether an annotation promises what is not differentiated; what JAX traces is annotated as a number, too."""
+    annotation = parameter.annotation
+    if annotation is None:
+        return False
+    return annotation_kind(annotation) is not None or (is_number(annotation) and "jax" not in module.frameworks())
 
 
 def _set_to(function: ast.AST, name: str) -> Iterator[ast.expr | None]:

@@ -20,7 +20,7 @@ _PLACES = {
     "in a data pipeline": "data dataset datasets datapipe datapipes dataloader dataloaders"
     " preprocessing preprocessor preprocessors augmentation augmentations",
     "in an optimizer": "optimizer optimizers driver drivers schedule schedules scheduler schedulers",
-    "in a sampler": "sampler samplers sampling mcmc random",
+    "in a sampler": "sampler samplers sampling hmc mcmc nuts random",
     "in a picture": "plot plots plotting plotter vis viz visualize visualise visualizer visualization visualisation",
     "in a postprocessing step": "postprocess postprocessing postprocessor",
     "in a demonstration": "demo demos tutorial tutorials",

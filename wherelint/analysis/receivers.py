@@ -84,7 +84,8 @@ def accepts(function: FunctionDef, call: ast.Call) -> bool:
     static = any(last_name(each) == "staticmethod" for each in function.decorator_list)
     if not _PLAIN.issuperset(map(last_name, function.decorator_list)):
         return True  # a decorator may change what it takes
-    if own.vararg is None and len(given) > len(names):
+    by_class = isinstance(call.func, ast.Attribute) and last_name(call.func.value)[:1].isupper()
+    if own.vararg is None and len(given) > len(names) - (not static and not by_class):
         return False
     if own.kwarg is None and any(each and each not in {*names, *(a.arg for a in own.kwonlyargs)} for each in keywords):
         return False
