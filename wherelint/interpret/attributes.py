@@ -123,5 +123,6 @@ def keep_kind(low: Lowering, receiver: Instance, name: str, value: Value, *, buf
         made = low.opaque(
             f"{receiver.name}.{name}", (low.identity(receiver), name), kind=value.kind, differentiable=not buffer
         )
-        made.setting |= buffer and any(n.setting for n in leaves(value))
+        read = leaves(value)
+        made.setting |= buffer and any(n.setting for n in (*read, *leaves(*(g for n in read for g in n.given))))
         receiver.attributes[name] = made
