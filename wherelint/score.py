@@ -86,12 +86,14 @@ WEIGHTS: dict[str, float] = {
 
 #: What the shape of the program says counts nothing against a guard of the operand itself: its author met the input.
 _SHAPE = frozenset({"looked up", "neighbours out of order"})
+#: But what ``nan_to_num`` and the like replace, it may have met by another input.
+_ORDER = frozenset({"not by a where", "neighbours out of order"})
 
 
 def worth(evidence: Iterable[str]) -> float:
     """The score of a finding with such evidence, between 0 and 1; what is no evidence counts nothing."""
     names = frozenset(evidence)
-    counted = names - _SHAPE if "direct" in names else names
+    counted = names - _SHAPE if "direct" in names and not names >= _ORDER else names
     return 1 / (1 + math.exp(-_START - math.fsum(WEIGHTS.get(name, 0.0) for name in counted)))
 
 
