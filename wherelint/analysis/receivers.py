@@ -2,7 +2,7 @@
 
 import ast
 from collections import ChainMap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePath
 from typing import NamedTuple
 
@@ -38,15 +38,20 @@ class Receivers:
         others = [s for s in classes.values() if any(item.name == self._last for item in methods(s))]
         self._families = {s.name: _family(s, classes) for s in others}
 
-    def meant(self, uses: Sequence[Use]) -> list[Use] | None:
+    def meant(self, uses: Iterable[Use]) -> list[Use] | None:
         """The places that may mean the method; None where that is not known.
 
         Where a class that has nothing to do with it has such a method as well, only those of a file that imports
         something of the method's file are sure to.
         """
-        found = [use for use in uses if not self._means_another(use)]
-        if self._families and not set.intersection(*self._families.values()):
-            return found if all(map(self._is_near, found)) else None
+        ambiguous = bool(self._families) and not set.intersection(*self._families.values())
+        found = []
+        for use in uses:
+            near = not ambiguous or self._is_near(use)
+            if not self._means_another(use):
+                if not near:
+                    return None
+                found.append(use)
         return found
 
     def _means_another(self, use: Use) -> bool:
@@ -143,24 +148,31 @@ def _of_container(node: ast.AST, use: Use) -> bool:
         around = use.path[0]
     else:
         return isinstance(node, _DISPLAYS)
-    values = list(_set_to(around, ast.unparse(node))) if around is not None else []
+    values = list(_set_to(around, node)) if around is not None else []
     return bool(values) and all(map(_makes_container, values))
 
 
-def _set_to(around: ast.AST, target: str) -> Iterator[ast.expr | None]:
-    """What a variable or an attribute is set to; None where that is not known."""
+def _set_to(around: ast.AST, target: ast.Name | ast.Attribute) -> Iterator[ast.expr | None]:
+    """What a variable, or an attribute of ``self``, is set to; None where that is not known."""
     for each in ast.walk(around):
         if isinstance(each, (ast.Assign, ast.AnnAssign)):
             for place in each.targets if isinstance(each, ast.Assign) else [each.target]:
                 if isinstance(place, (ast.Tuple, ast.List)):
-                    if any(ast.unparse(part) == target for part in place.elts):
+                    if any(_is_same(part, target) for part in place.elts):
                         yield None
-                elif isinstance(place, (ast.Name, ast.Attribute)) and ast.unparse(place) == target:
+                elif _is_same(place, target):
                     yield each.value
-        elif isinstance(each, (ast.For, ast.comprehension, ast.arg)):
-            bound = each.arg if isinstance(each, ast.arg) else ast.unparse(each.target)
-            if bound == target:
+        elif isinstance(each, (ast.For, ast.comprehension)):
+            if _is_same(each.target, target):
                 yield None
+        elif isinstance(each, ast.arg) and isinstance(target, ast.Name) and each.arg == target.id:
+            yield None
+
+
+def _is_same(node: ast.AST, target: ast.Name | ast.Attribute) -> bool:
+    if isinstance(target, ast.Name):
+        return isinstance(node, ast.Name) and node.id == target.id
+    return isinstance(node, ast.Attribute) and node.attr == target.attr and isinstance(node.value, ast.Name)
 
 
 def _makes_container(value: ast.expr | None) -> bool:

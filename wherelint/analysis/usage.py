@@ -108,14 +108,12 @@ class Usage:
         bound = ((here, there.rpartition(".")[2]) for each in everywhere for here, there in imports(each).items())
         if any(there == last != here for here, there in bound):
             return None  # it has another name there
-        uses = [Use(m, path) for m in everywhere for path in _paths(m, last) if not _is_own(m, path, module, name)]
-        uses = [use for use in uses if _may_mean(use, module, is_method=len(name) > 1)]
-        if len(name) > 1:
-            classes = {s.name: s for each in everywhere for s, _ in each.blocks if isinstance(s, ast.ClassDef)}
-            meant = Receivers(module, name, classes).meant(uses)
-            if meant is None:
-                return None
-            uses = meant
+        every = (Use(m, path) for m in everywhere for path in _paths(m, last) if not _is_own(m, path, module, name))
+        said = (use for use in every if _may_mean(use, module, is_method=len(name) > 1))
+        classes = {s.name: s for each in everywhere for s, _ in each.blocks if isinstance(s, ast.ClassDef)}
+        uses = Receivers(module, name, classes).meant(said) if len(name) > 1 else list(said)
+        if uses is None:
+            return None
         shown = _SHOWS.isdisjoint(places.of(module, name))  # what is shown itself is used where things are shown
         return [
             use for use in uses if not (shown and not _SHOWS.isdisjoint(places.of(use.module, _functions(use.path))))
