@@ -16,7 +16,7 @@ WEIGHTS: dict[str, float] = {
     # Did the author guard it? What the condition has to do with the operand that is singular.
     "direct": 0.6,  # 133 right, 75 arguable, 96 wrong
     "same variable": 0.0,  # 17, 30, 35
-    "incidental": -0.6,  # 12, 8, 30
+    "incidental": -0.3,  # 12, 8, 30
     "by the result": -0.05,  # 10, 21, 25
     "missing data": 2.0,  # 6, 1, 4
     "at the boundary": 0.2,  # 118, 76, 83

@@ -226,8 +226,7 @@ class Guard:
         bounds = [i for i in self.root.inputs if not self._dependence.reads(i, culprit)]
         if any(n.usual is None for n in leaves(*bounds)):
             return None
-        sizes = [float(np.abs(at(run.values[b], p)).max()) for b in bounds]
-        return [size for size in sizes if np.isfinite(size)] or sizes  # an infinite bound is none
+        return [float(np.abs(at(run.values[b], p)).max()) for b in bounds]
 
     def _saves(self, run: Run, culprit: Node, p: int) -> bool:
         """Whether a selection by the result is there for an overflow, which hardly occurs.
