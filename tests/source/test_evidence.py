@@ -372,20 +372,6 @@ def test_what_is_drawn_at_random_is_never_nan(drawn: str, found: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "named"),
-    [
-        ("return jnp.minimum(x / y, 9.0)", True),
-        ("return jnp.minimum(1 / y, 1e6)", False),  # who bounds it there met an infinite one
-        ("return jnp.minimum(-jnp.log(y), 9.0)", False),
-        ("return torch.clamp(torch.log(y), min=-5.0)", False),
-    ],
-)
-def test_a_bound_may_limit_a_result_that_is_not_meant_to_be_infinite(body: str, named: bool) -> None:
-    (finding,) = analysed(f"def f(x, y): {body}").findings
-    assert ("limits a result" in finding.evidence) is named
-
-
-@pytest.mark.parametrize(
     ("made", "lasts"),
     [
         ("self.register_buffer('e', torch.tensor(1e-3))", True),

@@ -25,8 +25,6 @@ _STEPS, _NEAR_BOUNDARY = 32, 2
 _ZOOMS = 10
 #: A bound no larger keeps away from zero; one no larger than the second is the range of a probability or a cosine.
 _TINY, _UNIT = 1e-2, 2.0
-#: What the bounds of a quotient do not exceed that is not meant to be infinite.
-_FEW = 100.0
 #: What ordinary values exceed, and what they do not.
 _ORDINARY, _NOBODYS = 10.0, 1e6
 #: How many operations away a selection that judges by the value alone still means an operation.
@@ -211,9 +209,7 @@ class Guard:
         infinite = not at(np.isfinite(run.values[culprit]), p).all()
         if not infinite and len(sizes) == 1:
             return sizes[0] > _UNIT
-        # A quotient is limited where its author had no infinite one in mind: ``minimum(x / width, 9)``.
-        most = np.inf if not infinite else _FEW if culprit.op in QUOTIENTS else _UNIT
-        return all(_TINY < s <= most or (s == 0 and len(sizes) > 1) for s in sizes)
+        return all(_TINY < s <= (_UNIT if infinite else np.inf) or (s == 0 and len(sizes) > 1) for s in sizes)
 
     def _is_floor(self, run: Run, culprit: Node, p: int) -> bool:
         """Whether a clip keeps away from zero alone, whose author met it: ``maximum(sqrt(x**2 + y**2), 1e-6)``."""
