@@ -357,7 +357,7 @@ class _InProgram:
             if not (np.isfinite(value) | (np.isinf(value) & written)).all():
                 continue
             path = self._path(output, order, tape, hazard.op)
-            if self._idle(hazard, output, path, p):
+            if below_a_clip and self._idle(hazard, output, path, p):
                 continue
             rest = self._pass(hazard, output, path, hazard.op)
             # What else uses the operation may hand it a zero, too, as ``cos(norm(x))`` does: its author met the point.
