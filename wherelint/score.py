@@ -43,6 +43,7 @@ WEIGHTS: dict[str, float] = {
     "moves an integer": -0.6,  # 1, 2, 5
     "moves an optional input": -0.8,  # 0, 2, 3
     "moves a setting": -1.2,  # 2, 4, 15
+    "no caller's number": -1.2,
     "cancels an epsilon": -1.0,  # 0, 1, 2
     "leaves a default": -1.0,
     "late": -2.0,
@@ -58,6 +59,7 @@ WEIGHTS: dict[str, float] = {
     "poisons data": -1.5,  # 4, 6, 12
     "poisons a mask": -4.0,
     "poisons settings": -0.8,  # 3, 0, 1
+    "poisons a configuration": -2.0,
     "in a test": -5.0,
     "in a metric": -1.5,  # 1, 3, 3
     "in an environment": -2.0,  # 0, 2, 4
@@ -73,6 +75,7 @@ WEIGHTS: dict[str, float] = {
     "at the start of a run": -0.6,  # 1, 2, 0
     "makes data": -1.0,  # 0, 5, 2
     "used without gradients": -2.6,  # 2, 6, 12, with later draws
+    "called without gradients": -1.2,  # all calls hand constants, data, or what is detached to what is poisoned
     "in a backward pass": -2.0,  # 0, 1, 2
     # What the user says, which goes before everything.
     "said to be differentiated": 9.0,
@@ -83,12 +86,14 @@ WEIGHTS: dict[str, float] = {
 
 #: What the shape of the program says counts nothing against a guard of the operand itself: its author met the input.
 _SHAPE = frozenset({"looked up", "neighbours out of order"})
+#: But what ``nan_to_num`` and the like replace, it may have met by another input.
+_ORDER = frozenset({"not by a where", "neighbours out of order"})
 
 
 def worth(evidence: Iterable[str]) -> float:
     """The score of a finding with such evidence, between 0 and 1; what is no evidence counts nothing."""
     names = frozenset(evidence)
-    counted = names - _SHAPE if "direct" in names else names
+    counted = names - _SHAPE if "direct" in names and not names >= _ORDER else names
     return 1 / (1 + math.exp(-_START - math.fsum(WEIGHTS.get(name, 0.0) for name in counted)))
 
 

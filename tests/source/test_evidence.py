@@ -92,6 +92,7 @@ def test_what_the_condition_has_to_do_with_the_operation(name: str) -> None:
         ("w = x[1:] - x[:-1]; return jnp.where(y > 0, y / w, 0.0)", True),
         ("w = x[1:] - x[:-1]; return jnp.maximum(jnp.sqrt(w * w), 1e-8)", False),  # a distance has no order
         ("w = x[y] - x[y - 1]; return jnp.maximum(jnp.sqrt(jnp.sum(w * w, -1)), 1e-8)", False),
+        ("return jnp.nan_to_num(jnp.cumsum(jnp.exp(-y * y * (x[1:] - x[:-1]))))", True),  # a nan may be something else
         ("w = (x * y)[1:] - (x / 2)[1:]; return jnp.where(y[1:] > 0, 1 / w, 0.0)", False),  # of two arrays
     ],
 )
@@ -99,6 +100,7 @@ def test_neighbours_are_of_one_array_and_their_order_matters(body: str, named: b
     findings = analysed(f"def f(x, y): {body}").findings
     assert findings
     assert all(("neighbours out of order" in each.evidence) is named for each in findings)
+    assert findings[0].confidence == "low" or not named or "direct" not in findings[0].evidence
 
 
 @pytest.mark.parametrize(
@@ -291,6 +293,11 @@ def test_a_file_of_riemannian_metrics_is_no_place_of_metrics(method: str, measur
             None,
         ),
         ("class WalkSampler:\n  def f(self, x): return torch.where(x > 0, 1 / x, 0.0)", "in a sampler"),
+        ("def edm_sampler(x): return torch.where(x > 0, 1 / x, 0.0)", "in a sampler"),
+        ("def f(frac): return torch.where(frac > 0, torch.log(frac + 1), 0.0)", "a size below zero"),
+        ("def f(x):\n  t = multi_apply(get_targets, x)[2]\n  return torch.where(t > 0, t.log(), 0.0)", "poisons data"),
+        ("def f(x):\n  t = pmap(_get_target_single, x)\n  return torch.where(t > 0, t.log(), 0.0)", "poisons data"),
+        ("def f(x):\n  t = apply(net, x, targets)\n  return torch.where(t > 0, t.log(), 0.0)", None),
         ("def f(x, y=None): return torch.where(y > 0, x / y, 0.0)", "moves an optional input"),
         ("def f(x, n: int): return torch.where(n > 0, x / n, 0.0)", "moves an integer"),
         ("def f(x): return torch.clamp(torch.exp(x), max=1e6)", "saves an overflow"),
@@ -335,6 +342,33 @@ def test_what_else_is_said(text: str, name: str | None) -> None:
 def test_what_is_said_together(text: str, names: set[str]) -> None:
     (finding,) = analysed(text).findings
     assert names == {"cancels an epsilon", "moves a setting", "a size below zero", "poisons data"} & {*finding.evidence}
+
+
+@pytest.mark.parametrize(
+    ("method", "names"),
+    [
+        # The constructor's argument is a setting, whatever array a buffer makes of it.
+        ("return torch.where(x > self.width, x / self.width, 0.0)", {"moves a setting"}),
+        ("return x * torch.where(self.cfg.width > 0, self.cfg.width.log(), 0.0)", {"poisons a configuration"}),
+        (
+            "return x * torch.where(self.scheduler.beta > 0, self.scheduler.beta.log(), 0.0)",
+            {"poisons a configuration"},
+        ),
+        ("return torch.where(self.cfg.width > 0, x / self.cfg.width, 0.0)", set()),
+    ],
+)
+def test_nobody_differentiates_what_is_chosen_for_the_run(method: str, names: set[str]) -> None:
+    (finding,) = analysed(
+        "class N(torch.nn.Module):\n  def __init__(self, width):\n"
+        f"    self.register_buffer('width', torch.Tensor([width]))\n  def f(self, x): {method}"
+    ).findings
+    assert names <= {*finding.evidence}
+    assert ("poisons a configuration" in finding.evidence) is ("poisons a configuration" in names)
+
+
+@pytest.mark.parametrize(("drawn", "found"), [("torch.randn_like(x)", False), ("draw(x)", True)])
+def test_what_is_drawn_at_random_is_never_nan(drawn: str, found: bool) -> None:
+    assert bool(analysed(f"def f(w, x): return torch.nan_to_num(w * {drawn})").findings) is found
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,7 @@ def test_what_matters_to_others(statement: str) -> None:
     [
         f"self.log('loss', {_ROOT})", f"self.log_dict({{'loss': {_ROOT}}})", f"print({_ROOT})",
         f"writer.add_scalar('loss', {_ROOT}, 3)", f"logging.info('%s', {_ROOT})",
+        f"self.register_buffer('last', {_ROOT})", f"return solve(self.b, tol={_ROOT})",
     ],
 )  # fmt: skip
 def test_what_is_only_written_down(statement: str) -> None:
@@ -57,3 +58,19 @@ def test_what_is_written_over_before_it_is_divided_by(index: str) -> None:
     text = "def f(x):\n    zero = x == 0\n    y = x * 2\n    y[{}] = 1\n    return torch.where(zero, 0.0, 1 / y)\n"
     assert found(text.format(index)) == []
     assert found(text.format("0")) == ["WL103"]
+
+
+@pytest.mark.parametrize(("test", "codes"), [("angle < 1e-6", []), ("angle > 9", ["WL301"])])
+def test_an_early_return_takes_the_arm_that_does_not_read_the_operation(test: str, codes: list[str]) -> None:
+    """At the witness, an angle of 0, nothing flows back into the arccos."""
+    assert (
+        found(f"""
+        def slerp(a, b, t):
+            dot = torch.dot(a, b).abs()
+            angle = torch.acos(torch.clamp(dot, -1.0, 1.0))
+            if {test}:
+                return (1 - t) * a + t * b
+            return torch.sin(t * angle) * b + torch.cos(t * angle) * a
+    """)
+        == codes
+    )

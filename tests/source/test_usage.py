@@ -40,6 +40,16 @@ USES = {
         {"use": "import jax\nfrom functools import partial\nfrom pkg.model import root\n\n"
                 "@partial(jax.custom_jvp, nondiff_argnums=(1,))\ndef f(x, n): return root(x)\n"}, True,
     ),
+    "the primals of a rule": (
+        {"use": "import jax\nfrom pkg.model import root\n\n@jax.custom_jvp\ndef f(x): return root(x)\n"
+                "@f.defjvp\ndef f_jvp(primals, tangents):\n    y = primals[0]\n    return root(y), tangents[0] * y\n"},
+        True,
+    ),
+    "the tangents of a rule": (
+        {"use": "import jax\nfrom pkg.model import root\n\n@jax.custom_jvp\ndef f(x): return root(x)\n"
+                "@f.defjvp\ndef f_jvp(primals, tangents):\n    t = tangents[0] * 2\n    u, v = t, 3\n"
+                "    return f(primals[0]), root(u)\n"}, False,
+    ),
     "an alias": ({"use": _USES + "_root = root\n@torch.no_grad()\ndef rank(x): return _root(x)\n"}, True),
     "an alias that is differentiated": ({"use": _USES + "_root = root\ndef rank(x): return _root(x)\n"}, False),
     "a module": ({"use": _USES + "class Net(torch.nn.Module):\n    def forward(self, x): return root(x)\n"}, False),

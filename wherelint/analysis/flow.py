@@ -11,22 +11,21 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from wherelint.analysis import places
+from wherelint.analysis.words import words_of
 from wherelint.frontend.module import Module
 from wherelint.graph.node import Leaf, Node, leaves, nearest_framework
+from wherelint.graph.occurrence import is_configured
 from wherelint.graph.run import Hazard
 from wherelint.interpret.values import Origin
 
 #: At the beginning of a line, it is about the file.
 _SAID = re.compile(r"#\s*wherelint:\s*not-differentiated\b")
-_KEYED = re.compile(r"([\w.]+?)(?:\.get\(|\[)([^()\[\]]*)[)\]].*", re.DOTALL)
 _SETTINGS = frozenset("accuracy eps epsilon tol tolerance rtol atol rcond".split())
-#: What a record of given data is called, if its parts have names.
-_RECORDS = frozenset("data example examples feats sample samples".split())
 #: What is not negative, by the words that the field keeps for it.
 _SIZES = frozenset(
-    """concentration count counts density densities depth dist dists distance distances length lengths lengthscale
-    lengthscales mass masses norm norms num number pressure prob probs probability probabilities radius radii scale
-    scales sigma sigmas std stddev temperature var variance variances volume""".split()
+    """concentration count counts density densities depth dist dists distance distances frac fraction fractions
+    length lengths lengthscale lengthscales mass masses norm norms num number pressure prob probs probability
+    probabilities radius radii scale scales sigma sigmas std stddev temperature var variance variances volume""".split()
 )
 #: Data beyond is not what such data are.
 _EXTREME = 10.0
@@ -43,15 +42,17 @@ def flow(hazard: Hazard, inputs: Iterable[Leaf], module: Module, function: tuple
     yield from places.of(module, function)
     yield from standing(hazard.select, inputs)
     poisoned = [n for n, g in hazard.gradient.items() if n.differentiable and not np.isfinite(g).all()]
-    said = [_words(n.name) for n in poisoned]
+    said = [words_of(n.name) for n in poisoned]
     reserved = ((_MASKS, "poisons a mask"), (places.DATA, "poisons data"), (_SETTINGS, "poisons settings"))
     yield from [name for words, name in reserved if said and all(words & each for each in said)][:1]
+    if poisoned and all(is_configured(n.name) for n in poisoned):
+        yield "poisons a configuration"
     if poisoned and all(n.host for n in poisoned):
         yield "NumPy computes with it"
     if any(n.imaginary for n in leaves(hazard.op, hazard.select)):
         yield "complex numbers"
     for leaf in (n for n in leaves(hazard.op) if n in hazard.inputs):
-        words, values = _words(leaf.name), hazard.inputs[leaf]
+        words, values = words_of(leaf.name), hazard.inputs[leaf]
         if words & _SIZES and (values < 0).any():
             yield "a size below zero"
         if words & places.DATA and leaf.kind == "float" and (np.abs(values) > _EXTREME).any():
@@ -68,7 +69,7 @@ def standing(select: Node, inputs: Iterable[Leaf]) -> Iterator[str]:
     names = [n.name for n in inputs]
     if any(name.startswith(_COTANGENTS) for name in names):
         yield "in a backward pass"
-    gradients = [name for name in names if "(" not in name and _GRADIENTS & _words(name)]
+    gradients = [name for name in names if "(" not in name and _GRADIENTS & words_of(name)]
     if len(gradients) > 1 or (gradients and not _RATES.isdisjoint(name.rpartition(".")[2] for name in names)):
         # PyTorch's optimizers step under `no_grad`; what JAX updates may be differentiated.
         yield "in an optimizer" if nearest_framework(select) == "torch" else "in an update"
@@ -88,17 +89,3 @@ def _said_of(origin: Origin) -> bool:
             if first <= row <= node.end_lineno and any(map(_SAID.search, head)):
                 return True
     return False
-
-
-def _words(name: str) -> frozenset[str]:
-    """The words of an input's name: of ``self.target_boxes`` the attribute's, of a call the function's.
-
-    Of ``batch["target"]`` and ``batch.get(keys.target)`` those of the container and of the key.
-    """
-    keyed = _KEYED.fullmatch(name)
-    container, key = keyed.groups() if keyed else (re.split(r"[(\[]", name)[0], "")
-    lasts = (container.rpartition(".")[2], key.rpartition(".")[2])
-    words = [word.lower() for last in lasts for word in places.WORD.findall(last.replace("_", " "))]
-    if not keyed and name.startswith(f"{container}("):  # flatten_batch(x) is no batch, get_targets(x) are targets
-        del words[:-1]
-    return frozenset(words).union({"batch"} if key and _RECORDS.intersection(words) else ())

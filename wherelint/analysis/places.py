@@ -20,7 +20,7 @@ _PLACES = {
     "in a data pipeline": "data dataset datasets datapipe datapipes dataloader dataloaders"
     " preprocessing preprocessor preprocessors augmentation augmentations",
     "in an optimizer": "optimizer optimizers driver drivers schedule schedules scheduler schedulers",
-    "in a sampler": "sampler samplers sampling mcmc random",
+    "in a sampler": "sampler samplers sampling hmc mcmc nuts random",
     "in a picture": "plot plots plotting plotter vis viz visualize visualise visualizer visualization visualisation",
     "in a postprocessing step": "postprocess postprocessing postprocessor",
     "in a demonstration": "demo demos tutorial tutorials",
@@ -86,6 +86,8 @@ def of(module: Module, functions: Iterable[str]) -> Iterator[str]:
             yield "in a metric"
         if words and words[0] in _FUNCTION_OF:
             yield _FUNCTION_OF[words[0]]
+        if words and words[-1] == "sampler":
+            yield "in a sampler"
         if words and words[-1].lower() in _MADE:  # norm_targets makes targets; in target_loss it is another matter
             yield "makes data"
 

@@ -220,8 +220,8 @@ class FileSearch:
             return None
         name = tuple(map(written, detection.name))
         hazard = hazard.with_evidence(*flow(hazard, detection.program.inputs, self._module, name))
-        if self._usage.shielded(name):
-            hazard = hazard.with_evidence("used without gradients")
+        whole = detection.program.name == ".".join(detection.name)
+        hazard = hazard.with_evidence(*self._usage.evidence(name, hazard, whole=whole))
         return self._in_context(replace(detection, hazard=hazard))
 
     def _in_context(self, detection: Detection) -> Detection:
@@ -329,7 +329,7 @@ class _InProgram:
         self._inputs: Inputs = {}
         self._place: dict[int, int] = {}
         self._computed: dict[Node, Values] = {}
-        self._passes: dict[tuple[Node, Node, Node | None], Backward] = {}
+        self._passes: dict[tuple[Node, Node, Node | None, bool], Backward] = {}
 
     def forget(self) -> None:
         """Keep nothing that takes much memory and can be computed again."""
@@ -356,7 +356,10 @@ class _InProgram:
             value = at(values[output], p)
             if not (np.isfinite(value) | (np.isinf(value) & written)).all():
                 continue
-            rest = self._pass(hazard, output, self._path(output, order, tape, hazard.op), hazard.op)
+            path = self._path(output, order, tape, hazard.op)
+            if below_a_clip and self._idle(hazard, output, path, p):
+                continue
+            rest = self._pass(hazard, output, path, hazard.op)
             # What else uses the operation may hand it a zero, too, as ``cos(norm(x))`` does: its author met the point.
             broke = rest.broke.get(hazard.op)
             whole = broke is None or not (at(broke, p) & (at(rest.cotangents[hazard.op], p) != 0)).any()
@@ -386,14 +389,21 @@ class _InProgram:
             self._computed[select] = evaluate(order, self._inputs, known=still)
         return self._computed[select]
 
-    def _pass(self, hazard: Hazard, output: Node, tape: Tape, to: Node | None) -> Backward:
+    def _pass(self, hazard: Hazard, output: Node, tape: Tape, to: Node | None, symbolic: bool = True) -> Backward:
         """A reverse pass from an outlet to an operation, or to all inputs."""
-        key = hazard.select, output, to
+        key = hazard.select, output, to, symbolic
         if key not in self._passes:
             self._effort.spend(len(tape.steps))
             values = self._computed[hazard.select]
-            self._passes[key] = backward(tape, values, output, self._arithmetic, symbolic=True)
+            self._passes[key] = backward(tape, values, output, self._arithmetic, symbolic=symbolic)
         return self._passes[key]
+
+    def _idle(self, hazard: Hazard, output: Node, path: Tape, p: int) -> bool:
+        """Whether nothing flows back to an operation, since an ``if`` or ``lax.cond`` took the arm without it."""
+        if not any(node.op == "cond" for node, _ in path.steps):
+            return False
+        dead = self._pass(hazard, output, path, hazard.op, symbolic=False).dead.get(hazard.op)
+        return dead is not None and bool(at(dead, p).all())
 
     def _path(self, output: Node, order: list[Node], tape: Tape, op: Node) -> Tape:
         """The part of a reverse pass from an outlet that leads to an operation and its operands."""

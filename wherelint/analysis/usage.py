@@ -8,20 +8,26 @@ to keep gradients away.
 import ast
 import os
 import re
-from collections import ChainMap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise, starmap
 from pathlib import PurePath
-from typing import NamedTuple
+
+import numpy as np
 
 from wherelint.analysis import places
+from wherelint.analysis.arguments import Arguments
+from wherelint.analysis.receivers import Path, Receivers, Use, imports, method_of, named, needs_arguments
 from wherelint.frontend.module import Module
-from wherelint.frontend.syntax import children, methods
-from wherelint.interpret.annotations import last_name
+from wherelint.frontend.syntax import children
+from wherelint.graph.node import Leaf
+from wherelint.graph.run import Hazard
 from wherelint.interpret.resolve import NO_GRADIENT
+from wherelint.ops import Array
 
 #: Callers of callers that are followed, and files that may speak of a name.
 _DEPTH, _MOST_FILES = 5, 12
+#: Numbers beyond are hardly ever set.
+_TINY, _HUGE = 1e-7, 1e4
 #: What is called around a result, or on it, so that no gradient comes back; the same as contexts and decorators.
 _STOPS = frozenset("stop_gradient detach item numpy tolist asarray float int bool print argmax argmin argsort".split())
 #: Calls that draw what no gradient comes back from; with a word such as `log_prob` they compute something else, and
@@ -43,15 +49,6 @@ _HOLDS = frozenset({"at the start of a run", "in an optimizer", "in an update"})
 #: Methods of these names stand in every other class.
 _COMMON = frozenset("__call__ __init__ forward call setup update step get apply run loss reset".split())
 
-Path = tuple[ast.AST, ...]
-
-
-class Use(NamedTuple):
-    """A place that speaks of a function: the file, and what the name stands in, outermost first."""
-
-    module: Module
-    path: Path
-
 
 class Usage:
     """Whether the functions of a file are used where nobody differentiates."""
@@ -59,48 +56,84 @@ class Usage:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._known: dict[tuple[str, tuple[str, ...]], bool] = {}
+        self._used: dict[tuple[str, tuple[str, ...]], Sequence[Use] | None] = {}
+        self._arguments = Arguments(self)
 
-    def shielded(self, name: tuple[str, ...]) -> bool:
-        """Whether a function or method of the file is used, and every use of it keeps gradients away."""
-        return self._shielded(self._module, name, _DEPTH)
+    def evidence(self, name: tuple[str, ...], hazard: Hazard, *, whole: bool) -> Iterator[str]:
+        """What the uses of a function or method of the file say of a hazard in it, by the score's table.
+
+        ``whole``: its inputs are those of the function, and not those of one inside it.
+        """
+        if self._shielded(self._module, name, _DEPTH):
+            yield "used without gradients"
+        elif whole:
+            poisoned = {_parameter(n) for n, g in hazard.gradient.items() if not np.isfinite(g).all()}
+            if self._arguments.without_gradient(self._module, name, poisoned):
+                yield "called without gradients"
+            if any(self._is_no_callers(name, n, values) for n, values in hazard.inputs.items() if isinstance(n, Leaf)):
+                yield "no caller's number"
+
+    def _is_no_callers(self, name: tuple[str, ...], leaf: Leaf, values: Array) -> bool:
+        """Whether a parameter is somewhere 0, tiny, huge or below zero where all callers hand it ordinary numbers."""
+        if not leaf.name.isidentifier() or leaf.kind != "float" or not _is_unusual(values).any():
+            return False
+        numbers = self._arguments.numbers(self._module, name, leaf.name)
+        return bool(numbers) and not _is_unusual(np.array(numbers)).any()
 
     def _shielded(self, module: Module, name: tuple[str, ...], depth: int) -> bool:
         key = module.filename, name
         if key not in self._known:
             self._known[key] = False  # until it is known: one that only calls itself is not used
-            uses = self._uses(module, name) if depth else None
+            uses = self.uses(module, name) if depth else None
             self._known[key] = bool(uses) and all(self._keeps_away(use, depth) for use in uses or ())
         return self._known[key]
 
-    def _uses(self, module: Module, name: tuple[str, ...]) -> Sequence[Use] | None:
+    def uses(self, module: Module, name: tuple[str, ...]) -> Sequence[Use] | None:
         """Where a function is spoken of, other than in itself and to show it; None where that is not known."""
+        key = module.filename, name
+        if key not in self._used:
+            self._used[key] = self._find_uses(module, name)
+        return self._used[key]
+
+    def cuts(self, path: Path) -> bool:
+        """Whether no gradient comes back from the last part of a path."""
+        return any(starmap(_cuts, pairwise(path)))
+
+    def _find_uses(self, module: Module, name: tuple[str, ...]) -> Sequence[Use] | None:
         last = name[-1]
-        modules = None if len(name) > 1 and last in _COMMON else self._module.project.speaking(last, _MOST_FILES)
+        modules = None if len(name) > 1 and last in _COMMON else self._speaking(module, name)
         if modules is None:
             return None
         everywhere = dict.fromkeys([*modules, self._module])
-        bound = ((here, there.rpartition(".")[2]) for each in everywhere for here, there in _imports(each).items())
+        bound = ((here, there.rpartition(".")[2]) for each in everywhere for here, there in imports(each).items())
         if any(there == last != here for here, there in bound):
             return None  # it has another name there
+        every = (Use(m, path) for m in everywhere for path in _paths(m, last) if not _is_own(m, path, module, name))
+        said = (use for use in every if _may_mean(use, module, is_method=len(name) > 1))
         classes = {s.name: s for each in everywhere for s, _ in each.blocks if isinstance(s, ast.ClassDef)}
-        families = [_family(s, classes) for s in classes.values() if len(name) > 1 and _has_method(s, last)]
-        if families and not set.intersection(*families):
-            return None  # methods of classes that have nothing to do with each other
-        uses = [Use(m, path) for m in everywhere for path in _paths(m, last) if not _is_own(m, path, module, name)]
+        uses = Receivers(module, name, classes).meant(said) if len(name) > 1 else list(said)
+        if uses is None:
+            return None
         shown = _SHOWS.isdisjoint(places.of(module, name))  # what is shown itself is used where things are shown
         return [
-            use
-            for use in uses
-            if _may_mean(use, module, is_method=len(name) > 1)
-            and not (shown and not _SHOWS.isdisjoint(places.of(use.module, _functions(use.path))))
+            use for use in uses if not (shown and not _SHOWS.isdisjoint(places.of(use.module, _functions(use.path))))
         ]
+
+    def _speaking(self, module: Module, name: tuple[str, ...]) -> list[Module] | None:
+        """The files that may use a function: those that speak of it, and where they are many of its file as well."""
+        project, last = self._module.project, name[-1]
+        if len(name) > 1:
+            method = method_of(module, name)
+            given = method is not None and needs_arguments(method)
+            return project.speaking(last, _MOST_FILES, "given" if given else "attribute")
+        return project.speaking(last, _MOST_FILES, beside=PurePath(module.filename).stem)
 
     def _keeps_away(self, use: Use, depth: int) -> bool:
         functions = _functions(use.path)
         handed = (node for node, inner in pairwise(use.path) if isinstance(node, ast.Call) and inner is not node.func)
-        if any(_DIFFERENTIATES.search(_named(call)) for call in handed):
+        if any(_DIFFERENTIATES.search(named(call)) for call in handed):
             return False
-        if _keeps_variable_away(use.path):
+        if _keeps_variable_away(use.path) or _of_primals(use.path):
             return True
         if not _HOLDS.issuperset(places.of(use.module, functions)) or _is_cut(use):
             return True
@@ -139,7 +172,7 @@ def _is_cut(use: Use) -> bool:
 def _gives_function(call: ast.Call, outwards: Sequence[tuple[ast.AST, ast.AST]]) -> bool:
     """Whether what a call is given a function for is another one: it is called in turn, or ``partial``."""
     above = outwards[0][1] if outwards else None
-    return _named(call) == "partial" or (isinstance(above, ast.Call) and above.func is call)
+    return named(call) == "partial" or (isinstance(above, ast.Call) and above.func is call)
 
 
 def _of_numpy(call: ast.Call, module: Module) -> bool:
@@ -147,7 +180,17 @@ def _of_numpy(call: ast.Call, module: Module) -> bool:
     root = call.func
     while isinstance(root, ast.Attribute):
         root = root.value
-    return isinstance(root, ast.Name) and _imports(module).get(root.id, "").partition(".")[0] == "numpy"
+    return isinstance(root, ast.Name) and imports(module).get(root.id, "").partition(".")[0] == "numpy"
+
+
+def _parameter(leaf: Leaf) -> str:
+    """The parameter that an input is, or is a part of."""
+    return re.split(r"[.(\[]", leaf.name)[0]
+
+
+def _is_unusual(values: Array) -> Array:
+    """Which numbers are hardly ever set."""
+    return np.asarray((values <= _TINY) | (values >= _HUGE) | ~np.isfinite(values))
 
 
 def _alias(path: Path) -> str | None:
@@ -168,6 +211,31 @@ def _keeps_variable_away(path: Path) -> bool:
     return bool(uses) and all(any(starmap(_cuts, pairwise(use))) for use in uses)
 
 
+def _of_primals(path: Path) -> bool:
+    """Whether a call stands in a rule of ``custom_jvp`` and reads no tangent: only those are differentiated there."""
+    rules = [n for n in path if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef)) and _is_jvp_rule(n)]
+    call = next((node for node in reversed(path) if isinstance(node, ast.Call)), None)
+    if not rules or call is None or not rules[-1].args.args:
+        return False
+    tangents = {rules[-1].args.args[-1].arg}
+    assigned = [node for node in ast.walk(rules[-1]) if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign))]
+    for _ in assigned:
+        read = [a for a in assigned if a.value is not None and tangents & _variables(a.value)]
+        found = tangents.union(*(_variables(a.target if hasattr(a, "target") else ast.Tuple(a.targets)) for a in read))
+        if found == tangents:
+            break
+        tangents = found
+    return not tangents & _variables(call)
+
+
+def _is_jvp_rule(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return any(named(each) == "defjvp" for each in function.decorator_list)
+
+
+def _variables(node: ast.AST) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+
+
 def _may_mean(use: Use, home: Module, *, is_method: bool) -> bool:
     """Whether a place that ends in the name of a function may mean that of one file, by what is imported there."""
     node = use.path[-1]
@@ -179,7 +247,7 @@ def _may_mean(use: Use, home: Module, *, is_method: bool) -> bool:
             return True
     while isinstance(node, ast.Attribute):
         node = node.value
-    target = _imports(use.module).get(node.id) if isinstance(node, ast.Name) else None
+    target = imports(use.module).get(node.id) if isinstance(node, ast.Name) else None
     if target is None and isinstance(use.path[-1], ast.Attribute):
         return is_method  # of whatever object
     above = {*home.package.split("."), *PurePath(os.path.relpath(home.filename, home.around)).with_suffix("").parts, ""}
@@ -191,28 +259,8 @@ def _arguments(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) ->
     return [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
 
 
-def _imports(module: Module) -> Mapping[str, str]:
-    """What the imports of a file bind, those in functions, too."""
-    return ChainMap(module.imports, dict(module.inner_imports))
-
-
 def _is_own(module: Module, path: Path, home: Module, name: tuple[str, ...]) -> bool:
     return module is home and _qualified(path) == name
-
-
-def _has_method(statement: ast.stmt, name: str) -> bool:
-    return isinstance(statement, ast.ClassDef) and any(item.name == name for item in methods(statement))
-
-
-def _family(statement: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> set[str]:
-    """The names of a class and of those that it inherits from."""
-    family, todo = set[str](), [statement]
-    while todo:
-        each = todo.pop()
-        bases = set(map(_named, each.bases)) - family
-        family |= {each.name, *bases}
-        todo += [classes[name] for name in bases & classes.keys()]
-    return family - {"", "object", "ABC", "Module"}
 
 
 def _paths(module: Module, name: str) -> Iterator[Path]:
@@ -260,7 +308,7 @@ def _cuts(node: ast.AST, inner: ast.AST) -> bool:
     if isinstance(node, (ast.With, ast.AsyncWith)):
         return any(_stops(item.context_expr) for item in node.items)
     if isinstance(node, ast.Call):
-        return _named(node) in _STOPS or _DRAWS.match(_named(node)) is not None
+        return named(node) in _STOPS or _DRAWS.match(named(node)) is not None
     if isinstance(node, ast.If):
         return _trains(node.test) is not None and (inner in node.body) is not _trains(node.test)
     return isinstance(node, (ast.Compare, ast.Assert))
@@ -268,10 +316,10 @@ def _cuts(node: ast.AST, inner: ast.AST) -> bool:
 
 def _stops(expression: ast.expr) -> bool:
     """Whether a context or a decorator keeps gradients away: ``no_grad``, ``set_grad_enabled(False)``."""
-    if _named(expression) == "set_grad_enabled" and isinstance(expression, ast.Call) and expression.args:
+    if named(expression) == "set_grad_enabled" and isinstance(expression, ast.Call) and expression.args:
         first = expression.args[0]
         return isinstance(first, ast.Constant) and not first.value
-    return _named(expression) in NO_GRADIENT
+    return named(expression) in NO_GRADIENT
 
 
 def _trains(test: ast.expr) -> bool | None:
@@ -279,14 +327,9 @@ def _trains(test: ast.expr) -> bool | None:
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         said = _trains(test.operand)
         return None if said is None else not said
-    return True if _named(test) in ("training", "is_training") else None
+    return True if named(test) in ("training", "is_training") else None
 
 
 def _names(decorator: ast.expr) -> set[str]:
     """The last parts of what a decorator names, and is handed: ``partial(jax.custom_jvp, nondiff_argnums=(1,))``."""
-    return {_named(each) for each in (decorator, *(decorator.args if isinstance(decorator, ast.Call) else ()))}
-
-
-def _named(node: ast.AST) -> str:
-    """The last part of what is named, or called."""
-    return last_name(node.func if isinstance(node, ast.Call) else node)
+    return {named(each) for each in (decorator, *(decorator.args if isinstance(decorator, ast.Call) else ()))}

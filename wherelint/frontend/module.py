@@ -18,7 +18,7 @@ from wherelint.finding import Location
 from wherelint.frameworks import framework_of
 from wherelint.frontend.budget import Budget
 from wherelint.frontend.names import OVERLOAD, canonical, imported, starred
-from wherelint.frontend.sources import content, package, scope, texts
+from wherelint.frontend.sources import How, content, package, scope, texts
 from wherelint.frontend.syntax import FUNCTION_DEFS, Chunk, Syntax, read
 from wherelint.graph.work import Work
 from wherelint.io.disk import leads_out, project_root
@@ -311,18 +311,26 @@ class Project:
             return []
         return self._others(found)
 
-    def speaking(self, name: str, most: int) -> list[Module] | None:
-        """The other files of the repository that speak of a name; None where there are more, or they are not known."""
-        found = self._speaking(name) if self.scope else None
-        return None if found is None or len(found) > most else self._others(found)
+    def speaking(self, name: str, most: int, how: How = "said", beside: str = "") -> list[Module] | None:
+        """The other files of the repository that speak of a name; None where there are more, or they are not known.
+
+        ``beside``: where there are more, those that speak of the file which defines it as well, if none hands it on.
+        """
+        if not self.scope:
+            return None
+        found = self._speaking(name, how)
+        if len(found) > most and beside:
+            said = set(self._speaking(beside))
+            found = found if any(path.endswith("__init__.py") for path in said) else [p for p in found if p in said]
+        return None if len(found) > most else self._others(found)
 
     def speaks(self, name: str) -> bool:
         """Whether some file of the repository speaks of a name."""
         return bool(self.scope) and bool(self._speaking(name))
 
-    def _speaking(self, name: str) -> list[str]:
+    def _speaking(self, name: str, how: How = "said") -> list[str]:
         self.asked.add((self.scope, name))
-        return texts(self.scope).speaking(name)
+        return texts(self.scope).speaking(name, how)
 
     def _others(self, paths: list[str]) -> list[Module]:
         loaded = [self._at(path) for path in paths if path != str(Path(self._checked.filename).absolute())]

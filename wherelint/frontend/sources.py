@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
+from typing import Literal
 
 from wherelint.io.config import DEFAULT_EXCLUDE
 from wherelint.io.disk import contents, digest, is_project_root, leads_out, project_root
@@ -15,27 +16,35 @@ _LARGEST = 50_000_000
 #: A repository of more files is not searched, nor one of so many others that to list them takes long; the package is.
 _MOST_FILES, _MOST_LISTED = 2500, 100_000
 
+#: How a name may stand in a text: anywhere, as an attribute, as one that is not just called without arguments.
+How = Literal["said", "attribute", "given"]
+_HOW: dict[How, bytes] = {
+    "said": rb"(?<!\w)%s(?!\w)",
+    "attribute": rb"\.\s*%s(?!\w)",
+    "given": rb"\.\s*%s(?!\w)(?!\(\s*\))",
+}
+
 
 class Texts:
     """The files below a directory, and which of them speak of a name."""
 
     def __init__(self, root: str) -> None:
         self._contents: dict[str, bytes] = {}
-        self._speaking: dict[str, list[str]] = {}
+        self._speaking: dict[tuple[str, How], list[str]] = {}
         for name in programs(root):
             path = Path(name)
             with suppress(OSError):
                 if not (path.is_symlink() and leads_out(path, os.path.realpath(root))):
                     self._contents[name] = contents(path, _LARGEST)
 
-    def speaking(self, name: str) -> list[str]:
-        """The files in which a name stands."""
-        if name not in self._speaking:
+    def speaking(self, name: str, how: How = "said") -> list[str]:
+        """The files in which a name stands in some way."""
+        if (name, how) not in self._speaking:
             word = name.encode()
-            whole = re.compile(rb"(?<!\w)" + re.escape(word) + rb"(?!\w)")
+            whole = re.compile(_HOW[how] % re.escape(word))
             found = [path for path, text in self._contents.items() if word in text and whole.search(text)]
-            self._speaking[name] = found
-        return self._speaking[name]
+            self._speaking[name, how] = found
+        return self._speaking[name, how]
 
 
 @lru_cache(maxsize=4)

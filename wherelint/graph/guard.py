@@ -298,15 +298,17 @@ class Guard:
     def _out_of_order(self, run: Run, culprit: Node, p: int) -> bool:
         """Whether neighbours of an array, ``x[1:] - x[:-1]``, are equal or falling, and no test asks for that.
 
-        Knots, bins and times ascend; that they do is rarely written down. Of a distance, the sign says nothing.
+        Knots, bins and times ascend; that they do is rarely written down. Of a distance, the sign says nothing, and of
+        a nan in the end it is not known what it asks for.
         """
+        tested = frozenset[Node]() if self.root.selection == "nan_to_num" else self._tested
         return any(
             n.op == "subtract"
             and all(unreshaped(i).op in ("gather", "lane") for i in n.inputs)
             and len({unreshaped(unreshaped(i).inputs[0]) for i in n.inputs}) == 1
             and not (at(run.values[n], p) > 0).all()
             and not self._even(culprit, n)
-            for n in self._dependence.below(culprit) - self._tested
+            for n in self._dependence.below(culprit) - tested
         )
 
     def _even(self, culprit: Node, node: Node) -> bool:

@@ -13,7 +13,8 @@ _HUGE = 1e6
 _EPSILON = 1e-3
 #: What objects that hold settings are called.
 _CONFIGURATIONS = frozenset(
-    "args cfg conf config configs configuration flags hparams hps information opt options opts settings setup".split()
+    """args cfg conf config configs configuration flags hparams hps information opt options opts schedule scheduler
+    settings setup""".split()
 )
 
 
@@ -52,8 +53,13 @@ def read_gradient(culprit: Node, requires_grad: Collection[Node]) -> Iterator[st
 
 def is_setting(leaf: Leaf) -> bool:
     """Whether an input is a number that somebody chose for the whole run."""
-    parents = leaf.name.lower().split(".")[:-1]
-    return leaf.setting or not _CONFIGURATIONS.isdisjoint(part.strip("_").rpartition("_")[2] for part in parents)
+    return leaf.setting or is_configured(leaf.name)
+
+
+def is_configured(name: str) -> bool:
+    """Whether an input is a part of an object that holds settings."""
+    parents = name.lower().split(".")[:-1]
+    return not _CONFIGURATIONS.isdisjoint(part.strip("_").rpartition("_")[2] for part in parents)
 
 
 def _cancels_epsilon(run: Run, node: Node, p: int) -> bool:

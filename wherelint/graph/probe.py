@@ -75,15 +75,19 @@ class Pool:
 
 
 def _data_leaves(test: Node) -> set[Node]:
-    """Leaves whose own nan or inf a test such as ``isnan`` is about: it reads them through a few regular operations."""
+    """Leaves whose own nan or inf a test such as ``isnan`` is about: it reads them through a few regular operations.
+
+    What is drawn at random is finite.
+    """
     found: set[Node] = set()
     layer = list(test.inputs)
     for _ in range(_NEAR):
         following: list[Node] = []
         for node in layer:
             entry = OPERATIONS.get(node.op)
-            if node.op == "leaf" and node.kind == "float":
-                found.add(node)
+            if isinstance(node, Leaf):
+                if node.kind == "float" and not node.random:
+                    found.add(node)
             elif entry is None or entry.code is None:
                 following += node.inputs
         layer = following

@@ -6,7 +6,7 @@ import numpy as np
 
 from wherelint.frontend.names import canonical
 from wherelint.frontend.namespaces import namespaces
-from wherelint.graph.node import Kind, Leaf, Node
+from wherelint.graph.node import Kind, Leaf, Node, leaves
 from wherelint.interpret.annotations import annotated, dotted
 from wherelint.interpret.defaults import of_parameter
 from wherelint.interpret.lowering import Lowering
@@ -129,4 +129,6 @@ def keep_kind(low: Lowering, receiver: Instance, name: str, value: Value, *, buf
         made = low.opaque(
             f"{receiver.name}.{name}", (low.identity(receiver), name), kind=value.kind, differentiable=not buffer
         )
+        read = leaves(value)
+        made.setting |= buffer and any(n.setting for n in (*read, *leaves(*(g for n in read for g in n.given))))
         receiver.attributes[name] = made

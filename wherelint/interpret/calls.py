@@ -190,7 +190,8 @@ def unknown(low: Lowering, function: Value, args: Args, kwargs: Kwargs, at: ast.
     if isinstance(function, Dotted) and only_gives(function.name):
         low.given[made] = given
     else:
-        _hand_on(low, callee(low, function, at), given)
+        differentiated = [*args, *(v for name, v in kwargs.items() if name not in _TOLERANCES)]
+        _hand_on(low, callee(low, function, at), differentiated)
     return made
 
 
@@ -199,12 +200,18 @@ _LOGS = frozenset(
     """add_histogram add_scalar add_scalars add_summary debug error info log_dict log_metrics log_scalar print scalar
     warning write""".split()
 )
+#: What keeps a value that no gradient comes back to: PyTorch trains no buffer.
+_KEEPS = frozenset({"register_buffer"})
+
+
+#: How closely a call is to compute: what it returns is not differentiated with respect to that.
+_TOLERANCES = frozenset("atol ftol gtol rtol tol tolerance xtol".split())
 
 
 def _hand_on(low: Lowering, name: str, given: Sequence[Value]) -> None:
-    """Note that values leave the function by a call, unless they are only written down."""
+    """Note that values leave the function by a call, unless they are only written down or kept."""
     last = name.rpartition(".")[2]
-    if last not in _LOGS and not (last == "log" and given and isinstance(given[0], (str, dict))):
+    if last not in _LOGS | _KEEPS and not (last == "log" and given and isinstance(given[0], (str, dict))):
         for value in given:
             low.leaves_function(value)
 
