@@ -9,7 +9,7 @@ symbolic-zero arithmetic every selection does.
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from math import isfinite
 from typing import Any
 
@@ -18,9 +18,8 @@ import numpy as np
 from wherelint.graph.evaluate import BOOL, Values, kept, lane, truth
 from wherelint.graph.node import LANES, Node, differentiable_inputs, differentiated
 from wherelint.graph.work import Work
-from wherelint.ops import OPERATIONS, Array, Operation
-from wherelint.ops.catalogue import Vjp
-from wherelint.ops.entries import Pull, Pullback
+from wherelint.ops import OPERATIONS, Array
+from wherelint.ops.entries import Pullback
 from wherelint.ops.lanes import every, some, total
 
 Dead = Any  # Array of bool, or None where nothing is dead
@@ -65,12 +64,12 @@ def backward(tape: Tape, values: Values, root: Node, framework: str, *, symbolic
             if not flows:
                 continue
             broke = None
-            for i, part, gone in _PULL.get(node.op, operation)(node, flows, values, ct, dead, symbolic):
+            pull = _PULL.get(node.op, operation)
+            for i, part, gone in pull(node, flows, values, ct, dead, symbolic):
                 operand = node.inputs[i]
                 if gone is not None:
                     part = np.where(gone, part.dtype.type(0), part)
-                if part is not ct or node.op == "gather":  # what is handed on as it came is not broken here
-                    broke = _broken(node, part, ct, broke)
+                broke = _broken(node, part, ct, broke)
                 shape = values[operand].shape
                 if shape[1] != part.shape[1] or (gone is not None and gone.shape != part.shape):
                     part, gone = _sum_to(part, gone, shape)
@@ -187,48 +186,38 @@ _PULL: dict[str, Callable[..., _Parts]] = {
 }
 
 
-@cache
-def _rule(op: str, framework: str) -> tuple[Operation, Vjp, Sequence[Pull | None] | None]:
-    """An operation, its VJP in a framework, and the pulls that this consists of, if it does."""
-    entry = OPERATIONS[op]
-    vjp = entry.variants.get(framework)
-    if vjp is None:
-        vjp = (entry.variants.get("tensorflow") if framework == "xla" else None) or entry.vjp
-    return entry, vjp, vjp.pulls if isinstance(vjp, Pullback) else None
-
-
 def _pull_back_operation(
     framework: str, node: Node, flows: Sequence[int], values: Values, ct: Array, dead: Dead, symbolic: bool
 ) -> _Parts:
-    entry, vjp, pulls = _rule(node.op, framework)
+    entry = OPERATIONS[node.op]
     out = values[node]
-    numbers = [o if (o := values[i]).dtype is not BOOL else o.astype(out.dtype) for i in node.inputs]
-    if pulls is None:
-        given = vjp(ct, out, *numbers)
-        parts = [(i, given[i]) for i in flows if i < len(given)]
-    else:
-        parts = [(i, pull(ct, out, *numbers)) for i in flows if i < len(pulls) and (pull := pulls[i]) is not None]
+    numbers = [values[i] for i in node.inputs]
+    numbers = [o.astype(out.dtype) if o.dtype is BOOL else o for o in numbers]
+    vjp = entry.variants.get(framework)
+    if vjp is None:
+        vjp = (entry.variants.get("tensorflow") if framework == "xla" else None) or entry.vjp
+    pulls = vjp.pulls if isinstance(vjp, Pullback) else None
+    parts = vjp(ct, out, *numbers) if pulls is None else ()
+    dropped: Sequence[Array | None] = ()
+    if symbolic and entry.unselected is not None:
+        ties = _ties(node.op, numbers)
+        dropped = [
+            # At a tie the derivative is a matter of convention; only one that is infinite is the selection's doing.
+            None if drop is None else drop if ties is None else drop | (ties & ~np.isfinite(ct))
+            for drop in entry.unselected(*numbers)
+        ]
+    if symbolic and node.selection == "multiply":
+        dropped = [numbers[1 - i] == 0 if i == node.static.operand else None for i in range(2)]
     if dead is not None and entry.mixes:
         dead = every(dead)
-    if not symbolic or (entry.unselected is None and node.selection != "multiply"):
-        return [(i, part, dead) for i, part in parts if part is not None]
-    dropped = _dropped(entry, node, numbers, ct)
-    return [
-        (i, part, _either(dead, dropped[i] if i < len(dropped) else None)) for i, part in parts if part is not None
-    ]
-
-
-def _dropped(entry: Operation, node: Node, numbers: list[Array], ct: Array) -> Sequence[Array | None]:
-    """For each operand the elements that a selection drops."""
-    if node.selection == "multiply":
-        return [numbers[1 - i] == 0 if i == node.static.operand else None for i in range(2)]
-    assert entry.unselected is not None
-    ties = _ties(node.op, numbers)
-    # At a tie the derivative is a matter of convention; only one that is infinite is the selection's doing.
-    return [
-        None if drop is None else drop if ties is None else drop | (ties & ~np.isfinite(ct))
-        for drop in entry.unselected(*numbers)
-    ]
+    for i in flows:
+        if pulls is None:
+            part = parts[i] if i < len(parts) else None
+        else:
+            pull = pulls[i] if i < len(pulls) else None
+            part = None if pull is None else pull(ct, out, *numbers)
+        if part is not None:
+            yield i, part, _either(dead, dropped[i] if i < len(dropped) else None)
 
 
 def _ties(op: str, operands: list[Array]) -> Array | None:
