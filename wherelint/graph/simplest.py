@@ -1,7 +1,6 @@
 """Simpler numbers for a witness, which is printed."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
