@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from programs import hazards, named, op, positive, where
 
 from wherelint.graph.node import LANES, Node, const, leaf
-from wherelint.graph.outlook import Outlook
 from wherelint.graph.search import Search, singular_operations
 from wherelint.graph.simplest import simplest
 
@@ -100,23 +97,6 @@ def test_what_is_found_under_facts_that_contradict_each_other_is_unsure() -> Non
     root = where(positive(X), op("log", X), 0.0, path_conditions=(positive(Y), op("less", Y, 0.0)))
     assert [h.confidence for h in hazards(root)] == ["low"]
     assert Search(root, "jax").hazards(low=False) == []
-
-
-def test_a_search_ends_when_all_that_is_asked_for_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    root = where(positive(X), op("sqrt", X), 0.0)
-    search = Search(root, "jax", outlook=Outlook(operations=frozenset({root.inputs[1]})))
-    monkeypatch.setattr("wherelint.graph.run._MOST_AT_ONCE", 1)  # each start on its own
-    stale: list[bool] = []
-    run = search.run
-
-    def counted(*batches: Any, **kw: Any) -> Any:
-        made = run(*batches, **kw)
-        stale.append(made.stale)
-        return made
-
-    monkeypatch.setattr(search, "run", counted)
-    assert search.hazards()
-    assert stale.count(False) == 1
 
 
 def test_the_witness_is_the_simplest() -> None:

@@ -113,8 +113,6 @@ class Search:
                 self._look(level, movable, found)
                 return
             self._note(run, level, found)
-            if not self._prospects.any(level, movable, found):
-                return
 
     def _depart_elsewhere(self) -> bool:
         """Depart from regular points, if those known so far are not."""
