@@ -10,6 +10,7 @@ from wherelint.graph.differentiate import Backward, Tape, backward
 from wherelint.graph.evaluate import Values, evaluate
 from wherelint.graph.node import LANES, Node, Static, const, leaf, spread, topological
 from wherelint.graph.search import Hazard, Search
+from wherelint.graph.simplest import simplest
 
 _TESTS = frozenset({"less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "isnan", "isfinite"})
 _LOGICAL = frozenset({"logical_and", "logical_or", "logical_not"})
@@ -58,7 +59,7 @@ def gradients(root: Node, inputs: dict[Node, np.ndarray], *, framework: str = "j
 def hazards(root: Node, framework: str = "jax") -> list[Hazard]:
     """What the search reports, fit to print."""
     search = Search(root, framework)
-    return [search.simplest(h) for h in search.hazards()]
+    return [simplest(search, h) for h in search.hazards()]
 
 
 def named(hazard: Hazard) -> dict[str, list[float]]:

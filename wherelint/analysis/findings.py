@@ -25,6 +25,7 @@ from wherelint.graph.evaluate import evaluate
 from wherelint.graph.node import Leaf, Node, flowing_back, leaves, nearest_framework, rounded_away, topological
 from wherelint.graph.outlook import Outlook
 from wherelint.graph.search import Hazard, Search
+from wherelint.graph.simplest import simplest
 from wherelint.graph.slope import MEASURING, WrongSlope, wrong_slope
 from wherelint.graph.work import Effort, WorkBudget
 from wherelint.interpret.values import Origin
@@ -143,8 +144,9 @@ def _made(
     problems: list[Problem] = []
     for detection, related in bugs:
         try:
-            simplest = detection.search.simplest
-            made = detection if draft else replace(detection, hazard=simplest(detection.hazard))
+            made = detection
+            if not draft:
+                made = replace(detection, hazard=simplest(detection.search, detection.hazard))
             found.append((_finding(made, related, filename), made))
         except Exception as error:
             what = f"a finding in `{detection.hazard.select.origin.function}`"

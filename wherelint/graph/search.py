@@ -34,8 +34,6 @@ _MOST_REFUSALS = 12
 #: Larger than the cotangents of probes, so that no derivative that breaks one of them is overlooked.
 _LARGE = 1e30
 _MOST_FLAGS = 8
-#: Node evaluations for the numbers of one witness.
-_SIMPLIFYING = 800_000
 
 
 class Search:
@@ -82,7 +80,7 @@ class Search:
         self._refused: dict[tuple[Node, bool], int] = {}
 
     def hazards(self, *, low: bool = True) -> list[Hazard]:
-        """Every hazard whose zero the root makes; ``simplest`` makes a witness fit to print."""
+        """Every hazard whose zero the root makes; ``simplest.simplest`` makes a witness fit to print."""
         if self.root not in self.requires_grad or self.requires_grad.isdisjoint(self._sources):
             return []
         found: dict[Node, Hazard] = {}
@@ -417,33 +415,11 @@ class Search:
         if self._prospects.decided_by_boundary(evidence) and (place := self.guard.boundary(run, culprit, p)):
             yield place
 
-    def simplest(self, hazard: Hazard) -> Hazard:
-        """Replace the numbers of a witness by simpler ones as long as it shows the same hazard."""
-        self.effort = Effort(_SIMPLIFYING, self.effort.whole)
-        for node in self.leaves:
-            if self.effort.spent:
-                break
-            if node.kind != "float":
-                continue
-            now = hazard.inputs[node]
-            simple = [np.full((1, LANES), v, np.float32) for v in (1.0, 0.0, 2.0, 0.5)]
-            options = [*list(simple), np.repeat(now[:, :1], LANES, axis=1), np.round(now, 1)]
-            if (now == now[:, :1]).all() and float(now[0, 0]) in (0.0, 1.0):
-                continue
-            batch = {n: np.repeat(v, len(options), axis=0) for n, v in hazard.inputs.items()}
-            batch[node] = np.concatenate(options)
-            run = self.run(batch)
-            for p in np.flatnonzero(run.witness).tolist():
-                same = self._again(run, p, hazard.op)
-                if same is not None and same.select is hazard.select:
-                    hazard = replace(same, evidence=hazard.evidence, missing_data=hazard.missing_data)
-                    break
-        return hazard
-
-    def _again(self, run: Run, p: int, culprit: Node) -> Hazard | None:
-        """The hazard of one probe and operation."""
+    def again(self, run: Run, p: int, known: Hazard) -> Hazard | None:
+        """A hazard as another probe shows it, if it does."""
         for node, broke in run.ieee.broke.items():
             blamed = self._blame(run, node, p) if broke[row(broke, p)].any() else None
-            if blamed is not None and blamed.culprit is culprit and (hazard := self._hazard(run, blamed, p)):
-                return hazard
+            if blamed is not None and blamed.culprit is known.op and (hazard := self._hazard(run, blamed, p)):
+                same = hazard.select is known.select
+                return replace(hazard, evidence=known.evidence, missing_data=known.missing_data) if same else None
         return None
