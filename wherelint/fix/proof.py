@@ -75,13 +75,16 @@ class Comparison:
         return any(self._is(old, new) for new in after)
 
     def come(self, after: Iterable[Finding], fixed: Sequence[Finding] = ()) -> list[Finding]:
-        """The findings that have come, and those of ``fixed`` that are there still."""
+        """The findings that have come, and those of ``fixed`` that are there still.
+
+        Not that of an operation that had one before, which the mask drops as another selection did.
+        """
         old = [finding for finding in self._before if not any(finding is each for each in fixed)]
         fresh = []
         for finding in after:
             same = next((each for each in old if self._is(each, finding)), None)
             if same is None:
-                fresh.append(finding)
+                fresh += [] if self.was_found(finding, fixed) else [finding]
             else:
                 old.remove(same)
         return fresh

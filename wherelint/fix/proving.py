@@ -1,5 +1,6 @@
 """What a rewritten text is found to do: the functions around a finding computed as before, and searched again."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from wherelint.analysis.callers import expression_id
@@ -100,10 +101,12 @@ class Proof:
         except (GiveUp, RecursionError, _OtherwiseError):
             return None
 
-    def doubts(self, found: Found, targets: list[Finding], compared: Comparison) -> bool | None:
+    def doubts(
+        self, found: Found, targets: list[Finding], compared: Comparison, bare: Sequence[Finding] = ()
+    ) -> bool | None:
         """Whether a call that is not known, or a nan, may tell a rewrite from the original, in callers too.
 
-        None where the finding is not gone for good, or a value is another.
+        None where the finding is not gone for good, or a value is another. ``bare``: what the rewrite lays bare.
         """
         module = found.after.module
 
@@ -113,7 +116,8 @@ class Proof:
 
         sure = analyse(module, found.after.used, self.names, frozenset(), draft=True, only=concerned, whole=self._whole)
         fixed = set(map(key, targets))
-        asked = [f for f in sure.findings if key(f) in fixed and not compared.was_found(f, targets)]
+        laid = {each.location for each in bare}
+        asked = [f for f in sure.findings if key(f) in fixed and f.location not in laid]
         if sure.problems or not compared.gone(targets, asked):
             return None
         own = self._passed(module, self.names, (True,))  # the other mode was passed before

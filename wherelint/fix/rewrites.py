@@ -1,7 +1,7 @@
 """The rewrites that are tried for one finding, and what each of them comes to."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
@@ -46,6 +46,8 @@ class _Step(NamedTuple):
     left: list[Finding]
     targets: list[Finding]
     sure: bool
+    #: What it lays bare besides: the old text has hidden it.
+    bare: Sequence[Finding] = ()
 
     @property
     def grade(self) -> Grade:
@@ -148,8 +150,11 @@ class _Rewrites:
         fresh = compared.come(found.after.findings)
         stay = compared.come(found.after.findings, targets)
         sure = candidate.elementwise and not found.doubtful and not (candidate.alone and self._proof.exposed)
-        if not fresh and len(stay) < len(targets) and not found.silent:
-            self._detours.append(_Step(candidate, found, stay, targets, sure))
+        if len(stay) - len(fresh) < len(targets) and fresh != stay and not found.silent:
+            bare = [each for each in fresh if laid_bare(self._analysis, found.after, each)]
+            if bare == fresh:
+                left = [each for each in stay if not any(each is one for one in fresh)]
+                self._detours.append(_Step(candidate, found, left, targets, sure, bare))
         elif fresh == stay:
             step = _Step(candidate, found, fresh, targets, sure)
             if not found.worse:
@@ -170,10 +175,11 @@ class _Rewrites:
                 continue
             if (last := self._proof.of(rest.text)) is None or last.worse:
                 continue
-            if (doubtful := self._proof.doubts(last, step.targets, self._compared(rest.text))) is not None:
+            if (doubtful := self._proof.doubts(last, step.targets, self._compared(rest.text), step.bare)) is not None:
                 least: Grade = "unsafe" if doubtful else "safe"
                 grade = max(step.grade, rest.grade, least, key=_GRADES.index)
-                both = rest._replace(candidate=step.candidate, grade=grade)
+                ops = dict.fromkeys([*(each.op for each in step.bare), *rest.bare])
+                both = rest._replace(candidate=step.candidate, grade=grade, bare=tuple(ops))
                 return self._shorter(both, rest, step.targets) or both
         return None
 
@@ -198,7 +204,7 @@ class _Rewrites:
             if found.silent or not all(laid_bare(self._analysis, found.after, each) for each in step.left):
                 continue
             compared = Comparison(self._proof.source, step.candidate.edits, self._analysis.findings)
-            if (doubtful := self._proof.doubts(found, step.targets, compared)) is not None:
+            if (doubtful := self._proof.doubts(found, step.targets, compared, step.left)) is not None:
                 grade, ops = (
                     grade_of(step.candidate, step.sure and not doubtful),
                     dict.fromkeys(f.op for f in step.left),
