@@ -11,7 +11,7 @@ import libcst as cst
 
 from wherelint.finding import Edit
 from wherelint.fix import spelling
-from wherelint.fix.syntax import SourceNode, Spot, may_move
+from wherelint.fix.syntax import SourceNode, Spot, already_named, may_move
 from wherelint.interpret.annotations import last_name
 
 
@@ -103,6 +103,14 @@ class Writer:
         # The number takes the dtype of the tensor before it.
         inverted = f"{self.namespace}.logical_not({mask.text})" if mask.python else mask.opposite
         return f"{self.where}({inverted}, {operand}, {value})"
+
+
+def named_before(mask: Mask, place: SourceNode) -> Mask | None:
+    """The mask by the name that the author gave its condition, or the opposite of that, before a place."""
+    for text, keeps in ((mask.text, mask.keeps), (mask.opposite, not mask.keeps)):
+        if (name := already_named(text, place)) is not None:
+            return Mask(name, keeps)
+    return None
 
 
 def masked_twice(text: str) -> int:

@@ -268,7 +268,7 @@ def names_within(place: SourceNode) -> dict[str, list[SourceNode]]:
 
 def already_named(text: str, place: SourceNode) -> str | None:
     """The variable that an expression was assigned to in a statement before a place; None where there is none."""
-    found = None
+    found, plain = None, _plain(text)
     path = place.path()
     for around, inner in pairwise(path):
         if isinstance(around, cst.FunctionDef):
@@ -279,10 +279,15 @@ def already_named(text: str, place: SourceNode) -> str | None:
             if statement is inner:
                 break
             for part in statement.body if isinstance(statement, cst.SimpleStatementLine) else ():
-                if not isinstance(part, cst.Assign) or SourceNode(place.block, part.value).one_line != text:
+                if not isinstance(part, cst.Assign) or _plain(SourceNode(place.block, part.value).one_line) != plain:
                     continue
                 found = next((t.target.value for t in part.targets if isinstance(t.target, cst.Name)), found)
     return found
+
+
+def _plain(text: str) -> str:
+    """An expression without blanks, its whole numbers without a point."""
+    return re.sub(r"(?<![\w.])(\d+)\.0*(?![\w.])", r"\1", text.replace(" ", ""))
 
 
 def part_holding(whole: SourceNode, inner: SourceNode) -> SourceNode | None:
