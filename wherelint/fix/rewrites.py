@@ -16,7 +16,7 @@ from wherelint.fix.proving import Found, Proof
 from wherelint.fix.refusals import EPSILON, MATRIX, TRIES
 from wherelint.fix.twins import has_twins
 from wherelint.graph.work import WorkBudget
-from wherelint.io.edits import Source, consistent, without
+from wherelint.io.edits import Source, consistent, rebased, without
 from wherelint.ops import OPERATIONS
 from wherelint.ops.traits import MATRICES
 
@@ -185,8 +185,12 @@ class _Rewrites:
 
     def _shorter(self, both: Proven, last: Proven, targets: list[Finding]) -> Proven | None:
         """The last of two rewrites alone, if it does what both do: what it masks reaches what the first one masked."""
-        text = without(self._proof.source, both.candidate.edits, both.text)
-        if text is None or (found := self._proof.of(text)) is None or found.silent or found.worse:
+        source, edits = self._proof.source, both.candidate.edits
+        text = without(source, edits, both.text)
+        if text is None:  # the last one gave its name to what the first one wrote
+            more = Source(source.edited(edits)).difference(both.text)
+            text = source.edited(rebased(source, edits, more))
+        if text == source.text or (found := self._proof.of(text)) is None or found.silent or found.worse:
             return None
         if not found.clean and not both.rank[2]:
             return None  # a selection drops what is not finite still, which is better not there
@@ -195,7 +199,8 @@ class _Rewrites:
             return None
         doubtful = self._proof.doubts(found, targets, compared)
         kept = doubtful is not None and (both.grade != "safe" or not (doubtful or found.doubtful))
-        return last._replace(text=text, grade=both.grade) if kept else None
+        candidate = replace(last.candidate, edits=source.difference(text))
+        return last._replace(text=text, grade=both.grade, candidate=candidate) if kept else None
 
     def _laying_bare(self) -> Proven | None:
         """A rewrite that makes way for findings which the old text has hidden, and which say so."""

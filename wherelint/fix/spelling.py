@@ -6,7 +6,7 @@ from itertools import chain, count
 
 import libcst as cst
 
-from wherelint.fix.syntax import SourceNode, code, default_of, last_name, operands, path_after, root_name
+from wherelint.fix.syntax import SourceNode, code, default_of, last_name, operands, path_after, root_name, walk
 from wherelint.frameworks import FRAMEWORKS
 from wherelint.frontend.module import Module
 from wherelint.frontend.names import canonical, imported
@@ -97,8 +97,11 @@ def free_name(place: SourceNode, *preferred: str) -> str:
     """The first of some variable names that means nothing in the function around a place, nor in its file."""
     module = place.block.module
     around = next((n for n in place.path()[::-1] if isinstance(n, cst.FunctionDef)), None)
-    taken = set(re.findall(r"\w+", place.block.concrete.code(around) if around is not None else module.text))
-    taken.update(module.imports, module.definitions)
+    taken = {*module.imports, *module.definitions}
+    if around is not None:  # not what a docstring speaks of
+        taken.update(node.value for node in walk(around) if isinstance(node, cst.Name))
+    else:
+        taken.update(re.findall(r"\w+", module.text))
     numbered = (f"{preferred[-1]}_{number}" for number in count(2))
     return next(name for name in chain(preferred, numbered) if name not in taken)
 
