@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -54,7 +55,13 @@ class Mask:
         """Whether its variables have the same values at a place, or where a line of its own can stand before that."""
         return all(may_move(part, place, spot.location if spot else place.region[0]) for part in self.parts)
 
-    def leaves(self, operand: SourceNode, value: float) -> bool:
+    def bounds(self, operand: SourceNode) -> Iterator[str]:
+        """What it compares an operand with, where that is no number: ``limit`` in ``x < limit``."""
+        sides = re.fullmatch(r"([\w.]+) [<>]=? ([\w.]+)", self.text)
+        if sides is not None and operand.one_line in sides.groups():
+            yield from (side for side in sides.groups() if side != operand.one_line and not side[0].isdigit())
+
+    def leaves(self, operand: SourceNode, value: float | str) -> bool:
         """Whether it would put a number only where the operand is that number: ``where(x != 0, x, 0.0)``."""
         sign = "!=" if self.keeps else "=="
         found = re.fullmatch(rf"{re.escape(operand.one_line)} {sign} ([\d.]+)", self.text)

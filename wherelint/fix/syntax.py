@@ -285,6 +285,23 @@ def already_named(text: str, place: SourceNode) -> str | None:
     return found
 
 
+def assigned(name: str, place: SourceNode) -> SourceNode | None:
+    """The value that a variable was last given in a statement before a place, alone or as one of several."""
+    found = None
+    for around, inner in pairwise(place.path()):
+        if isinstance(around, cst.FunctionDef):
+            found = None
+        for statement in around.body if isinstance(around, SUITES) else ():
+            if statement is inner:
+                break
+            for part in statement.body if isinstance(statement, cst.SimpleStatementLine) else ():
+                targets = [t.target for t in part.targets] if isinstance(part, cst.Assign) else []
+                targets += [part.target] if isinstance(part, cst.AnnAssign) and part.value is not None else []
+                if any(name in _names(target) for target in targets):
+                    found = SourceNode(place.block, part.value)
+    return found
+
+
 def _plain(text: str) -> str:
     """An expression without blanks, its whole numbers without a point."""
     return re.sub(r"(?<![\w.])(\d+)\.0*(?![\w.])", r"\1", text.replace(" ", ""))

@@ -68,6 +68,7 @@ def self_of(low: Lowering, cls: Class) -> Instance:
     if cls.instance is None:
         low.step(4 * sum(1 for _ in cls.ancestry()))  # so often all bases are gone through
         made = cls.instance = Instance(cls, "self")
+        known, _ = low.inputs()
         try:
             # The class may be of another file than the method that is called on it.
             with low.inside(Frame(cls.scope, cls.name, cls.block, len(low.path_conditions))):
@@ -76,7 +77,9 @@ def self_of(low: Lowering, cls: Class) -> Instance:
         except BaseException:
             cls.instance = None  # half of it is no object for the next method to be called on
             raise
-        made.initial = dict(made.attributes)
+        made.initial, made.read = dict(made.attributes), low.inputs(known)
+    else:
+        low.recall(*cls.instance.read)
     return cls.instance
 
 
