@@ -50,7 +50,8 @@ def _construct_unknown(low: Lowering, made: Instance, init: Function, at: ast.AS
     if first is not None:
         given[first] = made
     outputs, path_conditions = len(low.outputs), len(low.path_conditions)
-    kept, closures = list(low.made), list(low.closures)
+    lists = (low.made, low.closures, low.captured, low.measured, low.inlined)
+    kept = [list(each) for each in lists]
     try:
         inline(low, init, [], given, at)
     except GiveUp:
@@ -59,7 +60,8 @@ def _construct_unknown(low: Lowering, made: Instance, init: Function, at: ast.AS
         # The constructor is a root of its own; here only the attributes it leaves behind matter, and what it checked.
         made.path_conditions = tuple(low.path_conditions[path_conditions:])
         del low.outputs[outputs:], low.path_conditions[path_conditions:]
-        low.made[:], low.closures[:] = kept, closures
+        for each, before in zip(lists, kept, strict=True):
+            each[:] = before  # type: ignore[index]
         init.called = False
 
 
