@@ -220,7 +220,7 @@ class FileSearch:
             return None
         name = tuple(map(written, detection.name))
         hazard = hazard.with_evidence(*flow(hazard, detection.program.inputs, self._module, name))
-        if self._usage.shielded(name):
+        if self._only is None and self._usage.shielded(name):  # a proof asks what is found, not what it is worth
             hazard = hazard.with_evidence("used without gradients")
         return self._in_context(replace(detection, hazard=hazard))
 

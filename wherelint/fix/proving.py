@@ -8,7 +8,7 @@ from wherelint.analysis.findings import Analysis, analyse
 from wherelint.analysis.programs import Program, lowered
 from wherelint.analysis.search import Detection
 from wherelint.finding import Finding
-from wherelint.fix.groups import concerned
+from wherelint.fix.groups import Unchanged, concerned
 from wherelint.fix.opaque import names_of
 from wherelint.fix.proof import Comparison, Record, key, record, same
 from wherelint.fix.shapes import Shaped, differ
@@ -16,7 +16,7 @@ from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.node import Node
 from wherelint.graph.work import WorkBudget
-from wherelint.io.edits import Source
+from wherelint.io.edits import Region, Source
 
 
 class Found(NamedTuple):
@@ -53,6 +53,7 @@ class Proof:
         self.source = Source(analysis.module.text)
         self.names, self.callers = concerned(analysis, detection)
         self._read = {name for name, *_ in names_of([detection.hazard.op, detection.hazard.select]).values()}
+        self._unchanged = Unchanged(analysis, self.names)
         self._records: dict[tuple[tuple[str, ...], bool], list[tuple[Program, Record]]] = {}
 
     @property
@@ -71,7 +72,13 @@ class Proof:
         if compared is not None and any(self._is_still(node, module, compared) for node in remains):
             return None
         used, whole = self._analysis.used, self._whole
-        after = analyse(module, used, self.names, frozenset(), low=False, draft=True, only=self._near, whole=whole)
+        compared = compared or Comparison(self.source, self.source.difference(text), self.findings)
+        unchanged = self._unchanged.within(module)
+
+        def asked(root: Node) -> bool:
+            return self._near(root) and (root not in unchanged or compared.at(self.findings, *_region(root)))
+
+        after = analyse(module, used, self.names, frozenset(), low=False, draft=True, only=asked, whole=whole)
         if after.problems:
             return None
         doubtful, clean = any(p.doubtful for p in passed), all(p.clean for p in passed)
@@ -154,6 +161,10 @@ class Proof:
             now.doubtful |= bool(now.crossed) or reshaped is None
             passed.append(now)
         return passed
+
+
+def _region(node: Node) -> Region:
+    return node.origin.block.region(node.origin.node)  # type: ignore[no-any-return]
 
 
 class _OtherwiseError(Exception):

@@ -1,6 +1,7 @@
 """The rewrites that are tried for one finding, and what each of them comes to."""
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple
@@ -26,6 +27,8 @@ _MOST_TRIED = 32
 #: How many rewrites one after the other may be needed: masking a divisor can lay bare the root that it was computed by.
 MOST_STEPS = 3
 _MOST_DETOURS = 2
+#: After how many numbers that a mask of one operand fails with the others are not tried: the first is safe for it.
+_MOST_NUMBERS = 2
 
 
 class Proven(NamedTuple):
@@ -98,6 +101,7 @@ class _Rewrites:
     def _try_each(self) -> int:
         """Try one rewrite after the other, and count them."""
         tried, asked, rival = 0, set[tuple[Edit, ...]](), ""
+        failing = Counter[tuple[object, ...]]()
         for tried, candidate in enumerate(self._site.candidates(several=len(self._arm) > 1)):
             if tried >= _MOST_TRIED or self._effort.spent:
                 break
@@ -108,6 +112,8 @@ class _Rewrites:
             asked.add(candidate.edits)
             compared = Comparison(self._proof.source, candidate.edits, self._analysis.findings)
             if (found := self._proof.of(self._proof.source.edited(candidate.edits), compared)) is None:
+                failing[candidate.slot] += bool(candidate.slot) and candidate.kind == "mask"
+                self._idle |= {slot for slot, count in failing.items() if count >= _MOST_NUMBERS}
                 continue
             targets = targets_of(candidate, self._places, self._arm)
             if not compared.gone(targets, found.after.findings):
