@@ -109,6 +109,11 @@ class FileSearch:
         self._effort = Effort(self._budget.file_evaluations, whole)
 
     @property
+    def outlook(self) -> Outlook:
+        """What was asked for."""
+        return self._outlook
+
+    @property
     def spent(self) -> bool:
         """Whether enough was done for this file."""
         return self._effort.spent or self._module.steps > self._budget.file_steps

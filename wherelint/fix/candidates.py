@@ -183,7 +183,7 @@ class Site:
             return operand.replaced(by.within(operand, writer.masked(by, text, value)))
 
         what = f"mask the operand with the condition of the {self._selection}"
-        edit, slot = masked(mask), (mask.text, operand.region)
+        edit, slot = masked(mask), (mask.text, operand.region, isinstance(value, str))
         spot = self._spot_for(operand)
         before = spot_before(mask.written) if mask.written is not None else None
         several = len({place.region for place in self.siblings}) > 1

@@ -56,10 +56,14 @@ class Mask:
         return all(may_move(part, place, spot.location if spot else place.region[0]) for part in self.parts)
 
     def bounds(self, operand: SourceNode) -> Iterator[str]:
-        """What it compares an operand with, where that is no number: ``limit`` in ``x < limit``."""
-        sides = re.fullmatch(r"([\w.]+) [<>]=? ([\w.]+)", self.text)
-        if sides is not None and operand.one_line in sides.groups():
-            yield from (side for side in sides.groups() if side != operand.one_line and not side[0].isdigit())
+        """Where it keeps an operand that it compares with a variable: ``limit + 1.0`` for ``x > limit``, ``limit``."""
+        sides = re.fullmatch(r"([\w.]+) ([<>])=? ([\w.]+)", self.text)
+        if sides is None or operand.one_line not in (sides[1], sides[3]) or sides[1] == sides[3]:
+            return
+        first = operand.one_line == sides[1]
+        other = sides[3] if first else sides[1]
+        above = (sides[2] == ">") == (first == self.keeps)
+        yield from () if other[0].isdigit() else (f"{other} {'+' if above else '-'} 1.0", other)
 
     def leaves(self, operand: SourceNode, value: float | str) -> bool:
         """Whether it would put a number only where the operand is that number: ``where(x != 0, x, 0.0)``."""

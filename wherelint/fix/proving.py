@@ -19,6 +19,10 @@ from wherelint.graph.work import WorkBudget
 from wherelint.io.edits import Region, Source
 
 
+#: Functions that compute more values are searched for what is asked for alone.
+_LONG = 300
+
+
 class Found(NamedTuple):
     """What a rewrite leads to."""
 
@@ -78,7 +82,12 @@ class Proof:
         def asked(root: Node) -> bool:
             return self._near(root) and (root not in unchanged or compared.at(self.findings, *_region(root)))
 
-        after = analyse(module, used, self.names, frozenset(), low=False, draft=True, only=asked, whole=whole)
+        searches = self._analysis.searches
+        length = sum(len(p.order) for name in self.names for p in lowered(module, name, used))
+        outlook = searches.outlook if searches is not None and length > _LONG else None
+        after = analyse(
+            module, used, self.names, frozenset(), low=False, draft=True, only=asked, whole=whole, outlook=outlook
+        )
         if after.problems:
             return None
         doubtful, clean = any(p.doubtful for p in passed), all(p.clean for p in passed)

@@ -18,6 +18,7 @@ _FIRST = (_OLD, "tensorflow.python.ops")
 #: A condition that calls nothing and is no longer is written again, if its row is as wide as a row of the file may be.
 _LONG, _WIDE, _WIDEST = 24, 88, 100
 #: What makes a tensor of a number.
+_FILLED = {"zeros_like": 0.0, "zeros": 0.0, "ones_like": 1.0, "ones": 1.0}
 _CONVERTS = frozenset({"cast", "constant", "tensor", "asarray", "array"})
 
 
@@ -198,6 +199,8 @@ def _subject(node: cst.CSTNode) -> str:
 
 
 def _number(node: cst.BaseExpression) -> float | None:
+    if isinstance(node, cst.Call) and (called := last_name(node.func)) in _FILLED:
+        return _FILLED[called]
     if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
         return _number(node.expression)
     if isinstance(node, cst.Call) and node.args and last_name(node.func) in _CONVERTS:
