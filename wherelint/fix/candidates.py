@@ -14,6 +14,7 @@ import numpy as np
 
 from wherelint.finding import Edit
 from wherelint.fix import spelling
+from wherelint.fix.assignments import assigned
 from wherelint.fix.conditions import Conditions, between
 from wherelint.fix.guards import Guards
 from wherelint.fix.masks import Candidate, Mask, Writer
@@ -22,7 +23,6 @@ from wherelint.fix.shared import shared_guards
 from wherelint.fix.syntax import (
     SourceNode,
     Spot,
-    assigned,
     calls_within,
     condition,
     has_effects,

@@ -308,7 +308,7 @@ class Unchanged:
         return table, {number for p in self._programs(self._analysis.module) for number in _numbered(p, table).values()}
 
     def within(self, module: Module) -> set[Node]:
-        """The nodes of a rewritten text that compute what the old one computes somewhere: a search finds nothing new."""
+        """The nodes of a rewritten text that compute what the old one does somewhere: no search finds more in them."""
         table, known = self._known
         numbered = (_numbered(program, table) for program in self._programs(module))
         return {node for numbers in numbered for node, number in numbers.items() if number in known}

@@ -12,7 +12,8 @@ import libcst as cst
 
 from wherelint.finding import Edit
 from wherelint.fix import spelling
-from wherelint.fix.syntax import SourceNode, Spot, already_named, may_move
+from wherelint.fix.assignments import already_named
+from wherelint.fix.syntax import SourceNode, Spot, may_move
 from wherelint.interpret.annotations import last_name
 
 

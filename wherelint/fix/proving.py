@@ -18,7 +18,6 @@ from wherelint.graph.node import Node
 from wherelint.graph.work import WorkBudget
 from wherelint.io.edits import Region, Source
 
-
 #: Functions that compute more values are searched for what is asked for alone.
 _LONG = 300
 
