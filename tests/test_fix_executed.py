@@ -80,6 +80,24 @@ PROGRAMS = {
             out[(x == 0) & (x < 5.0)] = 0.0
             return out
     """, "safe_x"),
+    "the name of the author for the condition of a guard": ("torch", """
+        def f(x):
+            at_zero = x == 0
+            mean = x.exp() / x
+            spread = (1.0 - mean) ** 2 / x
+            out = mean * spread
+            out[at_zero & (x < 5.0)] = 0.0
+            return out
+    """, "safe_x = torch.where(at_zero, 1.0, x)"),
+    "the argument of a helper whose result a variable holds": ("jax", """
+        def f(x):
+            low = jnp.sin(x)
+            high = root(x)
+            return jnp.where(x > 0, high, low)
+
+        def root(x):
+            return jnp.sqrt(x) + jnp.log(x)
+    """, "root(jnp.where(is_positive, x, 1.0))"),
     "the mask of a root is enough for what is divided by it": ("torch", """
         def f(x):
             squared = x * x

@@ -688,6 +688,82 @@ REWRITES = {
         +    other = jnp.sqrt(1.0 - safe_x)
         +    return jnp.where(in_range, root * other, y)
     """),
+    "a condition that the author named, or its opposite": ("""
+        def advance(a, b):
+            return a * (1.0 - jnp.exp(-b))
+        def f(x, y):
+            is_still = x == 0
+            v = advance(y / x, 1.0 / x)
+            return jnp.where(is_still, y, v)
+    """, """
+        -    v = advance(y / x, 1.0 / x)
+        +    safe_x = jnp.where(is_still, 1.0, x)
+        +    v = advance(y / safe_x, 1.0 / safe_x)
+    """),
+    "an operation whose other selection is known": ("""
+        def f(x0, y0, limit, x, y, gamma=0.0):
+            impact = ((x - x0)**2 + (y - y0)**2) ** (1 / 2)
+            mu = (1 - impact**2) ** (1 / 2)
+            return jnp.where(impact <= limit, 1 - gamma * (1 - mu), 0)
+    """, """
+        -    mu = (1 - impact**2) ** (1 / 2)
+        -    return jnp.where(impact <= limit, 1 - gamma * (1 - mu), 0)
+        +    below_limit = impact <= limit
+        +    mu = jnp.where(below_limit, 1 - impact**2, 1.0) ** (1 / 2)
+        +    return jnp.where(below_limit, 1 - gamma * (1 - mu), 0)
+    """),
+    "a name that a docstring speaks of": ('''
+        def f(x):
+            """The length of a vector."""
+            return jnp.maximum(jnp.linalg.norm(x - 1.0), 1e-6)
+    ''', """
+        -    return jnp.maximum(jnp.linalg.norm(x - 1.0), 1e-6)
+        +    vector = x - 1.0
+        +    has_length = jnp.any(vector != 0)
+        +    return jnp.maximum(jnp.where(has_length, jnp.linalg.norm(jnp.where(has_length, vector, 1.0)), 0.0), 1e-6)
+    """),
+    "a sum that hides what it sums": ("""
+        def f(x, width):
+            weight = jnp.exp(-(x**2) / width**2)
+            total = jnp.sum(weight)
+            return jnp.where(total > 0, weight / total, 0.0)
+    """, """
+        -    return jnp.where(total > 0, weight / total, 0.0)
+        +    return jnp.where(total > 0, weight / jnp.where(total > 0, total, 1.0), 0.0)
+    """),
+    "the argument of a helper that a variable holds": ("""
+        def f(p, limit, b):
+            low = jnp.sin(p)
+            high = density(p, limit, b)
+            return jnp.where(p > limit, high, low)
+        def density(p, limit, b):
+            return jnp.sqrt(p - limit) * b
+    """, """
+        -    high = density(p, limit, b)
+        +    high = density(jnp.where(p > limit, p, limit + 1.0), limit, b)
+    """),
+    "one mask that reaches the operation further on": ("""
+        def f(quaternion):
+            q1, q2, q3 = quaternion[..., 1], quaternion[..., 2], quaternion[..., 3]
+            sin_squared_theta = q1 * q1 + q2 * q2 + q3 * q3
+            sin_theta: torch.Tensor = torch.sqrt(sin_squared_theta)
+            cos_theta = quaternion[..., 0]
+            theta = torch.where(cos_theta < 0, torch.atan2(-sin_theta, -cos_theta), torch.atan2(sin_theta, cos_theta))
+            k_pos: torch.Tensor = theta / sin_theta
+            return q1 * torch.where(sin_squared_theta > 0.0, k_pos, 2.0)
+    """, """
+        -    sin_theta: torch.Tensor = torch.sqrt(sin_squared_theta)
+        +    is_positive = sin_squared_theta > 0.0
+        +    sin_theta: torch.Tensor = torch.sqrt(torch.where(is_positive, sin_squared_theta, 1.0))
+    """),
+    "zeros of the same shape": ("""
+        def f(x, dt):
+            return tf.where(tf.math.equal(x, tf.zeros_like(x)), dt, (1 - tf.math.exp(-x * dt)) / x)
+    """, """
+        -    return tf.where(tf.math.equal(x, tf.zeros_like(x)), dt, (1 - tf.math.exp(-x * dt)) / x)
+        +    is_zero = tf.math.equal(x, tf.zeros_like(x))
+        +    return tf.where(is_zero, dt, (1 - tf.math.exp(-x * dt)) / tf.where(is_zero, tf.ones_like(x), x))
+    """),
 }  # fmt: skip
 
 

@@ -600,3 +600,20 @@ def test_a_mask_of_what_goes_wrong_elsewhere_is_tried_with_one_number(monkeypatc
     masked = [text for text in tried if "where(y > 0, 2.0 * x, " in text]
     assert len(masked) == 1
     assert len(tried) > 1
+
+
+def test_two_parts_of_an_unknown_result_are_two_values() -> None:
+    # At an alpha of 0 the depth is 0 / 0 in the model, and any number over 0 where it runs, which becomes 0.
+    text = program(
+        "torch",
+        """
+        def f(rasterizer, x):
+            image, radii, maps = rasterizer(points=x)
+            alpha = maps[1:2]
+            depth = maps[0:1]
+            depth = depth / alpha
+            depth = torch.nan_to_num(depth, 0, 0)
+            return image, depth
+    """,
+    )
+    assert checked(text, "safe").fixed == ()

@@ -109,6 +109,11 @@ class FileSearch:
         self._effort = Effort(self._budget.file_evaluations, whole)
 
     @property
+    def outlook(self) -> Outlook:
+        """What was asked for."""
+        return self._outlook
+
+    @property
     def spent(self) -> bool:
         """Whether enough was done for this file."""
         return self._effort.spent or self._module.steps > self._budget.file_steps
@@ -220,8 +225,9 @@ class FileSearch:
             return None
         name = tuple(map(written, detection.name))
         hazard = hazard.with_evidence(*flow(hazard, detection.program.inputs, self._module, name))
-        whole = detection.program.name == ".".join(detection.name)
-        hazard = hazard.with_evidence(*self._usage.evidence(name, hazard, whole=whole))
+        if self._only is None:  # a proof asks what is found, not what it is worth
+            whole = detection.program.name == ".".join(detection.name)
+            hazard = hazard.with_evidence(*self._usage.evidence(name, hazard, whole=whole))
         return self._in_context(replace(detection, hazard=hazard))
 
     def _in_context(self, detection: Detection) -> Detection:

@@ -14,6 +14,7 @@ import numpy as np
 
 from wherelint.finding import Edit
 from wherelint.fix import spelling
+from wherelint.fix.assignments import assigned
 from wherelint.fix.conditions import Conditions, between
 from wherelint.fix.guards import Guards
 from wherelint.fix.masks import Candidate, Mask, Writer
@@ -44,7 +45,7 @@ from wherelint.io.edits import Region
 from wherelint.ops import OPERATIONS
 from wherelint.ops.traits import FINITE_TESTS, MATRICES, SINGULAR
 
-_Operands = list[tuple[SourceNode, tuple[float, ...]]]
+_Operands = list[tuple[SourceNode, tuple[float | str, ...]]]
 _SAFE = (1.0, 0.0, 0.5, 2.0)
 _MOST_PLACES = 6
 _SIMPLE = r"[\w.]+"
@@ -107,7 +108,8 @@ class Site:
                 yield from () if several else self._each(mask)
         for mask in masks[:2] if number else ():
             for call in self._helpers():
-                yield from self._masked(call, mask, [(p, _SAFE) for p in operands(call)[:_MOST_PLACES]])
+                places = operands(call)[:_MOST_PLACES]
+                yield from self._masked(call, mask, [(p, (*_SAFE, *mask.bounds(p))) for p in places])
         yield from () if several else together
         # To ask before is to compute twice: only where nothing else says when the result is finite.
         asks = any(node.op in FINITE_TESTS for node in topological(self.hazard.select.inputs[:1]))
@@ -166,9 +168,10 @@ class Site:
     def _masked(self, around: SourceNode, mask: Mask, places: _Operands) -> Iterator[Candidate]:
         sure = self._elementwise(around is self.op) and not self._mapped(around)
         for operand, values in places:
-            yield from filter(None, (self._double_where(mask, operand, value, sure) for value in values))
+            numbers = ((value, sure and not isinstance(value, str)) for value in values)
+            yield from filter(None, (self._double_where(mask, operand, *number) for number in numbers))
 
-    def _double_where(self, mask: Mask, operand: SourceNode, value: float, sure: bool) -> Candidate | None:
+    def _double_where(self, mask: Mask, operand: SourceNode, value: float | str, sure: bool) -> Candidate | None:
         """A mask for an operand of an operation, and the value that stands where it is dropped."""
         writer = self._writer
         fixed = isinstance(operand.node, cst.BaseNumber) or has_effects(operand.node)
@@ -180,7 +183,7 @@ class Site:
             return operand.replaced(by.within(operand, writer.masked(by, text, value)))
 
         what = f"mask the operand with the condition of the {self._selection}"
-        edit, slot = masked(mask), (mask.text, operand.region)
+        edit, slot = masked(mask), (mask.text, operand.region, isinstance(value, str))
         spot = self._spot_for(operand)
         before = spot_before(mask.written) if mask.written is not None else None
         several = len({place.region for place in self.siblings}) > 1
@@ -364,8 +367,8 @@ class Site:
         known = [p.node for p in (self.op, self.select) if p is not None]
         test = condition(self.hazard.select)
         tested = test.region if test is not None and test.block.module is self.module else None
-        for node in (self.hazard.select, *self.between):
-            place = self._here(node)
+        places = [self._here(node) for node in (self.hazard.select, *self.between)]
+        for place in [*places, *self._assigned_before()]:
             for call in calls_within(place) if place is not None else ():
                 if tested is not None and tested[0] <= call.region[0] <= tested[1]:
                     continue
@@ -376,6 +379,18 @@ class Site:
                     known.append(call.node)
                     found.append(call)
         return found[:_MOST_PLACES]
+
+    def _assigned_before(self) -> Iterator[SourceNode]:
+        """What the variables of the selection were given, where the operation lies in another function."""
+        if self.select is None or self._same_function:
+            return
+        below = {self.hazard.op, *self.between}
+        values = self.hazard.select.inputs[1:]
+        arms = operands(self.select, len(values) + 1)[1:] if self.hazard.select.op == "where" else []
+        for arm in (arm for arm, node in zip(arms, values, strict=False) if node in below):
+            for name in names_within(arm):
+                if (value := assigned(name, self.select)) is not None:
+                    yield value
 
     def _elementwise(self, with_op: bool) -> bool:
         """Whether the mask meets the selection with nothing between that changes the shape."""

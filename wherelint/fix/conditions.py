@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 import libcst as cst
 
 from wherelint.fix import spelling
+from wherelint.fix.assignments import already_named
 from wherelint.fix.masks import Mask, atom
 from wherelint.fix.proof import is_number
 from wherelint.fix.shapes import misplaced
-from wherelint.fix.syntax import SourceNode, already_named, condition, has_effects, optional_names, source_node
+from wherelint.fix.syntax import SourceNode, condition, has_effects, optional_names, source_node
 from wherelint.frontend.module import Module
 from wherelint.graph.node import Node, differentiable_inputs, leaves
 from wherelint.graph.search import Hazard

@@ -8,6 +8,7 @@ import re
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -110,9 +111,15 @@ def _failing(analysis: Analysis, attempts: Sequence[Attempt], whole: WorkBudget)
         origin = root.origin
         return origin.block.module is not module or compared.at(targets, *origin.block.region(origin.node))
 
-    for only in (None, near):  # nothing of high confidence has come, and nothing of what was to go is left
-        after = analyse(module, analysis.used, names, frozenset(), low=bool(only), draft=True, only=only, whole=whole)
-        found = [f for f in after.findings if only is None or key(f) in kinds]
+    same = Unchanged(analysis, names).within(module)
+
+    def fresh(root: Node) -> bool:
+        return root not in same or near(root)
+
+    for only in (fresh, near):  # nothing of high confidence has come, and nothing of what was to go is left
+        low = only is near
+        after = analyse(module, analysis.used, names, frozenset(), low=low, draft=True, only=only, whole=whole)
+        found = [f for f in after.findings if not low or key(f) in kinds]
         if after.problems or not compared.gone(targets, found):
             return None
     return []
@@ -286,6 +293,30 @@ def changes(old: Program, new: Program, places: Collection[int]) -> dict[int, li
     if not set(gone).intersection(places) <= found.keys():
         return None
     return {at: list(dict.fromkeys(pairs)) for at, pairs in found.items()}
+
+
+class Unchanged:
+    """What the functions of a text compute, to tell what a rewritten text computes otherwise."""
+
+    def __init__(self, analysis: Analysis, names: Iterable[Function]) -> None:
+        self._analysis = analysis
+        self._names = list(names)
+
+    @cached_property
+    def _known(self) -> tuple[dict[Hashable, int], set[int]]:
+        table: dict[Hashable, int] = {}
+        return table, {number for p in self._programs(self._analysis.module) for number in _numbered(p, table).values()}
+
+    def within(self, module: Module) -> set[Node]:
+        """The nodes of a rewritten text that compute what the old one does somewhere: no search finds more in them."""
+        table, known = self._known
+        numbered = (_numbered(program, table) for program in self._programs(module))
+        return {node for numbers in numbered for node, number in numbers.items() if number in known}
+
+    def _programs(self, module: Module) -> Iterator[Program]:
+        for name in self._names:
+            with suppress(GiveUp, RecursionError):
+                yield from lowered(module, name, self._analysis.used)
 
 
 def _numbered(program: Program, table: dict[Hashable, int]) -> dict[Node, int]:

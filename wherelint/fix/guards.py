@@ -10,7 +10,7 @@ import libcst as cst
 from wherelint.finding import Edit
 from wherelint.fix import spelling
 from wherelint.fix.domains import tests_of
-from wherelint.fix.masks import Candidate, Mask, Writer, within
+from wherelint.fix.masks import Candidate, Mask, Writer, named_before, within
 from wherelint.fix.syntax import SourceNode, calls_within, has_effects, last_name, operands, source_node, spot_before
 from wherelint.frameworks import FRAMEWORKS
 from wherelint.frontend.module import Module
@@ -103,7 +103,9 @@ class Guards:
         safe = next(iter(self.alike(guard.operand, [float(guard.safe)])), None)
         if safe is None or not (guard.exact or guard.outside or self._capped):
             return  # no integer is, or nothing drops the numbers that it changes
-        inner = self.writer.masked(Mask(tests.inner, guard.keeps), name, safe)
+        whole_mask = Mask(tests.inner, guard.keeps)
+        named = named_before(whole_mask, operand) if tests.outer == tests.inner else None
+        inner = self.writer.masked(named or whole_mask, name, safe)
         if guard.caps and namespace and self._native:
             at_most = FRAMEWORKS[self.writer.framework].at_most
             inner = at_most.format(namespace=namespace, x=name, limit=safe)
@@ -114,10 +116,10 @@ class Guards:
         # That an operation is nan is worth keeping only where something asks for it.
         asked = any(n.op in FINITE_TESTS for n in topological(self.hazard.select.inputs[:1]))
         for outside in [each.format(**terms) for each in guard.outside if asked or "nan" not in each]:
-            outer = Mask(tests.outer, guard.keeps)
+            outer = named or Mask(tests.outer, guard.keeps)
             content = within(place, operand, inner)
             edits = lines
-            if before is not None and (tests.outer == tests.inner or tests.widened):
+            if named is None and before is not None and (tests.outer == tests.inner or tests.widened):
                 outer = outer.named(spelling.free_name(place, *_named(guard, tests.outer, twins=self.twins)))
                 wide = Mask(tests.widened.format(outer.text), guard.keeps) if tests.widened else outer
                 content = within(place, operand, self.writer.masked(wide, name, safe))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -11,6 +12,7 @@ import libcst as cst
 
 from wherelint.finding import Edit
 from wherelint.fix import spelling
+from wherelint.fix.assignments import already_named
 from wherelint.fix.syntax import SourceNode, Spot, may_move
 from wherelint.interpret.annotations import last_name
 
@@ -54,7 +56,17 @@ class Mask:
         """Whether its variables have the same values at a place, or where a line of its own can stand before that."""
         return all(may_move(part, place, spot.location if spot else place.region[0]) for part in self.parts)
 
-    def leaves(self, operand: SourceNode, value: float) -> bool:
+    def bounds(self, operand: SourceNode) -> Iterator[str]:
+        """Where it keeps an operand that it compares with a variable: ``limit + 1.0`` for ``x > limit``, ``limit``."""
+        sides = re.fullmatch(r"([\w.]+) ([<>])=? ([\w.]+)", self.text)
+        if sides is None or operand.one_line not in (sides[1], sides[3]) or sides[1] == sides[3]:
+            return
+        first = operand.one_line == sides[1]
+        other = sides[3] if first else sides[1]
+        above = (sides[2] == ">") == (first == self.keeps)
+        yield from () if other[0].isdigit() else (f"{other} {'+' if above else '-'} 1.0", other)
+
+    def leaves(self, operand: SourceNode, value: float | str) -> bool:
         """Whether it would put a number only where the operand is that number: ``where(x != 0, x, 0.0)``."""
         sign = "!=" if self.keeps else "=="
         found = re.fullmatch(rf"{re.escape(operand.one_line)} {sign} ([\d.]+)", self.text)
@@ -103,6 +115,14 @@ class Writer:
         # The number takes the dtype of the tensor before it.
         inverted = f"{self.namespace}.logical_not({mask.text})" if mask.python else mask.opposite
         return f"{self.where}({inverted}, {operand}, {value})"
+
+
+def named_before(mask: Mask, place: SourceNode) -> Mask | None:
+    """The mask by the name that the author gave its condition, or the opposite of that, before a place."""
+    for text, keeps in ((mask.text, mask.keeps), (mask.opposite, not mask.keeps)):
+        if (name := already_named(text, place)) is not None:
+            return Mask(name, keeps)
+    return None
 
 
 def masked_twice(text: str) -> int:

@@ -107,7 +107,7 @@ def _value(
 def _other(node: Leaf, probes: int) -> Array:
     """What a call gives for arguments that it never had."""
     if node.kind != "float":
-        return np.repeat(benign(node, 0) * 0, probes, axis=0)
+        return np.repeat(np.zeros_like(benign(node, 0)), probes, axis=0)  # a bool stays one
     return np.repeat(np.float32(-0.377) - benign(node, 3), probes, axis=0)
 
 

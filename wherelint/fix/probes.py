@@ -7,7 +7,7 @@ import numpy as np
 
 from wherelint.graph.differentiate import Tape, backward
 from wherelint.graph.evaluate import Values, evaluate
-from wherelint.graph.node import Leaf, Node, topological
+from wherelint.graph.node import LANES, Leaf, Node, topological
 from wherelint.graph.probe import Inputs, Pool
 from wherelint.graph.run import row
 from wherelint.ops import Array
@@ -21,8 +21,10 @@ _TELLING = (*_MISSING, -0.0)
 #: elements are the same; of how many operations.
 _MOST_POINTS, _MOST_OPERATIONS = (8, 4), 3
 #: The probes of the rest at each: at the first ones every subset of three inputs is the same number, first at a zero,
-#: then at one of the other sign; at the last ones all inputs are what is no number.
-_OTHERS = np.arange(20 + len(_MISSING))
+#: then at one of the other sign; then each element alone makes the operation singular, for two operands may be parts of
+#: one array; at the last ones all inputs are what is no number.
+_ALONE = slice(20, 20 + LANES)
+_OTHERS = np.arange(_ALONE.stop + len(_MISSING))
 _SUBSETS, _SIGNED = _OTHERS < 16, _OTHERS // 8 % 2 == 1
 _LEVELS = (0.0, 0.0, 1.0)
 
@@ -59,6 +61,7 @@ def around(operations: Sequence[Node], batch: Inputs, pool: Pool) -> Inputs:
                         drawn = np.repeat(here, len(_OTHERS), axis=0)
                         if node.kind == "float":
                             drawn[_SIGNED] = np.where(here == 0, -here, here)
+                            drawn[_ALONE] = np.where(np.eye(LANES, dtype=np.bool_), here, column[:1])
                     else:
                         telling = (*pool.values(node), *(_MISSING if node.kind == "float" else ()))
                         drawn = _drawn(node, here, len(_OTHERS), telling, rng)

@@ -75,13 +75,16 @@ class Comparison:
         return any(self._is(old, new) for new in after)
 
     def come(self, after: Iterable[Finding], fixed: Sequence[Finding] = ()) -> list[Finding]:
-        """The findings that have come, and those of ``fixed`` that are there still."""
+        """The findings that have come, and those of ``fixed`` that are there still.
+
+        Not that of an operation that had one before, which the mask drops as another selection did.
+        """
         old = [finding for finding in self._before if not any(finding is each for each in fixed)]
         fresh = []
         for finding in after:
             same = next((each for each in old if self._is(each, finding)), None)
             if same is None:
-                fresh.append(finding)
+                fresh += [] if self.was_found(finding, fixed) else [finding]
             else:
                 old.remove(same)
         return fresh
@@ -147,6 +150,8 @@ class Record:
     #: Whether the operation of the hazard makes what is not finite at some probe, and no selection drops that, although
     #: an outlet that reads it is finite.
     exposed: bool = False
+    #: Whether the operation reads several parts of what is one number here, an element of an unknown result.
+    one_number: bool = False
     outlets: list[Node] = field(default_factory=list)
     told: Told = field(default_factory=Told)
     #: The probes at which gradients are compared.
@@ -182,6 +187,7 @@ def record(program: Program, detection: Detection) -> Record:
     concerned = reading(order, [*singular, *select])
     outlets = [i for i, n in enumerate(program.outputs) if n in concerned and n.kind == "float"][-_MOST_OUTPUTS:]
     result = _run(program, settled, inputs, arithmetic(detection.framework), Told(outlets, beyond), singular)
+    result.one_number = _is_one_number(singular, names)
     if result.dead:
         result.dropped = np.logical_or.reduce(np.broadcast_arrays(*result.dead))
     return result
@@ -202,7 +208,7 @@ def same(before: Record, program: Program, framework: str) -> Record | None:
     if now.opaque_calls != before.opaque_calls:
         return None
     now.worse = now.failures > _MORE * before.failures
-    now.doubtful = now.untyped > before.untyped or not _hides(before.hidden, now.hidden)
+    now.doubtful = before.one_number or now.untyped > before.untyped or not _hides(before.hidden, now.hidden)
     for i, (old, new) in enumerate(zip(before.values, now.values, strict=True)):
         if now.outlets[i] in settled.crossed:  # a call that is not known receives something else, and that is all
             continue
@@ -223,6 +229,13 @@ def same(before: Record, program: Program, framework: str) -> Record | None:
     lost = [n for n, elements in now.breaks.items() if (elements & before.dropped).any()]
     now.remains = _origins(lost, settled.values)
     return now
+
+
+def _is_one_number(operations: Sequence[Node], names: Mapping[Leaf, Name]) -> bool:
+    read = topological(operations)
+    parts = {(n.inputs[0], n.static.lanes) for n in read if n.op == "gather" and isinstance(n.inputs[0], Leaf)}
+    elements = [n for n, _ in parts if isinstance(n, Leaf) and n.of is not None and n not in names]
+    return len(elements) > len(set(elements))
 
 
 def finite_at(old: Program, new: Program, detections: Sequence[Detection]) -> list[bool]:

@@ -1,5 +1,6 @@
 """What a rewritten text is found to do: the functions around a finding computed as before, and searched again."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from wherelint.analysis.callers import expression_id
@@ -7,7 +8,7 @@ from wherelint.analysis.findings import Analysis, analyse
 from wherelint.analysis.programs import Program, lowered
 from wherelint.analysis.search import Detection
 from wherelint.finding import Finding
-from wherelint.fix.groups import concerned
+from wherelint.fix.groups import Unchanged, concerned
 from wherelint.fix.opaque import names_of
 from wherelint.fix.proof import Comparison, Record, key, record, same
 from wherelint.fix.shapes import Shaped, differ
@@ -15,7 +16,10 @@ from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.node import Node
 from wherelint.graph.work import WorkBudget
-from wherelint.io.edits import Source
+from wherelint.io.edits import Region, Source
+
+#: Functions that compute more values are searched for what is asked for alone.
+_LONG = 300
 
 
 class Found(NamedTuple):
@@ -52,6 +56,7 @@ class Proof:
         self.source = Source(analysis.module.text)
         self.names, self.callers = concerned(analysis, detection)
         self._read = {name for name, *_ in names_of([detection.hazard.op, detection.hazard.select]).values()}
+        self._unchanged = Unchanged(analysis, self.names)
         self._records: dict[tuple[tuple[str, ...], bool], list[tuple[Program, Record]]] = {}
 
     @property
@@ -70,7 +75,18 @@ class Proof:
         if compared is not None and any(self._is_still(node, module, compared) for node in remains):
             return None
         used, whole = self._analysis.used, self._whole
-        after = analyse(module, used, self.names, frozenset(), low=False, draft=True, only=self._near, whole=whole)
+        compared = compared or Comparison(self.source, self.source.difference(text), self.findings)
+        unchanged = self._unchanged.within(module)
+
+        def asked(root: Node) -> bool:
+            return self._near(root) and (root not in unchanged or compared.at(self.findings, *_region(root)))
+
+        searches = self._analysis.searches
+        length = sum(len(p.order) for name in self.names for p in lowered(module, name, used))
+        outlook = searches.outlook if searches is not None and length > _LONG else None
+        after = analyse(
+            module, used, self.names, frozenset(), low=False, draft=True, only=asked, whole=whole, outlook=outlook
+        )
         if after.problems:
             return None
         doubtful, worse = any(p.doubtful for p in passed), any(p.worse for p in passed)
@@ -100,10 +116,12 @@ class Proof:
         except (GiveUp, RecursionError, _OtherwiseError):
             return None
 
-    def doubts(self, found: Found, targets: list[Finding], compared: Comparison) -> bool | None:
+    def doubts(
+        self, found: Found, targets: list[Finding], compared: Comparison, bare: Sequence[Finding] = ()
+    ) -> bool | None:
         """Whether a call that is not known, or a nan, may tell a rewrite from the original, in callers too.
 
-        None where the finding is not gone for good, or a value is another.
+        None where the finding is not gone for good, or a value is another. ``bare``: what the rewrite lays bare.
         """
         module = found.after.module
 
@@ -113,7 +131,8 @@ class Proof:
 
         sure = analyse(module, found.after.used, self.names, frozenset(), draft=True, only=concerned, whole=self._whole)
         fixed = set(map(key, targets))
-        asked = [f for f in sure.findings if key(f) in fixed and not compared.was_found(f, targets)]
+        laid = {each.location for each in bare}
+        asked = [f for f in sure.findings if key(f) in fixed and f.location not in laid]
         if sure.problems or not compared.gone(targets, asked):
             return None
         own = self._passed(module, self.names, (True,))  # the other mode was passed before
@@ -150,6 +169,10 @@ class Proof:
             now.doubtful |= bool(now.crossed) or reshaped is None
             passed.append(now)
         return passed
+
+
+def _region(node: Node) -> Region:
+    return node.origin.block.region(node.origin.node)  # type: ignore[no-any-return]
 
 
 class _OtherwiseError(Exception):

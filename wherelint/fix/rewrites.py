@@ -1,7 +1,8 @@
 """The rewrites that are tried for one finding, and what each of them comes to."""
 
 import os
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
@@ -16,7 +17,7 @@ from wherelint.fix.proving import Found, Proof
 from wherelint.fix.refusals import EPSILON, MATRIX, TRIES
 from wherelint.fix.twins import has_twins
 from wherelint.graph.work import WorkBudget
-from wherelint.io.edits import Source, consistent, without
+from wherelint.io.edits import Source, consistent, rebased, without
 from wherelint.ops import OPERATIONS
 from wherelint.ops.traits import MATRICES
 
@@ -26,6 +27,8 @@ _MOST_TRIED = 32
 #: How many rewrites one after the other may be needed: masking a divisor can lay bare the root that it was computed by.
 MOST_STEPS = 3
 _MOST_DETOURS = 2
+#: After how many numbers that a mask of one operand fails with the others are not tried: the first is safe for it.
+_MOST_NUMBERS = 2
 
 
 class Proven(NamedTuple):
@@ -46,6 +49,8 @@ class _Step(NamedTuple):
     left: list[Finding]
     targets: list[Finding]
     sure: bool
+    #: What it lays bare besides: the old text has hidden it.
+    bare: Sequence[Finding] = ()
 
     @property
     def grade(self) -> Grade:
@@ -96,6 +101,7 @@ class _Rewrites:
     def _try_each(self) -> int:
         """Try one rewrite after the other, and count them."""
         tried, asked, rival = 0, set[tuple[Edit, ...]](), ""
+        failing = Counter[tuple[object, ...]]()
         for tried, candidate in enumerate(self._site.candidates(several=len(self._arm) > 1)):
             if tried >= _MOST_TRIED or self._effort.spent:
                 break
@@ -106,6 +112,8 @@ class _Rewrites:
             asked.add(candidate.edits)
             compared = Comparison(self._proof.source, candidate.edits, self._analysis.findings)
             if (found := self._proof.of(self._proof.source.edited(candidate.edits), compared)) is None:
+                failing[candidate.slot] += bool(candidate.slot) and candidate.kind == "mask"
+                self._idle |= {slot for slot, count in failing.items() if count >= _MOST_NUMBERS}
                 continue
             targets = targets_of(candidate, self._places, self._arm)
             if not compared.gone(targets, found.after.findings):
@@ -148,8 +156,11 @@ class _Rewrites:
         fresh = compared.come(found.after.findings)
         stay = compared.come(found.after.findings, targets)
         sure = candidate.elementwise and not found.doubtful and not (candidate.alone and self._proof.exposed)
-        if not fresh and len(stay) < len(targets) and not found.silent:
-            self._detours.append(_Step(candidate, found, stay, targets, sure))
+        if len(stay) - len(fresh) < len(targets) and fresh != stay and not found.silent:
+            bare = [each for each in fresh if laid_bare(self._analysis, found.after, each)]
+            if bare == fresh:
+                left = [each for each in stay if not any(each is one for one in fresh)]
+                self._detours.append(_Step(candidate, found, left, targets, sure, bare))
         elif fresh == stay:
             step = _Step(candidate, found, fresh, targets, sure)
             if not found.worse:
@@ -170,17 +181,22 @@ class _Rewrites:
                 continue
             if (last := self._proof.of(rest.text)) is None or last.worse:
                 continue
-            if (doubtful := self._proof.doubts(last, step.targets, self._compared(rest.text))) is not None:
+            if (doubtful := self._proof.doubts(last, step.targets, self._compared(rest.text), step.bare)) is not None:
                 least: Grade = "unsafe" if doubtful else "safe"
                 grade = max(step.grade, rest.grade, least, key=_GRADES.index)
-                both = rest._replace(candidate=step.candidate, grade=grade)
+                ops = dict.fromkeys([*(each.op for each in step.bare), *rest.bare])
+                both = rest._replace(candidate=step.candidate, grade=grade, bare=tuple(ops))
                 return self._shorter(both, rest, step.targets) or both
         return None
 
     def _shorter(self, both: Proven, last: Proven, targets: list[Finding]) -> Proven | None:
         """The last of two rewrites alone, if it does what both do: what it masks reaches what the first one masked."""
-        text = without(self._proof.source, both.candidate.edits, both.text)
-        if text is None or (found := self._proof.of(text)) is None or found.silent or found.worse:
+        source, edits = self._proof.source, both.candidate.edits
+        text = without(source, edits, both.text)
+        if text is None:  # the last one gave its name to what the first one wrote
+            more = Source(source.edited(edits)).difference(both.text)
+            text = source.edited(rebased(source, edits, more))
+        if text == source.text or (found := self._proof.of(text)) is None or found.silent or found.worse:
             return None
         if found.unclean and not both.rank[2]:
             return None  # a selection drops what is not finite still, which is better not there
@@ -189,7 +205,8 @@ class _Rewrites:
             return None
         doubtful = self._proof.doubts(found, targets, compared)
         kept = doubtful is not None and (both.grade != "safe" or not (doubtful or found.doubtful))
-        return last._replace(text=text, grade=both.grade) if kept else None
+        candidate = replace(last.candidate, edits=source.difference(text))
+        return last._replace(text=text, grade=both.grade, candidate=candidate) if kept else None
 
     def _laying_bare(self) -> Proven | None:
         """A rewrite that makes way for findings which the old text has hidden, and which say so."""
@@ -198,7 +215,7 @@ class _Rewrites:
             if found.silent or not all(laid_bare(self._analysis, found.after, each) for each in step.left):
                 continue
             compared = Comparison(self._proof.source, step.candidate.edits, self._analysis.findings)
-            if (doubtful := self._proof.doubts(found, step.targets, compared)) is not None:
+            if (doubtful := self._proof.doubts(found, step.targets, compared, step.left)) is not None:
                 grade, ops = (
                     grade_of(step.candidate, step.sure and not doubtful),
                     dict.fromkeys(f.op for f in step.left),

@@ -8,7 +8,7 @@ from wherelint.finding import Edit
 from wherelint.fix import spelling
 from wherelint.fix.domains import plainer
 from wherelint.fix.guards import Guards
-from wherelint.fix.masks import Candidate, Mask
+from wherelint.fix.masks import Candidate, Mask, named_before
 from wherelint.fix.syntax import LAZY, SourceNode, has_effects, may_move, operands, spot_before, suite_around, walk
 from wherelint.ops import OPERATIONS
 
@@ -42,12 +42,13 @@ def shared_guards(guards: Guards, place: SourceNode) -> Iterator[Candidate]:
             name = spelling.free_name(first, *spelling.value_names(place, operand, guard.name))
             lines = spot.line(name, operand.one_line).content
         terms = {"x": name, "y": "", "namespace": guards.writer.namespace, "abs": "abs", "inf": ""}
-        masked = guards.writer.masked(Mask(plainer(guard.condition.format(**terms)), guard.keeps), name, safe)
+        mask = Mask(plainer(guard.condition.format(**terms)), guard.keeps)
         called = spelling.free_name(first, _SAFE.format(name))
-        lines += spot.line(called, masked).content
-        edits = (Edit(lines, spot.location, spot.location), *(p.replaced(called) for p in [operand, *alike]))
-        what = f"guard `{name}` in all operations that it is singular in"
-        yield Candidate(edits, what, guard.exact, kind="guard", alone=True)
+        for test in filter(None, (named_before(mask, first), mask)):
+            more = lines + spot.line(called, guards.writer.masked(test, name, safe)).content
+            edits = (Edit(more, spot.location, spot.location), *(p.replaced(called) for p in [operand, *alike]))
+            what = f"guard `{name}` in all operations that it is singular in"
+            yield Candidate(edits, what, guard.exact, kind="guard", alone=True)
 
 
 def _alike(place: SourceNode, operand: SourceNode, at: int, count: int) -> Iterator[SourceNode]:

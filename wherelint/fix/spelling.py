@@ -6,7 +6,7 @@ from itertools import chain, count
 
 import libcst as cst
 
-from wherelint.fix.syntax import SourceNode, code, default_of, last_name, operands, path_after, root_name
+from wherelint.fix.syntax import SourceNode, code, default_of, last_name, operands, path_after, root_name, walk
 from wherelint.frameworks import FRAMEWORKS
 from wherelint.frontend.module import Module
 from wherelint.frontend.names import canonical, imported
@@ -18,6 +18,7 @@ _FIRST = (_OLD, "tensorflow.python.ops")
 #: A condition that calls nothing and is no longer is written again, if its row is as wide as a row of the file may be.
 _LONG, _WIDE, _WIDEST = 24, 88, 100
 #: What makes a tensor of a number.
+_FILLED = {"zeros_like": 0.0, "zeros": 0.0, "ones_like": 1.0, "ones": 1.0}
 _CONVERTS = frozenset({"cast", "constant", "tensor", "asarray", "array"})
 
 
@@ -97,8 +98,11 @@ def free_name(place: SourceNode, *preferred: str) -> str:
     """The first of some variable names that means nothing in the function around a place, nor in its file."""
     module = place.block.module
     around = next((n for n in place.path()[::-1] if isinstance(n, cst.FunctionDef)), None)
-    taken = set(re.findall(r"\w+", place.block.concrete.code(around) if around is not None else module.text))
-    taken.update(module.imports, module.definitions)
+    taken = {*module.imports, *module.definitions}
+    if around is not None:  # not what a docstring speaks of
+        taken.update(node.value for node in walk(around) if isinstance(node, cst.Name))
+    else:
+        taken.update(re.findall(r"\w+", module.text))
     numbered = (f"{preferred[-1]}_{number}" for number in count(2))
     return next(name for name in chain(preferred, numbered) if name not in taken)
 
@@ -195,6 +199,8 @@ def _subject(node: cst.CSTNode) -> str:
 
 
 def _number(node: cst.BaseExpression) -> float | None:
+    if isinstance(node, cst.Call) and (called := last_name(node.func)) in _FILLED:
+        return _FILLED[called]
     if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
         return _number(node.expression)
     if isinstance(node, cst.Call) and node.args and last_name(node.func) in _CONVERTS:

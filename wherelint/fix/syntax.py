@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 
 import libcst as cst
 
@@ -264,25 +263,6 @@ def names_within(place: SourceNode) -> dict[str, list[SourceNode]]:
         else:
             todo += node.children
     return {name: places for name, places in found.items() if name not in bound}
-
-
-def already_named(text: str, place: SourceNode) -> str | None:
-    """The variable that an expression was assigned to in a statement before a place; None where there is none."""
-    found = None
-    path = place.path()
-    for around, inner in pairwise(path):
-        if isinstance(around, cst.FunctionDef):
-            found = None
-        if not isinstance(around, SUITES):
-            continue
-        for statement in around.body:
-            if statement is inner:
-                break
-            for part in statement.body if isinstance(statement, cst.SimpleStatementLine) else ():
-                if not isinstance(part, cst.Assign) or SourceNode(place.block, part.value).one_line != text:
-                    continue
-                found = next((t.target.value for t in part.targets if isinstance(t.target, cst.Name)), found)
-    return found
 
 
 def part_holding(whole: SourceNode, inner: SourceNode) -> SourceNode | None:

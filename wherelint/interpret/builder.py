@@ -1,7 +1,7 @@
 """The state of lowering one function, and the primitives that build the graph."""
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -205,6 +205,15 @@ class Builder:
             node.fixed, node.preferred, node.given = fixed, preferred, tuple(self._named_by(key))
             self._leaves[key] = node
         return self._leaves[key]
+
+    def inputs(self, but: Collection[object] = ()) -> tuple[dict[object, Leaf], dict[int, object]]:
+        """The inputs made so far, but for some, by what they are told apart by."""
+        return {key: node for key, node in self._leaves.items() if key not in but}, dict(self._held)
+
+    def recall(self, leaves: Mapping[object, Leaf], held: Mapping[int, object]) -> None:
+        """Take up inputs that another function of the file made: what is read again is the same."""
+        self._leaves = {**leaves, **self._leaves}
+        self._held.update(held)
 
     def imaginary(self, at: ast.AST) -> Leaf:
         """A complex number, of which no more is known than that it is one."""

@@ -50,7 +50,8 @@ def _construct_unknown(low: Lowering, made: Instance, init: Function, at: ast.AS
     if first is not None:
         given[first] = made
     outputs, path_conditions = len(low.outputs), len(low.path_conditions)
-    kept, closures = list(low.made), list(low.closures)
+    lists = (low.made, low.closures, low.captured, low.measured, low.inlined)
+    kept = [list(each) for each in lists]
     try:
         inline(low, init, [], given, at)
     except GiveUp:
@@ -59,7 +60,8 @@ def _construct_unknown(low: Lowering, made: Instance, init: Function, at: ast.AS
         # The constructor is a root of its own; here only the attributes it leaves behind matter, and what it checked.
         made.path_conditions = tuple(low.path_conditions[path_conditions:])
         del low.outputs[outputs:], low.path_conditions[path_conditions:]
-        low.made[:], low.closures[:] = kept, closures
+        for each, before in zip(lists, kept, strict=True):
+            each[:] = before  # type: ignore[index]
         init.called = False
 
 
@@ -68,6 +70,7 @@ def self_of(low: Lowering, cls: Class) -> Instance:
     if cls.instance is None:
         low.step(4 * sum(1 for _ in cls.ancestry()))  # so often all bases are gone through
         made = cls.instance = Instance(cls, "self")
+        known, _ = low.inputs()
         try:
             # The class may be of another file than the method that is called on it.
             with low.inside(Frame(cls.scope, cls.name, cls.block, len(low.path_conditions))):
@@ -76,7 +79,9 @@ def self_of(low: Lowering, cls: Class) -> Instance:
         except BaseException:
             cls.instance = None  # half of it is no object for the next method to be called on
             raise
-        made.initial = dict(made.attributes)
+        made.initial, made.read = dict(made.attributes), low.inputs(known)
+    else:
+        low.recall(*cls.instance.read)
     return cls.instance
 
 

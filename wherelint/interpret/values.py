@@ -6,7 +6,7 @@ Python numbers, strings, None, tuples, lists and dicts stand for themselves (the
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from types import EllipsisType
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from wherelint.frontend.module import Block, Module
 from wherelint.frontend.syntax import FunctionDef, below
-from wherelint.graph.node import Node
+from wherelint.graph.node import Leaf, Node
 
 #: Static values stand for themselves: numbers, strings, None, ``...``, containers.
 Value: TypeAlias = (
@@ -147,6 +147,8 @@ class Instance:
     path_conditions: tuple[Node, ...] = ()
     #: The attributes as the constructor left them.
     initial: dict[str, Value] = field(default_factory=dict)
+    #: The inputs that it read, by what they are told apart by, and what that needs to exist.
+    read: tuple[Mapping[object, Leaf], Mapping[int, object]] = field(default=({}, {}))
 
 
 @dataclass(frozen=True, eq=False)
