@@ -101,7 +101,9 @@ class Usage:
 
     def _find_uses(self, module: Module, name: tuple[str, ...]) -> Sequence[Use] | None:
         last = name[-1]
-        modules = None if len(name) > 1 and last in _COMMON else self._speaking(module, name)
+        # Operators call methods without their names.
+        unknown = len(name) > 1 and (last in _COMMON or (last.startswith("__") and last.endswith("__")))
+        modules = None if unknown else self._speaking(module, name)
         if modules is None:
             return None
         everywhere = dict.fromkeys([*modules, self._module])

@@ -61,7 +61,7 @@ def call(low: Lowering, node: ast.Call) -> Value:
         function, written = _of_namespace(low, node.func, function), function
         if isinstance(function, Node):
             _register(low, node.func, args, kwargs)
-        if function is not written and args and isinstance(args[0], str):
+        if function is not written and args and isinstance(args[0], str) and node.func.attr != "einsum":
             del args[0]  # axes by their names, which the operands follow
     elif isinstance(function, Dotted) and function.name.rpartition(".")[0] in selecting(low.frame.scope.module):
         function = _as_numpy(function.name.rpartition(".")[2]) or function
