@@ -257,6 +257,8 @@ def _common_moves(base: Inputs, movable: Sequence[Node], pool: Pool) -> Iterator
     for leaf in floats:  # one slice of an array may be 0 where another is not
         for half in (_HALF, ~_HALF):
             yield [(leaf, _ALL, np.where(half, 0.0, base[leaf][0]))]
+        # Two elements of an array may be equal where others are not.
+        yield from ([(leaf, slice(1), base[leaf][0, k : k + 1])] for k in range(1, base[leaf].shape[1]))
     if len(movable) < 2:
         return
     yield flat
@@ -271,9 +273,11 @@ def _common_moves(base: Inputs, movable: Sequence[Node], pool: Pool) -> Iterator
         for x, y in product(telling[a], telling[b]):
             yield [(a, _ALL, x), (b, _ALL, y)]
             yield [(a, _first(a), x), (b, _first(b), y)]
-    for a in floats[:4]:
-        yield from ([(a, _ALL, base[b][0])] for b in floats[:4] if a is not b)
-        yield [(b, _ALL, base[a][0]) for b in floats if b is not a]
+    for alike in (floats, [leaf for leaf in movable if leaf.kind == "int"]):
+        for a in alike[:4]:  # in the first element alone as well: what is summed may need the others
+            for where in (_ALL, slice(1)):
+                yield from ([(a, where, base[b][0, where])] for b in alike[:4] if a is not b)
+                yield [(b, where, base[a][0, where]) for b in alike if b is not a]
 
 
 def _random_moves(movable: Sequence[Node], pool: Pool, joint: int) -> Iterator[Moves]:

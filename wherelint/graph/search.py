@@ -356,7 +356,8 @@ class Search:
             healed = run.symbolic.broke.get(node)
             fresh = broke if healed is None or self._feeds_clip(node) else broke & ~healed
             candidates = any_lane(fresh) & witness
-            probes = np.flatnonzero(candidates)[:_TRIES].tolist()
+            every = np.flatnonzero(candidates)
+            probes = [*every[:_TRIES].tolist(), *_sparsest(fresh, every[_TRIES:])]
             # What something before the node had broken must not use up all the tries; what is found late is less sure.
             late = [p for p in np.flatnonzero(candidates & sound(run, node))[:_TRIES].tolist() if p not in probes]
             tried: set[Node] = set()
@@ -423,3 +424,10 @@ class Search:
                 same = hazard.select is known.select
                 return replace(hazard, evidence=known.evidence, missing_data=known.missing_data) if same else None
         return None
+
+
+def _sparsest(broke: Array, probes: Array) -> list[int]:
+    """The probes that break some elements alone, the fewest first: the rest of the program may need the others."""
+    counts = np.count_nonzero(broke[probes], axis=1) if len(broke) > 1 and len(probes) else np.zeros(0, int)
+    fewest = [i for i in np.argsort(counts, kind="stable").tolist() if counts[i] < broke.shape[1]]
+    return [int(probes[i]) for i in fewest[:_TRIES]]
