@@ -52,11 +52,12 @@ def _augmented(low: Lowering, node: ast.AugAssign) -> bool:
         if isinstance(base, Node):
             # `x[m] op= y` computes on the selected elements alone: lazy, no zero meets the others.
             mask = indexing.where_written(low, node.target.slice)
+            base = low.overwritten(base, node)
             updated = binary(low, type(node.op), base, low.expression(node.value), node)
             assign(low, node.target.value, low.node("cond", (mask, updated, base), node))
             return False
-    value = binary(low, type(node.op), low.expression(node.target), low.expression(node.value), node)
-    assign(low, node.target, value)
+    before = low.overwritten(low.expression(node.target), node)
+    assign(low, node.target, binary(low, type(node.op), before, low.expression(node.value), node))
     return False
 
 
