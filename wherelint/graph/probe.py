@@ -25,7 +25,8 @@ _SIMPLE = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 1.5, 100.0, -100.0, 1e-4, -1e-4
 _INTEGERS = (0.0, 1.0, 2.0, 3.0, 5.0)
 _MOST_CONSTANTS = 10
 _RANDOM_PERTURBATIONS = 96
-_EXTREME = 10.0
+#: Ordinary numbers are no larger.
+EXTREME = 10.0
 #: Generic points at which every input is positive.
 POSITIVE = 12
 _MOST_PAIRED = 4
@@ -290,9 +291,9 @@ def _random_moves(movable: Sequence[Node], pool: Pool, joint: int) -> Iterator[M
             leaf = movable[i]
             values = pool.values(leaf)
             value = values[int(which * len(values))]
-            if moved > 0.7 or (extreme and abs(value) > _EXTREME):  # two extreme values at once are nobody's input
+            if moved > 0.7 or (extreme and abs(value) > EXTREME):  # two extreme values at once are nobody's input
                 continue
-            extreme = extreme or abs(value) > _EXTREME
+            extreme = extreme or abs(value) > EXTREME
             together.append((leaf, _ALL if all_lanes < 0.7 else _first(leaf), value))
         yield together
 

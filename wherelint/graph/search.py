@@ -15,7 +15,7 @@ from wherelint.graph.guard import Guard
 from wherelint.graph.node import LANES, Leaf, Node, inputs_in, topological, unreshaped, whole
 from wherelint.graph.occurrence import is_setting, occurrence
 from wherelint.graph.outlook import Outlook, Prospects
-from wherelint.graph.probe import POSITIVE, Inputs, Pool, anywhere, bases, holds_somewhere, perturbations, same
+from wherelint.graph.probe import EXTREME, POSITIVE, Inputs, Pool, anywhere, bases, holds_somewhere, perturbations, same
 from wherelint.graph.run import Hazard, Run, any_lane, code, joined, keep, parts, row, rows, singular_operations, sound
 from wherelint.graph.work import Effort
 from wherelint.ops import Array
@@ -357,7 +357,7 @@ class Search:
             fresh = broke if healed is None or self._feeds_clip(node) else broke & ~healed
             candidates = any_lane(fresh) & witness
             every = np.flatnonzero(candidates)
-            probes = [*every[:_TRIES].tolist(), *_sparsest(fresh, every[_TRIES:])]
+            probes = [*every[:_TRIES].tolist(), *_sparsest(fresh, run.inputs, every[_TRIES:])]
             # What something before the node had broken must not use up all the tries; what is found late is less sure.
             late = [p for p in np.flatnonzero(candidates & sound(run, node))[:_TRIES].tolist() if p not in probes]
             tried: set[Node] = set()
@@ -426,8 +426,14 @@ class Search:
         return None
 
 
-def _sparsest(broke: Array, probes: Array) -> list[int]:
-    """The probes that break some elements alone, the fewest first: the rest of the program may need the others."""
-    counts = np.count_nonzero(broke[probes], axis=1) if len(broke) > 1 and len(probes) else np.zeros(0, int)
+def _sparsest(broke: Array, inputs: Inputs, probes: Array) -> list[int]:
+    """The probes that break some elements alone, the fewest first: the rest of the program may need the others.
+
+    Those of ordinary numbers, of which nothing overflows.
+    """
+    if len(broke) == 1 or not len(probes):
+        return []
+    counts = np.count_nonzero(broke[probes], axis=1)
+    counts[np.logical_or.reduce([any_lane(np.abs(v) > EXTREME)[probes % len(v)] for v in inputs.values()])] = LANES
     fewest = [i for i in np.argsort(counts, kind="stable").tolist() if counts[i] < broke.shape[1]]
     return [int(probes[i]) for i in fewest[:_TRIES]]
