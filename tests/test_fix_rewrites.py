@@ -250,12 +250,12 @@ REWRITES = {
     """),
     "a mask that multiplies in place": ("""
         def f(x):
-            y = torch.sqrt(x)
+            y = torch.pow(x, 0.5)
             y *= x > 0
             return y
     """, """
-        -    y = torch.sqrt(x)
-        +    y = torch.sqrt(torch.where(x > 0, x, 1.0))
+        -    y = torch.pow(x, 0.5)
+        +    y = torch.pow(torch.where(x > 0, x, 1.0), 0.5)
     """),
     "a division in place": ("""
         def f(x, y):
