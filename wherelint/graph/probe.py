@@ -258,8 +258,6 @@ def _common_moves(base: Inputs, movable: Sequence[Node], pool: Pool) -> Iterator
     for leaf in floats:  # one slice of an array may be 0 where another is not
         for half in (_HALF, ~_HALF):
             yield [(leaf, _ALL, np.where(half, 0.0, base[leaf][0]))]
-        # Two elements of an array may be equal where others are not.
-        yield from ([(leaf, slice(1), base[leaf][0, k : k + 1])] for k in range(1, base[leaf].shape[1]))
     if len(movable) < 2:
         return
     yield flat

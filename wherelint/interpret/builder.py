@@ -87,7 +87,7 @@ class Builder:
         self.path_conditions: list[Node] = []
         #: Nodes that leave the function: returned, stored, handed to a call that could not be followed.
         self.outputs: list[Node] = []
-        #: What calls were given that only give a value: it matters where the result does.
+        #: What calls were given that draw random numbers: it matters where these do.
         self.given: dict[Leaf, list[Value]] = {}
         #: What functions close over that leave it.
         self.captured: list[Node] = []

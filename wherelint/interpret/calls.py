@@ -39,7 +39,7 @@ from wherelint.interpret.values import (
     nodes_in,
 )
 from wherelint.ops import lookup
-from wherelint.ops.purity import is_pure, is_pure_method, only_gives
+from wherelint.ops.purity import draws, is_pure, is_pure_method, only_gives
 
 
 @expression(ast.Call)
@@ -187,7 +187,7 @@ def unknown(low: Lowering, function: Value, args: Args, kwargs: Kwargs, at: ast.
     key = (function.name if isinstance(function, Dotted) else low.identity(function), *map(low.identity, given))
     pure = isinstance(function, Dotted) and is_pure(function.name)
     made = low.called(at, callee(low, function, at), given, key, pure=pure, differentiable=not constant)
-    if isinstance(function, Dotted) and only_gives(function.name):
+    if isinstance(function, Dotted) and only_gives(function.name) and draws(function.name):
         low.given[made] = given
     else:
         differentiated = [*args, *(v for name, v in kwargs.items() if name not in _TOLERANCES)]
