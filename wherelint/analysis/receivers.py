@@ -7,7 +7,7 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from wherelint.frontend.module import Module
-from wherelint.frontend.syntax import FunctionDef, methods
+from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef, methods
 from wherelint.interpret.annotations import last_name
 
 Path = tuple[ast.AST, ...]
@@ -134,7 +134,7 @@ def _family(statement: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> set
 
 def _is_self(node: ast.AST, use: Use) -> bool:
     """Whether an expression is the receiver of the method around it."""
-    around = next((n for n in use.path if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))), None)
+    around = next((n for n in use.path if isinstance(n, FUNCTION_DEFS)), None)
     first = next((a.arg for a in (*around.args.posonlyargs, *around.args.args)), "") if around is not None else ""
     return isinstance(node, ast.Name) and node.id == first and first in ("self", "cls")
 
@@ -143,7 +143,7 @@ def _of_container(node: ast.AST, use: Use) -> bool:
     """Whether all that a variable, or an attribute of ``self``, is set to is one of Python's own containers."""
     around: ast.AST | None
     if isinstance(node, ast.Name):
-        around = next((n for n in reversed(use.path) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))), None)
+        around = next((n for n in reversed(use.path) if isinstance(n, FUNCTION_DEFS)), None)
     elif isinstance(node, ast.Attribute) and _is_self(node.value, use):
         around = use.path[0]
     else:

@@ -13,37 +13,34 @@ from wherelint.fix.syntax import SUITES, SourceNode, walk
 def already_named(text: str, place: SourceNode) -> str | None:
     """The variable that an expression was assigned to in a statement before a place; None where there is none."""
     found, plain = None, _plain(text)
-    path = place.path()
-    for around, inner in pairwise(path):
-        if isinstance(around, cst.FunctionDef):
-            found = None
-        if not isinstance(around, SUITES):
-            continue
-        for statement in around.body:
-            if statement is inner:
-                break
-            for part in statement.body if isinstance(statement, cst.SimpleStatementLine) else ():
-                if not isinstance(part, cst.Assign) or _plain(SourceNode(place.block, part.value).one_line) != plain:
-                    continue
-                found = next((t.target.value for t in part.targets if isinstance(t.target, cst.Name)), found)
+    for part in _before(place):
+        if isinstance(part, cst.Assign) and _plain(SourceNode(place.block, part.value).one_line) == plain:
+            found = next((t.target.value for t in part.targets if isinstance(t.target, cst.Name)), found)
     return found
 
 
 def assigned(name: str, place: SourceNode) -> SourceNode | None:
     """The value that a variable was last given in a statement before a place, alone or as one of several."""
     found = None
+    for part in _before(place):
+        targets = [t.target for t in part.targets] if isinstance(part, cst.Assign) else [part.target]
+        named = any(isinstance(n, cst.Name) and n.value == name for target in targets for n in walk(target))
+        if named and part.value is not None:
+            found = SourceNode(place.block, part.value)
+    return found
+
+
+def _before(place: SourceNode) -> list[cst.Assign | cst.AnnAssign]:
+    """The assignments in the statements before a place, within its function."""
+    found: list[cst.Assign | cst.AnnAssign] = []
     for around, inner in pairwise(place.path()):
         if isinstance(around, cst.FunctionDef):
-            found = None
+            found.clear()
         for statement in around.body if isinstance(around, SUITES) else ():
             if statement is inner:
                 break
-            for part in statement.body if isinstance(statement, cst.SimpleStatementLine) else ():
-                if not isinstance(part, (cst.Assign, cst.AnnAssign)) or part.value is None:
-                    continue
-                targets = [t.target for t in part.targets] if isinstance(part, cst.Assign) else [part.target]
-                if any(isinstance(n, cst.Name) and n.value == name for target in targets for n in walk(target)):
-                    found = SourceNode(place.block, part.value)
+            parts = statement.body if isinstance(statement, cst.SimpleStatementLine) else ()
+            found += [part for part in parts if isinstance(part, (cst.Assign, cst.AnnAssign))]
     return found
 
 

@@ -202,8 +202,6 @@ _LOGS = frozenset(
 )
 #: What keeps a value that no gradient comes back to: PyTorch trains no buffer.
 _KEEPS = frozenset({"register_buffer"})
-
-
 #: How closely a call is to compute: what it returns is not differentiated with respect to that.
 _TOLERANCES = frozenset("atol ftol gtol rtol tol tolerance xtol".split())
 
