@@ -173,8 +173,10 @@ def _lower(low: Lowering, function: Function, owner: Class | None) -> Program:
     known = set(topological(outputs))
     outputs += [n for n in (*low.captured, *closed_over(result)) if n not in known]
     live = flowing_back(outputs)
-    while passed := [n for n in live if n in low.given and not live.issuperset(nodes_in(low.given[n]))]:
-        outputs += [n for each in passed for n in nodes_in(low.given[each])]
+    while passed := [
+        n for drawn, given in low.given.items() if drawn in live for n in nodes_in(given) if n not in live
+    ]:
+        outputs += passed
         live = flowing_back(outputs)
     inlined = tuple(
         (f.name, tuple(n for n in low.made[a:b] if n in live)) for f, a, b in low.inlined if f is not function

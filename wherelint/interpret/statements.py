@@ -4,7 +4,7 @@ import ast
 
 from wherelint.frontend.names import imported
 from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef, named_methods
-from wherelint.graph.node import Leaf, Node
+from wherelint.graph.node import Node
 from wherelint.interpret import indexing
 from wherelint.interpret.annotations import annotated, annotation_kind
 from wherelint.interpret.arithmetic import binary
@@ -17,9 +17,7 @@ from wherelint.interpret.values import Function
 
 @statement(ast.Expr)
 def _expression(low: Lowering, node: ast.Expr) -> bool:
-    value = low.expression(node.value)
-    if isinstance(value, Leaf) and value in low.given:
-        low.leaves_function(low.given[value])  # it was called for something else than its value
+    low.expression(node.value)
     return False
 
 
