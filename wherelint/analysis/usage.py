@@ -17,6 +17,7 @@ import numpy as np
 from wherelint.analysis import places
 from wherelint.analysis.arguments import Arguments
 from wherelint.analysis.receivers import Path, Receivers, Use, imports, method_of, named, needs_arguments
+from wherelint.analysis.variables import is_differentiated, of_primals
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import children
 from wherelint.graph.node import Leaf
@@ -135,10 +136,12 @@ class Usage:
         handed = (node for node, inner in pairwise(use.path) if isinstance(node, ast.Call) and inner is not node.func)
         if any(_DIFFERENTIATES.search(named(call)) for call in handed):
             return False
-        if _keeps_variable_away(use.path) or _of_primals(use.path):
+        if _keeps_variable_away(use.path) or of_primals(use.path):
             return True
         if not _HOLDS.issuperset(places.of(use.module, functions)) or _is_cut(use):
             return True
+        if is_differentiated(use.path):
+            return False
         called = len(use.path) > 1 and isinstance(use.path[-2], ast.Call) and use.path[-2].func is use.path[-1]
         if (alias := _alias(use.path)) is not None:
             return self._shielded(use.module, (alias,), depth - 1)
@@ -211,31 +214,6 @@ def _keeps_variable_away(path: Path) -> bool:
         return False
     uses = list(_below(around, assign.targets[0].id))
     return bool(uses) and all(any(starmap(_cuts, pairwise(use))) for use in uses)
-
-
-def _of_primals(path: Path) -> bool:
-    """Whether a call stands in a rule of ``custom_jvp`` and reads no tangent: only those are differentiated there."""
-    rules = [n for n in path if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef)) and _is_jvp_rule(n)]
-    call = next((node for node in reversed(path) if isinstance(node, ast.Call)), None)
-    if not rules or call is None or not rules[-1].args.args:
-        return False
-    tangents = {rules[-1].args.args[-1].arg}
-    assigned = [node for node in ast.walk(rules[-1]) if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign))]
-    for _ in assigned:
-        read = [a for a in assigned if a.value is not None and tangents & _variables(a.value)]
-        found = tangents.union(*(_variables(a.target if hasattr(a, "target") else ast.Tuple(a.targets)) for a in read))
-        if found == tangents:
-            break
-        tangents = found
-    return not tangents & _variables(call)
-
-
-def _is_jvp_rule(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    return any(named(each) == "defjvp" for each in function.decorator_list)
-
-
-def _variables(node: ast.AST) -> set[str]:
-    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
 
 
 def _may_mean(use: Use, home: Module, *, is_method: bool) -> bool:
