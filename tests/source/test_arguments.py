@@ -36,6 +36,8 @@ def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str, **uses: s
         ("def f(x): return root(x.new_zeros(3).normal_())", True),
         ("def f(x):\n    y = x.detach() + 1\n    return root(torch.sin(y).view(len(x)))", True),
         ("def f(x):\n    y = x.detach()\n    y = y * x\n    return root(y)", False),
+        ("def f(x):\n    with torch.no_grad():\n        y = x + 1\n    return root(y)", True),
+        ("def f(x):\n    with torch.no_grad():\n        y = x + 1\n    y = y * x\n    return root(y)", False),
         ("def f(x, target): return root(target[0])", True),
         ("def f(x, count: int): return root(count / 2)", True),
         ("def f(x, config): return root(config.start)", True),

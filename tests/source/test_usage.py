@@ -58,12 +58,13 @@ USES = {
     ),
     "a loss whose training is told as numbers": (
         {"use": _USES + "def train(net, xs):\n    loss = 0\n    for x in xs:\n        loss += root(net(x))\n"
-                        "    loss.backward()\n    return net\n\ndef main(net, xs): return float(train(net, xs).size)\n"},
-        False,
+                        "    loss.backward()\n    return net\n\n"
+                        "def main(net, xs): return float(train(net, xs).size)\n"}, False,
     ),
     "a loss in a list": (
-        {"use": _USES + "def train(net, xs):\n    losses = []\n    losses.append(root(net(xs)))\n    total = sum(losses)\n"
-                        "    total.backward()\n\n@torch.no_grad()\ndef main(net, xs): train(net, xs)\n"}, False,
+        {"use": _USES + "def train(net, xs):\n    losses = []\n    losses.append(root(net(xs)))\n"
+                        "    total = sum(losses)\n    total.backward()\n\n"
+                        "@torch.no_grad()\ndef main(net, xs): train(net, xs)\n"}, False,
     ),
     "a loss that a function inside computes": (
         {"use": _USES.replace("torch", "jax", 1) + "def train(p):\n    def loss(p): return root(p)\n"
@@ -72,6 +73,16 @@ USES = {
     "beside a loss": (
         {"use": _USES + "def train(net, x):\n    loss = net(x).sum()\n    loss.backward()\n    return root(x)\n\n"
                         "def main(net, x): return float(train(net, x))\n"}, True,
+    ),
+    "a file of that name in another folder": (
+        {"flax/__init__": "", "flax/model": "def root(x): return x\n",
+         "flax/use": "from . import model\n\ndef f(x): return model.root(x)\n",
+         "use": _USES + "@torch.no_grad()\ndef rank(x): return root(x)\n"}, True,
+    ),
+    "what a package hands on": (
+        {"api/__init__": "from pkg.model import root\n",
+         "other": "from pkg import api\n\ndef f(x): return api.root(x)\n",
+         "use": _USES + "@torch.no_grad()\ndef rank(x): return root(x)\n"}, False,
     ),
     "a table of functions": ({"use": _USES + "TABLE = {'root': root}\n"}, False),
     "a metric": ({"metrics/use": _USES + "def rank(x): return root(x)\n"}, True),

@@ -141,7 +141,7 @@ class Arguments:
         functions = [node for node in use.path if isinstance(node, FUNCTION_DEFS)]
         for place, function in enumerate(reversed(functions)):
             parameter = next((arg for arg in _parameters(function) if arg.arg == name), None)
-            values = list(_set_to(function, name))
+            values = list(self._set_to(function, name))
             if parameter is not None:
                 outermost = place == len(functions) - 1
                 if not _is_number(parameter, use.module) and not (outermost and self._caller(use, name, depth)):
@@ -153,6 +153,25 @@ class Arguments:
         return (
             known is not None and isinstance(known.statement, ast.Assign) and _number(known.statement.value) is not None
         )
+
+    def _set_to(self, function: ast.AST, name: str) -> Iterator[ast.expr | None]:
+        """What a variable of a function is set to; None where more than an expression says it.
+
+        What is computed under ``no_grad`` is a constant.
+        """
+        withs = (node for node in ast.walk(function) if isinstance(node, (ast.With, ast.AsyncWith)))
+        cut = {each for node in withs if self._uses.cuts((node, node.body[0])) for each in ast.walk(node)}
+        for node in ast.walk(function):
+            value: ast.expr | None = None
+            targets: list[ast.expr] = []
+            if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.NamedExpr)):
+                targets, value = node.targets if isinstance(node, ast.Assign) else [node.target], node.value
+            elif isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)):
+                targets, value = [node.target], node.iter
+            elif isinstance(node, ast.withitem) and node.optional_vars is not None:
+                targets = [node.optional_vars]
+            if any(_binds(target, name) for target in targets):
+                yield ast.Constant(None) if node in cut else value
 
     def _caller(self, use: Use, parameter: str, depth: int) -> bool:
         named_nodes = [n.name for n in use.path if isinstance(n, (ast.ClassDef, *FUNCTION_DEFS))]
@@ -241,19 +260,6 @@ def _is_number(parameter: ast.arg, module: Module) -> bool:
     if annotation is None:
         return False
     return annotation_kind(annotation) is not None or (is_number(annotation) and "jax" not in module.frameworks())
-
-
-def _set_to(function: ast.AST, name: str) -> Iterator[ast.expr | None]:
-    """What a variable of a function is set to; None where that is more than an expression says."""
-    for node in ast.walk(function):
-        if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.NamedExpr)):
-            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-                if _binds(target, name):
-                    yield node.value
-        elif isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)) and _binds(node.target, name):
-            yield node.iter
-        elif isinstance(node, ast.withitem) and node.optional_vars is not None and _binds(node.optional_vars, name):
-            yield None
 
 
 def _binds(target: ast.expr, name: str) -> bool:

@@ -225,13 +225,23 @@ def _may_mean(use: Use, home: Module, *, is_method: bool) -> bool:
             return False  # a variable
         if use.module is home:
             return True
+    inside: list[str] = []
     while isinstance(node, ast.Attribute):
+        inside.insert(0, node.attr)
         node = node.value
     target = imports(use.module).get(node.id) if isinstance(node, ast.Name) else None
+    if target is not None and _is_of_another(".".join([target, *inside]), home):
+        return False
     if target is None and isinstance(use.path[-1], ast.Attribute):
         return is_method  # of whatever object
     above = {*home.package.split("."), *PurePath(os.path.relpath(home.filename, home.around)).with_suffix("").parts, ""}
     return any(name.partition(".")[0] in above for name in ([target] if target is not None else use.module.stars))
+
+
+def _is_of_another(dotted: str, home: Module) -> bool:
+    """Whether a dotted name means what another file of the project defines itself."""
+    found = home.project.find(dotted)
+    return found is not None and found[0] is not home and found[1][0] in found[0].definitions
 
 
 def _arguments(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> list[ast.arg]:

@@ -1,4 +1,4 @@
-"""What becomes of a value in the function that computes it: which variables it flows into, and who differentiates it."""
+"""What becomes of a value in the function that computes it: where it flows to, and whether it is differentiated."""
 
 import ast
 import re
