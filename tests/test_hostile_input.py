@@ -52,6 +52,8 @@ def helpers(count: int, body: str) -> str:
 
 LOOPS = f(*(f"{'    ' * n}for i{n} in range(4):" for n in range(24)), "    " * 24 + "pass")
 
+LATER = (2, "is written for a later Python than 3.") if sys.version_info < (3, 12) else (0, "")
+
 #: Name: text or bytes, exit code of ``check``, and the beginning of what is said ("" for nothing).
 CONTENT: dict[str, tuple[str | bytes, int, str]] = {
     "a key of shared parts": (f("k = (x,)", *["k = (k, k)"] * 60, "y = {}.get(k)"), 1, ""),
@@ -60,6 +62,8 @@ CONTENT: dict[str, tuple[str | bytes, int, str]] = {
     "syntax error": ("def f(:\n", 2, "does not parse as Python"),
     "cut off": (UNSAFE[:-8], 2, "does not parse as Python"),
     "Python 2": ("print 'a'\n", 2, "does not parse as Python"),
+    "type parameters": ("def f[T](x: T): return x\n", *LATER),
+    "a type": ("type Vector[T] = list[T]\n", *LATER),
     "tabs and spaces": ("if 1:\n        a\n\tb\n", 2, "does not parse as Python"),
     "tabs": (UNSAFE.replace("    ", "\t"), 1, ""),
     "null byte": (b"x = 1\n\0", 2, "the file contains a null byte"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import warnings
 from collections import Counter
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from wherelint.frontend.module import Project
 
 TOO_DEEP = "too deeply nested to analyse"
+#: Type parameters, of Python 3.12: what is written today and does not parse under what many still run.
+_LATER = re.compile(r"\s*((async\s+)?def|class)\s+\w+\s*\[|\s*type\s+\w+\s*(\[.*\]\s*)?=[^=]")
 
 
 def check_source(
@@ -198,7 +201,10 @@ def _syntax_error(text: str, filename: str) -> FileReport | None:
     except SyntaxError as error:
         place = Location(error.lineno, max(error.offset or 1, 1)) if error.lineno else None
         version = ".".join(map(str, sys.version_info[:2]))
-        return failed(filename, f"does not parse as Python {version}: {error.msg}", place)
+        why = f"does not parse as Python {version}: {error.msg}"
+        if sys.version_info < (3, 12) and _LATER.match(error.text or ""):
+            why = f"is written for a later Python than {version}; run wherelint with the one that the project uses"
+        return failed(filename, why, place)
     except (RecursionError, MemoryError, ValueError):
         pass
     return None
