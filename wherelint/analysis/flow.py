@@ -47,6 +47,8 @@ def flow(hazard: Hazard, inputs: Iterable[Leaf], module: Module, function: tuple
     yield from [name for words, name in reserved if said and all(words & each for each in said)][:1]
     if poisoned and all(is_configured(n.name) for n in poisoned):
         yield "poisons a configuration"
+    if poisoned and all(map(_is_of_optional, poisoned)):
+        yield "moves an optional input"
     if poisoned and all(n.host for n in poisoned):
         yield "NumPy computes with it"
     if any(n.imaginary for n in leaves(hazard.op, hazard.select)):
@@ -57,6 +59,20 @@ def flow(hazard: Hazard, inputs: Iterable[Leaf], module: Module, function: tuple
             yield "a size below zero"
         if words & places.DATA and leaf.kind == "float" and (np.abs(values) > _EXTREME).any():
             yield "extreme data"
+
+
+def _is_of_optional(leaf: Leaf) -> bool:
+    """Whether a call that is not followed computes an input from an optional one, and else from given data alone."""
+    seen, todo = {leaf}, [leaf]
+    found = []
+    while todo:
+        each = todo.pop()
+        sources = leaves(*each.given) or ([each.of[0]] if each.of is not None else [])
+        if not sources and each.differentiable and each.kind == "float":
+            found.append(each)
+        todo += [n for n in sources if n not in seen]
+        seen.update(sources)
+    return any(n.optional for n in found) and all(n.optional or words_of(n.name) & places.DATA for n in found)
 
 
 def standing(select: Node, inputs: Iterable[Leaf]) -> Iterator[str]:
