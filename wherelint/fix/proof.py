@@ -163,11 +163,6 @@ class Record:
     opaque_calls: int = 0
     crossed: set[Node] = field(default_factory=set)
 
-    @property
-    def compared(self) -> int:
-        """How many probes gradients are compared at: the first ones."""
-        return len(self.counted) - self.told.beyond
-
 
 def record(program: Program, detection: Detection) -> Record:
     """Probe a program around the witness of a hazard."""
@@ -191,8 +186,7 @@ def record(program: Program, detection: Detection) -> Record:
     assert settled is not None
     concerned = reading(order, [*singular, *select])
     outlets = [i for i, n in enumerate(program.outputs) if n in concerned and n.kind == "float"][-_MOST_OUTPUTS:]
-    result = _computed(program, settled, inputs, Told(outlets, beyond))
-    _differentiate(result, program, settled, arithmetic(detection.framework), singular)
+    result = _run(program, settled, inputs, arithmetic(detection.framework), Told(outlets, beyond), singular)
     result.one_number = _is_one_number(singular, names)
     if result.dead:
         result.dropped = np.logical_or.reduce(np.broadcast_arrays(*result.dead))
@@ -208,22 +202,26 @@ def same(before: Record, program: Program, framework: str) -> Record | None:
     settled = settle(roots_of(program), before.inputs, before.calls)
     if settled is None:
         return None
-    now = _computed(program, settled, before.inputs, before.told)
+    now = _run(program, settled, before.inputs, arithmetic(framework), before.told)
     if len(now.values) != len(before.values) or now.broken > before.broken or now.numeric > before.numeric:
         return None
-    if now.opaque_calls != before.opaque_calls or not _same_values(before, now):
+    if now.opaque_calls != before.opaque_calls:
         return None
-    _differentiate(now, program, settled, arithmetic(framework))
     now.worse = now.failures > _MORE * before.failures
     now.doubtful = before.one_number or now.untyped > before.untyped or not _hides(before.hidden, now.hidden)
     for i, (old, new) in enumerate(zip(before.values, now.values, strict=True)):
-        if now.outlets[i] in now.crossed:
+        if now.outlets[i] in settled.crossed:  # a call that is not known receives something else, and that is all
             continue
         swallowed = np.isnan(old) & ~np.isnan(new) & before.allowed[i]
         now.doubtful |= bool(swallowed.any()) or not _agree(
             old, new, ~np.isnan(old) & before.allowed[i] & before.signed
         )
-        allowed = (before.allowed[i] & ~before.signed)[: now.compared]
+        allowed = before.allowed[i] & ~before.signed
+        if not _agree(old, new, ~np.isnan(old) & allowed):
+            return None
+        if ((swallowed & ~before.signed & now.counted).any(axis=1) & before.missing).any():
+            return None
+        allowed = allowed & now.counted
         if not _same_gradient(before.gradients[i], now.gradients[i], allowed):
             return None
         if _loses(before.real[i], now.real[i], allowed):
@@ -231,20 +229,6 @@ def same(before: Record, program: Program, framework: str) -> Record | None:
     lost = [n for n, elements in now.breaks.items() if (elements & before.dropped).any()]
     now.remains = _origins(lost, settled.values)
     return now
-
-
-def _same_values(before: Record, now: Record) -> bool:
-    """Whether the values that leave a program are the same wherever they were numbers, and nan stays nan."""
-    for i, (old, new) in enumerate(zip(before.values, now.values, strict=True)):
-        if now.outlets[i] in now.crossed:  # a call that is not known receives something else, and that is all
-            continue
-        allowed = before.allowed[i] & ~before.signed
-        if not _agree(old, new, ~np.isnan(old) & allowed):
-            return False
-        swallowed = np.isnan(old) & ~np.isnan(new) & allowed & now.counted
-        if (swallowed.any(axis=1) & before.missing).any():
-            return False
-    return True
 
 
 def _is_one_number(operations: Sequence[Node], names: Mapping[Leaf, Name]) -> bool:
@@ -322,9 +306,16 @@ def _agree(old: Array, new: Array, known: Array) -> bool:
         return bool(np.allclose(new[known], old[known], rtol=_TOLERANCE, atol=1e-6))
 
 
-def _computed(program: Program, settled: Settled, inputs: dict[Name, Array], told: Told) -> Record:
-    """The record of a program without its gradients."""
-    order, values = program.order, settled.values
+def _run(
+    program: Program,
+    settled: Settled,
+    inputs: dict[Name, Array],
+    framework: str,
+    told: Told,
+    singular: Sequence[Node] = (),
+) -> Record:
+    order = program.order
+    values, names = settled.values, settled.names
     outlets = list(program.outputs)
     broken = sum(not np.isfinite(values[n][0]).all() for n in differentiated(order))
     result = Record(inputs, [values[s] for s in outlets], broken, unclean=broken)
@@ -353,35 +344,24 @@ def _computed(program: Program, settled: Settled, inputs: dict[Name, Array], tol
     result.numeric = sum(n.op in ("where", "compress") and is_number(n.inputs[0]) for n in order)
     probes = max((len(v) for v in inputs.values()), default=1)
     result.counted = np.arange(probes)[:, None] < probes - told.beyond
-    return result
-
-
-def _differentiate(
-    result: Record, program: Program, settled: Settled, framework: str, singular: Sequence[Node] = ()
-) -> None:
-    """Add the gradients to a record, at the probes that they are compared at."""
-    values, names, told = settled.values, settled.names, result.told
-    inner = {n: v[: result.compared] for n, v in values.items()}
-    counted = result.counted[: result.compared]
     where = {n: infinite(n, values) for n in singular}
-    for i, (outlet, allowed) in enumerate(zip(program.outputs, result.allowed, strict=True)):
+    for i, (outlet, allowed) in enumerate(zip(outlets, result.allowed, strict=True)):
         tape = Tape(topological([outlet]) if i in told.outlets else ())
         if outlet not in tape.requires_grad:
             result.gradients.append({})
             result.real.append({})
             continue
-        symbolic = backward(tape, inner, outlet, framework, symbolic=True)
-        real = backward(tape, inner, outlet, framework, symbolic=False)
+        symbolic = backward(tape, values, outlet, framework, symbolic=True)
+        real = backward(tape, values, outlet, framework, symbolic=False)
         ieee = real.cotangents
         known = np.isfinite(values[outlet]).all(axis=1, keepdims=True) & allowed
-        everywhere = backward(tape, values, outlet, framework, symbolic=True).dead if where else {}
-        for node in where.keys() & everywhere.keys():
-            dead = everywhere[node]
+        for node in where.keys() & symbolic.dead.keys():
+            dead = symbolic.dead[node]
             result.exposed |= bool((where[node] & known & (True if dead is None else ~dead)).any())
         result.gradients.append(_by_name(symbolic.cotangents, names))
         result.real.append(_by_name(ieee, names))
         result.unclean += sum(not np.isfinite(ct[0]).all() for ct in ieee.values())
-        finite = np.asarray((np.isfinite(inner[outlet]) & counted).all(axis=1))
+        finite = np.asarray((np.isfinite(values[outlet]) & result.counted).all(axis=1))
         bad = [~np.isfinite(ieee[n]).all(axis=1) & finite for n in names if n in ieee]
         result.lost += int(np.logical_or.reduce(np.broadcast_arrays(*bad)).sum()) if bad else 0
         fresh = {n: b & ~symbolic.broke[n] if n in symbolic.broke else b for n, b in real.broke.items()}
@@ -391,6 +371,7 @@ def _differentiate(
             for node in singular:
                 loses = fresh[node] if node in fresh and fresh[node][0].any() else symbolic.dead.get(node)
                 result.dead += [] if loses is None else [loses[0]]
+    return result
 
 
 def _origins(lost: list[Node], values: Mapping[Node, Array]) -> list[Node]:
