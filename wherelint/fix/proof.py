@@ -7,7 +7,7 @@ and operations hardly fail more often than before. The finding is gone and no ot
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -49,7 +49,7 @@ class Comparison:
 
     def __init__(self, source: Source, edits: Iterable[Edit], before: Sequence[Finding]) -> None:
         self._before = before
-        self._moved = source.moved(edits)
+        self._moved = cache(source.moved(edits))
 
     def at(self, findings: Sequence[Finding], start: Location, end: Location) -> bool:
         """Whether a region of the new text may be the selection or the operation of one of some findings."""

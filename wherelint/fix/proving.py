@@ -16,7 +16,7 @@ from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.node import Node
 from wherelint.graph.work import WorkBudget
-from wherelint.io.edits import Region, Source
+from wherelint.io.edits import Region
 
 #: Functions that compute more values are searched for what is asked for alone.
 _LONG = 300
@@ -53,7 +53,7 @@ class Proof:
         self.detection = detection
         self.findings = analysis.findings
         self._finding = next(finding for finding, made in analysis.found if made is detection)
-        self.source = Source(analysis.module.text)
+        self.source = analysis.module.source
         self.names, self.callers = concerned(analysis, detection)
         self._read = {name for name, *_ in names_of([detection.hazard.op, detection.hazard.select]).values()}
         self._unchanged = Unchanged(analysis, self.names)

@@ -6,7 +6,7 @@ from itertools import chain, count
 
 import libcst as cst
 
-from wherelint.fix.syntax import SourceNode, code, default_of, last_name, operands, path_after, root_name, walk
+from wherelint.fix.syntax import SourceNode, code, default_of, last_name, names_in, operands, path_after, root_name
 from wherelint.frameworks import FRAMEWORKS
 from wherelint.frontend.module import Module
 from wherelint.frontend.names import canonical, imported
@@ -100,7 +100,7 @@ def free_name(place: SourceNode, *preferred: str) -> str:
     around = next((n for n in place.path()[::-1] if isinstance(n, cst.FunctionDef)), None)
     taken = {*module.imports, *module.definitions}
     if around is not None:  # not what a docstring speaks of
-        taken.update(node.value for node in walk(around) if isinstance(node, cst.Name))
+        taken |= place.block.chunk.once(names_in, around)
     else:
         taken.update(re.findall(r"\w+", module.text))
     numbered = (f"{preferred[-1]}_{number}" for number in count(2))

@@ -20,22 +20,6 @@ _MOST_NESTED = 7
 _RECURSION = 3_000
 
 
-class _Places(cst.CSTVisitor):
-    """Notes what stands where: all that may be an operation or a selection."""
-
-    METADATA_DEPENDENCIES = (PositionProvider,)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: dict[CodeRange, cst.CSTNode] = {}
-
-    def on_visit(self, node: cst.CSTNode) -> bool:
-        """Note an expression or an augmented assignment."""
-        if isinstance(node, (cst.BaseExpression, cst.AugAssign)):
-            self.found[self.get_metadata(PositionProvider, node)] = node
-        return True
-
-
 class Concrete:
     """Some rows as LibCST parses them. Raises GiveUp where it cannot: it recurses where ``ast`` does not."""
 
@@ -57,10 +41,13 @@ class Concrete:
 
     @cached_property
     def _places(self) -> dict[CodeRange, cst.CSTNode]:
-        places = _Places()
+        """All that may be an operation or a selection; the innermost of those that stand at one place."""
+        found: dict[CodeRange, cst.CSTNode] = {}
         with _deeper():
-            self._wrapper.visit(places)
-        return places.found
+            for node, span in self._wrapper.resolve(PositionProvider).items():  # those inside others come first
+                if isinstance(node, (cst.BaseExpression, cst.AugAssign)):
+                    found.setdefault(span, node)
+        return found
 
     def find(self, start: Location, end: Location) -> cst.CSTNode | None:
         """The expression, or the augmented assignment, that stands at a place."""

@@ -22,6 +22,7 @@ from wherelint.frontend.sources import How, content, package, scope, texts
 from wherelint.frontend.syntax import FUNCTION_DEFS, Chunk, Syntax, read
 from wherelint.graph.work import Work
 from wherelint.io.disk import leads_out, project_root
+from wherelint.io.edits import Source
 from wherelint.ops import lookup
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class Block:
 
     module: Module
     chunk: Chunk
+    _parts: dict[ast.AST, Block] = field(default_factory=dict, init=False)
 
     @property
     def first(self) -> int:
@@ -63,6 +65,11 @@ class Block:
     def text(self, node: ast.AST) -> str:
         """The source of a node on one line."""
         return self.chunk.code(node)
+
+    def part(self, node: ast.AST) -> Block:
+        """The method in which a node of a class stands, as a block of its own: LibCST need not parse the class."""
+        chunk = self.chunk.part(node)
+        return self if chunk is self.chunk else self._parts.setdefault(chunk.statement, Block(self.module, chunk))
 
     @property
     def concrete(self) -> Concrete:
@@ -138,6 +145,11 @@ class Module:
         #: The name of every function in ``definitions``.
         self.names = {each: name for each, name in functions if isinstance(each, FUNCTION_DEFS)}
         self._starred: dict[str, str | None] = {}
+
+    @cached_property
+    def source(self) -> Source:
+        """The text, for places in it."""
+        return Source(self.text)
 
     @property
     def budget(self) -> Budget:

@@ -69,6 +69,16 @@ class Chunk:
         self._moved = 0
         #: By question and node, which stays: one of another file that is gone would leave its identity to a third.
         self._answers: dict[tuple[object, object], Any] = {}
+        self._parts: dict[ast.AST, Chunk] = {}
+
+    def part(self, node: Any) -> Chunk:
+        """The rows of the method in which a node stands, if this is a class; else these."""
+        body = self.statement.body if isinstance(self.statement, ast.ClassDef) else ()
+        for method in (each for each in body if isinstance(each, FUNCTION_DEFS)):
+            first, last = _rows(method)
+            if first <= node.lineno <= last:
+                return self._parts.setdefault(method, Chunk(self._lines, method)).moved(self._moved)
+        return self
 
     def moved(self, rows: int) -> Chunk:
         """The same rows of a text in which they stand further down."""
@@ -171,14 +181,15 @@ class Syntax:
             if chunk.first <= first + 1 and last <= chunk.last and chunk.alone:
                 body: list[ast.stmt] = []
                 with suppress(SyntaxError):  # its rows alone; the whole text may be another matter
-                    body = ast.parse("".join(lines[chunk.first - 1 : chunk.last + moved]), NOWHERE).body
+                    above = "\n" * (chunk.first - 1)  # they keep their rows
+                    body = ast.parse(above + "".join(lines[chunk.first - 1 : chunk.last + moved]), NOWHERE).body
                 if len(body) != 1 or isinstance(body[0], (ast.Import, ast.ImportFrom, ast.If, ast.Try, ast.With)):
                     break
                 made = copy(self)
                 made.lines, made.rules, made.inner_imports = lines, dict(self.rules), list(self.inner_imports)
                 made._words = dict(self._words)
                 made._words[body[0]] = made._note(body[0])
-                own = Chunk(lines, ast.increment_lineno(body[0], chunk.first - 1))
+                own = Chunk(lines, body[0])
                 later = [(statement, each.moved(moved)) for statement, each in self.statements[number + 1 :]]
                 made.statements = [*self.statements[:number], (body[0], own), *later]
                 return made
