@@ -123,3 +123,18 @@ def test_a_condition_of_no_axis_masks_whatever_is_stacked(tmp_path: Path) -> Non
     report, _, after = executed("jax", program("jax", body), tmp_path, fixes="unsafe")
     assert "jnp.sqrt(jnp.where(n > 0, n, 1.0))" in report.after.decode()
     assert np.isfinite(gradients("jax", after, tensor("jax", np.zeros(3, np.float32)))).all()
+
+
+def test_no_mask_of_a_matrix_where_an_outer_product_is_yet_to_come(tmp_path: Path) -> None:
+    """A mask of its elements has another shape than the diagonal that they are divided by."""
+    text = program(
+        "jax",
+        "def f(cov):\n    v = jnp.sqrt(jnp.diag(cov))\n    outer = jnp.outer(v, v)\n    mask = cov == 0\n"
+        "    return jnp.where(mask, 0.0, cov / outer).sum()\n",
+    )
+    report, before, after = executed("jax", text, tmp_path)
+    assert report.fixed
+    for given in (np.array([[1.0, 0.0], [0.0, 0.0]]), np.eye(3) + 0.1):
+        value, gradient = value_and_gradient("jax", after, [given])
+        assert value == value_and_gradient("jax", before, [given])[0]
+        assert np.isfinite(gradient).all()

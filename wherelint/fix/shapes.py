@@ -42,6 +42,8 @@ _COPIES = frozenset(
 #: Of those, what gives elements other places.
 _MOVES = frozenset("sort flip fliplr flipud roll".split())
 
+#: Products of every element of the one with every element of the other.
+_OUTER = frozenset({"outer", "ger", "kron"})
 #: What frameworks call the arguments of a reduction.
 _SPELT: dict[str | None, str] = {None: "axis", "dim": "axis", "keepdim": "keepdims"}
 
@@ -156,7 +158,7 @@ def _moves(node: Node) -> bool:
     if node.op == "identity":
         joins = node.inputs[0].op == "stack" and node.inputs[0].origin == node.origin
         return bool(name) and (name not in _COPIES or name in _MOVES) and not joins
-    return name == "einsum" or node.op in ("stack", "gather", "dot", "linear", *MATRICES)
+    return name == "einsum" or name in _OUTER or node.op in ("stack", "gather", "dot", "linear", *MATRICES)
 
 
 @lru_cache(maxsize=4)
@@ -259,6 +261,8 @@ def _operation(node: Node, inputs: _Column) -> Shape:
         return _indexed(at, inputs[0])
     if call is not None and last_name(call.func) == "einsum":
         return _atom("einsum", ast.dump(call.args[0]), *inputs) if node.op in ("identity", "sum") else joined(inputs)
+    if call is not None and last_name(call.func) in _OUTER:
+        return _atom(last_name(call.func), *inputs)
     if node.op == "identity" and call is not None:
         return _rearranged(call, inputs)
     if node.op == "identity" and isinstance(at, ast.Attribute) and at.attr in ("T", "H", "mT", "mH"):
