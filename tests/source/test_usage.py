@@ -328,31 +328,3 @@ def test_a_repository_is_listed_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert {sources.scope(str(tmp_path / name)) for name in folders} == {str(tmp_path)}
     assert walked == [str(tmp_path)]
     sources.forget()
-
-
-_PRIVATE = _ROOT.replace("root", "_root")
-
-
-@pytest.mark.parametrize(
-    ("model", "uses", "dead"),
-    [
-        (_PRIVATE, {}, True),
-        (_PRIVATE.replace("def", "@torch.jit.script\ndef"), {}, True),
-        (_PRIVATE.replace("def", "@register\ndef"), {}, False),
-        (_PRIVATE + "def _half(x): return _root(x) / 2\n", {}, True),
-        (_PRIVATE + "def half(x): return _root(x) / 2\n", {}, False),
-        (_PRIVATE + "TABLE = [_root]\n", {}, False),
-        (_PRIVATE, {"use": "from pkg.model import _root\n\ndef half(x): return _root(x) / 2\n"}, False),
-        (_PRIVATE, {"use": "import pkg.model as m\n\ndef half(x): return m._root(x) / 2\n"}, False),
-        (_ROOT, {}, False),
-    ],
-)
-def test_a_private_function_that_nobody_uses(
-    model: str, uses: dict[str, str], dead: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    write(tmp_path, {"pkg/__init__.py": "", "pkg/model.py": model, **{f"pkg/{k}.py": v for k, v in uses.items()}})
-    made = analyse(model, str(tmp_path / "pkg/model.py"), DetectOptions())
-    assert isinstance(made, Analysis)
-    (finding,) = made.findings
-    assert ("no caller" in finding.evidence) is dead

@@ -16,12 +16,10 @@ import numpy as np
 
 from wherelint.analysis import places
 from wherelint.analysis.arguments import Arguments
-from wherelint.analysis.callers import is_private
 from wherelint.analysis.receivers import Path, Receivers, Use, imports, method_of, named, needs_arguments
 from wherelint.analysis.variables import is_differentiated, of_primals
-from wherelint.frameworks import framework_of
 from wherelint.frontend.module import Module
-from wherelint.frontend.syntax import FUNCTION_DEFS, children
+from wherelint.frontend.syntax import children
 from wherelint.graph.node import Leaf
 from wherelint.graph.run import Hazard
 from wherelint.interpret.resolve import NO_GRADIENT
@@ -67,8 +65,6 @@ class Usage:
 
         ``whole``: its inputs are those of the function, and not those of one inside it.
         """
-        if self._is_dead(self._module, name, _DEPTH):
-            yield "no caller"
         if self._shielded(self._module, name, _DEPTH):
             yield "used without gradients"
         elif whole:
@@ -92,17 +88,6 @@ class Usage:
             uses = self.uses(module, name) if depth else None
             self._known[key] = bool(uses) and all(self._keeps_away(use, depth) for use in uses or ())
         return self._known[key]
-
-    def _is_dead(self, module: Module, name: tuple[str, ...], depth: int) -> bool:
-        """Whether a function that its name keeps to a package is used by nobody, or by such functions alone."""
-        known = module.definitions.get(name[0])
-        function = known.statement if known is not None else None
-        if not (depth and module.package and is_private(name[0]) and isinstance(function, FUNCTION_DEFS)):
-            return False
-        uses = self.uses(module, name)
-        if uses is None or any(not _of_framework(each, module) for each in function.decorator_list):
-            return False  # what decorates it may keep it for later
-        return all(self._is_dead(use.module, _qualified(use.path) or ("",), depth - 1) for use in uses)
 
     def uses(self, module: Module, name: tuple[str, ...]) -> Sequence[Use] | None:
         """Where a function is spoken of, other than in itself and to show it; None where that is not known."""
@@ -197,22 +182,10 @@ def _gives_function(call: ast.Call, outwards: Sequence[tuple[ast.AST, ast.AST]])
 
 def _of_numpy(call: ast.Call, module: Module) -> bool:
     """Whether NumPy is called, which no framework differentiates."""
-    return _imported(call.func, module).partition(".")[0] == "numpy"
-
-
-def _of_framework(decorator: ast.expr, module: Module) -> bool:
-    """Whether a decorator is a framework's: ``jax.jit``, ``partial(jax.jit, static_argnums=0)``."""
-    if named(decorator) == "partial" and isinstance(decorator, ast.Call) and decorator.args:
-        decorator = decorator.args[0]
-    target = _imported(decorator.func if isinstance(decorator, ast.Call) else decorator, module)
-    return framework_of(target) is not None
-
-
-def _imported(name: ast.expr, module: Module) -> str:
-    """What the first part of a dotted name is imported as; "" where it is not."""
-    while isinstance(name, ast.Attribute):
-        name = name.value
-    return imports(module).get(name.id, "") if isinstance(name, ast.Name) else ""
+    root = call.func
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    return isinstance(root, ast.Name) and imports(module).get(root.id, "").partition(".")[0] == "numpy"
 
 
 def _parameter(leaf: Leaf) -> str:
