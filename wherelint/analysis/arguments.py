@@ -11,13 +11,13 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Protocol
 
 from wherelint.analysis import places
-from wherelint.analysis.receivers import Path, Use, imports, method_of, named
+from wherelint.analysis.receivers import Path, Use, method_of, named, target_of
 from wherelint.analysis.words import words_of
 from wherelint.frameworks import framework_of
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef
 from wherelint.graph.occurrence import is_configured
-from wherelint.interpret.annotations import annotation_kind, is_number
+from wherelint.interpret.annotations import annotation_kind, dotted, is_number
 
 #: What makes an array of nothing that is differentiated.
 _MAKES = frozenset(
@@ -125,12 +125,8 @@ class Arguments:
         if isinstance(node.func, ast.Attribute) and node.func.attr in _SHAPES:
             return self._plain(node.func.value, use, depth, seen)
         given = [*node.args, *(keyword.value for keyword in node.keywords)]
-        root: ast.AST = node.func
-        while isinstance(root, ast.Attribute):
-            root = root.value
-        target = imports(use.module).get(root.id) if isinstance(root, ast.Name) else None
-        if not _is_function(use.module, node.func, target):  # what is called may hold parameters of its own
-            if not isinstance(node.func, ast.Attribute) or (isinstance(root, ast.Name) and root.id in ("self", "cls")):
+        if not _is_function(use.module, node.func):  # what is called may hold parameters of its own
+            if not isinstance(node.func, ast.Attribute) or dotted(node.func).partition(".")[0] in ("self", "cls"):
                 return False
             given.append(node.func.value)
         return bool(given) and all(self._plain(each, use, depth, seen) for each in given)
@@ -190,14 +186,14 @@ class Arguments:
         )  # fmt: skip
 
 
-def _is_function(module: Module, called: ast.expr, target: str | None) -> bool:
+def _is_function(module: Module, called: ast.expr) -> bool:
     """Whether what is called computes with its arguments alone: a framework's function, or one of the project."""
+    target = target_of(called, module)
     if target is not None and framework_of(target) is not None:
         return True
     if isinstance(called, ast.Name) and called.id in module.definitions:
         return isinstance(module.definitions[called.id].statement, FUNCTION_DEFS)
-    last = ast.unparse(called).partition(".")[2]
-    found = module.project.find(f"{target}.{last}".rstrip(".")) if target is not None else None
+    found = module.project.find(target) if target is not None else None
     return found is not None and len(found[1]) == 1 and _definition(found[0], tuple(found[1])) is not None
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef, methods
-from wherelint.interpret.annotations import last_name
+from wherelint.interpret.annotations import dotted, last_name
 
 Path = tuple[ast.AST, ...]
 
@@ -114,6 +114,13 @@ def method_of(module: Module, name: tuple[str, ...]) -> FunctionDef | None:
 def imports(module: Module) -> Mapping[str, str]:
     """What the imports of a file bind, those in functions, too."""
     return ChainMap(module.imports, dict(module.inner_imports))
+
+
+def target_of(name: ast.AST, module: Module) -> str | None:
+    """The dotted name that a name, or one in dots, has where it is imported from; None where it is not imported."""
+    first, _, rest = dotted(name).partition(".")
+    target = imports(module).get(first)
+    return target if target is None else f"{target}.{rest}".rstrip(".")
 
 
 def named(node: ast.AST) -> str:

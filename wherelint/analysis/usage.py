@@ -16,7 +16,7 @@ import numpy as np
 
 from wherelint.analysis import places
 from wherelint.analysis.arguments import Arguments
-from wherelint.analysis.receivers import Path, Receivers, Use, imports, method_of, named, needs_arguments
+from wherelint.analysis.receivers import Path, Receivers, Use, imports, method_of, named, needs_arguments, target_of
 from wherelint.analysis.variables import is_differentiated, of_primals
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import children
@@ -182,10 +182,7 @@ def _gives_function(call: ast.Call, outwards: Sequence[tuple[ast.AST, ast.AST]])
 
 def _of_numpy(call: ast.Call, module: Module) -> bool:
     """Whether NumPy is called, which no framework differentiates."""
-    root = call.func
-    while isinstance(root, ast.Attribute):
-        root = root.value
-    return isinstance(root, ast.Name) and imports(module).get(root.id, "").partition(".")[0] == "numpy"
+    return (target_of(call.func, module) or "").partition(".")[0] == "numpy"
 
 
 def _parameter(leaf: Leaf) -> str:
@@ -225,12 +222,8 @@ def _may_mean(use: Use, home: Module, *, is_method: bool) -> bool:
             return False  # a variable
         if use.module is home:
             return True
-    inside: list[str] = []
-    while isinstance(node, ast.Attribute):
-        inside.insert(0, node.attr)
-        node = node.value
-    target = imports(use.module).get(node.id) if isinstance(node, ast.Name) else None
-    if target is not None and _is_of_another(".".join([target, *inside]), home):
+    target = target_of(node, use.module)
+    if target is not None and _is_of_another(target, home):
         return False
     if target is None and isinstance(use.path[-1], ast.Attribute):
         return is_method  # of whatever object
@@ -238,9 +231,9 @@ def _may_mean(use: Use, home: Module, *, is_method: bool) -> bool:
     return any(name.partition(".")[0] in above for name in ([target] if target is not None else use.module.stars))
 
 
-def _is_of_another(dotted: str, home: Module) -> bool:
+def _is_of_another(name: str, home: Module) -> bool:
     """Whether a dotted name means what another file of the project defines itself."""
-    found = home.project.find(dotted)
+    found = home.project.find(name)
     return found is not None and found[0] is not home and found[1][0] in found[0].definitions
 
 

@@ -19,7 +19,6 @@ from wherelint.graph.evaluate import Values, evaluate
 from wherelint.graph.node import Const, Leaf, Node, differentiated, topological
 from wherelint.graph.probe import Inputs
 from wherelint.graph.run import any_lane, rows
-from wherelint.io.edits import Source
 from wherelint.ops import Array
 
 
@@ -49,7 +48,7 @@ def after_fix(
     fix, found = finding.fix, None
     with suppress(GiveUp, SyntaxError):
         for left in reversed(range(rounds)):
-            module = analysis.module.project.revised(Source(analysis.module.text).edited(fix.edits))
+            module = analysis.module.project.revised(analysis.module.source.edited(fix.edits))
             found = _at_root(module, analysis, detection, inputs, value) or found
             if found is None or not found.poisoned[0] or not left:
                 break

@@ -20,7 +20,7 @@ from wherelint.fix.twins import joined
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.work import WorkBudget
-from wherelint.io.edits import Source, consistent
+from wherelint.io.edits import consistent
 
 #: What is done for one fix, and for all of a file, whatever it is done for.
 _MOST_WORK, _MOST_IN_ALL = 450_000, 1_500_000
@@ -55,7 +55,7 @@ def propose(analysis: Analysis, finding: Finding, whole: WorkBudget | None = Non
         return refused(describe(error))
     if isinstance(steps, str):
         return refused(TOO_LONG if effort.spent else steps)
-    old = Source(analysis.module.text)
+    old = analysis.module.source
     edits = steps.candidate.edits if old.edited(steps.candidate.edits) == steps.text else old.difference(steps.text)
     return Fix(steps.grade, steps.candidate.message + left, edits, steps.bare)
 

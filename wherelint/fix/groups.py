@@ -30,7 +30,7 @@ from wherelint.graph.node import Const, Leaf, Node, topological
 from wherelint.graph.search import Search
 from wherelint.graph.slope import MEASURING, wrong_slope
 from wherelint.graph.work import Effort, WorkBudget
-from wherelint.io.edits import Source, compatible
+from wherelint.io.edits import compatible
 
 Function = tuple[str, ...]
 #: The findings of one cause.
@@ -94,7 +94,7 @@ def otherwise(analysis: Analysis, after: Module, attempts: Sequence[Attempt]) ->
 def _failing(analysis: Analysis, attempts: Sequence[Attempt], whole: WorkBudget) -> list[Attempt] | None:
     """The rewrites that cannot be proven at their selections; None where it is not known which those are."""
     edits = list(dict.fromkeys(edit for each in attempts for edit in each.edits))
-    source = Source(analysis.module.text)
+    source = analysis.module.source
     try:
         module = analysis.module.project.revised(source.edited(edits))
     except (SyntaxError, ValueError):

@@ -245,7 +245,7 @@ def _finished(proof: Proof, step: _Step, most: int) -> Proven | None:
     candidate, found, targets = step.candidate, step.found, step.targets
     op = found.silent[0]
     hazard = replace(proof.detection.hazard, op=op, select=op)
-    source = Source(found.after.module.text)
+    source = found.after.module.source
     for guard in Site(found.after.module, proof.detection.framework, hazard, (), {}).guards() if most else ():
         text = source.edited(guard.edits) if consistent(guard.edits) else ""
         if not text or (last := proof.of(text)) is None or last.worse:

@@ -131,7 +131,7 @@ def _blamed(seen: View, now: View, chosen: Chosen, whole: WorkBudget) -> list[Fi
     if seen.analysis is None or now.analysis is None:
         return []
     done = [finding for finding, _ in chosen]
-    source, after = Source(seen.analysis.module.text), now.analysis.module.text
+    source, after = seen.analysis.module.source, now.analysis.module.text
     edits = _edits(chosen) if source.edited(_edits(chosen)) == after else source.difference(after)
     compared = Comparison(source, edits, seen.analysis.findings)
     fixed = [place for finding in done for place, _ in seen.analysis.places(finding)]

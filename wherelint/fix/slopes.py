@@ -26,7 +26,6 @@ from wherelint.graph.probe import Inputs
 from wherelint.graph.search import Search
 from wherelint.graph.slope import MEASURING, slope_along, wrong_slope
 from wherelint.graph.work import Effort, WorkBudget
-from wherelint.io.edits import Source
 from wherelint.ops import Array
 
 _MOST_TRIED = 6
@@ -99,7 +98,7 @@ class _Rewriting:
         """The selection after an edit, its value at the point and its slope there."""
         module, wrong, framework = self._analysis.module, self._wrong, arithmetic(self._slope.framework)
         try:
-            after = module.project.revised(Source(module.text).edited([edit]))
+            after = module.project.revised(module.source.edited([edit]))
         except (SyntaxError, ValueError):
             return None
         root = self._here(after)
