@@ -164,6 +164,21 @@ NORMS = {
     "the axis is kept": ("jax", "x / jnp.maximum(jnp.linalg.norm(x, axis=1, keepdims=True), 1e-6)", "has_length, x"),
     "all axes": ("jax", "jnp.maximum(jnp.linalg.norm(x, axis=None), 1e-6)", "jnp.any(x != 0)"),
     "TensorFlow under XLA": ("tensorflow", "tf.maximum(tf.norm(x, axis=0), 1e-6)", "tf.expand_dims(has_length, 0)"),
+    "rows of a shape that is not known": (
+        "jax",
+        "jnp.maximum(jnp.linalg.norm(x @ jnp.eye(3), axis=-1), 1e-6)",
+        "has_length[..., None]",
+    ),
+    "the first axis of such": (
+        "jax",
+        "jnp.maximum(jnp.linalg.norm(x @ jnp.eye(3), 2, 0), 1e-6)",
+        "jnp.expand_dims(has_length, 0)",
+    ),
+    "an axis of such that is kept": (
+        "tensorflow",
+        "tf.maximum(tf.norm(tf.linalg.diag(x), ord=2, axis=-1, keepdims=True), 1e-6)",
+        "tf.reduce_any(",
+    ),
 }
 
 

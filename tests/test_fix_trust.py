@@ -18,6 +18,7 @@ from wherelint.finding import FileReport
 from wherelint.fix.candidates import Site
 from wherelint.fix.proof import Comparison
 from wherelint.fix.proving import Found, Proof
+from wherelint.fix.rewrites import rewritten
 from wherelint.io.config import Settings
 from wherelint.run.check import check_source
 
@@ -617,3 +618,64 @@ def test_two_parts_of_an_unknown_result_are_two_values() -> None:
     """,
     )
     assert checked(text, "safe").fixed == ()
+
+
+def test_an_impure_call_is_told_from_one_of_the_same_number_on_another_way() -> None:
+    text = program(
+        "jax",
+        """
+        from jax import lax
+        from package import promoted
+        def ball(q, b=None):
+            def plain(x):
+                x = promoted(x)
+                n = jnp.linalg.norm(x)
+                return lax.cond(n > q, lambda x: (q / n) * x, lambda x: x, x)
+            if b is None:
+                return plain
+            def moved(x):
+                r = promoted(x) - promoted(b)
+                n = jnp.linalg.norm(r)
+                return lax.cond(n > q, lambda r: (q / n) * r, lambda r: r, r)
+            return moved
+    """,
+    )
+    assert len(checked(text, "safe").fixed) == 2
+
+
+def test_a_product_of_two_booleans_is_a_condition() -> None:
+    text = program(
+        "jax",
+        """
+        def f(x, low, high):
+            inside = (x > low) * (x < high)
+            return jnp.where(inside, 1.0 / (x - low), 0.0)
+    """,
+    )
+    report = checked(text, "safe")
+    assert "jnp.where(inside, x - low, 1.0)" in report.after.decode()
+
+
+def test_what_stays_of_one_cause_does_not_keep_the_rest_from_being_fixed(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = program(
+        "jax",
+        """
+        def f(d, r):
+            alpha = jnp.arccos((d - r) / r)
+            beta = jnp.arccos((d - 1.0) / 2.0)
+            return jnp.where((d < 1.0) & (d < r), alpha + beta, 0.0)
+    """,
+    )
+    together = checked(text, "safe")
+    asked = []
+
+    def one_only(analysis: Any, places: Any, most: int, effort: Any) -> Any:
+        asked.append(len(places))
+        return rewritten(analysis, places, most, effort) if len(places) == 1 else "no"
+
+    monkeypatch.setattr("wherelint.fix.rewritten", one_only)
+    monkeypatch.setattr("wherelint.fix._attempt", lambda *_: None)
+    report = checked(text, "safe")
+    assert max(asked) > 1
+    assert next(f.fix.message for f in report.fixed if f.fix).endswith("; in row 7 the same cause stays")
+    assert report.findings == together.findings == ()

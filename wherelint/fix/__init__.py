@@ -10,7 +10,7 @@ from dataclasses import replace
 from wherelint.analysis.findings import Analysis
 from wherelint.defects import describe
 from wherelint.finding import Finding, Fix
-from wherelint.fix.groups import Attempt, Taken, concerned, otherwise, places_of, proven, slope_left
+from wherelint.fix.groups import Attempt, Places, Taken, concerned, otherwise, places_of, proven, slope_left
 from wherelint.fix.layout import commented
 from wherelint.fix.proving import Proof
 from wherelint.fix.refusals import TOO_LONG, TOO_MANY, TOO_MUCH, UNWANTED, refused
@@ -48,7 +48,11 @@ def propose(analysis: Analysis, finding: Finding, whole: WorkBudget | None = Non
             steps = rewritten(analysis, [*places[first:], *places[:first]], max(MOST_STEPS, len(places)), effort)
             if not isinstance(steps, str) or effort.spent:
                 break
-        left = "" if isinstance(steps, str) else slope_left(places)
+        left = slope_left(places)
+        if isinstance(steps, str) and len(places) > 1 and not effort.spent:
+            alone = rewritten(analysis, places[:1], MOST_STEPS, effort)
+            if not isinstance(alone, str):
+                steps, left = alone, left + _others(places)
     except (GiveUp, RecursionError):
         return refused(TOO_MUCH)
     except Exception as error:  # a defect of ours: it is said where, and the finding stands all the same
@@ -58,6 +62,12 @@ def propose(analysis: Analysis, finding: Finding, whole: WorkBudget | None = Non
     old = analysis.module.source
     edits = steps.candidate.edits if old.edited(steps.candidate.edits) == steps.text else old.difference(steps.text)
     return Fix(steps.grade, steps.candidate.message + left, edits, steps.bare)
+
+
+def _others(places: Places) -> str:
+    """What the message of a fix says of the findings of the same cause that it leaves."""
+    rows = dict.fromkeys(str(finding.location.row) for finding, _ in places[1:])
+    return f"; in row {', '.join(rows)} the same cause stays"
 
 
 def propose_all(analysis: Analysis, findings: Sequence[Finding], whole: WorkBudget) -> list[Fix | None]:

@@ -85,7 +85,9 @@ def _value(
         return (np.repeat(benign(node, 0), count, axis=0) if known is None else known), True, name
     called = node.call
     if called is not None and called.number is not None:
-        alike = [c for c in before if c.called is not None and c.called.number == called.number]
+        numbered = [c for c in before if c.called is not None and c.called.number == called.number]
+        # Of several ways through a function each has a call of that number.
+        alike = [c for c in numbered if c.called == called and c.name == name] or numbered
         if [c.called for c in alike] != [called]:
             return None
     elif called is not None:

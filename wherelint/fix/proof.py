@@ -397,9 +397,13 @@ def _by_name(cotangents: Mapping[Node, Array], names: Mapping[Leaf, Name]) -> di
 
 
 def is_number(mask: Node) -> bool:
-    """Whether a mask is an array of numbers; where it is one of two, whether both are."""
+    """Whether a mask is an array of numbers; where it is one of two, whether both are. Two booleans have a boolean for
+    their product.
+    """
     while mask.op == "identity" and not mask.static.number:
         mask = mask.inputs[0]
+    if mask.op == "multiply":
+        return any(map(is_number, mask.inputs))
     if mask.op == "cond":
         return all(map(is_number, mask.inputs[1:3]))
     return mask.kind != "bool" or mask.op == "identity"

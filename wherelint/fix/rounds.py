@@ -134,9 +134,8 @@ def _blamed(seen: View, now: View, chosen: Chosen, whole: WorkBudget) -> list[Fi
     source, after = seen.analysis.module.source, now.analysis.module.text
     edits = _edits(chosen) if source.edited(_edits(chosen)) == after else source.difference(after)
     compared = Comparison(source, edits, seen.analysis.findings)
-    fixed = [place for finding in done for place, _ in seen.analysis.places(finding)]
     searched = (f for f, made in now.analysis.found if made is not None and f.confidence == "high")
-    fresh = compared.come(searched, fixed)  # a double where may well leave a wrong slope: WL304 is no objection
+    fresh = compared.come(searched, done)  # a double where may well leave a wrong slope: WL304 is no objection
     fresh = [f for f in fresh if not laid_bare(seen.analysis, now.analysis, f)]
     sure = all(fix.applicability == "safe" for _, fix in chosen)
     otherwise = together(seen.analysis, now.analysis.module, done, whole, sure=sure)

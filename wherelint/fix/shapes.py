@@ -44,8 +44,8 @@ _MOVES = frozenset("sort flip fliplr flipud roll".split())
 
 #: Products of every element of the one with every element of the other.
 _OUTER = frozenset({"outer", "ger", "kron"})
-#: What frameworks call the arguments of a reduction.
-_SPELT: dict[str | None, str] = {None: "axis", "dim": "axis", "keepdim": "keepdims"}
+#: Reductions whose first argument after the operand is no axis.
+_NORMS = frozenset({"norm", "vector_norm", "matrix_norm"})
 
 
 class _Atom:
@@ -249,7 +249,16 @@ def joined(shapes: Sequence[Shape]) -> Shape:
         known = np.broadcast_shapes(*(shape.known for shape in shapes))
     except ValueError:
         raise MismatchError from None
-    return Shape(known, frozenset().union(*(shape.atoms for shape in shapes)))
+    atoms = frozenset[_Atom]().union(*(shape.atoms for shape in shapes))
+    return Shape(known, frozenset(a for a in atoms if not _is_within(a, known, atoms)))
+
+
+def _is_within(atom: _Atom, known: tuple[int, ...], atoms: frozenset[_Atom]) -> bool:
+    """Whether an atom is a reduction, with its axes kept, of what it is broadcast with: that changes nothing."""
+    match atom.key:
+        case ("kept", _, Shape(whole, parts)):
+            return parts <= atoms and np.broadcast_shapes(known, whole) == known
+    return False
 
 
 def _operation(node: Node, inputs: _Column) -> Shape:
@@ -308,7 +317,9 @@ def _rearranged(call: ast.Call, inputs: _Column) -> Shape:
         return shape
     options = _options(call)
     axis = _integer(options[0][1]) if len(options) == 1 else None
-    if name in ("unsqueeze", "expand_dims") and axis is not None and not shape.atoms:
+    if name in ("unsqueeze", "expand_dims") and axis is not None and shape.atoms:
+        return _kept_again(shape, axis) or _atom(name, _rest(call), shape)
+    if name in ("unsqueeze", "expand_dims") and axis is not None:
         at = axis + len(shape.known) + 1 if axis < 0 else axis
         if not 0 <= at <= len(shape.known):
             raise MismatchError
@@ -323,19 +334,38 @@ def _transposed(shape: Shape, *, reverse: bool) -> Shape:
     return shape._replace(known=shape.known[::-1] if reverse else (*shape.known[:-2], *shape.known[:-3:-1]))
 
 
+def _kept_again(shape: Shape, axis: int) -> Shape | None:
+    """The shape of a reduction along an axis that is put back; None where it is another, or along several."""
+    match [atom.key for atom in shape.atoms]:
+        case [("reduction", along, None, whole)] if not shape.known and along == ast.dump(_number(axis)):
+            return _atom("kept", along, whole)
+    return None
+
+
+def _number(value: int) -> ast.expr:
+    return ast.parse(str(value), mode="eval").body
+
+
 def _reduced(call: ast.Call, inputs: _Column) -> Shape:
     shape = inputs[0]
     options = _options(call)
+    if last_name(call.func) in _NORMS and options and options[0][0] is None:
+        options = options[1:]  # the order of the norm
     axis = next((value for name, value in options if name in (None, "axis", "dim")), None)
-    keep = next((value for name, value in options if name in ("keepdims", "keepdim")), None)
+    given = [value for name, value in options if name is None]
+    keep = next((value for name, value in options if name in ("keepdims", "keepdim")), given[1] if given[1:] else None)
+    dropped = keep is None or (isinstance(keep, ast.Constant) and keep.value is False)
     kept = isinstance(keep, ast.Constant) and keep.value is True
-    if axis is None and not shape.atoms:
-        return Shape((1,) * len(shape.known)) if kept else Shape()
+    if axis is None and dropped:
+        return Shape()
+    if axis is None and kept and not shape.atoms:
+        return Shape((1,) * len(shape.known))
     elements = axis.elts if isinstance(axis, (ast.Tuple, ast.List)) else [axis]
     axes = [None if e is None else _integer(e) for e in elements]
-    if shape.atoms or (keep is not None and not kept) or None in axes:
-        named = [(_SPELT.get(name, name or ""), ast.dump(value)) for name, value in options]
-        return _atom("reduction", tuple(sorted(named)), shape)
+    if shape.atoms or not (kept or dropped) or None in axes:
+        along = "" if axis is None else ast.dump(axis)
+        unsure = None if dropped or keep is None else ast.dump(keep)
+        return _atom("kept", along, shape) if kept else _atom("reduction", along, unsure, shape)
     rank = len(shape.known)
     places = {a % rank for a in axes if a is not None and rank and -rank <= a < rank}
     if len(places) != len(axes):
@@ -347,6 +377,8 @@ def _indexed(at: ast.Subscript, shape: Shape) -> Shape:
     """``x[..., None]``, ``x[0]`` and the like; other indices give an atom."""
     parts = [*map(_part, at.slice.elts if isinstance(at.slice, ast.Tuple) else [at.slice])]
     used = sum(part in ("keep", "drop") for part in parts)
+    if parts in (["rest", "new"], ["new"]) and (kept := _kept_again(shape, 0 if parts == ["new"] else -1)):
+        return kept
     if None in parts or parts.count("rest") > 1 or shape.atoms:
         return _atom("index", ast.dump(at.slice), shape)
     if used > len(shape.known):
