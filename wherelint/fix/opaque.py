@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wherelint.graph.evaluate import Values, evaluate
-from wherelint.graph.node import LANES, Call, Leaf, Node, whole
+from wherelint.graph.node import LANES, Call, Leaf, Node, matrix, whole
 from wherelint.graph.probe import Inputs
 from wherelint.ops import Array
 
@@ -130,7 +130,10 @@ def settling(roots: Sequence[Node]) -> Iterator[Node]:
 
 
 def names_of(roots: Sequence[Node]) -> dict[Leaf, Name]:
-    """The inputs of a program by what they are called; of several with one name each has a number."""
+    """The inputs of a program by what they are called; of several with one name each has a number.
+
+    The entries of a matrix are inputs of their own where nothing else is computed from it.
+    """
     return _named(list(settling(roots)))
 
 
@@ -138,8 +141,9 @@ def _named(order: Sequence[Node]) -> dict[Leaf, Name]:
     seen: Counter[tuple[str, str]] = Counter()
     names: dict[Leaf, Name] = {}
     known = set(order)
+    read = {operand for node in order for operand in node.inputs}
     for node in order:
-        if isinstance(node, Leaf) and whole(node, known) is node:
+        if isinstance(node, Leaf) and (whole(node, known) is node or (node.entry and matrix(node) not in read)):
             called = (node.name, node.kind)
             names[node] = (*called, seen[called])
             seen[called] += 1

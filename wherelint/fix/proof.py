@@ -263,9 +263,20 @@ def _witness(program: Program, detection: Detection) -> tuple[dict[Name, Array],
     called = inputs_of(detection.program) if program.name == detection.program.name else {}
     starts = detection.search.starts
     given = detection.hazard.inputs, starts[0] if starts else {}
-    shown, begun = ({name: point[n] for n, name in called.items() if n in point} for point in given)
+    shown, begun = (_by_whole(point, called) for point in given)
     base = {name: shown.get(name, benign(n, i)) for i, (n, name) in enumerate(inputs_of(program).items())}
     return base, {name: {**shown, **begun}.get(name, value) for name, value in base.items()}
+
+
+def _by_whole(point: Mapping[Node, Array], called: Mapping[Leaf, Name]) -> dict[Name, Array]:
+    """A point in terms of some inputs, each with the elements that the point has as inputs of their own."""
+    found = {name: point[n] for n, name in called.items() if n in point}
+    for node, value in point.items():
+        if isinstance(node, Leaf) and node.of is not None and node not in called and node.of[0] in called:
+            whole, index = node.of
+            array = found.setdefault(called[whole], benign(whole, 0))
+            found[called[whole]] = np.where(np.arange(LANES) == index % LANES, value[:, :1], array)
+    return found
 
 
 @lru_cache(maxsize=16)

@@ -51,7 +51,9 @@ class Proof:
         self._whole = whole
         self._analysis = analysis
         self.detection = detection
-        self.findings = analysis.findings
+        #: Those of the old text: what is found again has not come.
+        self.findings = [*analysis.findings]
+        self._all_known = analysis.searches is None
         self._finding = next(finding for finding, made in analysis.found if made is detection)
         self.source = analysis.module.source
         self.names, self.callers = concerned(analysis, detection)
@@ -89,6 +91,19 @@ class Proof:
         )
         if after.problems:
             return None
+        if not self._all_known and compared.come(after.findings):
+            self._all_known = True
+            known = analyse(
+                self._analysis.module,
+                used,
+                self.names,
+                frozenset(),
+                low=False,
+                draft=True,
+                only=self._near,
+                whole=whole,
+            )
+            self.findings += known.findings
         doubtful, worse = any(p.doubtful for p in passed), any(p.worse for p in passed)
         lost, unclean = sum(p.lost for p in passed), sum(p.unclean for p in passed)
         return Found(after, doubtful, lost, unclean, remains, worse)

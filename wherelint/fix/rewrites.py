@@ -110,7 +110,7 @@ class _Rewrites:
             if not consistent(candidate.edits):
                 continue
             asked.add(candidate.edits)
-            compared = Comparison(self._proof.source, candidate.edits, self._analysis.findings)
+            compared = Comparison(self._proof.source, candidate.edits, self._proof.findings)
             if (found := self._proof.of(self._proof.source.edited(candidate.edits), compared)) is None:
                 failing[candidate.slot] += bool(candidate.slot) and candidate.kind == "mask"
                 self._idle |= {slot for slot, count in failing.items() if count >= _MOST_NUMBERS}
@@ -214,7 +214,7 @@ class _Rewrites:
             found = step.found
             if found.silent or not all(laid_bare(self._analysis, found.after, each) for each in step.left):
                 continue
-            compared = Comparison(self._proof.source, step.candidate.edits, self._analysis.findings)
+            compared = Comparison(self._proof.source, step.candidate.edits, self._proof.findings)
             if (doubtful := self._proof.doubts(found, step.targets, compared, step.left)) is not None:
                 grade, ops = (
                     grade_of(step.candidate, step.sure and not doubtful),
@@ -226,7 +226,7 @@ class _Rewrites:
 
     def _compared(self, text: str) -> Comparison:
         source = self._proof.source
-        return Comparison(source, source.difference(text), self._analysis.findings)
+        return Comparison(source, source.difference(text), self._proof.findings)
 
     def _why_not(self) -> str:
         home = self._detection.hazard.op.origin.block.module

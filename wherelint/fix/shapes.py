@@ -256,8 +256,9 @@ def joined(shapes: Sequence[Shape]) -> Shape:
 def _is_within(atom: _Atom, known: tuple[int, ...], atoms: frozenset[_Atom]) -> bool:
     """Whether an atom is a reduction, with its axes kept, of what it is broadcast with: that changes nothing."""
     match atom.key:
-        case ("kept", _, Shape(whole, parts)):
-            return parts <= atoms and np.broadcast_shapes(known, whole) == known
+        case ("kept", _, Shape(whole, parts)) if parts <= atoms:
+            with suppress(ValueError):  # they do not go together
+                return np.broadcast_shapes(known, whole) == known
     return False
 
 

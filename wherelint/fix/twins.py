@@ -84,7 +84,7 @@ def _proven(analysis: Analysis, members: Sequence[_Member], edits: Sequence[Edit
         if len(proven(analysis, attempts, whole)) == len(attempts):
             return True
         proof = Proof(analysis, members[0].detection, whole)
-        compared = Comparison(proof.source, edits, analysis.findings)
+        compared = Comparison(proof.source, edits, proof.findings)
         found = proof.of(proof.source.edited(edits), compared)
         if found is None or found.silent or found.worse:
             return False
