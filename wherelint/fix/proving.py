@@ -93,16 +93,8 @@ class Proof:
             return None
         if not self._all_known and compared.come(after.findings):
             self._all_known = True
-            known = analyse(
-                self._analysis.module,
-                used,
-                self.names,
-                frozenset(),
-                low=False,
-                draft=True,
-                only=self._near,
-                whole=whole,
-            )
+            old = self._analysis.module
+            known = analyse(old, used, self.names, frozenset(), low=False, draft=True, only=self._near, whole=whole)
             self.findings += known.findings
         doubtful, worse = any(p.doubtful for p in passed), any(p.worse for p in passed)
         lost, unclean = sum(p.lost for p in passed), sum(p.unclean for p in passed)
