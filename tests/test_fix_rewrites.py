@@ -617,6 +617,41 @@ REWRITES = {
         +    is_small = d < 3.99
         +    return jnp.where(is_small, d, jnp.pi - jnp.arcsin(jnp.sqrt(jnp.where(is_small, 0.5, jnp.sum(x**2)))))
     """),
+    "a small bound of a root is one of what it is taken of": ("""
+        def f(x):
+            n = jnp.maximum(jnp.sqrt(jnp.sum(x**2, axis=-1, keepdims=True)), 1e-12)
+            return x / n
+    """, """
+        -    n = jnp.maximum(jnp.sqrt(jnp.sum(x**2, axis=-1, keepdims=True)), 1e-12)
+        +    n = jnp.sqrt(jnp.maximum(jnp.sum(x**2, axis=-1, keepdims=True), 1e-24))
+    """),
+    "no bound that half precision has and its square has not": ("""
+        def f(x):
+            return x / jnp.maximum(jnp.sqrt(x * x), 1e-6)
+    """, """
+        -    return x / jnp.maximum(jnp.sqrt(x * x), 1e-6)
+        +    radicand = x * x
+        +    is_nonzero = radicand != 0
+        +    return x / jnp.maximum(jnp.where(is_nonzero, jnp.sqrt(jnp.where(is_nonzero, radicand, 1.0)), 0.0), 1e-6)
+    """),
+    "one name for the condition of several helpers": ("""
+        def first(x, y):
+            return (1.0 + 1.0 / y) / x
+        def second(x, y):
+            return (1.0 + 2.0 / y) / y
+        def f(x):
+            y = x * x
+            return jnp.where(y > 16.0, first(x, y) * jnp.cos(x) - second(x, y) * jnp.sin(x), x)
+    """, """
+        -    return jnp.where(y > 16.0, first(x, y) * jnp.cos(x) - second(x, y) * jnp.sin(x), x)
+        +    is_large = y > 16.0
+        +    return jnp.where(
+        +        is_large,
+        +        first(jnp.where(is_large, x, 1.0), jnp.where(is_large, y, 1.0)) * jnp.cos(x)
+        +        - second(x, jnp.where(is_large, y, 1.0)) * jnp.sin(x),
+        +        x,
+        +    )
+    """),
     "one mask for every operation of an arm": ("""
         def f(d, r):
             a = jnp.arccos((d - 1.0) / r)

@@ -201,3 +201,17 @@ def test_what_is_for_display_is_never_applied(monkeypatch: pytest.MonkeyPatch, a
         len(check_source(functions(1, 1).encode(), "a.py", SETTINGS, fix_mode).fixed) for fix_mode in ("safe", "unsafe")
     ]
     assert applied == {"safe": [1, 1], "unsafe": [0, 1], "display": [0, 0]}[applicability]
+
+
+def test_what_leaves_its_finding_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    propose_all = fix.propose_all
+
+    def idle(*given: Any) -> Any:
+        found = propose_all(*given)
+        return [each and replace(each, edits=(replace(each.edits[0], content="(x0 + 0.0)"),)) for each in found]
+
+    monkeypatch.setattr(fix, "propose_all", idle)
+    report = check_source(functions(1, 1).encode(), "a.py", SETTINGS, "safe")
+    assert report.fixed == ()
+    assert not report.after
+    assert [f.fix.message for f in report.findings if f.fix] == [refusals.refused(refusals.ALONE).message]

@@ -17,7 +17,7 @@ from wherelint.fix import spelling
 from wherelint.fix.assignments import assigned
 from wherelint.fix.conditions import Conditions, between
 from wherelint.fix.guards import Guards
-from wherelint.fix.masks import Candidate, Mask, Writer
+from wherelint.fix.masks import Candidate, Mask, Writer, named_before
 from wherelint.fix.masks import within as replaced_within
 from wherelint.fix.shared import shared_guards
 from wherelint.fix.syntax import (
@@ -108,11 +108,14 @@ class Site:
                 yield from () if several else self._each(mask)
         for mask in masks[:2] if number else ():
             for call in self._helpers():
+                known = None if mask.once or mask.optional else named_before(mask, call)
                 places = operands(call)[:_MOST_PLACES]
-                yield from self._masked(call, mask, [(p, (*_SAFE, *mask.bounds(p))) for p in places])
+                yield from self._masked(call, known or mask, [(p, (*_SAFE, *mask.bounds(p))) for p in places])
         yield from () if several else together
         # To ask before is to compute twice: only where nothing else says when the result is finite.
-        asks = any(node.op in FINITE_TESTS for node in topological(self.hazard.select.inputs[:1]))
+        entry = OPERATIONS.get(self.hazard.op.op)
+        finite = entry is not None and any(domain.finite for domain in entry.domains)
+        asks = not finite and any(n.op in FINITE_TESTS for n in topological(self.hazard.select.inputs[:1]))
         if asks:
             yield from self._by_result()
         if self.op is not None:

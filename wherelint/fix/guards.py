@@ -25,6 +25,7 @@ from wherelint.ops.traits import CLIPS, FINITE_TESTS
 _SHORT = 24
 _OPTIONS, _TORCH = ("dim", "keepdim"), {"axis": "dim", "keepdims": "keepdim"}
 _NUMBER = re.compile(r"-?\d+(\.\d*)?")
+_SMALL = re.compile(r"[\d.]+e-\d+")
 _VARIANCE = {"std": "var", "reduce_std": "reduce_variance"}
 
 
@@ -148,18 +149,18 @@ class Guards:
         return self._bounded and self.hazard.op in inputs and math.isfinite(most)
 
     def _inside(self, place: SourceNode) -> Iterator[Candidate]:
-        """A bound of 1 as one of the operand: ``exp(minimum(x, 0.0))`` for ``minimum(exp(x), 1.0)``."""
+        """A bound of the value as one of the operand: ``exp(minimum(x, 0.0))`` for ``minimum(exp(x), 1.0)``."""
         select, op = self.hazard.select, self.hazard.op
         whole = source_node(select) if select.selection in CLIPS and op in select.inputs else None
         bounds = [p for p in operands(whole) if isinstance(p.node, cst.BaseNumber)] if whole is not None else []
         root = op.op == "sqrt" or (op.op == "power_static" and getattr(op.inputs[1], "value", 0) == 0.5)
         if whole is None or not whole.holds(place) or "#" in whole.text or not (root or op.op == "exp"):
             return
-        if len(operands(whole)) == 2 and len(bounds) == 1 and re.fullmatch(r"1(\.0?)?", bounds[0].text):
+        bound = _of_operand(bounds[0].text, root=root) if len(operands(whole)) == 2 and len(bounds) == 1 else ""
+        if bound:
             operand = operands(place)[0]
             text = operand.one_line if isinstance(place.path()[-2], cst.Arg) else operand.atom
-            limit = bounds[0].replaced(bounds[0].text if root else bounds[0].text.replace("1", "0"))
-            content = within(place, operand, whole.edited([place.replaced(text), limit]))
+            content = within(place, operand, whole.edited([place.replaced(text), bounds[0].replaced(bound)]))
             edit = whole.replaced(content if place.is_atom else f"({content})")
             yield Candidate((edit,), "bound the operand rather than the value", True, kind="guard")
 
@@ -194,6 +195,17 @@ class Guards:
         for content in (self.writer.masked(mask, inner, 0.0), inner):
             edits = (spot.line(name, variance), place.replaced(content))
             yield Candidate(edits, what, True, kind="guard", alone=content is inner)
+
+
+def _of_operand(bound: str, *, root: bool) -> str:
+    """A bound of a root, or of an exponential, as one of its operand; nothing where it is not the same number.
+
+    The square of a small bound is 0 in float16, where the bound itself has to be 0 as well, and is none in float32.
+    """
+    if re.fullmatch(r"1(\.0?)?", bound):
+        return bound if root else bound.replace("1", "0")
+    small = float(bound) if root and _SMALL.fullmatch(bound) else 0.0
+    return f"{small * small:g}" if 1e-18 <= small < 2e-8 else ""
 
 
 def _unclipped(place: SourceNode | None) -> SourceNode | None:

@@ -95,7 +95,8 @@ class Proof:
             self._all_known = True
             old = self._analysis.module
             known = analyse(old, used, self.names, frozenset(), low=False, draft=True, only=self._near, whole=whole)
-            self.findings += known.findings
+            told = {(key(f), f.location, f.select.location) for f in self.findings}
+            self.findings += [f for f in known.findings if (key(f), f.location, f.select.location) not in told]
         doubtful, worse = any(p.doubtful for p in passed), any(p.worse for p in passed)
         lost, unclean = sum(p.lost for p in passed), sum(p.unclean for p in passed)
         return Found(after, doubtful, lost, unclean, remains, worse)
