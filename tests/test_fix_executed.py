@@ -308,3 +308,48 @@ def test_entries_of_a_matrix_are_masked_one_by_one(tmp_path: Path) -> None:
         np.testing.assert_array_equal(np.asarray(old), np.asarray(new))
     assert not np.isfinite(gradients("jax", lambda m: sum(before(m)), rot)).all()
     assert np.isfinite(gradients("jax", lambda m: sum(after(m)), rot)).all()
+
+
+def test_what_pytorch_selects_by_masks_the_operand_too(tmp_path: Path) -> None:
+    text = program(
+        "torch",
+        """
+        def f(r, mask):
+            mask = (mask * (r > 0)).unsqueeze(-1)
+            r = r.unsqueeze(-1)
+            return torch.stack([torch.where(mask, r.pow(-p), torch.tensor(0.0)) for p in range(3)], dim=-1)
+    """,
+    )
+    report, before, after = executed("torch", text, tmp_path)
+    assert "torch.where(mask, torch.where(mask, r, 1.0).pow(-p)" in report.after.decode()
+    x, mask = tensor("torch", np.array([0.0, 1.0, 4.0], np.float32)), tensor("torch", np.array([True, True, False]))
+    np.testing.assert_array_equal(np.asarray(after(x, mask)), np.asarray(before(x, mask)))
+    assert np.isfinite(gradients("torch", lambda v: after(v, mask), x)).all()
+
+
+def test_a_finding_elsewhere_in_a_function_is_not_held_against_a_rewrite(tmp_path: Path) -> None:
+    text = program(
+        "jax",
+        """
+        def root(x):
+            return jnp.where(x > 0.0, jnp.sqrt(x), 0.0)
+
+
+        def quotient(x, y):
+            return jnp.where(y == 0.0, 0.0, x / y)
+
+
+        def f(grad, old):
+            trial = 7e4 * grad + old
+            deviator = trial - 0.5 * jnp.trace(trial) * jnp.eye(2)
+            norm = root(1.5 * jnp.sum(deviator * deviator))
+            excess = norm - 250.0
+            return trial - quotient(jnp.where(excess > 0.0, excess, 0.0) * deviator, norm)
+    """,
+    )
+    report, before, after = executed("jax", text, tmp_path)
+    assert "x / jnp.where(y == 0.0, 1.0, y)" in report.after.decode()
+    for data in (np.eye(2), np.tri(2)):
+        x = tensor("jax", data.astype(np.float32))
+        np.testing.assert_array_equal(np.asarray(after(x, x)), np.asarray(before(x, x)))
+        assert np.isfinite(gradients("jax", lambda v: after(v, -7e4 * v), x)).all()

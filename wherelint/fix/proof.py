@@ -106,6 +106,8 @@ class Told(NamedTuple):
     outlets: Sequence[int] = ()
     #: The last probes, of which only values are compared.
     beyond: int = 0
+    #: Operations that have findings of their own, by name and function: how often they fail is not the rewrite's doing.
+    known: frozenset[tuple[str, str]] = frozenset()
 
 
 @dataclass
@@ -164,8 +166,8 @@ class Record:
     crossed: set[Node] = field(default_factory=set)
 
 
-def record(program: Program, detection: Detection) -> Record:
-    """Probe a program around the witness of a hazard."""
+def record(program: Program, detection: Detection, known: Iterable[Detection] = ()) -> Record:
+    """Probe a program around the witness of a hazard; ``known``: those of its file."""
     order = program.order
     names = inputs_of(program)
     hazard = detection.hazard
@@ -186,7 +188,8 @@ def record(program: Program, detection: Detection) -> Record:
     assert settled is not None
     concerned = reading(order, [*singular, *select])
     outlets = [i for i, n in enumerate(program.outputs) if n in concerned and n.kind == "float"][-_MOST_OUTPUTS:]
-    result = _run(program, settled, inputs, arithmetic(detection.framework), Told(outlets, beyond), singular)
+    others = frozenset(map(_called, (each.hazard.op for each in known))) - {_called(hazard.op)}
+    result = _run(program, settled, inputs, arithmetic(detection.framework), Told(outlets, beyond, others), singular)
     result.one_number = _is_one_number(singular, names)
     if result.dead:
         result.dropped = np.logical_or.reduce(np.broadcast_arrays(*result.dead))
@@ -229,6 +232,10 @@ def same(before: Record, program: Program, framework: str) -> Record | None:
     lost = [n for n, elements in now.breaks.items() if (elements & before.dropped).any()]
     now.remains = _origins(lost, settled.values)
     return now
+
+
+def _called(node: Node) -> tuple[str, str]:
+    return node.op, getattr(node.origin, "function", "")
 
 
 def _is_one_number(operations: Sequence[Node], names: Mapping[Leaf, Name]) -> bool:
@@ -352,7 +359,9 @@ def _run(
             factor, mask = (node.inputs[i] for i in (node.static.operand, 1 - node.static.operand))
             if not covers(mask, node):
                 result.hidden.append(~np.isfinite(values[factor]) & ~truth(values[mask]))
-    result.numeric = sum(n.op in ("where", "compress") and is_number(n.inputs[0]) for n in order)
+    numbers = [n.inputs[0] for n in order if n.op in ("where", "compress") and is_number(n.inputs[0])]
+    # What PyTorch and TensorFlow select by once is no number, and may select again.
+    result.numeric = len(numbers if framework == "jax" else set(numbers))
     probes = max((len(v) for v in inputs.values()), default=1)
     result.counted = np.arange(probes)[:, None] < probes - told.beyond
     where = {n: infinite(n, values) for n in singular}
@@ -376,7 +385,8 @@ def _run(
         bad = [~np.isfinite(ieee[n]).all(axis=1) & finite for n in names if n in ieee]
         result.lost += int(np.logical_or.reduce(np.broadcast_arrays(*bad)).sum()) if bad else 0
         fresh = {n: b & ~symbolic.broke[n] if n in symbolic.broke else b for n, b in real.broke.items()}
-        result.failures += sum(int((each.any(axis=1) & finite).sum()) for each in fresh.values())
+        own = [broke.any(axis=1) for n, broke in fresh.items() if _called(n) not in told.known]
+        result.failures += int((np.logical_or.reduce(np.broadcast_arrays(*own)) & finite).sum()) if own else 0
         if any(each[0] for each in bad):
             result.breaks |= {n: each[0] | result.breaks.get(n, False) for n, each in real.broke.items()}
             for node in singular:

@@ -157,7 +157,8 @@ class Proof:
         """
         if (name, strict) not in self._records:
             old = lowered(self._analysis.module, name, self._analysis.used, strict)
-            self._records[name, strict] = [(p, record(p, self.detection)) for p in old]
+            others = [made for _, made in self._analysis.found if made is not None]
+            self._records[name, strict] = [(p, record(p, self.detection, others)) for p in old]
         known = self._records[name, strict]
         new = lowered(module, name, self._analysis.used, strict)
         if [p.name for p, _ in known] != [p.name for p in new]:
