@@ -652,6 +652,20 @@ REWRITES = {
         +        x,
         +    )
     """),
+    "an annotated mask moves in front of what it masks": ("""
+        def f(v: torch.Tensor):
+            squared: torch.Tensor = v[..., 0] * v[..., 0] + v[..., 1] * v[..., 1]
+            theta: torch.Tensor = torch.sqrt(squared)
+            half: torch.Tensor = theta * 0.5
+            mask: torch.Tensor = squared > 0.0
+            scale: torch.Tensor = torch.sin(half) / theta
+            return torch.where(mask, scale, 0.5)
+    """, """
+        -    theta: torch.Tensor = torch.sqrt(squared)
+        +    mask: torch.Tensor = squared > 0.0
+        +    theta: torch.Tensor = torch.sqrt(torch.where(mask, squared, 1.0))
+        -    mask: torch.Tensor = squared > 0.0
+    """),
     "one mask for every operation of an arm": ("""
         def f(d, r):
             a = jnp.arccos((d - 1.0) / r)

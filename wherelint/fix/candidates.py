@@ -27,7 +27,7 @@ from wherelint.fix.syntax import (
     condition,
     has_effects,
     may_move,
-    moved_name,
+    moved,
     names_within,
     operands,
     part_holding,
@@ -35,7 +35,6 @@ from wherelint.fix.syntax import (
     source_node,
     spot_before,
     suite_around,
-    without_line,
 )
 from wherelint.frameworks import framework_of
 from wherelint.frontend.module import Module
@@ -197,9 +196,9 @@ class Site:
         inline = spot is None or not long or mask.optional or re.fullmatch(_SIMPLE, mask.text)
         if not mask.fits(operand, None if inline else spot):
             return None
-        if mask.later is not None and spot is not None and not mask.optional and (name := moved_name(mask.later, spot)):
-            bound = spot.line(name, mask.text)
-            return Candidate((bound, masked(mask.named(name)), without_line(mask.later)), what, sure, slot=slot)
+        if spot is not None and not mask.optional and mask.later is not None and (found := moved(mask.later, spot)):
+            name, (bound, gone) = found
+            return Candidate((bound, masked(mask.named(name)), gone), what, sure, slot=slot)
         if spot is None or inline:
             return Candidate((edit,), what, sure, slot=slot)
         test, line, used = self._bound(mask, operand, spot)
@@ -317,6 +316,9 @@ class Site:
         """A mask by a name, the line at a spot that binds it, and its uses in the statements of the mask and others."""
         if mask.optional or re.fullmatch(_SIMPLE, mask.text):
             return mask, "", []
+        if mask.later is not None and (found := moved(mask.later, spot)):
+            called, (line, gone) = found
+            return mask.named(called), line.content, [gone]
         name, written = self._name(first, mask), mask.written
         used = [*written.again(), written] if written is not None and self._after(written, spot) else []
         used += [place for other in beside if written is not None for place in written.in_statement_of(other)]

@@ -48,7 +48,7 @@ class Conditions:
         computed = place if place is not None and place.block.module is self.module else None
         named = inner.written is not None and isinstance(inner.written.node, cst.Name) and not inner.optional
         if computed is not None and named and isinstance(computed.node, _EXPRESSIONS) and self._pure(computed):
-            later = next((n for n in computed.path()[::-1] if isinstance(n, cst.Assign)), None)
+            later = next((n for n in computed.path()[::-1] if isinstance(n, (cst.Assign, cst.AnnAssign))), None)
             whole = later is not None and later.value is computed.node
             named_later = SourceNode(computed.block, later) if later is not None and whole else None
             yield Mask(computed.one_line, inner.keeps, parts=(computed,), later=named_later)

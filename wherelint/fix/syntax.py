@@ -313,22 +313,26 @@ def suite_around(place: SourceNode) -> cst.CSTNode:
     return next(n for n in place.path()[::-1] if isinstance(n, SUITES))
 
 
-def moved_name(later: SourceNode, spot: Spot) -> str | None:
-    """The name that an assignment binds if it can stand at an earlier spot as well; None where it cannot."""
-    node, own = later.node, spot_before(later)
-    target = node.targets[0].target if isinstance(node, cst.Assign) and len(node.targets) == 1 else None
+def moved(later: SourceNode, spot: Spot) -> tuple[str, list[Edit]] | None:
+    """The name that an assignment binds, and the edits that move it to an earlier spot; None where it cannot move."""
+    node, own, kind = later.node, spot_before(later), ""
+    if isinstance(node, cst.AnnAssign):
+        target, kind = node.target, f": {later.block.concrete.code(node.annotation.annotation)}"
+    elif isinstance(node, cst.Assign) and len(node.targets) == 1:
+        target = node.targets[0].target
+    else:
+        return None
     if not isinstance(target, cst.Name) or own is None or own.indent != spot.indent or own.location <= spot.location:
         return None
     between = later.source.between(spot.location, own.location)
     rows = later.source.lines[own.location.row - 1 : later.region[1].row]
     alone = "".join(rows).strip() == later.text
-    return target.value if alone and not re.search(rf"\b{target.value}\b", between) else None
-
-
-def without_line(statement: SourceNode) -> Edit:
-    """An edit that takes away a statement that stands alone on its rows."""
-    start, end = statement.region
-    return Edit("", Location(start.row, 1), Location(end.row + 1, 1))
+    if not alone or re.search(rf"\b{target.value}\b", between):
+        return None
+    start, end = later.region
+    gone = Edit("", Location(start.row, 1), Location(end.row + 1, 1))
+    value = "" if node.value is None else SourceNode(later.block, node.value).one_line
+    return target.value, [spot.line(target.value + kind, value), gone]
 
 
 def may_move(expression: SourceNode, place: SourceNode, to: Location) -> bool:
