@@ -353,3 +353,23 @@ def test_a_finding_elsewhere_in_a_function_is_not_held_against_a_rewrite(tmp_pat
         x = tensor("jax", data.astype(np.float32))
         np.testing.assert_array_equal(np.asarray(after(x, x)), np.asarray(before(x, x)))
         assert np.isfinite(gradients("jax", lambda v: after(v, -7e4 * v), x)).all()
+
+
+def test_what_an_operation_still_does_to_one_selection_is_not_excused_by_another(tmp_path: Path) -> None:
+    # The guard keeps the exponent 0 from making nan; the witness has another.
+    body = """
+        def decay(t, exponent=0.8):
+            return 1.0 - t ** (-exponent)
+
+
+        def f(t, row, column, grad, rate):
+            kept = decay(t, exponent=rate)
+            new_row = kept * row + (1.0 - kept) * grad
+            new_column = kept * column + (1.0 - kept) * grad
+            return jnp.where(jnp.isnan(new_row), row, new_row), jnp.where(jnp.isnan(new_column), column, new_column)
+    """
+    report = executed("jax", program("jax", body), tmp_path, fixes="offer")[0]
+    assert report.findings
+    assert not [
+        f.fix for f in report.findings if f.fix and f.fix.applicability == "safe" and "stop_gradient" in str(f.fix)
+    ]

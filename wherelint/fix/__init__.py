@@ -49,7 +49,8 @@ def propose(analysis: Analysis, finding: Finding, whole: WorkBudget | None = Non
             if not isinstance(steps, str) or effort.spent:
                 break
         left = slope_left(places)
-        if isinstance(steps, str) and len(places) > 1 and not effort.spent:
+        elsewhere = len(places) > 1 and all(f.location != finding.location for f, _ in places[1:])
+        if isinstance(steps, str) and elsewhere and not effort.spent:
             alone = rewritten(analysis, places[:1], MOST_STEPS, effort)
             if not isinstance(alone, str):
                 steps, left = alone, left + _others(places)

@@ -51,6 +51,10 @@ class Comparison:
         self._before = before
         self._moved = cache(source.moved(edits))
 
+    def know(self, findings: Iterable[Finding]) -> None:
+        """Take up more findings of the old text: what is found again has not come."""
+        self._before = [*self._before, *findings]
+
     def at(self, findings: Sequence[Finding], start: Location, end: Location) -> bool:
         """Whether a region of the new text may be the selection or the operation of one of some findings."""
         places = [place for finding in findings for place in (finding, finding.select)]
@@ -84,7 +88,8 @@ class Comparison:
         for finding in after:
             same = next((each for each in old if self._is(each, finding)), None)
             if same is None:
-                fresh += [] if self.was_found(finding, fixed) else [finding]
+                stays = any(self._is(each, finding) for each in fixed)
+                fresh += [finding] if stays or not self.was_found(finding, fixed) else []
             else:
                 old.remove(same)
         return fresh

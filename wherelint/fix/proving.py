@@ -1,6 +1,7 @@
 """What a rewritten text is found to do: the functions around a finding computed as before, and searched again."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 from wherelint.analysis.callers import expression_id
@@ -51,9 +52,7 @@ class Proof:
         self._whole = whole
         self._analysis = analysis
         self.detection = detection
-        #: Those of the old text: what is found again has not come.
-        self.findings = [*analysis.findings]
-        self._all_known = analysis.searches is None
+        self.findings = analysis.findings
         self._finding = next(finding for finding, made in analysis.found if made is detection)
         self.source = analysis.module.source
         self.names, self.callers = concerned(analysis, detection)
@@ -91,15 +90,21 @@ class Proof:
         )
         if after.problems:
             return None
-        if not self._all_known and compared.come(after.findings):
-            self._all_known = True
-            old = self._analysis.module
-            known = analyse(old, used, self.names, frozenset(), low=False, draft=True, only=self._near, whole=whole)
-            told = {(key(f), f.location, f.select.location) for f in self.findings}
-            self.findings += [f for f in known.findings if (key(f), f.location, f.select.location) not in told]
+        if compared.come(after.findings) and not remains:
+            compared.know(self._hidden)
         doubtful, worse = any(p.doubtful for p in passed), any(p.worse for p in passed)
         lost, unclean = sum(p.lost for p in passed), sum(p.unclean for p in passed)
         return Found(after, doubtful, lost, unclean, remains, worse)
+
+    @cached_property
+    def _hidden(self) -> list[Finding]:
+        """Findings of the old text that nobody asked for, near this one: no rewrite need remove them."""
+        if self._analysis.searches is None:
+            return []
+        old, used = self._analysis.module, self._analysis.used
+        known = analyse(old, used, self.names, frozenset(), low=False, draft=True, only=self._near, whole=self._whole)
+        told = {(key(f), f.location, f.select.location) for f in self.findings}
+        return [f for f in known.findings if (key(f), f.location, f.select.location) not in told]
 
     def _is_still(self, node: Node, module: Module, compared: Comparison) -> bool:
         """Whether an operation is that of the finding, in the function of the selection: no search need ask for it."""
@@ -141,6 +146,8 @@ class Proof:
         fixed = set(map(key, targets))
         laid = {each.location for each in bare}
         asked = [f for f in sure.findings if key(f) in fixed and f.location not in laid]
+        if not found.remains and not compared.gone(targets, asked):
+            compared.know(self._hidden)
         if sure.problems or not compared.gone(targets, asked):
             return None
         own = self._passed(module, self.names, (True,))  # the other mode was passed before
