@@ -7,7 +7,8 @@ from itertools import pairwise
 
 import libcst as cst
 
-from wherelint.fix.syntax import SUITES, SourceNode, walk
+from wherelint.finding import Edit, Location
+from wherelint.fix.syntax import SUITES, SourceNode, Spot, spot_before, walk
 
 
 def already_named(text: str, place: SourceNode) -> str | None:
@@ -28,6 +29,28 @@ def assigned(name: str, place: SourceNode) -> SourceNode | None:
         if named and part.value is not None:
             found = SourceNode(place.block, part.value)
     return found
+
+
+def moved(later: SourceNode, spot: Spot) -> tuple[str, list[Edit]] | None:
+    """The name that an assignment binds, and the edits that move it to an earlier spot; None where it cannot move."""
+    node, own, kind = later.node, spot_before(later), ""
+    if isinstance(node, cst.AnnAssign):
+        target, kind = node.target, f": {later.block.concrete.code(node.annotation.annotation)}"
+    elif isinstance(node, cst.Assign) and len(node.targets) == 1:
+        target = node.targets[0].target
+    else:
+        return None
+    if not isinstance(target, cst.Name) or own is None or own.indent != spot.indent or own.location <= spot.location:
+        return None
+    between = later.source.between(spot.location, own.location)
+    rows = later.source.lines[own.location.row - 1 : later.region[1].row]
+    alone = "".join(rows).strip() == later.text
+    if not alone or re.search(rf"\b{target.value}\b", between):
+        return None
+    start, end = later.region
+    gone = Edit("", Location(start.row, 1), Location(end.row + 1, 1))
+    value = "" if node.value is None else SourceNode(later.block, node.value).one_line
+    return target.value, [spot.line(target.value + kind, value), gone]
 
 
 def _before(place: SourceNode) -> list[cst.Assign | cst.AnnAssign]:

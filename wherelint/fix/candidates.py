@@ -14,7 +14,7 @@ import numpy as np
 
 from wherelint.finding import Edit
 from wherelint.fix import spelling
-from wherelint.fix.assignments import assigned
+from wherelint.fix.assignments import assigned, moved
 from wherelint.fix.conditions import Conditions, between
 from wherelint.fix.guards import Guards
 from wherelint.fix.masks import Candidate, Mask, Writer, named_before
@@ -27,7 +27,6 @@ from wherelint.fix.syntax import (
     condition,
     has_effects,
     may_move,
-    moved,
     names_within,
     operands,
     part_holding,

@@ -313,28 +313,6 @@ def suite_around(place: SourceNode) -> cst.CSTNode:
     return next(n for n in place.path()[::-1] if isinstance(n, SUITES))
 
 
-def moved(later: SourceNode, spot: Spot) -> tuple[str, list[Edit]] | None:
-    """The name that an assignment binds, and the edits that move it to an earlier spot; None where it cannot move."""
-    node, own, kind = later.node, spot_before(later), ""
-    if isinstance(node, cst.AnnAssign):
-        target, kind = node.target, f": {later.block.concrete.code(node.annotation.annotation)}"
-    elif isinstance(node, cst.Assign) and len(node.targets) == 1:
-        target = node.targets[0].target
-    else:
-        return None
-    if not isinstance(target, cst.Name) or own is None or own.indent != spot.indent or own.location <= spot.location:
-        return None
-    between = later.source.between(spot.location, own.location)
-    rows = later.source.lines[own.location.row - 1 : later.region[1].row]
-    alone = "".join(rows).strip() == later.text
-    if not alone or re.search(rf"\b{target.value}\b", between):
-        return None
-    start, end = later.region
-    gone = Edit("", Location(start.row, 1), Location(end.row + 1, 1))
-    value = "" if node.value is None else SourceNode(later.block, node.value).one_line
-    return target.value, [spot.line(target.value + kind, value), gone]
-
-
 def may_move(expression: SourceNode, place: SourceNode, to: Location) -> bool:
     """Whether an expression reads the same variables at a location of the statement of a place, or before it."""
     scope = next((n for n in expression.path()[::-1] if isinstance(n, cst.FunctionDef)), expression.block.concrete.tree)
