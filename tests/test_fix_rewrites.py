@@ -666,6 +666,27 @@ REWRITES = {
         +    theta: torch.Tensor = torch.sqrt(torch.where(mask, squared, 1.0))
         -    mask: torch.Tensor = squared > 0.0
     """),
+    "a row that the guard makes idle goes": ("""
+        def f(degrees, x):
+            norm = torch.pow(degrees, -0.5)
+            norm[torch.isinf(norm)] = 0
+            return norm.unsqueeze(1) * x
+    """, """
+        -    norm = torch.pow(degrees, -0.5)
+        -    norm[torch.isinf(norm)] = 0
+        +    is_nonzero = degrees != 0
+        +    norm = torch.where(is_nonzero, torch.pow(torch.where(is_nonzero, degrees, 1.0), -0.5), 0.0)
+    """),
+    "a row that does more, or is spoken of, stays": ("""
+        def f(degrees, x):
+            norm = torch.pow(degrees, -0.5)
+            norm[torch.isinf(norm)] = 0  # isolated nodes
+            return norm.unsqueeze(1) * x
+    """, """
+        -    norm = torch.pow(degrees, -0.5)
+        +    is_nonzero = degrees != 0
+        +    norm = torch.where(is_nonzero, torch.pow(torch.where(is_nonzero, degrees, 1.0), -0.5), 0.0)
+    """),
     "one mask for every operation of an arm": ("""
         def f(d, r):
             a = jnp.arccos((d - 1.0) / r)

@@ -7,6 +7,7 @@ be had at the operation, or reads its result, the operation is guarded by a cond
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import libcst as cst
@@ -14,7 +15,7 @@ import numpy as np
 
 from wherelint.finding import Edit
 from wherelint.fix import spelling
-from wherelint.fix.assignments import assigned, moved
+from wherelint.fix.assignments import assigned, moved, row_of
 from wherelint.fix.conditions import Conditions, between
 from wherelint.fix.guards import Guards
 from wherelint.fix.masks import Candidate, Mask, Writer, named_before
@@ -110,6 +111,7 @@ class Site:
                 places = operands(call)[:_MOST_PLACES]
                 yield from self._masked(call, known or mask, [(p, (*_SAFE, *mask.bounds(p))) for p in places])
         yield from () if several else together
+        yield from self._without_selection()
         # To ask before is to compute twice: only where nothing else says when the result is finite.
         entry = OPERATIONS.get(self.hazard.op.op)
         finite = entry is not None and any(domain.finite for domain in entry.domains)
@@ -144,6 +146,16 @@ class Site:
         guards = Guards(self.module, self.hazard, self._writer, family, self._alike, self._twins)
         yield from shared_guards(guards, self.op)
         yield from guards.of(self.op)
+
+    def _without_selection(self) -> Iterator[Candidate]:
+        """Local guards after which the row of the selection does nothing: ``y[isinf(y)] = 0``."""
+        row = row_of(self.select) if self.select is not None and self._same_function else None
+        if row is None:
+            return
+        for guard in self.guards():
+            if not guard.alone:
+                what = f"{guard.message}, and drop the row that is idle then"
+                yield replace(guard, edits=(*guard.edits, row), message=what)
 
     # -- the double where -----------------------------------------------------------------------------------------
 
