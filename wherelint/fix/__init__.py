@@ -48,12 +48,13 @@ def propose(analysis: Analysis, finding: Finding, whole: WorkBudget | None = Non
             steps = rewritten(analysis, [*places[first:], *places[:first]], max(MOST_STEPS, len(places)), effort)
             if not isinstance(steps, str) or effort.spent:
                 break
-        left = slope_left(places)
+        others = ""
         elsewhere = len(places) > 1 and all(f.location != finding.location for f, _ in places[1:])
         if isinstance(steps, str) and elsewhere and not effort.spent:
             alone = rewritten(analysis, places[:1], MOST_STEPS, effort)
             if not isinstance(alone, str):
-                steps, left = alone, left + _others(places)
+                steps, others = alone, _others(places)
+        left = "" if isinstance(steps, str) else slope_left(places) + others
     except (GiveUp, RecursionError):
         return refused(TOO_MUCH)
     except Exception as error:  # a defect of ours: it is said where, and the finding stands all the same

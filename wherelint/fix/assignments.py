@@ -9,6 +9,7 @@ import libcst as cst
 
 from wherelint.finding import Edit, Location
 from wherelint.fix.syntax import SUITES, SourceNode, Spot, spot_before, walk
+from wherelint.io.edits import Region
 
 
 def already_named(text: str, place: SourceNode) -> str | None:
@@ -47,8 +48,7 @@ def moved(later: SourceNode, spot: Spot) -> tuple[str, list[Edit]] | None:
     alone = "".join(rows).strip() == later.text
     if not alone or re.search(rf"\b{target.value}\b", between):
         return None
-    start, end = later.region
-    gone = Edit("", Location(start.row, 1), Location(end.row + 1, 1))
+    gone = _without_rows(later.region)
     value = "" if node.value is None else SourceNode(later.block, node.value).one_line
     return target.value, [spot.line(target.value + kind, value), gone]
 
@@ -73,7 +73,13 @@ def row_of(select: SourceNode) -> Edit | None:
     start, end = select.block.place(line)
     rows = "".join(select.source.lines[start.row - 1 : end.row])
     spoken = "#" in rows or any(each.comment is not None for each in line.leading_lines)
-    return None if spoken or not alone else Edit("", Location(start.row, 1), Location(end.row + 1, 1))
+    return None if spoken or not alone else _without_rows((start, end))
+
+
+def _without_rows(region: Region) -> Edit:
+    """An edit that takes away a statement that stands alone on its rows."""
+    start, end = region
+    return Edit("", Location(start.row, 1), Location(end.row + 1, 1))
 
 
 def _before(place: SourceNode) -> list[cst.Assign | cst.AnnAssign]:

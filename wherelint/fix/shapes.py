@@ -338,13 +338,9 @@ def _transposed(shape: Shape, *, reverse: bool) -> Shape:
 def _kept_again(shape: Shape, axis: int) -> Shape | None:
     """The shape of a reduction along an axis that is put back; None where it is another, or along several."""
     match [atom.key for atom in shape.atoms]:
-        case [("reduction", along, None, whole)] if not shape.known and along == ast.dump(_number(axis)):
+        case [("reduction", along, None, whole)] if not shape.known and along == (axis,):
             return _atom("kept", along, whole)
     return None
-
-
-def _number(value: int) -> ast.expr:
-    return ast.parse(str(value), mode="eval").body
 
 
 def _reduced(call: ast.Call, inputs: _Column) -> Shape:
@@ -364,7 +360,7 @@ def _reduced(call: ast.Call, inputs: _Column) -> Shape:
     elements = axis.elts if isinstance(axis, (ast.Tuple, ast.List)) else [axis]
     axes = [None if e is None else _integer(e) for e in elements]
     if shape.atoms or not (kept or dropped) or None in axes:
-        along = "" if axis is None else ast.dump(axis)
+        along = (ast.dump(axis) if axis is not None else "") if None in axes else tuple(axes)
         unsure = None if dropped or keep is None else ast.dump(keep)
         return _atom("kept", along, shape) if kept else _atom("reduction", along, unsure, shape)
     rank = len(shape.known)
