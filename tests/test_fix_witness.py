@@ -124,10 +124,11 @@ def test_an_element_that_is_selected_is_singular_in_earnest() -> None:
     assert b"jnp.arctan2(x, jnp.where(OFF, 1.0, x))" in report.after
 
 
-def test_a_value_that_is_kept_without_its_gradient_may_be_infinite() -> None:
-    """The mask of the degrees reads the power; only torch's own power of -0.0 is what it was."""
+def test_what_minus_zero_makes_infinite_is_dropped_as_what_zero_does() -> None:
+    """PyTorch's own power of -0.0 is -inf, which the mask of the degrees was not written to keep."""
     body = '    v = x.pow(-0.5)\n    return v.masked_fill(v == float("inf"), 0.0)\n'
     report = check_source(f"import torch\n\n\ndef f(x):\n{body}".encode(), "a.py", Settings(), "safe")
     assert (
-        b'is_infinite = x.pow(-0.5) == float("inf")\n    v = torch.where(is_infinite, 1.0, x).pow(-0.5)' in report.after
+        b"is_nonzero = x != 0\n    v = torch.where(is_nonzero, torch.where(is_nonzero, x, 1.0).pow(-0.5), 0.0)"
+        in report.after
     )

@@ -102,8 +102,9 @@ def programs(module: Module, name: tuple[str, ...], used: Sequence[str], *, stri
             if not function.decorators & NO_GRADIENT:  # what is inside runs without one, too
                 todo += [f for f in low.closures if not f.called and _concerns(f, module)]
     finally:
-        module.steps += low.steps
-        Work.count(_STEP * low.steps)
+        steps = low.steps + low.shared_steps
+        module.steps += steps
+        Work.count(_STEP * steps)
     return found
 
 
@@ -159,7 +160,6 @@ def _lower(low: Lowering, function: Function, owner: Class | None) -> Program:
         kinds = function.decorators
         if function.owner is not None and owner is not None and names and "staticmethod" not in kinds:
             receiver = self_of(low, owner)
-            receiver.attributes = dict(receiver.initial)
             low.path_conditions += receiver.path_conditions
             arguments[names[0]] = owner if "classmethod" in kinds else receiver
         if function.jvp_rule:

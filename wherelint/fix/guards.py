@@ -26,6 +26,7 @@ _SHORT = 24
 _OPTIONS, _TORCH = ("dim", "keepdim"), {"axis": "dim", "keepdims": "keepdim"}
 _NUMBER = re.compile(r"-?\d+(\.\d*)?")
 _SMALL = re.compile(r"[\d.]+e-\d+")
+_TWO = frozenset({"2", "2.0", "2."})
 _VARIANCE = {"std": "var", "reduce_std": "reduce_variance"}
 
 
@@ -51,7 +52,7 @@ class Guards:
         yield from self._inside(place)
         if self.hazard.op.op in ("std", "std_unbiased"):
             yield from self._deviation(place)
-        if self.hazard.op.op == "sqrt" and self.writer.framework == "torch" and self._native:
+        if self._is_root and self.writer.framework == "torch" and self._native:
             yield from self._norm(place)
         entry = OPERATIONS.get(self.hazard.op.op)  # a gradient may overflow where elements are gathered
         for guard in entry.domains if entry is not None else ():
@@ -87,8 +88,8 @@ class Guards:
             "inf": spelling.infinity(namespace, self.writer.framework),
         }
         tests = tests_of(guard, self.family, place, terms)
-        if tests is None:
-            return
+        if tests is None or (edges and _NUMBER.fullmatch(terms["y"].strip("()"))):
+            return  # a condition on two operands asks nothing of a number
         what = "guard the operation where it is singular"
         if guard.edge and namespace:
             content = f"{self.writer.where}({tests.inner}, {guard.edge.format(**terms)}, {name})"
@@ -131,6 +132,11 @@ class Guards:
         yield from (*kept, alone) if guard.finite else (alone, *kept)
 
     @property
+    def _is_root(self) -> bool:
+        op = self.hazard.op
+        return op.op == "sqrt" or (op.op == "power_static" and getattr(op.inputs[1], "value", 0) == 0.5)
+
+    @property
     def _native(self) -> bool:
         """Whether what is called nearby is the framework's own; a project's backend may know NumPy alone."""
         return self.writer.namespace not in namespaces(self.module)
@@ -153,7 +159,7 @@ class Guards:
         select, op = self.hazard.select, self.hazard.op
         whole = source_node(select) if select.selection in CLIPS and op in select.inputs else None
         bounds = [p for p in operands(whole) if isinstance(p.node, cst.BaseNumber)] if whole is not None else []
-        root = op.op == "sqrt" or (op.op == "power_static" and getattr(op.inputs[1], "value", 0) == 0.5)
+        root = self._is_root
         if whole is None or not whole.holds(place) or "#" in whole.text or not (root or op.op == "exp"):
             return
         bound = _of_operand(bounds[0].text, root=root) if len(operands(whole)) == 2 and len(bounds) == 1 else ""
@@ -221,11 +227,11 @@ def _squared(place: SourceNode) -> cst.BaseExpression | None:
     node, found = place.node, operands(place)
     texts = [each.one_line for each in found]
     if isinstance(node, cst.BinaryOperation):
-        power = isinstance(node.operator, cst.Power) and texts[1] == "2"
+        power = isinstance(node.operator, cst.Power) and texts[1] in _TWO
         same = isinstance(node.operator, cst.Multiply) and texts[0] == texts[1] and not list(calls_within(place))
         return node.left if power or same else None
     name = last_name(node.func) if isinstance(node, cst.Call) else ""
-    squares = (name == "square" and len(found) == 1) or (name == "pow" and texts[1:] == ["2"])
+    squares = (name == "square" and len(found) == 1) or (name == "pow" and set(texts[1:]) <= _TWO and len(texts) == 2)
     return found[0].node if squares else None  # type: ignore[return-value]
 
 

@@ -16,7 +16,7 @@ from wherelint.graph.node import LANES, Call, Leaf, Node, matrix, whole
 from wherelint.graph.probe import Inputs
 from wherelint.ops import Array
 
-#: An input as both texts call it: its name, its kind, and which of several of that name it is.
+#: An input as both texts call it: its name, whether it is a number or a bool, and which of several of that name it is.
 Name = tuple[str, str, int]
 
 
@@ -144,7 +144,8 @@ def _named(order: Sequence[Node]) -> dict[Leaf, Name]:
     read = {operand for node in order for operand in node.inputs}
     for node in order:
         if isinstance(node, Leaf) and (whole(node, known) is node or (node.entry and matrix(node) not in read)):
-            called = (node.name, node.kind)
+            # That a number is an integer may be seen in one function, and hold in another of the same object.
+            called = (node.name, "bool" if node.kind == "bool" else "number")
             names[node] = (*called, seen[called])
             seen[called] += 1
     return names

@@ -221,9 +221,9 @@ def same(before: Record, program: Program, framework: str) -> Record | None:
         if now.outlets[i] in settled.crossed:  # a call that is not known receives something else, and that is all
             continue
         swallowed = np.isnan(old) & ~np.isnan(new) & before.allowed[i]
-        now.doubtful |= bool(swallowed.any()) or not _agree(
-            old, new, ~np.isnan(old) & before.allowed[i] & before.signed
-        )
+        # Of -0.0 a reciprocal is -inf: a mask that drops what is +inf was meant for it, too.
+        finite = np.isfinite(old) & before.allowed[i] & before.signed
+        now.doubtful |= bool(swallowed.any()) or not _agree(old, new, finite)
         allowed = before.allowed[i] & ~before.signed
         if not _agree(old, new, ~np.isnan(old) & allowed):
             return None

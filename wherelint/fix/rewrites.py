@@ -138,7 +138,7 @@ class _Rewrites:
         grade = grade_of(candidate, sure and not doubtful and not (candidate.alone and self._proof.exposed))
         proven = Proven(_rank(grade, found), found.after.module.text, candidate, grade)
         (self._shown if grade == "display" else self._good).append(proven)
-        if doubtful:
+        if doubtful or (candidate.kind == "guard" and not candidate.elementwise):
             return ""  # another may leave every nan what it was, and every argument
         if candidate.kind == "arm" and found.unclean:
             return "arm"  # another number may be one that every operation of the arm likes

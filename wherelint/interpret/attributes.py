@@ -94,7 +94,7 @@ def instance_attribute(low: Lowering, value: Instance, name: str, at: ast.AST) -
         return low.opaque(
             f"{value.name}.{name}", (low.identity(value), name), kind=kind, differentiable=False, preferred=preferred
         )
-    generated = value is value.cls.instance and name in fields(value.cls)
+    generated = value.stands_for_any and name in fields(value.cls)
     if isinstance(found, (int, float)) and generated and not isinstance(member(value.cls, "__init__"), Function):
         return of_parameter(low, f"{value.name}.{name}", (low.identity(value), name), found)
     if found is None or found is MISSING or isinstance(found, Leaf):
@@ -102,7 +102,7 @@ def instance_attribute(low: Lowering, value: Instance, name: str, at: ast.AST) -
         if cls is not None:
             part = value.attributes[name] = Instance(cls, f"{value.name}.{name}")
             return part
-    alone = isinstance(found, Leaf) and value is not value.cls.instance  # each object has a field of its own
+    alone = isinstance(found, Leaf) and not value.stands_for_any  # each object has a field of its own
     if found is not MISSING and found is not None and not alone:
         return found
     annotation = fields(value.cls).get(name) if found is not MISSING else None

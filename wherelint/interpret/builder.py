@@ -105,6 +105,8 @@ class Builder:
         #: How many values the function computes so far.
         self.count = 0
         self.steps = 0
+        #: What was done once for every function of the file that asks for it.
+        self.shared_steps = 0
         self._leaves: dict[object, Leaf] = {}
         #: What ``identity`` was asked about: an object that is gone would leave its identity to another one.
         self._held: dict[int, object] = {}
@@ -144,6 +146,17 @@ class Builder:
         self.steps += count
         if self.steps > self.budget.steps:
             raise GiveUp("it takes more steps than the analysis follows")
+
+    @contextmanager
+    def shared(self) -> Iterator[None]:
+        """What is lowered inside counts for no function: whichever needs it first is read as the others are."""
+        before = self.count, self.steps
+        self.count = self.steps = 0
+        try:
+            yield
+        finally:
+            self.shared_steps += self.steps
+            self.count, self.steps = before
 
     def node(
         self,
@@ -206,9 +219,9 @@ class Builder:
             self._leaves[key] = node
         return self._leaves[key]
 
-    def inputs(self, but: Collection[object] = ()) -> tuple[dict[object, Leaf], dict[int, object]]:
-        """The inputs made so far, but for some, by what they are told apart by."""
-        return {key: node for key, node in self._leaves.items() if key not in but}, dict(self._held)
+    def inputs(self) -> tuple[dict[object, Leaf], dict[int, object]]:
+        """The inputs made so far, by what they are told apart by."""
+        return self._leaves, self._held
 
     def recall(self, leaves: Mapping[object, Leaf], held: Mapping[int, object]) -> None:
         """Take up inputs that another function of the file made: what is read again is the same."""

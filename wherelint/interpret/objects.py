@@ -11,7 +11,7 @@ from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.parameters import root_arguments
 from wherelint.interpret.resolve import constructor, fields, member
 from wherelint.interpret.tables import CALLS
-from wherelint.interpret.values import Args, Class, Function, Instance, Kwargs, nodes_in
+from wherelint.interpret.values import Args, Class, Function, Instance, Kwargs, Value, nodes_in
 
 
 def instantiate(low: Lowering, cls: Class, args: Args, kwargs: Kwargs, at: ast.AST) -> Instance:
@@ -27,10 +27,10 @@ def construct(low: Lowering, made: Instance, args: Args, kwargs: Kwargs, at: ast
     """Run the constructor of a class of the project; dataclasses and NamedTuples take their fields in order."""
     init = constructor(made.cls)
     if isinstance(init, Function):
-        if args or kwargs or made.cls.instance is None or made is not made.cls.instance:
-            inline(low, init, [made, *args], kwargs, at)
-        else:
+        if made.stands_for_any and not args and not kwargs:
             _construct_unknown(low, made, init, at)
+        else:
+            inline(low, init, [made, *args], kwargs, at)
         return
     setup = member(made.cls, "setup")
     for name, value in zip(fields(made.cls), args, strict=False):
@@ -49,40 +49,54 @@ def _construct_unknown(low: Lowering, made: Instance, init: Function, at: ast.AS
     first = next(iter(given), None)
     if first is not None:
         given[first] = made
-    outputs, path_conditions = len(low.outputs), len(low.path_conditions)
-    lists = (low.made, low.closures, low.captured, low.measured, low.inlined)
-    kept = [list(each) for each in lists]
     try:
         inline(low, init, [], given, at)
     except GiveUp:
         pass  # what it did not come to assign may be anything
     finally:
-        # The constructor is a root of its own; here only the attributes it leaves behind matter, and what it checked.
-        made.path_conditions = tuple(low.path_conditions[path_conditions:])
-        del low.outputs[outputs:], low.path_conditions[path_conditions:]
-        for each, before in zip(lists, kept, strict=True):
-            each[:] = before  # type: ignore[index]
         init.called = False
 
 
 def self_of(low: Lowering, cls: Class) -> Instance:
-    """The receiver that stands for any object of a class: attributes as its constructor leaves them."""
-    if cls.instance is None:
+    """The receiver that stands for any object of a class: attributes as its constructor leaves them.
+
+    The constructor is a root of its own: what it computes, and how long that takes, belongs to no method, so that each
+    is read in the same way whichever comes first.
+    """
+    made = cls.receivers.get(low.strict)
+    if made is None:
         low.step(4 * sum(1 for _ in cls.ancestry()))  # so often all bases are gone through
-        made = cls.instance = Instance(cls, "self")
-        known, _ = low.inputs()
+        made = cls.receivers[low.strict] = Instance(cls, "self", stands_for_any=True)
+        own = Lowering(low.module, low.frameworks, strict=low.strict)
+        own.frames.append(Frame(cls.scope, cls.name, cls.block, 0))  # the class may be of another file
         try:
-            # The class may be of another file than the method that is called on it.
-            with low.inside(Frame(cls.scope, cls.name, cls.block, len(low.path_conditions))):
-                construct(low, made, (), {}, cls.definition)
-                constrain(low, made)
+            construct(own, made, (), {}, cls.definition)
+            constrain(own, made)
         except BaseException:
-            cls.instance = None  # half of it is no object for the next method to be called on
+            del cls.receivers[low.strict]  # half of it is no object for the next method to be called on
             raise
-        made.initial, made.read = dict(made.attributes), low.inputs(known)
-    else:
-        low.recall(*cls.instance.read)
-    return cls.instance
+        finally:
+            low.shared_steps += own.steps + own.shared_steps
+        made.path_conditions = (*own.path_conditions, *made.path_conditions)
+        made.initial = [(part, dict(part.attributes)) for part in _parts(made)]
+        made.read = own.inputs()
+    for part, attributes in made.initial:
+        part.attributes = dict(attributes)
+    low.recall(*made.read)
+    return made
+
+
+def _parts(made: Instance) -> list[Instance]:
+    """An object and those that it is made of."""
+    found, todo = list[Instance](), list[Value]([made])
+    while todo:
+        value = todo.pop()
+        if isinstance(value, Instance) and not any(value is each for each in found):
+            found.append(value)
+            todo += value.attributes.values()
+        elif isinstance(value, (list, tuple, dict)):
+            todo += value.values() if isinstance(value, dict) else value
+    return found
 
 
 CALLS[Class] = instantiate

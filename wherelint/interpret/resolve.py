@@ -65,7 +65,8 @@ def global_value(low: Lowering, module: Module, name: str) -> Value:
     try:
         if target is not None:
             return external(low, module, target)
-        value = scope.names[name] = _define(low, module, name)
+        with low.shared():
+            value = scope.names[name] = _define(low, module, name)
         return value
     finally:
         _resolving.discard(key)

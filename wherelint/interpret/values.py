@@ -123,7 +123,8 @@ class Class:
     name: str
     bases: tuple[Value, ...] = ()
     members: dict[str, Value] = field(default_factory=dict)
-    instance: Instance | None = None
+    #: What methods are called on that nobody calls, of either strictness.
+    receivers: dict[bool, Instance] = field(default_factory=dict)
 
     def ancestry(self) -> Iterator[Class]:
         """The class and its bases that the project defines, nearest first."""
@@ -145,8 +146,10 @@ class Instance:
     attributes: dict[str, Value] = field(default_factory=dict)
     #: Predicates that the constructor made sure of.
     path_conditions: tuple[Node, ...] = ()
-    #: The attributes as the constructor left them.
-    initial: dict[str, Value] = field(default_factory=dict)
+    #: Whether it may be any object of its class.
+    stands_for_any: bool = False
+    #: It and its parts, each with the attributes that the constructor left.
+    initial: list[tuple[Instance, dict[str, Value]]] = field(default_factory=list)
     #: The inputs that it read, by what they are told apart by, and what that needs to exist.
     read: tuple[Mapping[object, Leaf], Mapping[int, object]] = field(default=({}, {}))
 
