@@ -81,6 +81,8 @@ class Site:
         self.arm = part_holding(self.select, self.op) if self.select is not None and self.op is not None else None
         self.between = list(between(hazard.select, hazard.op))
         self._conditions = Conditions(module, hazard, self.between, around, self.op)
+        #: What has to be imported for a rewrite.
+        self._import: Edit | None = None
 
     def _here(self, node: Node) -> SourceNode | None:
         place = source_node(node)
@@ -88,6 +90,10 @@ class Site:
 
     def candidates(self, *, several: bool) -> Iterator[Candidate]:
         """Rewrites, the best first. ``several``: the arm holds other hazards too."""
+        for each in self._candidates(several=several):
+            yield replace(each, edits=(self._import, *each.edits)) if self._import is not None else each
+
+    def _candidates(self, *, several: bool) -> Iterator[Candidate]:
         masks = list(self._conditions.masks())
         if len(self.siblings) > 1:
             masks.sort(key=lambda mask: mask.written is not None)  # one mask for all of them: the whole path
@@ -134,8 +140,10 @@ class Site:
 
     @cached_property
     def _writer(self) -> Writer | None:
-        """How ``where`` is written; None where the file has no name for it."""
+        """How ``where`` is written; None where the file has no name for it, nor can have one."""
         where = next(spelling.wheres(self.module, self.framework, self.select, self.op), None)
+        if where is None and (missing := spelling.missing(self.module, self.framework)) is not None:
+            where, self._import = missing
         return Writer(where, self.framework) if where is not None else None
 
     def guards(self) -> Iterator[Candidate]:

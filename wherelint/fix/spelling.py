@@ -1,11 +1,13 @@
 """How a selection is spelled in a file: with the names that the file has, in the way of its framework."""
 
+import ast
 import re
 from collections.abc import Iterator, Sequence
 from itertools import chain, count
 
 import libcst as cst
 
+from wherelint.finding import Edit, Location
 from wherelint.fix.syntax import SourceNode, code, default_of, last_name, names_in, operands, path_after, root_name
 from wherelint.frameworks import FRAMEWORKS
 from wherelint.frontend.module import Module
@@ -19,6 +21,8 @@ _FIRST = (_OLD, "tensorflow.python.ops")
 _LONG, _WIDE, _WIDEST = 24, 88, 100
 #: What makes a tensor of a number.
 _FILLED = {"zeros_like": 0.0, "zeros": 0.0, "ones_like": 1.0, "ones": 1.0}
+#: What namespaces are imported as.
+_LOCAL = {"jax.numpy": "jnp", "tensorflow": "tf"}
 _CONVERTS = frozenset({"cast", "constant", "tensor", "asarray", "array"})
 
 
@@ -46,6 +50,20 @@ def wheres(module: Module, framework: str, *nearby: SourceNode | None) -> Iterat
         elif preferred == "keras.ops" and name == "tensorflow.keras":
             yield f"{local}.ops.where"
     yield from bare
+
+
+def missing(module: Module, framework: str) -> tuple[str, Edit] | None:
+    """``where``, and the import that it needs beside those that a file has of its framework; None where it has none."""
+    namespace = FRAMEWORKS[framework].namespace
+    root, local = namespace.partition(".")[0], _LOCAL.get(namespace, namespace)
+    line = f"import {namespace}\n" if local == namespace else f"import {namespace} as {local}\n"
+    for statement in module.syntax.imports:
+        name = statement.names[0].name if isinstance(statement, ast.Import) else statement.module or ""
+        ours = name.partition(".")[0] == root and not statement.col_offset and not getattr(statement, "level", 0)
+        if ours and local not in {*module.imports, *module.definitions}:
+            start = Location(statement.lineno, 1)
+            return f"{local}.where", Edit(line, start, start)
+    return None
 
 
 def _old(module: Module) -> set[str]:
