@@ -141,15 +141,15 @@ REWRITES = {
     """, """
         -    return torch.arccos(c.clamp(-1.0, 1.0))
         +    clipped_c = c.clamp(-1.0, 1.0)
-        +    return torch.arccos(torch.where(torch.abs(clipped_c) >= 1, torch.sign(clipped_c), clipped_c))
+        +    return torch.arccos(torch.where(torch.abs(clipped_c) >= 1, clipped_c.detach(), clipped_c))
     """),
     "both ends of a domain, onto which JAX clips": ("""
         def f(c):
             return jnp.arccos(jnp.clip(2.0 * c, -1, 1))
     """, """
         -    return jnp.arccos(jnp.clip(2.0 * c, -1, 1))
-        +    cosine = 2.0 * c
-        +    return jnp.arccos(jnp.where(jnp.abs(cosine) >= 1, jnp.sign(cosine), cosine))
+        +    cosine = jnp.clip(2.0 * c, -1, 1)
+        +    return jnp.arccos(jnp.where(jnp.abs(cosine) >= 1, jax.lax.stop_gradient(cosine), cosine))
     """),
     "the same condition twice is one": ("""
         def f(x):
@@ -470,7 +470,7 @@ REWRITES = {
     """, """
         -    return torch.acos(q[..., 0].clamp(-1.0, 1.0)[..., None])
         +    cosine = q[..., 0].clamp(-1.0, 1.0)[..., None]
-        +    return torch.acos(torch.where(torch.abs(cosine) >= 1, torch.sign(cosine), cosine))
+        +    return torch.acos(torch.where(torch.abs(cosine) >= 1, cosine.detach(), cosine))
     """),
     "what overflows is bounded": ("""
         def f(y):
@@ -478,6 +478,24 @@ REWRITES = {
     """, """
         -    return torch.exp(y).clamp(max=1.0)
         +    return torch.exp(torch.clamp(y, max=80.0)).clamp(max=1.0)
+    """),
+    "an operand is called as the method that gives it": ("""
+        def f(d):
+            log_scale = jnp.log(d.variance())
+            return jnp.maximum(log_scale, -8.0)
+    """, """
+        -    log_scale = jnp.log(d.variance())
+        +    variance = d.variance()
+        +    is_nonzero = variance != 0
+        +    log_scale = jnp.where(is_nonzero, jnp.log(jnp.where(is_nonzero, variance, 1.0)), -jnp.inf)
+    """),
+    "tensors stand where the author has tensors": ("""
+        def f(x):
+            return torch.where(x > 0, x.log(), torch.zeros_like(x))
+    """, """
+        -    return torch.where(x > 0, x.log(), torch.zeros_like(x))
+        +    is_positive = x > 0
+        +    return torch.where(is_positive, torch.where(is_positive, x, torch.ones_like(x)).log(), torch.zeros_like(x))
     """),
     "an operand on several lines": ("""
         def f(x, y):
@@ -839,6 +857,23 @@ REWRITES = {
 
 #: The same of findings of low confidence.
 UNLIKELY = {
+    "what is bounded below one overflows nowhere below zero": ("""
+        def f(y):
+            return torch.exp(y).clamp(0.1, 0.9)
+    """, """
+        -    return torch.exp(y).clamp(0.1, 0.9)
+        +    return torch.exp(torch.clamp(y, max=0.0)).clamp(0.1, 0.9)
+    """),
+    "an operand is called as what its logarithm is one of": ("""
+        def f(a, b):
+            log_ratio = jnp.log(jnp.sum(a * b) ** 2)
+            return jnp.maximum(log_ratio, -8.0)
+    """, """
+        -    log_ratio = jnp.log(jnp.sum(a * b) ** 2)
+        +    ratio = jnp.sum(a * b) ** 2
+        +    is_nonpositive = ratio <= 0
+        +    log_ratio = jnp.where(is_nonpositive, -jnp.inf, jnp.log(jnp.where(is_nonpositive, 1.0, ratio)))
+    """),
     "a mask that may be None at the operation": ("""
         def f(x, mask=None):
             y = 1.0 / x

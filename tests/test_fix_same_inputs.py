@@ -42,6 +42,41 @@ def test_a_method_reads_the_same_inputs_whichever_method_was_read_before() -> No
     assert inputs() == first
 
 
+_SETUP = """
+    import jax.numpy as jnp
+
+    class Part:
+        def setup(self):
+            if self.width is None:
+                raise ValueError
+            self.scale = jnp.sqrt(self.width)
+
+    class Whole:
+        def setup(self):
+            self.part = Part()
+            self.rate = jnp.sqrt(self.power) * self.steps
+
+        def first(self, x):
+            self.part.scale = x
+            return sum(x * i for i in range(self.steps)) * self.rate
+
+        def second(self, x):
+            return jnp.where(x > self.rate, self.part.scale / x, self.rate * self.steps)
+"""
+
+
+def test_a_method_is_read_in_the_same_way_whichever_comes_first() -> None:
+    """What its object is made of belongs to no method, nor what another method left in a part of it."""
+    read = []
+    for order in (("first", "second"), ("second", "first"), ("second",)):
+        module = Module("f.py", textwrap.dedent(_SETUP), {})
+        known = {name: programs(module, ("Whole", name), ["jax"])[0] for name in order}
+        program = known["second"]
+        ops = [node.op for node in program.order], [node.op for node in program.made]
+        read.append((ops, sorted(names_of(roots_of(program)).values()), len(program.outputs)))
+    assert read[0] == read[1] == read[2]
+
+
 def test_an_unknown_call_that_gives_a_bool_gives_one_after_a_rewrite() -> None:
     x, flag = leaf("x"), leaf("is_in(x)", kind="bool")
     flag.given, flag.call = (x,), Call("is_in", None, ())

@@ -453,6 +453,25 @@ def test_no_fix_calls_what_does_not_broadcast() -> None:
     assert not report.fixed
 
 
+@pytest.mark.parametrize(
+    ("head", "body", "line"),
+    [
+        ("from torch import Tensor", "y = 1.0 / x\n    return y.masked_fill(y == float('inf'), 0.0)", "import torch\n"),
+        ("from jax.numpy import maximum, sqrt", "return maximum(sqrt(x), 1e-3)", "import jax.numpy as jnp\n"),
+        ("from tensorflow import maximum, sqrt", "return maximum(sqrt(x), 1e-3)", "import tensorflow as tf\n"),
+    ],
+)
+def test_a_file_that_has_no_name_for_a_selection_gets_one(head: str, body: str, line: str) -> None:
+    report = checked(f'"""A module."""\n\n{head}\n\n\ndef f(x):\n    {body}\n')
+    assert len(report.fixed) == 1
+    assert report.after.decode().startswith(f'"""A module."""\n\n{line}{head}\n')
+
+
+def test_a_name_that_is_taken_is_not_imported() -> None:
+    text = "from torch import Tensor\n\ntorch = 3\n\n\ndef f(x):\n    return 1.0 / x.clamp(min=0.0).sqrt()\n"
+    assert not checked(text.replace("1.0 / ", ""), "unsafe").fixed
+
+
 def test_shapes_of_many_matrices_that_share_their_operands_are_compared_at_once() -> None:
     """Atom by atom, without an eye to what they share, it would take 2 ** 60 steps."""
     steps = "    x = jnp.tanh(x @ x)\n" * 60

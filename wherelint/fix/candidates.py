@@ -144,7 +144,8 @@ class Site:
         where = next(spelling.wheres(self.module, self.framework, self.select, self.op), None)
         if where is None and (missing := spelling.missing(self.module, self.framework)) is not None:
             where, self._import = missing
-        return Writer(where, self.framework) if where is not None else None
+        fills = self.framework == "torch" and spelling.fills(self.op or self.select)
+        return Writer(where, self.framework, fills) if where is not None else None
 
     def guards(self) -> Iterator[Candidate]:
         """Local guards of the operation."""

@@ -57,7 +57,7 @@ class Guards:
         entry = OPERATIONS.get(self.hazard.op.op)  # a gradient may overflow where elements are gathered
         for guard in entry.domains if entry is not None else ():
             whole = found[guard.operand] if guard.operand < len(found) else None
-            for operand in (_unclipped(whole) if guard.edge else None, whole):
+            for operand in (whole, _unclipped(whole) if guard.edge else None):
                 if operand is not None:
                     yield from self._by_domain(place, found, guard, operand)
 
@@ -91,13 +91,13 @@ class Guards:
         if tests is None or (edges and _NUMBER.fullmatch(terms["y"].strip("()"))):
             return  # a condition on two operands asks nothing of a number
         what = "guard the operation where it is singular"
-        if guard.edge and namespace:
-            content = f"{self.writer.where}({tests.inner}, {guard.edge.format(**terms)}, {name})"
-            yield Candidate((*lines, whole.replaced(content)), what, True, kind="guard")
-            return
         if edges:
             stopped = spelling.without_gradient(name, self.writer.framework, self.module, namespace)
-            if stopped and self._native:
+            stopped = stopped if self._native else None
+            if guard.edge and namespace and (stopped is None or operand is not whole):
+                content = f"{self.writer.where}({tests.inner}, {guard.edge.format(**terms)}, {name})"
+                yield Candidate((*lines, whole.replaced(content)), what, True, kind="guard")
+            elif stopped is not None:
                 arms = f"{name}, {stopped}" if guard.keeps else f"{stopped}, {name}"
                 content = f"{self.writer.where}({tests.inner}, {arms})"
                 yield Candidate((*lines, operand.replaced(content)), what, True, kind="guard")
@@ -110,7 +110,8 @@ class Guards:
         inner = self.writer.masked(named or whole_mask, name, safe)
         if guard.caps and namespace and self._native:
             at_most = FRAMEWORKS[self.writer.framework].at_most
-            inner = at_most.format(namespace=namespace, x=name, limit=safe)
+            limit = 0.0 if self.hazard.op.op == "exp" and self._most < 1 else safe
+            inner = at_most.format(namespace=namespace, x=name, limit=limit)
         sure = not guard.reduces and (guard.exact or self._bounded)
         # What was a number there is another then, which underflow may show where no probe does.
         alone = Candidate((*lines, operand.replaced(inner)), what, sure and not guard.finite, kind="guard", alone=True)
@@ -150,9 +151,11 @@ class Guards:
     @property
     def _capped(self) -> bool:
         """Whether the selection is a number that the operation may not exceed."""
-        inputs = self.hazard.select.inputs
-        most = max((float(n.value.max()) for n in inputs if isinstance(n, Const)), default=math.inf)
-        return self._bounded and self.hazard.op in inputs and math.isfinite(most)
+        return self._bounded and self.hazard.op in self.hazard.select.inputs and math.isfinite(self._most)
+
+    @property
+    def _most(self) -> float:
+        return max((float(n.value.max()) for n in self.hazard.select.inputs if isinstance(n, Const)), default=math.inf)
 
     def _inside(self, place: SourceNode) -> Iterator[Candidate]:
         """A bound of the value as one of the operand: ``exp(minimum(x, 0.0))`` for ``minimum(exp(x), 1.0)``."""

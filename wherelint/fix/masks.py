@@ -16,6 +16,8 @@ from wherelint.fix.assignments import already_named
 from wherelint.fix.syntax import SourceNode, Spot, may_move
 from wherelint.interpret.annotations import last_name
 
+_NAME = re.compile(r"[^\W\d][\w.]*")
+
 
 @dataclass(frozen=True)
 class Candidate:
@@ -94,6 +96,8 @@ class Writer:
     #: ``where``, as the author calls it.
     where: str
     framework: str
+    #: Whether the author gives it a tensor for a number, as PyTorch 1.11 wants it.
+    fills: bool = False
 
     @property
     def namespace(self) -> str:
@@ -105,16 +109,22 @@ class Writer:
         if mask.optional:
             masked = self.masked(replace(mask, optional=""), operand, value, like)
             return f"{operand} if {mask.optional} is None else {masked}"
+        if self.fills and (tensor := self._filled(like or operand, value)):
+            value = tensor
         if mask.keeps:
             return f"{self.where}({mask.text}, {operand}, {value})"
         if self.framework != "tensorflow":
             return f"{self.where}({mask.text}, {value}, {operand})"
-        like, filled = like or operand, {"1.0": "ones_like", "0.0": "zeros_like"}.get(str(value))
-        if filled and self.namespace and re.fullmatch(r"[\w.]+", like):
-            return f"{self.where}({mask.text}, {self.namespace}.{filled}({like}), {operand})"
+        if tensor := self._filled(like or operand, value):
+            return f"{self.where}({mask.text}, {tensor}, {operand})"
         # The number takes the dtype of the tensor before it.
         inverted = f"{self.namespace}.logical_not({mask.text})" if mask.python else mask.opposite
         return f"{self.where}({inverted}, {operand}, {value})"
+
+    def _filled(self, like: str, value: str | float) -> str:
+        """A number as a tensor of the shape and dtype of a variable; empty where it is no such number, or variable."""
+        filled = {"1.0": "ones_like", "0.0": "zeros_like"}.get(str(value))
+        return f"{self.namespace}.{filled}({like})" if filled and self.namespace and _NAME.fullmatch(like) else ""
 
 
 def named_before(mask: Mask, place: SourceNode) -> Mask | None:

@@ -8,7 +8,17 @@ from itertools import chain, count
 import libcst as cst
 
 from wherelint.finding import Edit, Location
-from wherelint.fix.syntax import SourceNode, code, default_of, last_name, names_in, operands, path_after, root_name
+from wherelint.fix.syntax import (
+    SourceNode,
+    code,
+    default_of,
+    last_name,
+    operands,
+    path_after,
+    root_name,
+    variables_in,
+    walk,
+)
 from wherelint.frameworks import FRAMEWORKS
 from wherelint.frontend.module import Module
 from wherelint.frontend.names import canonical, imported
@@ -57,13 +67,22 @@ def missing(module: Module, framework: str) -> tuple[str, Edit] | None:
     namespace = FRAMEWORKS[framework].namespace
     root, local = namespace.partition(".")[0], _LOCAL.get(namespace, namespace)
     line = f"import {namespace}\n" if local == namespace else f"import {namespace} as {local}\n"
-    for statement in module.syntax.imports:
+    for statement in module.syntax.imports if not _old(module) else ():
         name = statement.names[0].name if isinstance(statement, ast.Import) else statement.module or ""
         ours = name.partition(".")[0] == root and not statement.col_offset and not getattr(statement, "level", 0)
         if ours and local not in {*module.imports, *module.definitions}:
             start = Location(statement.lineno, 1)
             return f"{local}.where", Edit(line, start, start)
     return None
+
+
+def fills(place: SourceNode | None) -> bool:
+    """Whether the selections of the function around a place have tensors where numbers would do, and never a number."""
+    function = next((n for n in place.path() if isinstance(n, cst.FunctionDef)), None) if place is not None else None
+    arms = [a.value for n in walk(function) if isinstance(n, cst.Call) and last_name(n.func) == "where"
+            for a in n.args[1:]] if function is not None else []  # fmt: skip
+    made = any(isinstance(arm, cst.Call) and last_name(arm.func) in {*_FILLED, *_CONVERTS} for arm in arms)
+    return made and not any(isinstance(arm, cst.BaseNumber) for arm in arms)
 
 
 def _old(module: Module) -> set[str]:
@@ -118,7 +137,7 @@ def free_name(place: SourceNode, *preferred: str) -> str:
     around = next((n for n in place.path()[::-1] if isinstance(n, cst.FunctionDef)), None)
     taken = {*module.imports, *module.definitions}
     if around is not None:  # not what a docstring speaks of
-        taken |= place.block.chunk.once(names_in, around)
+        taken |= place.block.chunk.once(variables_in, around)
     else:
         taken.update(re.findall(r"\w+", module.text))
     numbered = (f"{preferred[-1]}_{number}" for number in count(2))
@@ -134,6 +153,9 @@ _BESIDE = {"greater": "above", "less": "below", "greater_equal": "above", "less_
 _ASKED = {"isnan": "nan", "is_nan": "nan", "isfinite": "finite", "is_finite": "finite", "isinf": "infinite"}
 _SUMMARY = re.compile(r"(?:reduce_|vector_|matrix_|nan|a(?=m))?(sum|mean|norm|prod|var|std|max|min|det|trace)")
 CLIP = re.compile(r"(?:clip|clamp)(_by_value)?_?|maximum|minimum")
+#: Methods that are called what they give, and variables that are called what they are the logarithm of.
+_WORD = re.compile(r"(?!(?:detach|clone|contiguous|item|float|double|half|squeeze|flatten|numpy|cpu|cuda)$)[a-z]{3,}")
+_LOGARITHM = re.compile(r"(?:log|ln)_?([a-z]\w+)")
 _LONGEST_NAME = 24
 _ALONE = re.compile(r"is_[a-z]+|(above|below)_one|in_range")
 
@@ -148,7 +170,12 @@ def value_names(place: SourceNode, operand: SourceNode, role: str) -> tuple[str,
     to = statement.targets[0].target if statement is not None and len(statement.targets) == 1 else cst.Tuple([])
     target, whole = _subject(to), statement is not None and statement.value is place.node
     squared = role == "radicand" and whole and target == last_name(to) and "sqrt" not in target
-    names = [*own, *[f"{target}_squared"] * squared, *clipped, role, *[f"{target}_{role}"] * bool(target)]
+    asked = (
+        isinstance(operand.node, cst.Call) and isinstance(operand.node.func, cst.Attribute) and not operand.node.args
+    )
+    plain = [called.lower()] if asked and _WORD.fullmatch(called) else []
+    of = [found[1]] if whole and role == "argument" and (found := _LOGARITHM.fullmatch(target)) else []
+    names = [*own, *[f"{target}_squared"] * squared, *clipped, *plain, *of, role, *[f"{target}_{role}"] * bool(target)]
     return tuple(name for name in names if len(name) <= _LONGEST_NAME)
 
 

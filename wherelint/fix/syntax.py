@@ -343,6 +343,13 @@ def names_in(node: cst.CSTNode) -> frozenset[str]:
     return frozenset(each.value for each in walk(node) if isinstance(each, cst.Name))
 
 
+def variables_in(node: cst.CSTNode) -> frozenset[str]:
+    """Every name in a node, but for those of attributes."""
+    found = list(walk(node))
+    attributes = {id(each.attr) for each in found if isinstance(each, cst.Attribute)}
+    return frozenset(each.value for each in found if isinstance(each, cst.Name) and id(each) not in attributes)
+
+
 _NAMED = (cst.AsName, cst.ImportAlias, cst.FunctionDef, cst.ClassDef)
 _ASSIGNED = (cst.AugAssign, cst.AnnAssign)
 _TARGETED = (*_ASSIGNED, cst.NamedExpr, cst.For, cst.Del)
