@@ -135,6 +135,14 @@ REWRITES = {
         +    is_nonzero = clipped_x != 0
         +    return jnp.where(is_nonzero, jnp.sqrt(jnp.where(is_nonzero, clipped_x, 1.0)), 0.0)
     """),
+    "what is infinite stays so, without a gradient": ("""
+        def f(x):
+            return torch.clamp(1.0 / x**2, max=1e6)
+    """, """
+        -    return torch.clamp(1.0 / x**2, max=1e6)
+        +    denominator = x**2
+        +    return torch.clamp(1.0 / torch.where(denominator != 0, denominator, denominator.detach()), max=1e6)
+    """),
     "both ends of a domain": ("""
         def f(c):
             return torch.arccos(c.clamp(-1.0, 1.0))
@@ -1031,7 +1039,7 @@ REFUSED = {
     "an infinity in place of a quotient": ("""
         def f(x):
             return jnp.maximum(1.0 - 1.0 / x, -5.0)
-    """, "where"),
+    """, "inf"),
     "an operand that is written thrice": ("""
         def f():
             return lambda x: (1 / x**2 - 1).clamp(min=0).sqrt()

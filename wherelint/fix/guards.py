@@ -9,9 +9,18 @@ import libcst as cst
 
 from wherelint.finding import Edit
 from wherelint.fix import spelling
-from wherelint.fix.domains import tests_of
+from wherelint.fix.domains import Tests, tests_of
 from wherelint.fix.masks import Candidate, Mask, Writer, named_before, within
-from wherelint.fix.syntax import SourceNode, calls_within, has_effects, last_name, operands, source_node, spot_before
+from wherelint.fix.syntax import (
+    SourceNode,
+    Spot,
+    calls_within,
+    has_effects,
+    last_name,
+    operands,
+    source_node,
+    spot_before,
+)
 from wherelint.frameworks import FRAMEWORKS
 from wherelint.frontend.module import Module
 from wherelint.frontend.namespaces import namespaces
@@ -27,6 +36,7 @@ _OPTIONS, _TORCH = ("dim", "keepdim"), {"axis": "dim", "keepdims": "keepdim"}
 _NUMBER = re.compile(r"-?\d+(\.\d*)?")
 _SMALL = re.compile(r"[\d.]+e-\d+")
 _TWO = frozenset({"2", "2.0", "2."})
+_CONSTANT = "take no gradient where the operation is singular"
 _VARIANCE = {"std": "var", "reduce_std": "reduce_variance"}
 
 
@@ -54,12 +64,16 @@ class Guards:
             yield from self._deviation(place)
         if self._is_root and self.writer.framework == "torch" and self._native:
             yield from self._norm(place)
-        entry = OPERATIONS.get(self.hazard.op.op)  # a gradient may overflow where elements are gathered
-        for guard in entry.domains if entry is not None else ():
+        entry, constants = OPERATIONS.get(self.hazard.op.op), list[Candidate]()
+        for guard in entry.domains if entry is not None else ():  # a gradient may overflow where elements are gathered
             whole = found[guard.operand] if guard.operand < len(found) else None
             for operand in (whole, _unclipped(whole) if guard.edge else None):
-                if operand is not None:
-                    yield from self._by_domain(place, found, guard, operand)
+                for candidate in self._by_domain(place, found, guard, operand) if operand is not None else ():
+                    if candidate.message == _CONSTANT and guard.outside:
+                        constants.append(candidate)
+                    else:
+                        yield candidate
+        yield from constants  # the value is what it was, infinite or not
 
     def _by_domain(
         self, place: SourceNode, found: list[SourceNode], guard: Domain, operand: SourceNode
@@ -90,18 +104,35 @@ class Guards:
         tests = tests_of(guard, self.family, place, terms)
         if tests is None or (edges and _NUMBER.fullmatch(terms["y"].strip("()"))):
             return  # a condition on two operands asks nothing of a number
-        what = "guard the operation where it is singular"
+        what, constant = "guard the operation where it is singular", None
+        stopped = spelling.without_gradient(name, self.writer.framework, self.module, namespace)
+        if stopped is not None and self._native and not guard.reduces:
+            arms = f"{name}, {stopped}" if guard.keeps else f"{stopped}, {name}"
+            edit = operand.replaced(f"{self.writer.where}({tests.inner}, {arms})")
+            constant = Candidate((*lines, edit), _CONSTANT, guard.exact, kind="guard")
         if edges:
-            stopped = spelling.without_gradient(name, self.writer.framework, self.module, namespace)
-            stopped = stopped if self._native else None
-            if guard.edge and namespace and (stopped is None or operand is not whole):
+            if guard.edge and namespace and (constant is None or operand is not whole):
                 content = f"{self.writer.where}({tests.inner}, {guard.edge.format(**terms)}, {name})"
                 yield Candidate((*lines, whole.replaced(content)), what, True, kind="guard")
-            elif stopped is not None:
-                arms = f"{name}, {stopped}" if guard.keeps else f"{stopped}, {name}"
-                content = f"{self.writer.where}({tests.inner}, {arms})"
-                yield Candidate((*lines, operand.replaced(content)), what, True, kind="guard")
+            elif constant is not None:
+                yield constant
             return
+        yield from self._masked(place, operand, guard, tests, name, lines, before)
+        if constant is not None:
+            yield constant
+
+    def _masked(
+        self,
+        place: SourceNode,
+        operand: SourceNode,
+        guard: Domain,
+        tests: Tests,
+        name: str,
+        lines: list[Edit],
+        before: Spot | None,
+    ) -> Iterator[Candidate]:
+        """Guards that give the operation a number where it is singular, and what has its place there."""
+        namespace, what = self.writer.namespace, "guard the operation where it is singular"
         safe = next(iter(self.alike(guard.operand, [float(guard.safe)])), None)
         if safe is None or not (guard.exact or guard.outside or self._capped):
             return  # no integer is, or nothing drops the numbers that it changes
@@ -118,7 +149,8 @@ class Guards:
         kept = []
         # That an operation is nan is worth keeping only where something asks for it.
         asked = any(n.op in FINITE_TESTS for n in topological(self.hazard.select.inputs[:1]))
-        for outside in [each.format(**terms) for each in guard.outside if asked or "nan" not in each]:
+        infinity = spelling.infinity(namespace, self.writer.framework)
+        for outside in [each.format(inf=infinity) for each in guard.outside if asked or "nan" not in each]:
             outer = named or Mask(tests.outer, guard.keeps)
             content = within(place, operand, inner)
             edits = lines

@@ -33,8 +33,8 @@ _MOST_MOVED = 8
 _MOST_OUTPUTS = 6
 #: What the rounding of a rewritten expression may change, relative to the value.
 _TOLERANCE = 2e-5
-#: How many times as often operations may fail at the probes after a rewrite.
-_MORE = 1.25
+#: How much more often operations may fail at the probes after a rewrite.
+_MORE = 0.25
 
 Key = tuple[str, str, str, str]
 
@@ -139,9 +139,11 @@ class Record:
     remains: list[Node] = field(default_factory=list)
     #: The elements of the witness that the selection drops: what breaks at others is singular in earnest.
     dropped: Array = field(default_factory=lambda: np.ones(1, np.bool_))
-    #: How often, where an outlet is finite, an operation breaks a cotangent that symbolic zeros leave whole; whether it
-    #: does more often than before, since it was given a nan, and makes one of a number now.
-    failures: int = 0
+    #: For each outlet the probes at which it is finite and its gradient is not, and those of them at which an operation
+    #: breaks a cotangent that symbolic zeros leave whole.
+    bad: list[Array] = field(default_factory=list)
+    failing: list[Array] = field(default_factory=list)
+    #: Whether that happens where the gradient was finite before, more often than it has happened.
     worse: bool = False
     #: How many selections have numbers for a condition, which only JAX takes.
     numeric: int = 0
@@ -215,7 +217,8 @@ def same(before: Record, program: Program, framework: str) -> Record | None:
         return None
     if now.opaque_calls != before.opaque_calls:
         return None
-    now.worse = now.failures > _MORE * before.failures
+    fresh = sum(int((new & ~bad).sum()) for new, bad in zip(now.failing, before.bad, strict=True))
+    now.worse = fresh > _MORE * sum(int(old.sum()) for old in before.failing)
     now.doubtful = before.one_number or now.untyped > before.untyped or not _hides(before.hidden, now.hidden)
     for i, (old, new) in enumerate(zip(before.values, now.values, strict=True)):
         if now.outlets[i] in settled.crossed:  # a call that is not known receives something else, and that is all
@@ -375,6 +378,8 @@ def _run(
         if outlet not in tape.requires_grad:
             result.gradients.append({})
             result.real.append({})
+            result.bad.append(np.zeros(1, np.bool_))
+            result.failing.append(np.zeros(1, np.bool_))
             continue
         symbolic = backward(tape, values, outlet, framework, symbolic=True)
         real = backward(tape, values, outlet, framework, symbolic=False)
@@ -387,17 +392,23 @@ def _run(
         result.real.append(_by_name(ieee, names))
         result.unclean += sum(not np.isfinite(ct[0]).all() for ct in ieee.values())
         finite = np.asarray((np.isfinite(values[outlet]) & result.counted).all(axis=1))
-        bad = [~np.isfinite(ieee[n]).all(axis=1) & finite for n in names if n in ieee]
-        result.lost += int(np.logical_or.reduce(np.broadcast_arrays(*bad)).sum()) if bad else 0
+        bad = _any(~np.isfinite(ieee[n]).all(axis=1) & finite for n in names if n in ieee)
+        result.lost += int(bad.sum())
         fresh = {n: b & ~symbolic.broke[n] if n in symbolic.broke else b for n, b in real.broke.items()}
-        own = [broke.any(axis=1) for n, broke in fresh.items() if _called(n) not in told.known]
-        result.failures += int((np.logical_or.reduce(np.broadcast_arrays(*own)) & finite).sum()) if own else 0
-        if any(each[0] for each in bad):
+        failing = _any(b.any(axis=1) & finite for n, b in fresh.items() if _called(n) not in told.known)
+        result.bad.append(bad)
+        result.failing.append(failing)
+        if bad[0]:
             result.breaks |= {n: each[0] | result.breaks.get(n, False) for n, each in real.broke.items()}
             for node in singular:
                 loses = fresh[node] if node in fresh and fresh[node][0].any() else symbolic.dead.get(node)
                 result.dead += [] if loses is None else [loses[0]]
     return result
+
+
+def _any(rows: Iterable[Array]) -> Array:
+    found: Array = np.logical_or.reduce(np.broadcast_arrays(np.zeros(1, np.bool_), *rows))
+    return found
 
 
 def _origins(lost: list[Node], values: Mapping[Node, Array]) -> list[Node]:

@@ -19,7 +19,7 @@ from wherelint.fix.syntax import (
     variables_in,
     walk,
 )
-from wherelint.frameworks import FRAMEWORKS
+from wherelint.frameworks import FRAMEWORKS, framework_of
 from wherelint.frontend.module import Module
 from wherelint.frontend.names import canonical, imported
 from wherelint.frontend.namespaces import namespaces
@@ -50,6 +50,10 @@ def wheres(module: Module, framework: str, *nearby: SourceNode | None) -> Iterat
     bare = [local for local, name in module.imports.items() if name == f"{preferred}.where" and local not in old]
     if any(isinstance(function, cst.Name) and function.value in bare for _, function in calls):
         yield from bare
+    for place, function in calls:
+        ours = framework_of(module.imports.get(root_name(function), "")) is None  # a backend of the project's
+        if ours and last_name(function) == "where" and len(operands(place)) == 3:
+            yield place.block.concrete.code(function)
     for place, function in calls:
         base = place.block.concrete.code(function.value) if isinstance(function, cst.Attribute) else ""
         if base in namespaces(module) or (base and _written(module, place) == preferred):
