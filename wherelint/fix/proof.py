@@ -44,6 +44,12 @@ def key(finding: Finding) -> Key:
     return (finding.code, finding.op, finding.select.kind, finding.function)
 
 
+def has_nan(finding: Finding) -> bool:
+    """Whether the witness of a finding has a nan for an input."""
+    given = finding.witness.inputs.values() if finding.witness is not None else ()
+    return any(bool(np.isnan(np.asarray(value, np.float64)).any()) for value in given)
+
+
 class Comparison:
     """The findings of a text, and those after some edits of it: which stayed, wherever they stand now."""
 
@@ -76,7 +82,7 @@ class Comparison:
 
     def stays(self, old: Finding, after: Iterable[Finding]) -> bool:
         """Whether a finding is there still."""
-        return any(self._is(old, new) for new in after)
+        return any(self._is(old, new) and has_nan(new) <= has_nan(old) for new in after)
 
     def come(self, after: Iterable[Finding], fixed: Sequence[Finding] = ()) -> list[Finding]:
         """The findings that have come, and those of ``fixed`` that are there still.
@@ -88,8 +94,10 @@ class Comparison:
         for finding in after:
             same = next((each for each in old if self._is(each, finding)), None)
             if same is None:
-                stays = any(self._is(each, finding) for each in fixed)
-                fresh += [finding] if stays or not self.was_found(finding, fixed) else []
+                stays = [each for each in fixed if self._is(each, finding)]
+                # What a nan that was given makes is no more than the old text made of it.
+                other = bool(stays) and has_nan(finding) and not any(map(has_nan, stays))
+                fresh += [finding] if (stays and not other) or not (stays or self.was_found(finding, fixed)) else []
             else:
                 old.remove(same)
         return fresh
@@ -217,7 +225,8 @@ def same(before: Record, program: Program, framework: str) -> Record | None:
         return None
     if now.opaque_calls != before.opaque_calls:
         return None
-    fresh = sum(int((new & ~bad).sum()) for new, bad in zip(now.failing, before.bad, strict=True))
+    own = ~before.missing
+    fresh = sum(int((new & ~bad & own).sum()) for new, bad in zip(now.failing, before.bad, strict=True))
     now.worse = fresh > _MORE * sum(int(old.sum()) for old in before.failing)
     now.doubtful = before.one_number or now.untyped > before.untyped or not _hides(before.hidden, now.hidden)
     for i, (old, new) in enumerate(zip(before.values, now.values, strict=True)):

@@ -161,6 +161,8 @@ class _Rewrites:
             if bare == fresh:
                 left = [each for each in stay if not any(each is one for one in fresh)]
                 self._detours.append(_Step(candidate, found, left, targets, sure, bare))
+        elif not fresh and len(stay) == 1 and not any(compared.stays(each, stay) for each in targets):
+            self._detours.append(_Step(candidate, found, stay, targets, sure))  # another selection drops it, too
         elif fresh == stay:
             step = _Step(candidate, found, fresh, targets, sure)
             if not found.worse:

@@ -113,10 +113,18 @@ class SourceNode:
 
 
 def source_node(node: Node) -> SourceNode | None:
-    """Where a node of the graph was written."""
+    """Where a node of the graph was written; a ``where`` of the project's own, in which there is another, where that is
+    called.
+    """
     origin = node.origin
     if not isinstance(origin, Origin):
         return None
+    call = _written(origin.call) if origin.call is not None and node.selection == "where" else None
+    function = call.node.func if call is not None and isinstance(call.node, cst.Call) else None
+    return call if function is not None and last_name(function) == "where" else _written(origin)
+
+
+def _written(origin: Origin) -> SourceNode | None:
     block = origin.block.part(origin.node)
     written = block.written(origin.node)
     return None if written is None else SourceNode(block, written)
