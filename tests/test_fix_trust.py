@@ -467,6 +467,30 @@ def test_a_file_that_has_no_name_for_a_selection_gets_one(head: str, body: str, 
     assert report.after.decode().startswith(f'"""A module."""\n\n{line}{head}\n')
 
 
+def test_a_where_of_the_project_is_called_where_the_author_calls_it(tmp_path: Path) -> None:
+    """The file that is fixed knows NumPy's names from a module of its own alone."""
+    backend = "import jax.numpy as jnp\n\n\ndef where(cond, x, y, /):\n    return jnp.where(cond, x, y)\n"
+    text = "from pack.backend import np\n\n\ndef f(x):\n    return np.where(x > 0, x ** -0.5, 0.0)\n"
+    (tmp_path / "pack" / "backend").mkdir(parents=True)
+    (tmp_path / "pyproject.toml").touch()
+    for name, content in {"__init__.py": "", "backend/__init__.py": "", "backend/np.py": backend, "f.py": text}.items():
+        (tmp_path / "pack" / name).write_text(content)
+    report = check_source(text.encode(), str(tmp_path / "pack" / "f.py"), Settings(root=tmp_path), "safe")
+    assert b"np.where(x > 0, np.where(x > 0, x, 1.0) ** -0.5, 0.0)" in report.after
+
+
+def test_what_is_infinite_already_is_no_objection() -> None:
+    """At an infinite x the gradient was nan before, by the root, and is so by the product now."""
+    text = program("jax", "def f(x):\n    return jnp.sqrt(jnp.maximum(1.0 - x * x, 0.0))\n")
+    assert checked(text).fixed
+
+
+def test_a_nan_that_was_given_is_another_cause() -> None:
+    call = "torch.nan_to_num(x.flip(0) / s, nan=0.0, posinf=0.0, neginf=0.0)"
+    text = program("torch", f"def f(x, s):\n    return {call}\n")
+    assert b"torch.where(is_nonzero, x.flip(0) / torch.where(is_nonzero, s, 1.0), 0.0)" in checked(text).after
+
+
 def test_a_name_that_is_taken_is_not_imported() -> None:
     text = "from torch import Tensor\n\ntorch = 3\n\n\ndef f(x):\n    return 1.0 / x.clamp(min=0.0).sqrt()\n"
     assert not checked(text.replace("1.0 / ", ""), "unsafe").fixed
