@@ -54,14 +54,17 @@ _SETUP = """
     class Whole:
         def setup(self):
             self.part = Part()
+            self.known = {"rate": [self.power]}
             self.rate = jnp.sqrt(self.power) * self.steps
 
         def first(self, x):
             self.part.scale = x
+            self.known["rate"].append(x)
+            self.known["rate"][0] = x
             return sum(x * i for i in range(self.steps)) * self.rate
 
         def second(self, x):
-            return jnp.where(x > self.rate, self.part.scale / x, self.rate * self.steps)
+            return jnp.where(x > self.rate, self.part.scale / x, self.known["rate"][0] * self.steps)
 """
 
 

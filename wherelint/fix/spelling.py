@@ -161,6 +161,8 @@ CLIP = re.compile(r"(?:clip|clamp)(_by_value)?_?|maximum|minimum")
 _WORD = re.compile(r"(?!(?:detach|clone|contiguous|item|float|double|half|squeeze|flatten|numpy|cpu|cuda)$)[a-z]{3,}")
 _LOGARITHM = re.compile(r"(?:log|ln)_?([a-z]\w+)")
 _LONGEST_NAME = 24
+#: What is above it is above 0, to whoever compares with it.
+_TINY = 1e-3
 _ALONE = re.compile(r"is_[a-z]+|(above|below)_one|in_range")
 
 
@@ -217,6 +219,9 @@ def _condition_names(text: str) -> tuple[str, ...]:
     if order not in _BESIDE:
         return _of("equal" if order == "equal" else "different", given[:1])
     size = "large" if _BESIDE[order] == "above" else "small"
+    if size == "large" and number is not None and 0 < number <= _TINY:
+        called = last_name(given[0].func) if isinstance(given[0], cst.Call) else ""
+        return _of("nonzero" if called in ("abs", "absolute", "norm") else "positive", given[:1])
     if number is not None:
         return _of(f"{_BESIDE[order]}_one" if number == 1 else size, given[:1])
     other = _subject(given[1])
@@ -242,8 +247,11 @@ def _of(adjective: str, operands: Sequence[cst.BaseExpression]) -> tuple[str, ..
 def _subject(node: cst.CSTNode) -> str:
     """The word for a value that is the nearest to its name."""
     while isinstance(node, (cst.Subscript, cst.Call)):
-        arguments = [a.value for a in node.args] if isinstance(node, cst.Call) else []
-        node = arguments[0] if arguments else node.func if isinstance(node, cst.Call) else node.value
+        if isinstance(node, cst.Call) and not node.args:  # a method: what it is one of, if that is a variable
+            of = node.func.value if isinstance(node.func, cst.Attribute) else node.func
+            node = node.func if last_name(of) in ("self", "") else of
+        else:
+            node = node.args[0].value if isinstance(node, cst.Call) else node.value
     return last_name(node).strip("_").removesuffix("_squared")
 
 

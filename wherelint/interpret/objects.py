@@ -78,20 +78,41 @@ def self_of(low: Lowering, cls: Class) -> Instance:
         finally:
             low.shared_steps += own.steps + own.shared_steps
         made.path_conditions = (*own.path_conditions, *made.path_conditions)
-        made.initial = [(part, dict(part.attributes)) for part in _parts(made)]
+        made.initial = [(part, part.attributes) for part in _parts(made)]
         made.read = own.inputs()
-    for part, attributes in made.initial:
-        part.attributes = dict(attributes)
+    known: dict[int, Value] = {}
+    for part, attributes in made.initial:  # a method may write into what the constructor made
+        part.attributes = {name: _copied(value, known) for name, value in attributes.items()}
     low.recall(*made.read)
     return made
 
 
+def _copied(value: Value, known: dict[int, Value]) -> Value:
+    """A list or a dictionary with all of them that are in it, each copied once; anything else as it is."""
+    if id(value) in known:
+        return known[id(value)]
+    if isinstance(value, list):
+        parts: list[Value] = []
+        known[id(value)] = parts  # it may be in itself
+        parts += [_copied(part, known) for part in value]
+        return parts
+    if isinstance(value, dict):
+        entries: dict[str, Value] = {}
+        known[id(value)] = entries
+        entries.update({key: _copied(part, known) for key, part in value.items()})
+        return entries
+    return value
+
+
 def _parts(made: Instance) -> list[Instance]:
     """An object and those that it is made of."""
-    found, todo = list[Instance](), list[Value]([made])
+    found, todo, seen = list[Instance](), list[Value]([made]), set[int]()
     while todo:
         value = todo.pop()
-        if isinstance(value, Instance) and not any(value is each for each in found):
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, Instance):
             found.append(value)
             todo += value.attributes.values()
         elif isinstance(value, (list, tuple, dict)):
