@@ -117,8 +117,13 @@ class Guards:
             elif constant is not None:
                 yield constant
             return
-        yield from self._masked(place, operand, guard, tests, name, lines, before)
-        if constant is not None:
+        # What else it is differentiated by receives the same cotangent: the value is taken without any gradient.
+        others = [p for p in found if p is not whole and not isinstance(p.node, cst.BaseNumber)]
+        value = within(place, operand, name)
+        beside = spelling.without_gradient(value, self.writer.framework, self.module, namespace) if others else None
+        beside = beside if self._native and not any(any(calls_within(p)) for p in others) else None
+        yield from self._masked(place, operand, guard, tests, name, lines, before, beside)
+        if constant is not None and not others:
             yield constant
 
     def _masked(
@@ -130,8 +135,12 @@ class Guards:
         name: str,
         lines: list[Edit],
         before: Spot | None,
+        beside: str | None,
     ) -> Iterator[Candidate]:
-        """Guards that give the operation a number where it is singular, and what has its place there."""
+        """Guards that give the operation a number where it is singular, and what has its place there.
+
+        ``beside``: its value there without a gradient, where a constant for this operand alone does not do.
+        """
         namespace, what = self.writer.namespace, "guard the operation where it is singular"
         safe = next(iter(self.alike(guard.operand, [float(guard.safe)])), None)
         if safe is None or not (guard.exact or guard.outside or self._capped):
@@ -150,7 +159,11 @@ class Guards:
         # That an operation is nan is worth keeping only where something asks for it.
         asked = any(n.op in FINITE_TESTS for n in topological(self.hazard.select.inputs[:1]))
         infinity = spelling.infinity(namespace, self.writer.framework)
-        for outside in [each.format(inf=infinity) for each in guard.outside if asked or "nan" not in each]:
+        values = [each.format(inf=infinity) for each in guard.outside if asked or "nan" not in each]
+        if beside and not guard.finite and self.hazard.select.selection in CLIPS:
+            values.append(infinity)
+        values += filter(None, [beside])
+        for outside in values:
             outer = named or Mask(tests.outer, guard.keeps)
             content = within(place, operand, inner)
             edits = lines

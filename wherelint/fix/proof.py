@@ -23,7 +23,7 @@ from wherelint.fix.shapes import covers
 from wherelint.graph.aim import aimed
 from wherelint.graph.differentiate import Tape, backward
 from wherelint.graph.evaluate import evaluate, truth
-from wherelint.graph.node import LANES, Leaf, Node, differentiated, leaves, reading, topological
+from wherelint.graph.node import LANES, Leaf, Node, differentiated, flowing_back, leaves, reading, topological
 from wherelint.graph.probe import Inputs, Pool, perturbations
 from wherelint.io.edits import Source
 from wherelint.ops import Array
@@ -352,7 +352,8 @@ def _run(
     order = program.order
     values, names = settled.values, settled.names
     outlets = list(program.outputs)
-    broken = sum(not np.isfinite(values[n][0]).all() for n in differentiated(order))
+    passing = differentiated(order) & flowing_back(n for n in outlets if n.kind == "float")
+    broken = sum(not np.isfinite(values[n][0]).all() for n in passing)
     result = Record(inputs, [values[s] for s in outlets], broken, unclean=broken)
     result.calls, result.outlets, result.opaque_calls = settled.calls, outlets, program.opaque_calls
     result.crossed, result.told = settled.crossed, told
@@ -404,7 +405,7 @@ def _run(
         bad = _any(~np.isfinite(ieee[n]).all(axis=1) & finite for n in names if n in ieee)
         result.lost += int(bad.sum())
         fresh = {n: b & ~symbolic.broke[n] if n in symbolic.broke else b for n, b in real.broke.items()}
-        failing = _any(b.any(axis=1) & finite for n, b in fresh.items() if _called(n) not in told.known)
+        failing = bad & _any(b.any(axis=1) & finite for n, b in fresh.items() if _called(n) not in told.known)
         result.bad.append(bad)
         result.failing.append(failing)
         if bad[0]:

@@ -51,8 +51,8 @@ def wheres(module: Module, framework: str, *nearby: SourceNode | None) -> Iterat
     if any(isinstance(function, cst.Name) and function.value in bare for _, function in calls):
         yield from bare
     for place, function in calls:
-        ours = framework_of(module.imports.get(root_name(function), "")) is None  # a backend of the project's
-        if ours and last_name(function) == "where" and len(operands(place)) == 3:
+        named = module.imports.get(root_name(function), "")  # a backend of the project's
+        if named and framework_of(named) is None and last_name(function) == "where" and len(operands(place)) == 3:
             yield place.block.concrete.code(function)
     for place, function in calls:
         base = place.block.concrete.code(function.value) if isinstance(function, cst.Attribute) else ""
