@@ -4,7 +4,7 @@ import textwrap
 
 import numpy as np
 
-from wherelint.analysis.programs import programs
+from wherelint.analysis.programs import lowered, own, programs
 from wherelint.fix.opaque import benign, names_of, settle
 from wherelint.fix.proof import roots_of
 from wherelint.frontend.module import Module
@@ -78,6 +78,35 @@ def test_a_method_is_read_in_the_same_way_whichever_comes_first() -> None:
         ops = [node.op for node in program.order], [node.op for node in program.made]
         read.append((ops, sorted(names_of(roots_of(program)).values()), len(program.outputs)))
     assert read[0] == read[1] == read[2]
+
+
+_LAMBDA = """
+    import dataclasses
+    import jax.numpy as jnp
+
+    @dataclasses.dataclass
+    class Parameters:
+        rate: list = dataclasses.field(default_factory=lambda: jnp.ones(3))
+
+    class Model:
+        parameters: Parameters
+
+        def first(self, x):
+            return x * self.parameters.rate
+
+        def second(self, x):
+            return jnp.sqrt(x) * self.parameters.rate + (lambda y: y)(x)
+"""
+
+
+def test_what_the_body_of_a_class_defines_is_no_part_of_the_method_that_read_it_first() -> None:
+    read = []
+    for order in (("first", "second"), ("second",)):
+        module = Module("f.py", textwrap.dedent(_LAMBDA), {})
+        everything = [p.name for name in order for p in lowered(module, ("Model", name), ["jax"])]
+        assert "Parameters.<lambda>" in everything  # somebody has to look at it
+        read.append([program.name for program in own(module, ("Model", "second"), ["jax"])])
+    assert read[0] == read[1]
 
 
 def test_an_unknown_call_that_gives_a_bool_gives_one_after_a_rewrite() -> None:

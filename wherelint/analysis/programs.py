@@ -116,6 +116,15 @@ def lowered(module: Module, name: tuple[str, ...], used: Sequence[str], strict: 
     return known[name, strict]
 
 
+def own(module: Module, name: tuple[str, ...], used: Sequence[str], strict: bool = False) -> list[Program]:
+    """Those of a function and of the functions inside it: not of a lambda that it was the first to make something of,
+    in the body of a class.
+    """
+    found, written = lowered(module, name, used, strict), ".".join(name)
+    inside = [p for p in found if p.name == written or p.name.startswith(f"{written}.")]
+    return inside or found
+
+
 def _concerns(function: Function, module: Module) -> bool:
     """Whether a function is written in a file, or closes over something that is: a function, a computation."""
     todo: list[Value] = [function]
