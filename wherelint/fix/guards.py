@@ -36,7 +36,8 @@ _OPTIONS, _TORCH = ("dim", "keepdim"), {"axis": "dim", "keepdims": "keepdim"}
 _NUMBER = re.compile(r"-?\d+(\.\d*)?")
 _SMALL = re.compile(r"[\d.]+e-\d+")
 _TWO = frozenset({"2", "2.0", "2."})
-_CONSTANT = "take no gradient where the operation is singular"
+#: What a guard does that keeps the value, whatever it is.
+CONSTANT = "take no gradient where the operation is singular"
 _VARIANCE = {"std": "var", "reduce_std": "reduce_variance"}
 
 
@@ -69,7 +70,7 @@ class Guards:
             whole = found[guard.operand] if guard.operand < len(found) else None
             for operand in (whole, _unclipped(whole) if guard.edge else None):
                 for candidate in self._by_domain(place, found, guard, operand) if operand is not None else ():
-                    if candidate.message == _CONSTANT and guard.outside:
+                    if candidate.message == CONSTANT:
                         constants.append(candidate)
                     else:
                         yield candidate
@@ -109,7 +110,8 @@ class Guards:
         if stopped is not None and self._native and not guard.reduces:
             arms = f"{name}, {stopped}" if guard.keeps else f"{stopped}, {name}"
             edit = operand.replaced(f"{self.writer.where}({tests.inner}, {arms})")
-            constant = Candidate((*lines, edit), _CONSTANT, guard.exact, kind="guard")
+            said = what if edges else CONSTANT
+            constant = Candidate((*lines, edit), said, guard.exact, kind="guard")
         if edges:
             if guard.edge and namespace and (constant is None or operand is not whole):
                 content = f"{self.writer.where}({tests.inner}, {guard.edge.format(**terms)}, {name})"
@@ -174,7 +176,8 @@ class Guards:
                 line = before.line(outer.text, tests.outer)
                 edits = [replace(line, content=lines[0].content + line.content), *lines[1:]] if lines else [line]
             guarded = place.replaced(self.writer.masked(outer, content, outside, like=None if guard.reduces else name))
-            kept.append(Candidate((*edits, guarded), what, guard.exact, kind="guard"))
+            said = CONSTANT if outside == beside else what
+            kept.append(Candidate((*edits, guarded), said, guard.exact, kind="guard"))
         yield from (*kept, alone) if guard.finite else (alone, *kept)
 
     @property

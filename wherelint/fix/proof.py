@@ -223,7 +223,7 @@ def same(before: Record, program: Program, framework: str) -> Record | None:
     now = _run(program, settled, before.inputs, arithmetic(framework), before.told)
     if len(now.values) != len(before.values) or now.broken > before.broken or now.numeric > before.numeric:
         return None
-    if now.opaque_calls != before.opaque_calls:
+    if now.opaque_calls != before.opaque_calls or _hides_more(before.hidden, now.hidden):
         return None
     own = ~before.missing
     fresh = sum(int((new & ~bad & own).sum()) for new, bad in zip(now.failing, before.bad, strict=True))
@@ -332,6 +332,11 @@ def _loses(before: Mapping[Name, Array], now: Mapping[Name, Array], allowed: Arr
 def _hides(before: Sequence[Array], now: Sequence[Array]) -> bool:
     """Whether products hide all that they did: a nan, to a framework that makes no selects of them."""
     return len(before) == len(now) and not any((old & ~new).any() for old, new in zip(before, now, strict=True))
+
+
+def _hides_more(before: Sequence[Array], now: Sequence[Array]) -> bool:
+    """Whether a product hides what was finite before: to a framework that makes no select of it that is nan now."""
+    return len(before) == len(now) and any((new & ~old).any() for old, new in zip(before, now, strict=True))
 
 
 def _agree(old: Array, new: Array, known: Array) -> bool:

@@ -11,6 +11,7 @@ from wherelint.finding import Edit, Finding
 from wherelint.fix.candidates import Site
 from wherelint.fix.domains import has_epsilon
 from wherelint.fix.groups import Places, around, laid_bare, places_of
+from wherelint.fix.guards import CONSTANT
 from wherelint.fix.masks import Candidate, masked_twice
 from wherelint.fix.proof import Comparison
 from wherelint.fix.proving import Found, Proof
@@ -84,7 +85,7 @@ class _Rewrites:
 
     def best(self, most: int) -> Proven | str:
         """The best of all rewrites, ``most`` one after the other; why there is none."""
-        tried = self._try_each()
+        tried = self._try_each(first=most >= MOST_STEPS)
         if self._good:
             return _first(self._good)
         if most > 1 and (found := self._by_detour(most)) is not None:
@@ -98,8 +99,8 @@ class _Rewrites:
             return _first(self._shown)
         return TRIES if tried >= _MOST_TRIED else self._why_not()
 
-    def _try_each(self) -> int:
-        """Try one rewrite after the other, and count them."""
+    def _try_each(self, *, first: bool) -> int:
+        """Try one rewrite after the other, and count them. ``first``: of those that are made one after the other."""
         tried, asked, rival = 0, set[tuple[Edit, ...]](), ""
         failing = Counter[tuple[object, ...]]()
         for tried, candidate in enumerate(self._site.candidates(several=len(self._arm) > 1)):
@@ -107,7 +108,7 @@ class _Rewrites:
                 break
             if (rival and candidate.kind != rival) or candidate.edits in asked or candidate.slot in self._idle:
                 continue
-            if not consistent(candidate.edits):
+            if not consistent(candidate.edits) or (candidate.message == CONSTANT and not first):
                 continue
             asked.add(candidate.edits)
             compared = Comparison(self._proof.source, candidate.edits, self._proof.findings)
