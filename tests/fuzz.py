@@ -26,7 +26,7 @@ from wherelint.confirm.routine import Snippet
 from wherelint.confirm.script import script
 from wherelint.defects import DEFECT
 from wherelint.finding import FileReport, Finding
-from wherelint.fix.proof import key
+from wherelint.fix.comparison import key
 from wherelint.frontend.options import DetectOptions
 from wherelint.io.config import Settings
 from wherelint.io.edits import Source, consistent

@@ -16,7 +16,7 @@ from wherelint.analysis import DetectOptions, analyse
 from wherelint.analysis.findings import Analysis
 from wherelint.finding import FileReport
 from wherelint.fix.candidates import Site
-from wherelint.fix.proof import Comparison
+from wherelint.fix.comparison import Comparison
 from wherelint.fix.proving import Found, Proof
 from wherelint.fix.rewrites import rewritten
 from wherelint.io.config import Settings

@@ -10,7 +10,7 @@ PACKAGE = Path(__file__).parent.parent / "wherelint"
 
 _READING = ("frontend", "interpret", "intrinsics", "analysis")
 #: Where objects are told apart that are there as long as their identities are used.
-_HELD = {"builder.py", "values.py", "findings.py", "resolve.py", "programs.py", "callers.py"}
+_HELD = {"builder.py", "values.py", "findings.py", "resolve.py", "programs.py", "callers.py", "objects.py"}
 
 
 def test_no_identity_of_an_object_that_may_be_gone_becomes_a_key() -> None:

@@ -18,8 +18,9 @@ from wherelint.analysis.findings import Analysis, analyse
 from wherelint.analysis.programs import Program, lowered, own
 from wherelint.analysis.search import Detection, arithmetic
 from wherelint.finding import Edit, Finding
+from wherelint.fix.comparison import Comparison, key
 from wherelint.fix.opaque import names_of, settling
-from wherelint.fix.proof import Comparison, finite_at, inputs_of, key, record, roots_of, same
+from wherelint.fix.proof import finite_at, inputs_of, record, roots_of, same
 from wherelint.fix.shapes import Shaped, differ
 from wherelint.frontend import gate
 from wherelint.frontend.inherited import heirs

@@ -2,8 +2,9 @@
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import libcst as cst
 
@@ -36,9 +37,23 @@ _OPTIONS, _TORCH = ("dim", "keepdim"), {"axis": "dim", "keepdims": "keepdim"}
 _NUMBER = re.compile(r"-?\d+(\.\d*)?")
 _SMALL = re.compile(r"[\d.]+e-\d+")
 _TWO = frozenset({"2", "2.0", "2."})
-#: What a guard does that keeps the value, whatever it is.
+#: What a guard does, and one that keeps the value, whatever it is.
+_GUARD = "guard the operation where it is singular"
 CONSTANT = "take no gradient where the operation is singular"
 _VARIANCE = {"std": "var", "reduce_std": "reduce_variance"}
+
+
+class _Asked(NamedTuple):
+    """The condition of a domain at an operand of an operation, and how the operand is called in it."""
+
+    place: SourceNode
+    operand: SourceNode
+    guard: Domain
+    tests: Tests
+    name: str
+    #: What gives it that name, and where more lines can stand.
+    lines: list[Edit]
+    before: Spot | None
 
 
 @dataclass(frozen=True)
@@ -105,45 +120,36 @@ class Guards:
         tests = tests_of(guard, self.family, place, terms)
         if tests is None or (edges and _NUMBER.fullmatch(terms["y"].strip("()"))):
             return  # a condition on two operands asks nothing of a number
-        what, constant = "guard the operation where it is singular", None
-        stopped = spelling.without_gradient(name, self.writer.framework, self.module, namespace)
-        if stopped is not None and self._native and not guard.reduces:
+        asked = _Asked(place, operand, guard, tests, name, lines, before)
+        constant = None
+        stopped, needs = self._stopped(name)
+        if stopped and not guard.reduces:
             arms = f"{name}, {stopped}" if guard.keeps else f"{stopped}, {name}"
             edit = operand.replaced(f"{self.writer.where}({tests.inner}, {arms})")
-            said = what if edges else CONSTANT
-            constant = Candidate((*lines, edit), said, guard.exact, kind="guard")
+            said = _GUARD if edges else CONSTANT
+            constant = Candidate((*lines, edit, *needs), said, guard.exact, kind="guard")
         if edges:
             if guard.edge and namespace and (constant is None or operand is not whole):
                 content = f"{self.writer.where}({tests.inner}, {guard.edge.format(**terms)}, {name})"
-                yield Candidate((*lines, whole.replaced(content)), what, True, kind="guard")
+                yield Candidate((*lines, whole.replaced(content)), _GUARD, True, kind="guard")
             elif constant is not None:
                 yield constant
             return
-        # What else it is differentiated by receives the same cotangent: the value is taken without any gradient.
         others = [p for p in found if p is not whole and not isinstance(p.node, cst.BaseNumber)]
-        value = within(place, operand, name)
-        beside = spelling.without_gradient(value, self.writer.framework, self.module, namespace) if others else None
-        beside = beside if self._native and not any(any(calls_within(p)) for p in others) else None
-        yield from self._masked(place, operand, guard, tests, name, lines, before, beside)
+        yield from self._masked(asked, others)
         if constant is not None and not others:
             yield constant
 
-    def _masked(
-        self,
-        place: SourceNode,
-        operand: SourceNode,
-        guard: Domain,
-        tests: Tests,
-        name: str,
-        lines: list[Edit],
-        before: Spot | None,
-        beside: str | None,
-    ) -> Iterator[Candidate]:
+    def _masked(self, asked: _Asked, others: Sequence[SourceNode]) -> Iterator[Candidate]:
         """Guards that give the operation a number where it is singular, and what has its place there.
 
-        ``beside``: its value there without a gradient, where a constant for this operand alone does not do.
+        ``others``: what else it is differentiated by, which receives the same cotangent: where none of the values does,
+        its own is taken without any gradient.
         """
-        namespace, what = self.writer.namespace, "guard the operation where it is singular"
+        place, operand, guard, tests, name, lines, before = asked
+        what, namespace = _GUARD, self.writer.namespace
+        called = any(any(calls_within(p)) for p in others)
+        beside, needs = self._stopped(within(place, operand, name)) if others and not called else ("", [])
         safe = next(iter(self.alike(guard.operand, [float(guard.safe)])), None)
         if safe is None or not (guard.exact or guard.outside or self._capped):
             return  # no integer is, or nothing drops the numbers that it changes
@@ -159,9 +165,9 @@ class Guards:
         alone = Candidate((*lines, operand.replaced(inner)), what, sure and not guard.finite, kind="guard", alone=True)
         kept = []
         # That an operation is nan is worth keeping only where something asks for it.
-        asked = any(n.op in FINITE_TESTS for n in topological(self.hazard.select.inputs[:1]))
+        nans = any(n.op in FINITE_TESTS for n in topological(self.hazard.select.inputs[:1]))
         infinity = spelling.infinity(namespace, self.writer.framework)
-        values = [each.format(inf=infinity) for each in guard.outside if asked or "nan" not in each]
+        values = [each.format(inf=infinity) for each in guard.outside if nans or "nan" not in each]
         if beside and not guard.finite and self.hazard.select.selection in CLIPS:
             values.append(infinity)
         values += filter(None, [beside])
@@ -176,9 +182,16 @@ class Guards:
                 line = before.line(outer.text, tests.outer)
                 edits = [replace(line, content=lines[0].content + line.content), *lines[1:]] if lines else [line]
             guarded = place.replaced(self.writer.masked(outer, content, outside, like=None if guard.reduces else name))
-            said = CONSTANT if outside == beside else what
-            kept.append(Candidate((*edits, guarded), said, guard.exact, kind="guard"))
+            same = outside == beside
+            more = needs if same else []
+            kept.append(Candidate((*edits, guarded, *more), CONSTANT if same else what, guard.exact, kind="guard"))
         yield from (*kept, alone) if guard.finite else (alone, *kept)
+
+    def _stopped(self, text: str) -> tuple[str, list[Edit]]:
+        """A value without its gradient, and what has to be imported for that; empty where that cannot be written."""
+        framework, namespace = self.writer.framework, self.writer.namespace
+        found = spelling.without_gradient(text, framework, self.module, namespace) if self._native else None
+        return found or ("", [])
 
     @property
     def _is_root(self) -> bool:

@@ -9,9 +9,10 @@ from wherelint.analysis.findings import Analysis, analyse
 from wherelint.analysis.programs import Program, lowered, own
 from wherelint.analysis.search import Detection
 from wherelint.finding import Finding
+from wherelint.fix.comparison import Comparison, key
 from wherelint.fix.groups import Unchanged, concerned
 from wherelint.fix.opaque import names_of
-from wherelint.fix.proof import Comparison, Record, key, record, same
+from wherelint.fix.proof import Record, record, same
 from wherelint.fix.shapes import Shaped, differ
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp

@@ -9,11 +9,11 @@ from typing import Literal, NamedTuple
 from wherelint.analysis.findings import Analysis
 from wherelint.finding import Edit, Finding
 from wherelint.fix.candidates import Site
+from wherelint.fix.comparison import Comparison
 from wherelint.fix.domains import has_epsilon
 from wherelint.fix.groups import Places, around, laid_bare, places_of
 from wherelint.fix.guards import CONSTANT
 from wherelint.fix.masks import Candidate, masked_twice
-from wherelint.fix.proof import Comparison
 from wherelint.fix.proving import Found, Proof
 from wherelint.fix.refusals import EPSILON, MATRIX, TRIES
 from wherelint.fix.twins import has_twins

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from wherelint.finding import Edit, Finding, Fix, FixKey
 from wherelint.fix import offered_for, reach, together, work_budget
+from wherelint.fix.comparison import Comparison, key
 from wherelint.fix.groups import Taken, laid_bare
-from wherelint.fix.proof import Comparison, key
 from wherelint.fix.refusals import ALONE, ROUNDS, TOO_MANY, refused
 from wherelint.graph.work import WorkBudget
 from wherelint.io.edits import Source

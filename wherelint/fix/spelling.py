@@ -69,14 +69,20 @@ def wheres(module: Module, framework: str, *nearby: SourceNode | None) -> Iterat
 def missing(module: Module, framework: str) -> tuple[str, Edit] | None:
     """``where``, and the import that it needs beside those that a file has of its framework; None where it has none."""
     namespace = FRAMEWORKS[framework].namespace
-    root, local = namespace.partition(".")[0], _LOCAL.get(namespace, namespace)
+    local = _LOCAL.get(namespace, namespace)
+    edit = _importing(module, namespace, local) if not _old(module) else None
+    return (f"{local}.where", edit) if edit is not None else None
+
+
+def _importing(module: Module, namespace: str, local: str) -> Edit | None:
+    """The import of a namespace, before the first of its package; None where there is none, or the name is taken."""
     line = f"import {namespace}\n" if local == namespace else f"import {namespace} as {local}\n"
-    for statement in module.syntax.imports if not _old(module) else ():
+    for statement in module.syntax.imports:
         name = statement.names[0].name if isinstance(statement, ast.Import) else statement.module or ""
-        ours = name.partition(".")[0] == root and not statement.col_offset and not getattr(statement, "level", 0)
-        if ours and local not in {*module.imports, *module.definitions}:
+        ours = name.partition(".")[0] == namespace.partition(".")[0] and not getattr(statement, "level", 0)
+        if ours and not statement.col_offset and local not in {*module.imports, *module.definitions}:
             start = Location(statement.lineno, 1)
-            return f"{local}.where", Edit(line, start, start)
+            return Edit(line, start, start)
     return None
 
 
@@ -267,16 +273,20 @@ def _number(node: cst.BaseExpression) -> float | None:
     return float(node.evaluated_value)
 
 
-def without_gradient(text: str, framework: str, module: Module, namespace: str) -> str | None:
-    """A value as a constant of reverse mode, as the framework spells it; None where the file has no name for that."""
+def without_gradient(text: str, framework: str, module: Module, namespace: str) -> tuple[str, list[Edit]] | None:
+    """A value as a constant of reverse mode, as the framework spells it, and what has to be imported for that; None
+    where the file has no name for it, nor can have one.
+    """
     if framework == "torch":
-        return f"{text}.detach()" if re.fullmatch(r"[\w.]+(\[[^\[\]]*\])*", text) else f"({text}).detach()"
+        plain = re.fullmatch(r"[\w.]+(\[[^\[\]]*\])*", text)
+        return (f"{text}.detach()" if plain else f"({text}).detach()"), []
     if framework == "tensorflow":
-        return f"{namespace}.stop_gradient({text})"
+        return f"{namespace}.stop_gradient({text})", []
     for local, name in module.imports.items():
         if name in ("jax", "jax.lax", "jax.lax.stop_gradient"):
-            return f"{local}{'jax.lax.stop_gradient'[len(name) :]}({text})"
-    return None
+            return f"{local}{'jax.lax.stop_gradient'[len(name) :]}({text})", []
+    edit = _importing(module, "jax", "jax")
+    return (f"jax.lax.stop_gradient({text})", [edit]) if edit is not None else None
 
 
 def infinity(namespace: str, framework: str) -> str:

@@ -12,8 +12,8 @@ import libcst as cst
 from wherelint.analysis.findings import Analysis
 from wherelint.analysis.search import Detection
 from wherelint.finding import Edit, Finding, Fix
+from wherelint.fix.comparison import Comparison
 from wherelint.fix.groups import BINDS, Attempt, concerned, laid_bare, places_of, proven
-from wherelint.fix.proof import Comparison
 from wherelint.fix.proving import Proof
 from wherelint.fix.syntax import SUITES, SourceNode, condition, operands, source_node
 from wherelint.frontend.syntax import GiveUp
