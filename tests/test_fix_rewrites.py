@@ -497,6 +497,23 @@ REWRITES = {
         +    is_nonzero = variance != 0
         +    log_scale = jnp.where(is_nonzero, jnp.log(jnp.where(is_nonzero, variance, 1.0)), -jnp.inf)
     """),
+    "an operand that has a name already": ("""
+        def f(x, y):
+            radicand = 1.0 - jnp.sum(x * y)
+            valid = radicand > 0.0
+            return jnp.where(valid, jnp.log(1.0 - jnp.sum(x * y)), y)
+    """, """
+        -    return jnp.where(valid, jnp.log(1.0 - jnp.sum(x * y)), y)
+        +    return jnp.where(valid, jnp.log(jnp.where(valid, radicand, 1.0)), y)
+    """),
+    "what is clipped is called after the function that gave it": ("""
+        def f(u, v):
+            return torch.acos(torch.clamp(torch.dot(u, v), -1.0, 1.0))
+    """, """
+        -    return torch.acos(torch.clamp(torch.dot(u, v), -1.0, 1.0))
+        +    clipped_dot = torch.clamp(torch.dot(u, v), -1.0, 1.0)
+        +    return torch.acos(torch.where(torch.abs(clipped_dot) >= 1, clipped_dot.detach(), clipped_dot))
+    """),
     "tensors stand where the author has tensors": ("""
         def f(x):
             return torch.where(x > 0, x.log(), torch.zeros_like(x))

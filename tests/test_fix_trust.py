@@ -491,6 +491,29 @@ def test_a_nan_that_was_given_is_another_cause() -> None:
     assert b"torch.where(is_nonzero, x.flip(0) / torch.where(is_nonzero, s, 1.0), 0.0)" in checked(text).after
 
 
+def test_a_floor_that_is_no_zero_is_not_mended_by_a_comparison_with_zero() -> None:
+    """The gradient overflows at the floor, and elements that nobody reads are none that the floor drops."""
+    text = program("jax", """
+        def f(g, s):
+            floor = jnp.maximum(g, 1e-30)
+            return jnp.array([s / floor, 0.0, 1.0])
+    """)  # fmt: skip
+    report = checked(text, "offer", confidence="low")
+    assert report.findings
+    assert all(f.fix is None or "!= 0" not in "".join(e.content for e in f.fix.edits) for f in report.findings)
+
+
+def test_a_fix_says_which_other_finding_stands_in_its_way() -> None:
+    text = program("jax", """
+        def f(omega, d):
+            root = jnp.sqrt(jnp.maximum(omega, 0.0))
+            return jnp.where(root > 0, d / root * jnp.sinh(root * d), d)
+    """)  # fmt: skip
+    report = checked(text, "offer")
+    (fix,) = (finding.fix for finding in report.findings if finding.op == "divide")
+    assert fix.bare == ("`sqrt` in row 6",)
+
+
 def test_a_name_that_is_taken_is_not_imported() -> None:
     text = "from torch import Tensor\n\ntorch = 3\n\n\ndef f(x):\n    return 1.0 / x.clamp(min=0.0).sqrt()\n"
     assert not checked(text.replace("1.0 / ", ""), "unsafe").fixed

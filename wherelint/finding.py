@@ -76,7 +76,7 @@ class Fix:
     applicability: Literal["safe", "unsafe", "display"]
     message: str
     edits: tuple[Edit, ...]
-    #: Operations that it lays bare: they were hidden behind what it fixes, and the gradient is nan until they are.
+    #: Operations until whose fix the gradient stays nan: hidden behind what it fixes, or findings of their own.
     bare: tuple[str, ...] = ()
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from wherelint.finding import Edit
 from wherelint.fix import spelling
-from wherelint.fix.assignments import assigned, moved, row_of
+from wherelint.fix.assignments import already_named, assigned, moved, row_of
 from wherelint.fix.conditions import Conditions, between
 from wherelint.fix.guards import Guards
 from wherelint.fix.masks import Candidate, Mask, Writer, named_before
@@ -159,8 +159,8 @@ class Site:
     def _without_selection(self) -> Iterator[Candidate]:
         """Local guards after which the row of the selection does nothing: ``y[isinf(y)] = 0``."""
         row = row_of(self.select) if self.select is not None and self._same_function else None
-        if row is None:
-            return
+        if row is None or self.hazard.op not in topological(self.hazard.select.inputs[:1]):
+            return  # a mask that asks for something else says what the author wants
         for guard in self.guards():
             if not guard.alone:
                 what = f"{guard.message}, and drop the row that is idle then"
@@ -201,7 +201,8 @@ class Site:
             return None
 
         def masked(by: Mask) -> Edit:
-            text = operand.text if operand.is_atom else operand.one_line
+            known = None if operand.is_atom else already_named(operand.one_line, operand)
+            text = known or (operand.text if operand.is_atom else operand.one_line)
             return operand.replaced(by.within(operand, writer.masked(by, text, value)))
 
         what = f"mask the operand with the condition of the {self._selection}"

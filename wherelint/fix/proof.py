@@ -129,7 +129,7 @@ def record(program: Program, detection: Detection, known: Iterable[Detection] = 
     others = frozenset(map(_called, (each.hazard.op for each in known))) - {_called(hazard.op)}
     result = _run(program, settled, inputs, arithmetic(detection.framework), Told(outlets, beyond, others), singular)
     result.one_number = _is_one_number(singular, names)
-    if result.dead:
+    if result.dead and hazard.op in topological([hazard.select]):  # else the selection is what the operation is given
         result.dropped = np.logical_or.reduce(np.broadcast_arrays(*result.dead))
     return result
 

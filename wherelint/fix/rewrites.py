@@ -137,7 +137,7 @@ class _Rewrites:
         if doubtful is None:
             return ""
         grade = grade_of(candidate, sure and not doubtful and not (candidate.alone and self._proof.exposed))
-        proven = Proven(_rank(grade, found), found.after.module.text, candidate, grade)
+        proven = Proven(_rank(grade, found), found.after.module.text, candidate, grade, self._beside(found, compared))
         (self._shown if grade == "display" else self._good).append(proven)
         if doubtful or (candidate.kind == "guard" and not candidate.elementwise):
             return ""  # another may leave every nan what it was, and every argument
@@ -146,6 +146,14 @@ class _Rewrites:
         if found.lost and self._finding.select.kind == "multiply":
             return "guard"  # a product drops nothing where the mask is 1
         return None
+
+    def _beside(self, found: Found, compared: Comparison) -> tuple[str, ...]:
+        """The operations that lose the gradient at the witness still, each with a finding of its own."""
+        module = found.after.module
+        places = [n.origin.block.region(n.origin.node) for n in found.remains if n.origin.block.module is module]
+        left = [f for f in self._proof.findings if any(compared.is_at(f, *place) for place in places)]
+        rows = sorted({(f.location.row, f.op) for f in left if not any(f is one for one, _ in self._places)})
+        return tuple(f"`{op}` in row {row}" for row, op in rows)
 
     def _note_step(self, candidate: Candidate, found: Found, targets: list[Finding], compared: Comparison) -> None:
         """Note a rewrite after which something is left, unless there is one that leaves nothing."""

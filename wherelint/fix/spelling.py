@@ -164,7 +164,7 @@ _ASKED = {"isnan": "nan", "is_nan": "nan", "isfinite": "finite", "is_finite": "f
 _SUMMARY = re.compile(r"(?:reduce_|vector_|matrix_|nan|a(?=m))?(sum|mean|norm|prod|var|std|max|min|det|trace)")
 CLIP = re.compile(r"(?:clip|clamp)(_by_value)?_?|maximum|minimum")
 #: Methods that are called what they give, and variables that are called what they are the logarithm of.
-_WORD = re.compile(r"(?!(?:detach|clone|contiguous|item|float|double|half|squeeze|flatten|numpy|cpu|cuda)$)[a-z]{3,}")
+_WORD = re.compile(r"(?!(?:detach|clone|contiguous|item|float|double|half|squeeze|flatten|numpy|cpu|cuda|t)$)[a-z]+")
 _LOGARITHM = re.compile(r"(?:log|ln)_?([a-z]\w+)")
 _LONGEST_NAME = 24
 #: What is above it is above 0, to whoever compares with it.
@@ -256,8 +256,12 @@ def _subject(node: cst.CSTNode) -> str:
         if isinstance(node, cst.Call) and not node.args:  # a method: what it is one of, if that is a variable
             of = node.func.value if isinstance(node.func, cst.Attribute) else node.func
             node = node.func if last_name(of) in ("self", "") else of
+        elif isinstance(node, cst.Call):
+            called, several = last_name(node.func), len([a for a in node.args if a.keyword is None]) > 1
+            of_one = not several or _SUMMARY.fullmatch(called) or CLIP.fullmatch(called) or called == "where"
+            node = node.args[0].value if of_one else node.func
         else:
-            node = node.args[0].value if isinstance(node, cst.Call) else node.value
+            node = node.value
     return last_name(node).strip("_").removesuffix("_squared")
 
 

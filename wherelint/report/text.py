@@ -118,7 +118,9 @@ def why_fixed(finding: Finding, fix: Fix | None) -> str:
 
 
 def _laid_bare(fix: Fix) -> str:
-    return f"it stays nan until {listed(fix.bare)}, which was hidden, is masked too" if fix.bare else ""
+    return (
+        f"it stays nan until {listed(fix.bare)} {'are' if len(fix.bare) > 1 else 'is'} masked too" if fix.bare else ""
+    )
 
 
 def proposals(report: FileReport) -> Iterable[Line]:
