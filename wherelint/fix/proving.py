@@ -110,9 +110,18 @@ class Proof:
     def _is_still(self, node: Node, module: Module, compared: Comparison) -> bool:
         """Whether an operation is that of the finding, in the function of the selection: no search need ask for it."""
         origin, hazard = node.origin, self.detection.hazard
-        if origin.block.module is not module or hazard.op.origin.function != hazard.select.origin.function:
+        if origin.block.module is not module:
+            return False
+        if hazard.op.origin.function != hazard.select.origin.function and not self._has_twin:
             return False
         return compared.is_at(self._finding, *origin.block.region(origin.node))
+
+    @cached_property
+    def _has_twin(self) -> bool:
+        """Whether two findings are told apart by their witnesses alone: then none says which of them is gone."""
+        own = self._finding
+        alike = [f for f in self.findings if (f.location, f.select.location) == (own.location, own.select.location)]
+        return len([f for f in alike if key(f) == key(own)]) > 1
 
     def _near(self, root: Node) -> bool:
         """Whether a selection reads an input that the finding's does: only then a rewrite can change it."""
