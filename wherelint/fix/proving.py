@@ -164,7 +164,10 @@ class Proof:
         others = self._passed(module, self.callers, (False, True)) if own is not None else None
         if own is None or others is None:
             return None
-        return found.doubtful or any(p.doubtful for p in [*own, *others])
+        shown = any(
+            record.bad[i][0] for known in self._records.values() for _, record in known for i in record.told.outlets
+        )
+        return found.doubtful or any(p.doubtful for p in [*own, *others]) or not shown
 
     def _pass(self, module: Module, name: tuple[str, ...], *, strict: bool = False, step: bool = False) -> list[Record]:
         """How a function passes the proof. Raises where it computes something else.
