@@ -21,7 +21,7 @@ from wherelint.fix.probes import around, far, infinite
 from wherelint.fix.shapes import covers
 from wherelint.graph.aim import aimed
 from wherelint.graph.differentiate import Tape, backward
-from wherelint.graph.evaluate import Values, evaluate, truth
+from wherelint.graph.evaluate import evaluate, truth
 from wherelint.graph.node import LANES, Leaf, Node, differentiated, flowing_back, leaves, reading, topological
 from wherelint.graph.probe import Inputs, Pool, perturbations
 from wherelint.ops import Array
@@ -90,7 +90,7 @@ class Record:
     #: Whether the operation of the hazard makes what is not finite at some probe, and no selection drops that, although
     #: an outlet that reads it is finite.
     exposed: bool = False
-    #: Whether all that leaves the program is nan wherever the operation is not finite: nothing can be compared there.
+    #: Whether all that reads the operation and leaves the program is nan at every probe: nothing can be compared.
     unseen: bool = False
     #: Whether the operation reads several parts of what is one number here, an element of an unknown result.
     one_number: bool = False
@@ -131,7 +131,7 @@ def record(program: Program, detection: Detection, known: Iterable[Detection] = 
     others = frozenset(map(_called, (each.hazard.op for each in known))) - {_called(hazard.op)}
     result = _run(program, settled, inputs, arithmetic(detection.framework), Told(outlets, beyond, others), singular)
     result.one_number = _is_one_number(singular, names)
-    result.unseen = _is_unseen(singular, settled.values, [result.values[i] for i in outlets])
+    result.unseen = bool(outlets) and all(bool(np.isnan(result.values[i]).any(axis=1).all()) for i in outlets)
     if result.dead and hazard.op in topological([hazard.select]):  # else the selection is what the operation is given
         result.dropped = np.logical_or.reduce(np.broadcast_arrays(*result.dead))
     return result
@@ -188,12 +188,6 @@ def _is_one_number(operations: Sequence[Node], names: Mapping[Leaf, Name]) -> bo
     parts = {(n.inputs[0], n.static.lanes) for n in read if n.op == "gather" and isinstance(n.inputs[0], Leaf)}
     elements = [n for n, _ in parts if isinstance(n, Leaf) and n.of is not None and n not in names]
     return len(elements) > len(set(elements))
-
-
-def _is_unseen(operations: Sequence[Node], values: Values, leaving: Sequence[Array]) -> bool:
-    where = _any(np.asarray(infinite(n, values).any(axis=1)) for n in operations)
-    known = _any(np.asarray(~np.isnan(value).all(axis=1)) for value in leaving)
-    return bool(leaving) and not bool((where & known if where.any() else known).any())
 
 
 def finite_at(old: Program, new: Program, detections: Sequence[Detection]) -> list[bool]:

@@ -164,9 +164,8 @@ class Proof:
         others = self._passed(module, self.callers, (False, True)) if own is not None else None
         if own is None or others is None:
             return None
-        shown = any(
-            record.bad[i][0] for known in self._records.values() for _, record in known for i in record.told.outlets
-        )
+        # That it is gone at the witness is computed where the function that shows it is one of these.
+        shown = any(p.name == self.detection.program.name for known in self._records.values() for p, _ in known)
         return found.doubtful or any(p.doubtful for p in [*own, *others]) or not shown
 
     def _pass(self, module: Module, name: tuple[str, ...], *, strict: bool = False, step: bool = False) -> list[Record]:
