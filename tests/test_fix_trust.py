@@ -503,6 +503,22 @@ def test_a_floor_that_is_no_zero_is_not_mended_by_a_comparison_with_zero() -> No
     assert all(f.fix is None or "!= 0" not in "".join(e.content for e in f.fix.edits) for f in report.findings)
 
 
+def test_where_the_selection_gives_an_infinity_the_gradient_counts_too() -> None:
+    """With -inf for the logarithm the slope by `a` is 0 * -inf still."""
+    text = program("jax", """
+        def within(x, value):
+            return jnp.where(x < 0, -jnp.inf, value)
+
+
+        def f(x, a):
+            logpdf = (a - 1.0) * jnp.log(x)
+            return within(x, logpdf)
+    """)  # fmt: skip
+    report = checked(text, "unsafe", confidence="low")
+    assert report.findings
+    assert not report.fixed
+
+
 def test_a_fix_says_which_other_finding_stands_in_its_way() -> None:
     text = program("jax", """
         def f(omega, d):
