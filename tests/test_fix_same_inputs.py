@@ -4,7 +4,7 @@ import textwrap
 
 import numpy as np
 
-from wherelint.analysis.programs import lowered, own, programs
+from wherelint.analysis.programs import lowered, own_programs, programs
 from wherelint.fix.opaque import benign, names_of, settle
 from wherelint.fix.proof import roots_of
 from wherelint.frontend.module import Module
@@ -105,7 +105,7 @@ def test_what_the_body_of_a_class_defines_is_no_part_of_the_method_that_read_it_
         module = Module("f.py", textwrap.dedent(_LAMBDA), {})
         everything = [p.name for name in order for p in lowered(module, ("Model", name), ["jax"])]
         assert "Parameters.<lambda>" in everything  # somebody has to look at it
-        read.append([program.name for program in own(module, ("Model", "second"), ["jax"])])
+        read.append([program.name for program in own_programs(module, ("Model", "second"), ["jax"])])
     assert read[0] == read[1]
 
 

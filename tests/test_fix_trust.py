@@ -530,6 +530,12 @@ def test_a_fix_says_which_other_finding_stands_in_its_way() -> None:
     assert fix.bare == ("`sqrt` in row 6",)
 
 
+def test_what_a_fix_does_not_use_is_not_imported() -> None:
+    head = "from jax.numpy import maximum, sqrt, sum\n\n\ndef f(x):\n    return "
+    report = checked(f"{head}maximum(sqrt(sum(x * x)), 1e-12)\n")
+    assert report.after.decode() == f"{head}sqrt(maximum(sum(x * x), 1e-24))\n"
+
+
 def test_a_name_that_is_taken_is_not_imported() -> None:
     text = "from torch import Tensor\n\ntorch = 3\n\n\ndef f(x):\n    return 1.0 / x.clamp(min=0.0).sqrt()\n"
     assert not checked(text.replace("1.0 / ", ""), "unsafe").fixed

@@ -116,7 +116,7 @@ def lowered(module: Module, name: tuple[str, ...], used: Sequence[str], strict: 
     return known[name, strict]
 
 
-def own(module: Module, name: tuple[str, ...], used: Sequence[str], strict: bool = False) -> list[Program]:
+def own_programs(module: Module, name: tuple[str, ...], used: Sequence[str], strict: bool = False) -> list[Program]:
     """Those of a function and of the functions inside it: not of a lambda that it was the first to make something of,
     in the body of a class.
     """

@@ -81,8 +81,6 @@ class Site:
         self.arm = part_holding(self.select, self.op) if self.select is not None and self.op is not None else None
         self.between = list(between(hazard.select, hazard.op))
         self._conditions = Conditions(module, hazard, self.between, around, self.op)
-        #: What has to be imported for a rewrite.
-        self._import: Edit | None = None
 
     def _here(self, node: Node) -> SourceNode | None:
         place = source_node(node)
@@ -90,8 +88,14 @@ class Site:
 
     def candidates(self, *, several: bool) -> Iterator[Candidate]:
         """Rewrites, the best first. ``several``: the arm holds other hazards too."""
-        for each in self._candidates(several=several):
-            yield replace(each, edits=(self._import, *each.edits)) if self._import is not None else each
+        return map(self._complete, self._candidates(several=several))
+
+    def _complete(self, candidate: Candidate) -> Candidate:
+        """A rewrite with the import that it needs, if it does."""
+        writer = self._writer
+        if writer is None or not any(f"{writer.namespace}." in edit.content for edit in candidate.edits):
+            return candidate
+        return replace(candidate, edits=(*writer.needs, *candidate.edits))
 
     def _candidates(self, *, several: bool) -> Iterator[Candidate]:
         masks = list(self._conditions.masks())
@@ -142,10 +146,11 @@ class Site:
     def _writer(self) -> Writer | None:
         """How ``where`` is written; None where the file has no name for it, nor can have one."""
         where = next(spelling.wheres(self.module, self.framework, self.select, self.op), None)
+        needs: tuple[Edit, ...] = ()
         if where is None and (missing := spelling.missing(self.module, self.framework)) is not None:
-            where, self._import = missing
+            where, needs = missing[0], (missing[1],)
         fills = self.framework == "torch" and spelling.fills(self.op or self.select)
-        return Writer(where, self.framework, fills) if where is not None else None
+        return Writer(where, self.framework, fills, needs) if where is not None else None
 
     def guards(self) -> Iterator[Candidate]:
         """Local guards of the operation."""

@@ -53,7 +53,7 @@ class Comparison:
         return not self.come(after, fixed)
 
     def stays(self, old: Finding, after: Iterable[Finding]) -> bool:
-        """Whether a finding is there still."""
+        """Whether a finding is there still: what a nan that is given makes is no more than the old text made of it."""
         return any(self._is(old, new) and has_nan(new) <= has_nan(old) for new in after)
 
     def come(self, after: Iterable[Finding], fixed: Sequence[Finding] = ()) -> list[Finding]:
@@ -66,10 +66,9 @@ class Comparison:
         for finding in after:
             same = next((each for each in old if self._is(each, finding)), None)
             if same is None:
-                stays = [each for each in fixed if self._is(each, finding)]
-                # What a nan that was given makes is no more than the old text made of it.
-                other = bool(stays) and has_nan(finding) and not any(map(has_nan, stays))
-                fresh += [finding] if (stays and not other) or not (stays or self.was_found(finding, fixed)) else []
+                own = [each for each in fixed if self._is(each, finding)]
+                stays = any(self.stays(each, [finding]) for each in own)
+                fresh += [finding] if stays or not (own or self.was_found(finding, fixed)) else []
             else:
                 old.remove(same)
         return fresh

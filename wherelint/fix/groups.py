@@ -15,7 +15,7 @@ import numpy as np
 
 from wherelint.analysis.callers import expression_id
 from wherelint.analysis.findings import Analysis, analyse
-from wherelint.analysis.programs import Program, lowered, own
+from wherelint.analysis.programs import Program, lowered, own_programs
 from wherelint.analysis.search import Detection, arithmetic
 from wherelint.finding import Edit, Finding
 from wherelint.fix.comparison import Comparison, key
@@ -131,7 +131,7 @@ def _compared(
 ) -> Iterator[tuple[Attempt, bool]]:
     """For each rewrite whose selection a function computes otherwise, whether that is proven to be the same."""
     try:
-        old, new = (own(m, name, analysis.used, strict) for m in (analysis.module, module))
+        old, new = (own_programs(m, name, analysis.used, strict) for m in (analysis.module, module))
     except (GiveUp, RecursionError):
         old, new = [], []
     matching = bool(old) and [p.name for p in old] == [p.name for p in new]

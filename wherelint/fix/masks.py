@@ -98,6 +98,8 @@ class Writer:
     framework: str
     #: Whether the author gives it a tensor for a number, as PyTorch 1.11 wants it.
     fills: bool = False
+    #: What has to be imported for it.
+    needs: tuple[Edit, ...] = ()
 
     @property
     def namespace(self) -> str:

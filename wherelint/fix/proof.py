@@ -31,7 +31,7 @@ _MOST_MOVED = 8
 _MOST_OUTPUTS = 6
 #: What the rounding of a rewritten expression may change, relative to the value.
 _TOLERANCE = 2e-5
-#: How much more often operations may fail at the probes after a rewrite.
+#: How much more often than before, as a share, operations may fail at the probes after a rewrite.
 _MORE = 0.25
 
 
@@ -264,7 +264,7 @@ def _hides(before: Sequence[Array], now: Sequence[Array]) -> bool:
 
 def _hides_more(before: Sequence[Array], now: Sequence[Array]) -> bool:
     """Whether a product hides what was finite before: to a framework that makes no select of it that is nan now."""
-    return len(before) == len(now) and any((new & ~old).any() for old, new in zip(before, now, strict=True))
+    return len(before) == len(now) and not _hides(now, before)
 
 
 def _agree(old: Array, new: Array, known: Array) -> bool:
@@ -339,7 +339,7 @@ def _run(
         bad = _any(~np.isfinite(ieee[n]).all(axis=1) & finite for n in names if n in ieee)
         result.lost += int(bad.sum())
         fresh = {n: b & ~symbolic.broke[n] if n in symbolic.broke else b for n, b in real.broke.items()}
-        failing = bad & _any(b.any(axis=1) & finite for n, b in fresh.items() if _called(n) not in told.known)
+        failing = bad & _any(np.asarray(b.any(axis=1)) for n, b in fresh.items() if _called(n) not in told.known)
         result.bad.append(bad)
         result.failing.append(failing)
         if bad[0]:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from wherelint.analysis.callers import expression_id
 from wherelint.analysis.findings import Analysis, analyse
-from wherelint.analysis.programs import Program, lowered, own
+from wherelint.analysis.programs import Program, lowered, own_programs
 from wherelint.analysis.search import Detection
 from wherelint.finding import Finding
 from wherelint.fix.comparison import Comparison, key
@@ -175,11 +175,11 @@ class Proof:
         shape.
         """
         if (name, strict) not in self._records:
-            old = own(self._analysis.module, name, self._analysis.used, strict)
+            old = own_programs(self._analysis.module, name, self._analysis.used, strict)
             others = [made for _, made in self._analysis.found if made is not None]
             self._records[name, strict] = [(p, record(p, self.detection, others)) for p in old]
         known = self._records[name, strict]
-        new = own(module, name, self._analysis.used, strict)
+        new = own_programs(module, name, self._analysis.used, strict)
         if [p.name for p, _ in known] != [p.name for p in new]:
             raise _OtherwiseError
         passed: list[Record] = []

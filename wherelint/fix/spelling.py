@@ -185,7 +185,7 @@ def value_names(place: SourceNode, operand: SourceNode, role: str) -> tuple[str,
     asked = (
         isinstance(operand.node, cst.Call) and isinstance(operand.node.func, cst.Attribute) and not operand.node.args
     )
-    plain = [called.lower()] if asked and _WORD.fullmatch(called) else []
+    plain = [called] if asked and _WORD.fullmatch(called) else []
     of = [found[1]] if whole and role == "argument" and (found := _LOGARITHM.fullmatch(target)) else []
     names = [*own, *[f"{target}_squared"] * squared, *clipped, *plain, *of, role, *[f"{target}_{role}"] * bool(target)]
     return tuple(name for name in names if len(name) <= _LONGEST_NAME)
