@@ -48,15 +48,15 @@ PROGRAMS = {
     "the edges of an angle": ("torch", """
         def f(x):
             return torch.asin(x.clamp(-1.0, 1.0))
-    """, "clipped_x.detach(), clipped_x)"),
+    """, "sine.detach(), sine)"),
     "the edges of an angle, to JAX": ("jax", """
         def f(x):
             return jnp.arccos(jnp.clip(x, -1.0, 1.0))
-    """, "jax.lax.stop_gradient(clipped_x), clipped_x)"),
+    """, "jax.lax.stop_gradient(cosine), cosine)"),
     "the edges of an angle, to TensorFlow": ("tensorflow", """
         def f(x):
             return tf.asin(tf.clip_by_value(x, -1.0, 1.0))
-    """, "tf.stop_gradient(clipped_x), clipped_x)"),
+    """, "tf.stop_gradient(sine), sine)"),
     "what the condition reads is transposed": ("jax", """
         def f(x):
             y = jnp.sqrt(x).T
@@ -163,7 +163,7 @@ NORMS = {
     "an order": ("jax", "jnp.maximum(jnp.linalg.norm(x, ord=2, axis=1), 1e-6)", "jnp.expand_dims(has_length, 1)"),
     "the axis is kept": ("jax", "x / jnp.maximum(jnp.linalg.norm(x, axis=1, keepdims=True), 1e-6)", "has_length, x"),
     "all axes": ("jax", "jnp.maximum(jnp.linalg.norm(x, axis=None), 1e-6)", "jnp.any(x != 0)"),
-    "TensorFlow under XLA": ("tensorflow", "tf.maximum(tf.norm(x, axis=0), 1e-6)", "tf.expand_dims(has_length, 0)"),
+    "TensorFlow under XLA": ("tensorflow", "tf.maximum(tf.norm(x, axis=0), 1e-6)", "tf.where(has_length, x, 1.0)"),
     "rows of a shape that is not known": (
         "jax",
         "jnp.maximum(jnp.linalg.norm(x @ jnp.eye(3), axis=-1), 1e-6)",

@@ -148,8 +148,8 @@ REWRITES = {
             return torch.arccos(c.clamp(-1.0, 1.0))
     """, """
         -    return torch.arccos(c.clamp(-1.0, 1.0))
-        +    clipped_c = c.clamp(-1.0, 1.0)
-        +    return torch.arccos(torch.where(torch.abs(clipped_c) >= 1, clipped_c.detach(), clipped_c))
+        +    cosine = c.clamp(-1.0, 1.0)
+        +    return torch.arccos(torch.where(torch.abs(cosine) >= 1, cosine.detach(), cosine))
     """),
     "both ends of a domain, onto which JAX clips": ("""
         def f(c):
@@ -508,11 +508,65 @@ REWRITES = {
     """),
     "what is clipped is called after the function that gave it": ("""
         def f(u, v):
+            return jnp.sqrt(jnp.maximum(jnp.dot(u, v), 0.0))
+    """, """
+        -    return jnp.sqrt(jnp.maximum(jnp.dot(u, v), 0.0))
+        +    clipped_dot = jnp.maximum(jnp.dot(u, v), 0.0)
+        +    is_nonzero = clipped_dot != 0
+        +    return jnp.where(is_nonzero, jnp.sqrt(jnp.where(is_nonzero, clipped_dot, 1.0)), 0.0)
+    """),
+    "what an angle is taken of is called its cosine": ("""
+        def f(u, v):
             return torch.acos(torch.clamp(torch.dot(u, v), -1.0, 1.0))
     """, """
         -    return torch.acos(torch.clamp(torch.dot(u, v), -1.0, 1.0))
-        +    clipped_dot = torch.clamp(torch.dot(u, v), -1.0, 1.0)
-        +    return torch.acos(torch.where(torch.abs(clipped_dot) >= 1, clipped_dot.detach(), clipped_dot))
+        +    cosine = torch.clamp(torch.dot(u, v), -1.0, 1.0)
+        +    return torch.acos(torch.where(torch.abs(cosine) >= 1, cosine.detach(), cosine))
+    """),
+    "a root that is read twice is guarded once": ("""
+        def f(d, b):
+            d = jnp.maximum(d, 0.0)
+            return (-b + jnp.sqrt(d)) * (b - jnp.sqrt(d))
+    """, """
+        -    return (-b + jnp.sqrt(d)) * (b - jnp.sqrt(d))
+        +    is_nonzero = d != 0
+        +    sqrt_d = jnp.where(is_nonzero, jnp.sqrt(jnp.where(is_nonzero, d, 1.0)), 0.0)
+        +    return (-b + sqrt_d) * (b - sqrt_d)
+    """),
+    "a divisor of two rows is masked once": ("""
+        def f(x, y):
+            rij = (x - y) ** 2
+            a = jnp.sum(jnp.nan_to_num((x - y) / rij))
+            b = jnp.sum(jnp.nan_to_num((y - x) / rij))
+            return a + 2.0 * b
+    """, """
+        -    a = jnp.sum(jnp.nan_to_num((x - y) / rij))
+        -    b = jnp.sum(jnp.nan_to_num((y - x) / rij))
+        +    is_nonzero = rij != 0
+        +    safe_rij = jnp.where(is_nonzero, rij, 1.0)
+        +    a = jnp.sum(jnp.nan_to_num(jnp.where(is_nonzero, (x - y) / safe_rij, 0.0)))
+        +    b = jnp.sum(jnp.nan_to_num(jnp.where(is_nonzero, (y - x) / safe_rij, 0.0)))
+    """),
+    "the square of a norm is a sum": ("""
+        def f(u, v):
+            return jnp.maximum(jnp.linalg.norm(u - v, axis=-1) ** 2, 1e-6)
+    """, """
+        -    return jnp.maximum(jnp.linalg.norm(u - v, axis=-1) ** 2, 1e-6)
+        +    return jnp.maximum(jnp.sum((u - v) ** 2, axis=-1), 1e-6)
+    """),
+    "a long name is read as it is": ("""
+        def f(tangents, normal):
+            tangent_across_normal = tangents - normal
+            return jnp.maximum(jnp.linalg.norm(tangent_across_normal, axis=0), 1e-6)
+    """, """
+        -    return jnp.maximum(jnp.linalg.norm(tangent_across_normal, axis=0), 1e-6)
+        +    has_length = jnp.any(tangent_across_normal != 0, axis=0)
+        +    return jnp.maximum(
+        +        jnp.where(
+        +            has_length, jnp.linalg.norm(jnp.where(has_length, tangent_across_normal, 1.0), axis=0), 0.0
+        +        ),
+        +        1e-6,
+        +    )
     """),
     "tensors stand where the author has tensors": ("""
         def f(x):
@@ -688,11 +742,9 @@ REWRITES = {
     """, """
         -    return jnp.where(y > 16.0, first(x, y) * jnp.cos(x) - second(x, y) * jnp.sin(x), x)
         +    is_large = y > 16.0
+        +    safe_y = jnp.where(is_large, y, 1.0)
         +    return jnp.where(
-        +        is_large,
-        +        first(jnp.where(is_large, x, 1.0), jnp.where(is_large, y, 1.0)) * jnp.cos(x)
-        +        - second(x, jnp.where(is_large, y, 1.0)) * jnp.sin(x),
-        +        x,
+        +        is_large, first(jnp.where(is_large, x, 1.0), safe_y) * jnp.cos(x) - second(x, safe_y) * jnp.sin(x), x
         +    )
     """),
     "an annotated mask moves in front of what it masks": ("""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from executing import load
-from real_gradients import require
+from real_gradients import require, value_and_gradient
 
 from wherelint.analysis import DetectOptions, analyse
 from wherelint.analysis.findings import Analysis
@@ -525,9 +525,23 @@ def test_a_fix_says_which_other_finding_stands_in_its_way() -> None:
             root = jnp.sqrt(jnp.maximum(omega, 0.0))
             return jnp.where(root > 0, d / root * jnp.sinh(root * d), d)
     """)  # fmt: skip
-    report = checked(text, "offer")
+    report = checked(text, "offer", unfixable=("WL3",))
     (fix,) = (finding.fix for finding in report.findings if finding.op == "divide")
     assert fix.bare == ("`sqrt` in row 6",)
+
+
+def test_a_fix_has_that_of_what_stands_in_its_way_in_it() -> None:
+    text = program("jax", """
+        def f(omega, d):
+            root = jnp.sqrt(jnp.maximum(omega, 0.0))
+            return jnp.where(root > 0, d / root * jnp.sinh(root * d), d)
+    """)  # fmt: skip
+    report = checked(text, "offer")
+    fixes = {finding.op: finding.fix for finding in report.findings}
+    assert not fixes["divide"].bare
+    assert set(fixes["sqrt"].edits) == set(fixes["divide"].edits)
+    assert fixes["divide"].message.endswith(", and in row 6")
+    assert fixes["sqrt"].message.endswith(", and in row 7")
 
 
 def test_what_a_fix_does_not_use_is_not_imported() -> None:
@@ -770,3 +784,36 @@ def test_what_stays_of_one_cause_does_not_keep_the_rest_from_being_fixed(monkeyp
     assert max(asked) > 1
     assert next(f.fix.message for f in report.fixed if f.fix).endswith("; in row 7 the same cause stays")
     assert report.findings == together.findings == ()
+
+
+QUOTIENTS = {
+    "jax": ("jnp.clip((x + 1.0) / x, 0.0, 2.0)", "jax.lax.stop_gradient(numerator))"),
+    "torch": ("torch.clamp((x + 1.0) / x, 0.0, 2.0)", "numerator.detach())"),
+    "tensorflow": ("tf.clip_by_value((x + 1.0) / x, 0.0, 2.0)", "tf.stop_gradient(numerator))"),
+}
+
+
+@pytest.mark.parametrize("framework", QUOTIENTS)
+def test_a_quotient_that_a_clip_bounds_is_what_it_was(framework: str, tmp_path: Path) -> None:
+    written, kept = QUOTIENTS[framework]
+    text = program(framework, f"""
+        def f(x):
+            return {written}
+    """)  # fmt: skip
+    report, before, after = executed(framework, text, tmp_path, "unsafe", confidence="low")
+    assert kept in report.after.decode()
+    for x, slope in ((-2.0, -0.25), (0.0, 0.0), (0.25, 0.0), (3.0, -1 / 9)):
+        old, new = (value_and_gradient(framework, f, [x]) for f in (before, after))
+        assert old[0] == new[0]
+        assert new[1].item() == pytest.approx(slope, rel=1e-5)
+        assert np.isnan(old[1]).item() == (x == 0)
+
+
+def test_a_number_has_no_gradient_to_stop(tmp_path: Path) -> None:
+    text = program("torch", """
+        def f(x, scale=1.0):
+            return torch.clamp(scale / x, max=2.0)
+    """)  # fmt: skip
+    report, _, after = executed("torch", text, tmp_path, "unsafe", confidence="low")
+    assert b"scale / torch.where(x != 0, x, x.detach())" in report.after
+    assert [value_and_gradient("torch", after, [x])[1].item() for x in (0.0, 1.0)] == [0.0, -1.0]

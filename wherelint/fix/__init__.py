@@ -14,9 +14,10 @@ from wherelint.fix.groups import Attempt, Places, Taken, concerned, otherwise, p
 from wherelint.fix.layout import commented
 from wherelint.fix.proving import Proof
 from wherelint.fix.refusals import TOO_LONG, TOO_MANY, TOO_MUCH, UNWANTED, refused
+from wherelint.fix.repeated import written_once
 from wherelint.fix.rewrites import MOST_STEPS, Proven, grade_of, hopeless, rewritten, site_of, targets_of
 from wherelint.fix.slopes import linear_term
-from wherelint.fix.twins import joined
+from wherelint.fix.twins import completed, joined
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.work import WorkBudget
@@ -90,7 +91,9 @@ def propose_all(analysis: Analysis, findings: Sequence[Finding], whole: WorkBudg
                 rounds[id(one.finding)] = len(waiting)
         waiting = [each for each in waiting if not any(each is one for one in group)]
     alone = [finding.fix or done.get(id(finding)) or propose(analysis, finding, whole) for finding in findings]
-    return joined(analysis, findings, alone, rounds, WorkBudget(_MOST_WORK))
+    more = WorkBudget(_MOST_WORK)
+    whole_ones = completed(analysis, findings, joined(analysis, findings, alone, rounds, more), more)
+    return [written_once(analysis.module.source, fix) if fix is not None else None for fix in whole_ones]
 
 
 def offered_for(

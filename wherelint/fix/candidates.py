@@ -104,6 +104,8 @@ class Site:
         # A number in a variable may be one in a matrix.
         number = not any(n.op in MATRICES & SINGULAR for n in topological(self.hazard.select.inputs[1:]))
         together = [c for mask in masks if number for c in self._variables(mask)]
+        if self.op is not None and self._guards is not None:
+            yield from self._guards.squares(self.op)
         if several:
             yield from together
             for mask in masks:
@@ -154,12 +156,16 @@ class Site:
 
     def guards(self) -> Iterator[Candidate]:
         """Local guards of the operation."""
-        if self.op is None or self._writer is None:
-            return
+        if self.op is not None and self._guards is not None:
+            yield from shared_guards(self._guards, self.op)
+            yield from self._guards.of(self.op)
+
+    @cached_property
+    def _guards(self) -> Guards | None:
+        if self._writer is None:
+            return None
         family = spelling.family(self.module, self.framework, self.select, self.op)
-        guards = Guards(self.module, self.hazard, self._writer, family, self._alike, self._twins)
-        yield from shared_guards(guards, self.op)
-        yield from guards.of(self.op)
+        return Guards(self.module, self.hazard, self._writer, family, self._alike, self._twins)
 
     def _without_selection(self) -> Iterator[Candidate]:
         """Local guards after which the row of the selection does nothing: ``y[isinf(y)] = 0``."""

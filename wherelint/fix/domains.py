@@ -1,13 +1,13 @@
 """Where an operation is singular, in the terms of a call of it."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import libcst as cst
 import numpy as np
 
-from wherelint.fix.syntax import SourceNode
+from wherelint.fix.syntax import SourceNode, operands
 from wherelint.frameworks import FRAMEWORKS
 from wherelint.graph.evaluate import Values, evaluate
 from wherelint.graph.node import Const, Leaf, Node, topological
@@ -19,6 +19,7 @@ from wherelint.ops.catalogue import Domain
 _EXPAND = {"torch": "unsqueeze"}
 #: By namespace, its ``any`` and the name of that one's "keep the axis" flag.
 _ANY = {framework.namespace: framework.any_of for framework in FRAMEWORKS.values()}
+_ANY_OF = "any", "keepdims"
 _AXES = frozenset({"axis", "dim", "keepdims", "keepdim"})
 
 
@@ -59,8 +60,9 @@ class Tests(NamedTuple):
 
     inner: str
     outer: str
-    #: How the first is made of a name of the second; empty where they are the same, or it is not known.
-    widened: str = ""
+    #: How the first is made of a name of the second, the shortest first; none where they are the same, or it is not
+    #: known.
+    widened: tuple[str, ...] = ()
 
 
 def tests_of(domain: Domain, family: str, place: SourceNode, terms: Mapping[str, str]) -> Tests | None:
@@ -68,35 +70,54 @@ def tests_of(domain: Domain, family: str, place: SourceNode, terms: Mapping[str,
     holds = plainer(domain.condition.format(**terms))
     if not domain.reduces:
         return Tests(holds, holds)
-    if not isinstance(place.node, cst.Call) or not terms["namespace"]:
+    found = options_of(place, family) if terms["namespace"] else None
+    if found is None:
         return None
-    called = place.node.func
-    if isinstance(called, cst.Name) and called.value not in place.block.module.imports:
-        return None  # `jax.vmap(norm)` by a name: along which axes it reduces is not written here
-    named = {a.keyword.value: place.block.concrete.code(a.value) for a in place.node.args if a.keyword is not None}
-    given = [place.block.concrete.code(a.value) for a in place.node.args if a.keyword is None][1:]
-    function, keep = _ANY.get(family, ("any", "keepdims"))
-    named |= dict(zip(("ord", "dim" if keep == "keepdim" else "axis", keep), given, strict=False))
-    named.pop("ord", None)
-    if len(given) > 3 or any(a.star for a in place.node.args) or not set(named) <= _AXES:
-        return None
-    axes = {k: v for k, v in named.items() if k in ("axis", "dim") and v != "None"}
-    kept = [f"{k}={v}" for k, v in named.items() if k not in ("axis", "dim")]
-    axis = [f"{k}={v}" for k, v in axes.items()]
-    call = f"{terms['namespace']}.{function}"
+    keep = _ANY.get(family, _ANY_OF)[1]
+    axis, kept = ([f"{k}={v}" for k, v in found.items() if (k in ("axis", "dim")) is flag] for flag in (True, False))
+    call = f"{terms['namespace']}.{_ANY.get(family, _ANY_OF)[0]}"
     outer = f"{call}({', '.join([holds, *axis, *kept])})"
     if not axis:
         return Tests(outer, outer)
     inner = f"{call}({', '.join([holds, *axis, f'{keep}=True'])})"
-    (along,) = axes.values()
-    widened = "" if kept else "{}[..., None]" if along == "-1" else _widened(along, terms["namespace"], family)
-    return Tests(inner, outer, widened)
+    along = axis[0].partition("=")[2]
+    return Tests(inner, outer, () if kept else tuple(_widened(along, terms["namespace"], family)))
 
 
-def _widened(axis: str, namespace: str, family: str) -> str:
-    """A name with an axis more; empty where that is not known."""
-    expand = _EXPAND.get(family, "expand_dims")
-    return f"{namespace}.{expand}({{}}, {axis})" if re.fullmatch(r"-?\d+", axis) else ""
+def options_of(place: SourceNode, family: str) -> dict[str, str] | None:
+    """Along which axes a norm reduces, and whether it keeps them, by the names that the namespace has for that; None
+    where that is not written in the call.
+    """
+    if not isinstance(place.node, cst.Call):
+        return None
+    called = place.node.func
+    if isinstance(called, cst.Name) and called.value not in place.block.module.imports:
+        return None  # `jax.vmap(norm)` by a name
+    named = {a.keyword.value: place.block.concrete.code(a.value) for a in place.node.args if a.keyword is not None}
+    array = next(iter(operands(place, 1)), None)
+    given = [a.value for a in place.node.args if a.keyword is None and (array is None or a.value is not array.node)]
+    keep = _ANY.get(family, _ANY_OF)[1]
+    names = ("ord", "dim" if keep == "keepdim" else "axis", keep)
+    named |= dict(zip(names, map(place.block.concrete.code, given), strict=False))
+    named.pop("ord", None)
+    if len(given) > len(names) or any(a.star for a in place.node.args) or not set(named) <= _AXES:
+        return None
+    return {name: value for name, value in named.items() if name not in ("axis", "dim") or value != "None"}
+
+
+def sum_of(family: str) -> str:
+    """The sum of a namespace along axes, whose options are named as those of its ``any``."""
+    return _ANY.get(family, _ANY_OF)[0].replace("any", "sum")
+
+
+def _widened(axis: str, namespace: str, family: str) -> Iterator[str]:
+    """A name with an axis more; the first axis is one that broadcasting puts in, where it is known what there is."""
+    if axis == "0":
+        yield "{}"
+    if axis == "-1":
+        yield "{}[..., None]"
+    elif re.fullmatch(r"-?\d+", axis):
+        yield f"{namespace}.{_EXPAND.get(family, 'expand_dims')}({{}}, {axis})"
 
 
 def plainer(condition: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from wherelint.fix.shapes import is_single
 from wherelint.frameworks import framework_of
-from wherelint.graph.node import Const, Leaf, Node, leaves
+from wherelint.graph.node import Const, Leaf, Node, leaves, topological
 from wherelint.interpret.annotations import last_name
 from wherelint.interpret.values import Origin
 
@@ -40,6 +40,13 @@ def _is_untyped(selection: Node, numbers: set[Node], readers: Mapping[Node, list
     beside = [n for reader in reading for n in reader.inputs if n is not selection and n not in numbers]
     apart = [n for n in beside if set(leaves(n)).isdisjoint(leaves(*typed))]
     return bool(apart) and selection.framework == "torch" and all(map(is_single, typed))
+
+
+def may_be_number(node: Node) -> bool:
+    """Whether a value may be a Python number, which has no gradient to stop."""
+    numbers: set[Node] = set()
+    numbers.update(each for each in topological([node]) if _is_number(each, numbers))
+    return node in numbers
 
 
 def _is_number(node: Node, numbers: set[Node]) -> bool:

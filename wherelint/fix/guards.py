@@ -4,13 +4,15 @@ import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import NamedTuple
 
 import libcst as cst
 
 from wherelint.finding import Edit
 from wherelint.fix import spelling
-from wherelint.fix.domains import Tests, tests_of
+from wherelint.fix.domains import Tests, options_of, sum_of, tests_of
+from wherelint.fix.dtypes import may_be_number
 from wherelint.fix.masks import Candidate, Mask, Writer, named_before, within
 from wherelint.fix.syntax import (
     SourceNode,
@@ -25,7 +27,7 @@ from wherelint.fix.syntax import (
 from wherelint.frameworks import FRAMEWORKS
 from wherelint.frontend.module import Module
 from wherelint.frontend.namespaces import namespaces
-from wherelint.graph.node import Const, topological
+from wherelint.graph.node import Const, differentiated, topological
 from wherelint.graph.search import Hazard
 from wherelint.ops import OPERATIONS
 from wherelint.ops.catalogue import Domain
@@ -36,10 +38,13 @@ _SHORT = 24
 _OPTIONS, _TORCH = ("dim", "keepdim"), {"axis": "dim", "keepdims": "keepdim"}
 _NUMBER = re.compile(r"-?\d+(\.\d*)?")
 _SMALL = re.compile(r"[\d.]+e-\d+")
+_NORMS = frozenset({"norm", "euclidean_norm"})
 _TWO = frozenset({"2", "2.0", "2."})
 #: What a guard does, and one that keeps the value, whatever it is.
 _GUARD = "guard the operation where it is singular"
-CONSTANT = "take no gradient where the operation is singular"
+_CONSTANT = "take no gradient where the operation is singular"
+#: What else an operation is of that is guarded by an operand of such a name.
+_OTHER = {"denominator": "numerator", "base": "exponent"}
 _VARIANCE = {"std": "var", "reduce_std": "reduce_variance"}
 
 
@@ -85,7 +90,7 @@ class Guards:
             whole = found[guard.operand] if guard.operand < len(found) else None
             for operand in (whole, _unclipped(whole) if guard.edge else None):
                 for candidate in self._by_domain(place, found, guard, operand) if operand is not None else ():
-                    if candidate.message == CONSTANT:
+                    if candidate.constant:
                         constants.append(candidate)
                     else:
                         yield candidate
@@ -101,7 +106,7 @@ class Guards:
         # Where the value is finite and another at each edge, it is kept: the operand is a constant there.
         edges = guard.finite and not guard.outside
         often = edges and isinstance(operand.node, cst.Subscript) and before is not None
-        short = plain and len(operand.one_line) <= _SHORT and not often
+        short = plain and (isinstance(operand.node, cst.Name) or len(operand.one_line) <= _SHORT) and not often
         spot = None if short else before
         if not short and spot is None:
             return  # it would be evaluated again and again
@@ -126,8 +131,8 @@ class Guards:
         if stopped and not guard.reduces:
             arms = f"{name}, {stopped}" if guard.keeps else f"{stopped}, {name}"
             edit = operand.replaced(f"{self.writer.where}({tests.inner}, {arms})")
-            said = _GUARD if edges else CONSTANT
-            constant = Candidate((*lines, edit, *needs), said, guard.exact, kind="guard")
+            said = _GUARD if edges else _CONSTANT
+            constant = Candidate((*lines, edit, *needs), said, guard.exact, kind="guard", constant=not edges)
         if edges:
             if guard.edge and namespace and (constant is None or operand is not whole):
                 content = f"{self.writer.where}({tests.inner}, {guard.edge.format(**terms)}, {name})"
@@ -135,7 +140,12 @@ class Guards:
             elif constant is not None:
                 yield constant
             return
-        others = [p for p in found if p is not whole and not isinstance(p.node, cst.BaseNumber)]
+        passing = differentiated(topological([self.hazard.op]))
+        others = [
+            part
+            for part, node in zip(found, self.hazard.op.inputs, strict=False)
+            if part is not whole and node in passing and not (self.writer.framework != "jax" and may_be_number(node))
+        ]
         yield from self._masked(asked, others)
         if constant is not None and not others:
             yield constant
@@ -143,13 +153,10 @@ class Guards:
     def _masked(self, asked: _Asked, others: Sequence[SourceNode]) -> Iterator[Candidate]:
         """Guards that give the operation a number where it is singular, and what has its place there.
 
-        ``others``: what else it is differentiated by, which receives the same cotangent: where none of the values does,
-        its own is taken without any gradient.
+        ``others``: what else it is differentiated by.
         """
         place, operand, guard, tests, name, lines, before = asked
         what, namespace = _GUARD, self.writer.namespace
-        called = any(any(calls_within(p)) for p in others)
-        beside, needs = self._stopped(within(place, operand, name)) if others and not called else ("", [])
         safe = next(iter(self.alike(guard.operand, [float(guard.safe)])), None)
         if safe is None or not (guard.exact or guard.outside or self._capped):
             return  # no integer is, or nothing drops the numbers that it changes
@@ -168,24 +175,56 @@ class Guards:
         nans = any(n.op in FINITE_TESTS for n in topological(self.hazard.select.inputs[:1]))
         infinity = spelling.infinity(namespace, self.writer.framework)
         values = [each.format(inf=infinity) for each in guard.outside if nans or "nan" not in each]
-        if beside and not guard.finite and self.hazard.select.selection in CLIPS:
+        detached = self._detached(asked, others) if others else None
+        if detached is not None and not guard.finite and self.hazard.select.selection in CLIPS:
             values.append(infinity)
-        values += filter(None, [beside])
-        for outside in values:
+        for outside, widened in product(values, tests.widened or ("",)):
             outer = named or Mask(tests.outer, guard.keeps)
             content = within(place, operand, inner)
             edits = lines
-            if named is None and before is not None and (tests.outer == tests.inner or tests.widened):
+            if named is None and before is not None and (tests.outer == tests.inner or widened):
                 outer = outer.named(spelling.free_name(place, *_named(guard, tests.outer, twins=self.twins)))
-                wide = Mask(tests.widened.format(outer.text), guard.keeps) if tests.widened else outer
+                wide = Mask(widened.format(outer.text), guard.keeps) if widened else outer
                 content = within(place, operand, self.writer.masked(wide, name, safe))
                 line = before.line(outer.text, tests.outer)
                 edits = [replace(line, content=lines[0].content + line.content), *lines[1:]] if lines else [line]
             guarded = place.replaced(self.writer.masked(outer, content, outside, like=None if guard.reduces else name))
-            same = outside == beside
-            more = needs if same else []
-            kept.append(Candidate((*edits, guarded, *more), CONSTANT if same else what, guard.exact, kind="guard"))
+            kept.append(Candidate((*edits, guarded), what, guard.exact, kind="guard"))
         yield from (*kept, alone) if guard.finite else (alone, *kept)
+        yield from filter(None, [detached])
+
+    def _detached(self, asked: _Asked, others: Sequence[SourceNode]) -> Candidate | None:
+        """The operation of what it is given, without any gradient where it is singular.
+
+        ``others``: what else it is differentiated by, which receives the same cotangent.
+        """
+        _, operand, guard, tests, name, lines, before = asked
+        if tests.outer != tests.inner or any(any(calls_within(p)) for p in others):
+            return None
+        mask = Mask(tests.inner, guard.keeps)
+        test, rows, edits, needs = named_before(mask, operand), "", list[Edit](), list[Edit]()
+        for part in (*others, operand):
+            text = name if part is operand else part.one_line
+            if part is not operand and not (part.is_atom and len(text) <= _SHORT):
+                if before is None:
+                    return None
+                text = spelling.free_name(part, _OTHER.get(guard.name, "argument"))
+                rows += before.line(text, part.moved).content
+            edits.append(part.replaced(text))
+        rows += "".join(edit.content for edit in lines[:1])
+        if test is None and before is not None:
+            test = mask.named(spelling.free_name(operand, *_named(guard, mask.text, twins=self.twins)))
+            rows += before.line(test.text, mask.text).content
+        for i, edit in enumerate(edits):
+            stopped, needs = self._stopped(edit.content)
+            if not stopped:
+                return None
+            by = (test or mask).text
+            arms = f"{edit.content}, {stopped}" if guard.keeps else f"{stopped}, {edit.content}"
+            edits[i] = replace(edit, content=f"{self.writer.where}({by}, {arms})")
+        first = [Edit(rows, before.location, before.location)] if before is not None and rows else []
+        made = (*first, *lines[1:], *edits, *needs)
+        return Candidate(made, _CONSTANT, guard.exact, kind="guard", constant=True)
 
     def _stopped(self, text: str) -> tuple[str, list[Edit]]:
         """A value without its gradient, and what has to be imported for that; empty where that cannot be written."""
@@ -249,6 +288,21 @@ class Guards:
         text = ", ".join([SourceNode(place.block, base).one_line, *options])
         norm = place.replaced(f"{self.writer.namespace}.linalg.vector_norm({text})")
         yield Candidate((norm,), "take the norm, whose gradient at 0 is 0", True, kind="guard")
+
+    def squares(self, place: SourceNode) -> Iterator[Candidate]:
+        """The square of a norm as the sum of squares that it is, whose gradient at 0 is 0."""
+        power, options = place.path()[-2], options_of(place, self.family)
+        if not isinstance(power, cst.BinaryOperation) or not isinstance(power.operator, cst.Power):
+            return
+        if options is None or power.left is not place.node or not self.writer.namespace:
+            return
+        whole, array = SourceNode(place.block, power), operands(place, 1)[0]
+        if self.hazard.op.op in _NORMS and operands(whole)[1].one_line in _TWO:
+            plain = isinstance(array.node, (cst.Name, cst.Attribute))
+            square = f"{array.one_line}**2" if plain else f"{array.atom} ** 2"
+            given = ", ".join([square, *(f"{name}={value}" for name, value in options.items())])
+            edit = whole.replaced(f"{self.writer.namespace}.{sum_of(self.family)}({given})")
+            yield Candidate((edit,), "sum the squares, whose gradient at 0 is 0", True, kind="guard")
 
     def _deviation(self, place: SourceNode) -> Iterator[Candidate]:
         """A deviation as the square root of a variance that is not 0."""

@@ -31,6 +31,8 @@ class Candidate:
     kind: Literal["mask", "arm", "guard"] = "mask"
     #: Whether the operation has another value where the guard does not hold, for whoever reads it.
     alone: bool = False
+    #: Whether the value is what it was wherever the guard does not hold, infinite or not, and has no gradient there.
+    constant: bool = False
     #: What is masked with which condition, whatever the number; empty for a guard.
     slot: tuple[object, ...] = ()
 

@@ -12,7 +12,6 @@ from wherelint.fix.candidates import Site
 from wherelint.fix.comparison import Comparison
 from wherelint.fix.domains import has_epsilon
 from wherelint.fix.groups import Places, around, laid_bare, places_of
-from wherelint.fix.guards import CONSTANT
 from wherelint.fix.masks import Candidate, masked_twice
 from wherelint.fix.proving import Found, Proof
 from wherelint.fix.refusals import EPSILON, MATRIX, TRIES
@@ -108,7 +107,7 @@ class _Rewrites:
                 break
             if (rival and candidate.kind != rival) or candidate.edits in asked or candidate.slot in self._idle:
                 continue
-            if not consistent(candidate.edits) or (candidate.message == CONSTANT and not first):
+            if not consistent(candidate.edits) or (candidate.constant and not first):
                 continue
             asked.add(candidate.edits)
             compared = Comparison(self._proof.source, candidate.edits, self._proof.findings)

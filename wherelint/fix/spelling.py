@@ -187,7 +187,9 @@ def value_names(place: SourceNode, operand: SourceNode, role: str) -> tuple[str,
     )
     plain = [called] if asked and _WORD.fullmatch(called) else []
     of = [found[1]] if whole and role == "argument" and (found := _LOGARITHM.fullmatch(target)) else []
-    names = [*own, *[f"{target}_squared"] * squared, *clipped, *plain, *of, role, *[f"{target}_{role}"] * bool(target)]
+    angle = [role] if role in ("sine", "cosine") else []
+    said = [*own, *[f"{target}_squared"] * squared, *clipped, *plain, *of]
+    names = [*angle, *said, role, *[f"{target}_{role}"] * bool(target)]
     return tuple(name for name in names if len(name) <= _LONGEST_NAME)
 
 

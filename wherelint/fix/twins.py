@@ -76,6 +76,34 @@ def joined(
     return [done.get(id(finding), fix) for finding, fix in zip(findings, fixes, strict=True)]
 
 
+def completed(
+    analysis: Analysis, findings: Sequence[Finding], fixes: Sequence[Fix | None], whole: WorkBudget
+) -> list[Fix | None]:
+    """The fixes of some findings; those that leave another operation singular at the witness with the fix of that."""
+    own = {f"`{f.op}` in row {f.location.row}": (f, fix) for f, fix in zip(findings, fixes, strict=True)}
+    done = []
+    for finding, fix in zip(findings, fixes, strict=True):
+        members, left = [(finding, fix)], list[str]()
+        for _, each in members:
+            for bare in each.bare if each is not None else ():
+                other = own.get(bare, (finding, None))
+                if other[1] is None or not other[1].edits:
+                    left.append(bare)
+                elif other not in members and fix is not None and not set(other[1].edits) <= set(fix.edits):
+                    members.append(other)
+        done.append(fix and replace(fix, bare=tuple(left)))
+        made = [_Member(f, places[0][1], each) for f, each in members if each and (places := places_of(analysis, f))]
+        edits = _together(made) if len(members) > 1 and len(made) == len(members) else None
+        if fix is not None and edits is not None and _proven(analysis, made, edits, whole):
+            grade = max((each.fix.applicability for each in made), key=("safe", "unsafe", "display").index)
+            rows = sorted({f.location.row for f, _ in members} - {finding.location.row})
+            message = f"{fix.message}, and in row{'s' * (len(rows) > 1)} {', '.join(map(str, rows))}"
+            done[-1] = Fix(grade, message, edits, tuple(left))
+        elif fix is not None and len(members) > 1:
+            done[-1] = fix
+    return done
+
+
 def _proven(analysis: Analysis, members: Sequence[_Member], edits: Sequence[Edit], whole: WorkBudget) -> bool:
     """Whether edits that fix several findings are proven as the fix of each."""
     targets = [target for each in members for target, _ in places_of(analysis, each.finding)]

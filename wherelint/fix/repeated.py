@@ -1,0 +1,130 @@
+"""What a fix writes several times, given a name and written once."""
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import chain, count
+
+from wherelint.finding import Edit, Fix, Location
+from wherelint.interpret.annotations import last_name
+from wherelint.io.edits import Source
+
+_WHERE = frozenset({"where", "where_v2"})
+#: What may not be evaluated, or more than once, or has variables of its own.
+_LAZY = (ast.Lambda, ast.GeneratorExp, ast.ListComp, ast.SetComp, ast.DictComp, ast.IfExp, ast.BoolOp)
+_SAFE, _ARMS = "safe_", 3
+
+
+def written_once(source: Source, fix: Fix) -> Fix:
+    """A fix that writes a mask that it binds, and what it selects by that, once."""
+    text = source.edited(fix.edits)
+    if sum(edit.content.count("where") for edit in fix.edits) < 2:
+        return fix
+    try:
+        while (shorter := next(_shorter(source.text, Source(text)), None)) is not None:
+            text = shorter
+    except (SyntaxError, ValueError, RecursionError):  # the cells of a notebook
+        return fix
+    return fix if text == source.edited(fix.edits) else replace(fix, edits=source.difference(text))
+
+
+def _shorter(old: str, new: Source) -> Iterator[str]:
+    """A text in which a name stands for what was written out."""
+    known = set(Source(old).lines)
+    for suite in _suites(ast.parse(new.text)):
+        for at, statement in enumerate(suite):
+            bound = _bound(statement)
+            if bound is None or new.lines[statement.lineno - 1] in known:
+                continue
+            name, value = bound
+            for node in _selections(suite[at + 1 :], value):
+                if not isinstance(value, ast.Name) and _same(node.args[0], value):
+                    yield new.edited([_replaced(new, node.args[0], name)])
+            by_name = [
+                n for n in _selections(suite[at + 1 :]) if isinstance(n.args[0], ast.Name) and n.args[0].id == name
+            ]
+            for node in sorted(by_name, key=lambda node: -len(ast.dump(node))):
+                same = [n for n in _selections(suite[at + 1 :], node) if _same(n, node)]
+                if len(same) > 1:
+                    yield _named(new, statement, same)
+
+
+def _same(node: ast.expr, other: ast.expr) -> bool:
+    return ast.dump(node) == ast.dump(other)
+
+
+def _named(new: Source, after: ast.stmt, same: Sequence[ast.Call]) -> str:
+    taken = set(re.findall(r"\w+", new.text))
+    called = next(name for name in _names(same[0]) if name not in taken)
+    line, row = new.lines[after.lineno - 1], Location((after.end_lineno or after.lineno) + 1, 1)
+    indent, ending = line[: len(line) - len(line.lstrip())], line[len(line.rstrip("\r\n")) :]
+    bound = Edit(f"{indent}{called} = {new.between(*_region(new, same[0]))}{ending}", row, row)
+    return new.edited([bound, *(_replaced(new, node, called) for node in same)])
+
+
+def _bound(statement: ast.stmt) -> tuple[str, ast.expr] | None:
+    """The variable that a statement gives a value to, if it is one, and the value."""
+    if isinstance(statement, ast.Assign) and len(statement.targets) == 1 and isinstance(statement.targets[0], ast.Name):
+        return statement.targets[0].id, statement.value
+    return None
+
+
+def _suites(tree: ast.AST) -> Iterator[list[ast.stmt]]:
+    for node in ast.walk(tree):
+        for field in ("body", "orelse", "finalbody"):
+            if isinstance(suite := getattr(node, field, None), list):
+                yield suite
+
+
+def _selections(statements: Sequence[ast.stmt], value: ast.expr | None = None) -> Iterator[ast.Call]:
+    """The selections in simple statements, up to one that assigns what a value reads."""
+    names = {node.id for node in ast.walk(value) if isinstance(node, ast.Name)} if value is not None else set()
+    for each in statements:
+        if hasattr(each, "body"):
+            return
+        for node in _walk(each):
+            if isinstance(node, ast.Call) and last_name(node.func) in _WHERE and len(node.args) == _ARMS:
+                yield node
+        if not names.isdisjoint(_stored(each)):
+            return
+
+
+def _stored(statement: ast.stmt) -> Iterator[str]:
+    for node in ast.walk(statement):
+        if isinstance(getattr(node, "ctx", None), ast.Store):
+            while isinstance(node, (ast.Attribute, ast.Subscript, ast.Starred)):
+                node = node.value
+            yield last_name(node)
+
+
+def _walk(node: ast.AST) -> Iterator[ast.AST]:
+    yield node
+    for child in ast.iter_child_nodes(node) if not isinstance(node, _LAZY) else ():
+        yield from _walk(child)
+
+
+def _replaced(new: Source, node: ast.expr, name: str) -> Edit:
+    return Edit(name, *_region(new, node))
+
+
+def _region(new: Source, node: ast.expr) -> tuple[Location, Location]:
+    ends = (node.lineno, node.col_offset), (node.end_lineno or 0, node.end_col_offset or 0)
+    start, end = (Location(r, len(new.lines[r - 1].encode()[:c].decode()) + 1) for r, c in ends)
+    return start, end
+
+
+def _names(selection: ast.Call) -> Iterator[str]:
+    """What a selection that is written once may be called: by what it guards."""
+    arm = _arm(selection)
+    inner = next((n for n in ast.walk(arm) if isinstance(n, ast.Call) and last_name(n.func) in _WHERE), None)
+    subject = last_name(arm if inner is None else _arm(inner)).removeprefix(_SAFE) or "operand"
+    done = last_name(arm.func) if isinstance(arm, ast.Call) else ""
+    ratio = isinstance(arm, ast.BinOp) and isinstance(arm.op, ast.Div)
+    first = "ratio" if ratio else f"{done}_{subject}" if done else f"{_SAFE}{subject}"
+    return chain([first], (f"{first}_{number}" for number in count(2)))
+
+
+def _arm(selection: ast.Call) -> ast.expr:
+    """The value of a selection that is no number."""
+    return next((arm for arm in selection.args[1:] if not isinstance(arm, (ast.Constant, ast.UnaryOp))), selection)
