@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,10 @@ from real_gradients import require, value_and_gradient
 from wherelint.analysis import DetectOptions, analyse
 from wherelint.analysis.findings import Analysis
 from wherelint.finding import FileReport
+from wherelint.fix import proving
 from wherelint.fix.candidates import Site
 from wherelint.fix.comparison import Comparison
+from wherelint.fix.proof import Record, record
 from wherelint.fix.proving import Found, Proof
 from wherelint.fix.rewrites import rewritten
 from wherelint.io.config import Settings
@@ -784,6 +787,20 @@ def test_what_stays_of_one_cause_does_not_keep_the_rest_from_being_fixed(monkeyp
     assert max(asked) > 1
     assert next(f.fix.message for f in report.fixed if f.fix).endswith("; in row 7 the same cause stays")
     assert report.findings == together.findings == ()
+
+
+@pytest.mark.parametrize("unseen", [False, True])
+def test_where_every_result_is_nan_nothing_is_proven(unseen: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def recorded(*given: Any) -> Record:
+        return replace(record(*given), unseen=unseen)
+
+    monkeypatch.setattr(proving, "record", recorded)
+    text = program("jax", """
+        def f(x):
+            return jnp.minimum(1.0 / x, 2.0)
+    """)  # fmt: skip
+    (finding,) = checked(text, "offer", confidence="low").findings
+    assert bool(finding.fix.edits) != unseen
 
 
 QUOTIENTS = {

@@ -144,7 +144,7 @@ def same(before: Record, program: Program, framework: str) -> Record | None:
     where its operations fail more often: so may a step be, not the last one.
     """
     settled = settle(roots_of(program), before.inputs, before.calls)
-    if settled is None:
+    if settled is None or before.unseen:
         return None
     now = _run(program, settled, before.inputs, arithmetic(framework), before.told)
     if len(now.values) != len(before.values) or now.broken > before.broken or now.numeric > before.numeric:
@@ -154,9 +154,7 @@ def same(before: Record, program: Program, framework: str) -> Record | None:
     own = ~before.missing
     fresh = sum(int((new & ~bad & own).sum()) for new, bad in zip(now.failing, before.bad, strict=True))
     now.worse = fresh > _MORE * sum(int(old.sum()) for old in before.failing)
-    now.doubtful = (
-        before.one_number or before.unseen or now.untyped > before.untyped or not _hides(before.hidden, now.hidden)
-    )
+    now.doubtful = before.one_number or now.untyped > before.untyped or not _hides(before.hidden, now.hidden)
     for i, (old, new) in enumerate(zip(before.values, now.values, strict=True)):
         if now.outlets[i] in settled.crossed:  # a call that is not known receives something else, and that is all
             continue
