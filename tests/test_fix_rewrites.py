@@ -554,6 +554,31 @@ REWRITES = {
         -    return jnp.maximum(jnp.linalg.norm(u - v, axis=-1) ** 2, 1e-6)
         +    return jnp.maximum(jnp.sum((u - v) ** 2, axis=-1), 1e-6)
     """),
+    "what two operations are singular in is guarded where it is made": ("""
+        def f(u, v):
+            cosine = torch.clip(torch.dot(u, v), -1, 1)
+            sine = torch.sqrt(1 - cosine**2)
+            return sine + (3.0 - torch.acos(cosine)) * cosine
+    """, """
+        +    cosine = torch.where(torch.abs(cosine) >= 1, cosine.detach(), cosine)
+    """),
+    "the condition of a branch moves in front of what it masks": ("""
+        def f(a, v):
+            w = jnp.sqrt(a)
+            positive = a > 0
+            return jax.lax.cond(positive, lambda x: x * 2.0, lambda x: v, w)
+    """, """
+        -    w = jnp.sqrt(a)
+        +    w = jnp.sqrt(jnp.where(positive, a, 1.0))
+    """),
+    "a branch that is taken where the condition does not hold": ("""
+        def f(a, v):
+            w = jnp.sqrt(a)
+            return jax.lax.cond(a <= 0, lambda x: v, lambda x: x * 2.0, w)
+    """, """
+        -    w = jnp.sqrt(a)
+        +    w = jnp.sqrt(jnp.where(a <= 0, 1.0, a))
+    """),
     "a long name is read as it is": ("""
         def f(tangents, normal):
             tangent_across_normal = tangents - normal

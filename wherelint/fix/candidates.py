@@ -20,7 +20,7 @@ from wherelint.fix.conditions import Conditions, between
 from wherelint.fix.guards import Guards
 from wherelint.fix.masks import Candidate, Mask, Writer, named_before
 from wherelint.fix.masks import within as replaced_within
-from wherelint.fix.shared import shared_guards
+from wherelint.fix.shared import alike, shared_guards
 from wherelint.fix.syntax import (
     SourceNode,
     Spot,
@@ -116,7 +116,7 @@ class Site:
                 yield from self.guards()
             for mask in masks:
                 yield from self._masked(self.op, mask, self._operands(self.op))
-                yield from () if several else self._each(mask)
+                yield from () if several else (*self._each(mask), *self._shared(mask))
         for mask in masks[:2] if number else ():
             for call in self._helpers():
                 known = None if mask.once or mask.optional else named_before(mask, call)
@@ -292,6 +292,10 @@ class Site:
                 if len(names) == 1 and self.module.imports.keys().isdisjoint(names):
                     (name,) = names
                     read.setdefault(name, {}).update({place.region: place for place in names[name]})
+        for at, operand in enumerate(operands(self.op, count := len(self.hazard.op.inputs))):
+            if isinstance(operand.node, cst.Name) and operand.one_line in read:
+                beside = alike(self.op, operand, at, count)
+                read[operand.one_line] |= {place.region: place for place in beside}
         within = [name for name, places in read.items() if any(own[0] <= start <= own[1] for start, _ in places)]
         return {name: [*read[name].values()] for name in within if len(read[name]) > 1}
 

@@ -44,7 +44,7 @@ class Conditions:
         if inner is None:
             return
         yield inner
-        place = source_node(select.inputs[0]) if select.op in ("where", "compress") else None
+        place = source_node(select.inputs[0]) if select.op in ("where", "compress", "cond") else None
         computed = place if place is not None and place.block.module is self.module else None
         named = inner.written is not None and isinstance(inner.written.node, cst.Name) and not inner.optional
         if computed is not None and named and isinstance(computed.node, _EXPRESSIONS) and self._pure(computed):
@@ -84,6 +84,8 @@ class Conditions:
             mask = None if once else _factor(place, select.inputs[1 - select.static.operand])
         else:
             keeps = select.op != "where" or select.inputs[2] not in below
+            if select.op == "cond":
+                keeps = not below.isdisjoint([select.inputs[1], *select.inputs[3 : 3 + select.static.index]])
             apart = set(leaves(self.hazard.op)).isdisjoint(leaves(select.inputs[0]))
             mask = Mask(place.one_line, keeps, place, once, (place,), python=apart)
         return replace(mask, optional=optional[0]) if optional and mask is not None else mask

@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 import libcst as cst
 
-from wherelint.finding import Edit
+from wherelint.finding import Edit, Location
 from wherelint.fix import spelling
+from wherelint.fix.assignments import assigned
 from wherelint.fix.domains import Tests, options_of, sum_of, tests_of
 from wherelint.fix.dtypes import may_be_number
 from wherelint.fix.masks import Candidate, Mask, Writer, named_before, within
@@ -126,7 +127,7 @@ class Guards:
         if tests is None or (edges and _NUMBER.fullmatch(terms["y"].strip("()"))):
             return  # a condition on two operands asks nothing of a number
         asked = _Asked(place, operand, guard, tests, name, lines, before)
-        constant = None
+        constant, arms = None, ""
         stopped, needs = self._stopped(name)
         if stopped and not guard.reduces:
             arms = f"{name}, {stopped}" if guard.keeps else f"{stopped}, {name}"
@@ -139,6 +140,8 @@ class Guards:
                 yield Candidate((*lines, whole.replaced(content)), _GUARD, True, kind="guard")
             elif constant is not None:
                 yield constant
+            if constant is not None:
+                yield from self._where_assigned(operand, f"{self.writer.where}({tests.inner}, {arms})", needs)
             return
         passing = differentiated(topological([self.hazard.op]))
         others = [
@@ -149,6 +152,16 @@ class Guards:
         yield from self._masked(asked, others)
         if constant is not None and not others:
             yield constant
+
+    @staticmethod
+    def _where_assigned(operand: SourceNode, content: str, needs: list[Edit]) -> Iterator[Candidate]:
+        """A guard below the row that gives a variable its value, for whatever else is singular in that."""
+        value = assigned(operand.one_line, operand) if isinstance(operand.node, cst.Name) else None
+        if value is not None and (spot := spot_before(value)) is not None:
+            row = next(n for n in value.path()[::-1] if isinstance(n, cst.SimpleStatementLine))
+            below = Location(value.block.place(row)[1].row + 1, 1)
+            line = replace(spot.line(operand.one_line, content), location=below, end_location=below)
+            yield Candidate((line, *needs), _GUARD, True, kind="guard")
 
     def _masked(self, asked: _Asked, others: Sequence[SourceNode]) -> Iterator[Candidate]:
         """Guards that give the operation a number where it is singular, and what has its place there.

@@ -32,10 +32,10 @@ def shared_guards(guards: Guards, place: SourceNode) -> Iterator[Candidate]:
             continue
         operand = found[guard.operand]
         safe = next(iter(guards.alike(guard.operand, [float(guard.safe)])), None)
-        alike = [] if has_effects(operand.node, guards.module) else list(_alike(place, operand, guard.operand, count))
-        first = min([operand, *alike], key=lambda each: each.region[0])
+        same = [] if has_effects(operand.node, guards.module) else list(alike(place, operand, guard.operand, count))
+        first = min([operand, *same], key=lambda each: each.region[0])
         spot = spot_before(first)
-        if not alike or safe is None or spot is None or not all(_reads(p, first) for p in [operand, *alike]):
+        if not same or safe is None or spot is None or not all(_reads(p, first) for p in [operand, *same]):
             continue
         name, lines = operand.one_line, ""
         if not isinstance(operand.node, cst.Name):
@@ -46,12 +46,12 @@ def shared_guards(guards: Guards, place: SourceNode) -> Iterator[Candidate]:
         called = spelling.free_name(first, _SAFE.format(name))
         for test in filter(None, (named_before(mask, first), mask)):
             more = lines + spot.line(called, guards.writer.masked(test, name, safe)).content
-            edits = (Edit(more, spot.location, spot.location), *(p.replaced(called) for p in [operand, *alike]))
+            edits = (Edit(more, spot.location, spot.location), *(p.replaced(called) for p in [operand, *same]))
             what = f"guard `{name}` in all operations that it is singular in"
             yield Candidate(edits, what, guard.exact, kind="guard", alone=True)
 
 
-def _alike(place: SourceNode, operand: SourceNode, at: int, count: int) -> Iterator[SourceNode]:
+def alike(place: SourceNode, operand: SourceNode, at: int, count: int) -> Iterator[SourceNode]:
     """The same operand of the same operation elsewhere in a function."""
     function = next((n for n in place.path()[::-1] if isinstance(n, cst.FunctionDef)), None)
     for node in walk(function, *LAZY) if function is not None else ():

@@ -223,7 +223,7 @@ def _mask_argument(call: cst.Call, select: Node) -> cst.CSTNode | None:
         own = source_node(select.inputs[0])
         listed = given[0].elements if given and isinstance(given[0], cst.List) else []
         return next((e.value for e in listed if own is not None and e.value is own.node), None)
-    if select.selection in ("where", "select") or last.startswith("where"):
+    if select.selection in ("where", "select", "cond") or last.startswith("where"):
         return given[0] if given else None
     return None
 

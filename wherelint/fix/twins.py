@@ -80,28 +80,31 @@ def completed(
     analysis: Analysis, findings: Sequence[Finding], fixes: Sequence[Fix | None], whole: WorkBudget
 ) -> list[Fix | None]:
     """The fixes of some findings; those that leave another operation singular at the witness with the fix of that."""
-    own = {f"`{f.op}` in row {f.location.row}": (f, fix) for f, fix in zip(findings, fixes, strict=True)}
-    done = []
-    for finding, fix in zip(findings, fixes, strict=True):
-        members, left = [(finding, fix)], list[str]()
-        for _, each in members:
-            for bare in each.bare if each is not None else ():
-                other = own.get(bare, (finding, None))
-                if other[1] is None or not other[1].edits:
-                    left.append(bare)
-                elif other not in members and fix is not None and not set(other[1].edits) <= set(fix.edits):
-                    members.append(other)
-        done.append(fix and replace(fix, bare=tuple(left)))
-        made = [_Member(f, places[0][1], each) for f, each in members if each and (places := places_of(analysis, f))]
-        edits = _together(made) if len(members) > 1 and len(made) == len(members) else None
-        if fix is not None and edits is not None and _proven(analysis, made, edits, whole):
-            grade = max((each.fix.applicability for each in made), key=("safe", "unsafe", "display").index)
-            rows = sorted({f.location.row for f, _ in members} - {finding.location.row})
-            message = f"{fix.message}, and in row{'s' * (len(rows) > 1)} {', '.join(map(str, rows))}"
-            done[-1] = Fix(grade, message, edits, tuple(left))
-        elif fix is not None and len(members) > 1:
-            done[-1] = fix
-    return done
+    offered = [(finding, fix) for finding, fix in zip(findings, fixes, strict=True) if fix is not None and fix.edits]
+    own = {f"`{finding.op}` in row {finding.location.row}": (finding, fix) for finding, fix in offered}
+    done = {id(finding): _completed(analysis, finding, fix, own, whole) for finding, fix in offered if fix.bare}
+    return [done.get(id(finding), fix) for finding, fix in zip(findings, fixes, strict=True)]
+
+
+def _completed(
+    analysis: Analysis, finding: Finding, fix: Fix, own: Mapping[str, tuple[Finding, Fix]], whole: WorkBudget
+) -> Fix:
+    """A fix, and those of what it leaves; one of these alone, where that is enough."""
+    found = [(finding, fix)]
+    for _, each in found:
+        others = [own[bare] for bare in each.bare if bare in own]
+        found += [other for other in others if other not in found and not set(other[1].edits) <= set(fix.edits)]
+    left = tuple(dict.fromkeys(bare for _, each in found for bare in each.bare if bare not in own))
+    members = [_Member(f, places_of(analysis, f)[0][1], each) for f, each in found if places_of(analysis, f)]
+    if len(found) == 1 or len(members) < len(found):
+        return replace(fix, bare=left)
+    grade = max((each.fix.applicability for each in members), key=("safe", "unsafe", "display").index)
+    rows = sorted({f.location.row for f, _ in found} - {finding.location.row})
+    message = f"{fix.message}, and in row{'s' * (len(rows) > 1)} {', '.join(map(str, rows))}"
+    for edits in (*(each.fix.edits for each in members[1:]), _together(members)):
+        if edits is not None and _proven(analysis, members, edits, whole):
+            return Fix(grade, message, edits, left)
+    return fix
 
 
 def _proven(analysis: Analysis, members: Sequence[_Member], edits: Sequence[Edit], whole: WorkBudget) -> bool:
