@@ -86,7 +86,7 @@ PROGRAMS = {
             mean = x.exp() / x
             spread = (1.0 - mean) ** 2 / x
             out = mean * spread
-            out[at_zero & (x < 5.0)] = 0.0
+            out[at_zero & (out != 7.0)] = 0.0
             return out
     """, "safe_x = torch.where(at_zero, 1.0, x)"),
     "the argument of a helper whose result a variable holds": ("jax", """

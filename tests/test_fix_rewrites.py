@@ -587,10 +587,7 @@ REWRITES = {
         -    return jnp.maximum(jnp.linalg.norm(tangent_across_normal, axis=0), 1e-6)
         +    has_length = jnp.any(tangent_across_normal != 0, axis=0)
         +    return jnp.maximum(
-        +        jnp.where(
-        +            has_length, jnp.linalg.norm(jnp.where(has_length, tangent_across_normal, 1.0), axis=0), 0.0
-        +        ),
-        +        1e-6,
+        +        jnp.where(has_length, jnp.linalg.norm(jnp.where(has_length, tangent_across_normal, 1.0), axis=0), 0.0), 1e-6
         +    )
     """),
     "tensors stand where the author has tensors": ("""
