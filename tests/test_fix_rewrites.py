@@ -581,13 +581,13 @@ REWRITES = {
     """),
     "a long name is read as it is": ("""
         def f(tangents, normal):
-            tangent_across_normal = tangents - normal
-            return jnp.maximum(jnp.linalg.norm(tangent_across_normal, axis=0), 1e-6)
+            tangent_across = tangents - normal
+            return jnp.maximum(jnp.linalg.norm(tangent_across, axis=0), 1e-6)
     """, """
-        -    return jnp.maximum(jnp.linalg.norm(tangent_across_normal, axis=0), 1e-6)
-        +    has_length = jnp.any(tangent_across_normal != 0, axis=0)
+        -    return jnp.maximum(jnp.linalg.norm(tangent_across, axis=0), 1e-6)
+        +    has_length = jnp.any(tangent_across != 0, axis=0)
         +    return jnp.maximum(
-        +        jnp.where(has_length, jnp.linalg.norm(jnp.where(has_length, tangent_across_normal, 1.0), axis=0), 0.0), 1e-6
+        +        jnp.where(has_length, jnp.linalg.norm(jnp.where(has_length, tangent_across, 1.0), axis=0), 0.0), 1e-6
         +    )
     """),
     "tensors stand where the author has tensors": ("""

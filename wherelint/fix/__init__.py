@@ -24,7 +24,7 @@ from wherelint.graph.work import WorkBudget
 from wherelint.io.edits import consistent
 
 #: What is done for one fix, and for all of a file, whatever it is done for.
-_MOST_WORK, _MOST_IN_ALL = 450_000, 1_500_000
+_MOST_WORK, _MOST_IN_ALL = 1_000_000, 4_000_000
 
 
 def work_budget() -> WorkBudget:

@@ -275,11 +275,16 @@ class Guards:
         select, op = self.hazard.select, self.hazard.op
         whole = source_node(select) if select.selection in CLIPS and op in select.inputs else None
         bounds = [p for p in operands(whole) if isinstance(p.node, cst.BaseNumber)] if whole is not None else []
-        root = self._is_root
+        total = self._sum_of_squares(place)
+        root = self._is_root or bool(total)
         if whole is None or not whole.holds(place) or "#" in whole.text or not (root or op.op == "exp"):
             return
         bound = _of_operand(bounds[0].text, root=root) if len(operands(whole)) == 2 and len(bounds) == 1 else ""
-        if bound:
+        if bound and total:
+            inside = whole.edited([place.replaced(total), bounds[0].replaced(bound)])
+            edit = whole.replaced(f"{self.writer.namespace}.sqrt({inside})")
+            yield Candidate((edit,), "bound the square rather than the norm", True, kind="guard")
+        elif bound:
             operand = operands(place)[0]
             text = operand.one_line if isinstance(place.path()[-2], cst.Arg) else operand.atom
             content = within(place, operand, whole.edited([place.replaced(text), bounds[0].replaced(bound)]))
@@ -304,18 +309,27 @@ class Guards:
 
     def squares(self, place: SourceNode) -> Iterator[Candidate]:
         """The square of a norm as the sum of squares that it is, whose gradient at 0 is 0."""
-        power, options = place.path()[-2], options_of(place, self.family)
-        if not isinstance(power, cst.BinaryOperation) or not isinstance(power.operator, cst.Power):
-            return
-        if options is None or power.left is not place.node or not self.writer.namespace:
-            return
-        whole, array = SourceNode(place.block, power), operands(place, 1)[0]
-        if self.hazard.op.op in _NORMS and operands(whole)[1].one_line in _TWO:
-            plain = isinstance(array.node, (cst.Name, cst.Attribute))
-            square = f"{array.one_line}**2" if plain else f"{array.atom} ** 2"
-            given = ", ".join([square, *(f"{name}={value}" for name, value in options.items())])
-            edit = whole.replaced(f"{self.writer.namespace}.{sum_of(self.family)}({given})")
-            yield Candidate((edit,), "sum the squares, whose gradient at 0 is 0", True, kind="guard")
+        power, total = place.path()[-2], self._sum_of_squares(place)
+        if (
+            isinstance(power, cst.BinaryOperation)
+            and isinstance(power.operator, cst.Power)
+            and power.left is place.node
+        ):
+            whole = SourceNode(place.block, power)
+            if total and operands(whole)[1].one_line in _TWO:
+                edit = whole.replaced(total)
+                yield Candidate((edit,), "sum the squares, whose gradient at 0 is 0", True, kind="guard")
+
+    def _sum_of_squares(self, place: SourceNode) -> str:
+        """The square of a norm; empty where it cannot be written, or it is no norm."""
+        options = options_of(place, self.family) if self.hazard.op.op in _NORMS else None
+        if options is None or not self.writer.namespace:
+            return ""
+        array = operands(place, 1)[0]
+        plain = isinstance(array.node, (cst.Name, cst.Attribute))
+        square = f"{array.one_line}**2" if plain else f"{array.atom} ** 2"
+        given = ", ".join([square, *(f"{name}={value}" for name, value in options.items())])
+        return f"{self.writer.namespace}.{sum_of(self.family)}({given})"
 
     def _deviation(self, place: SourceNode) -> Iterator[Candidate]:
         """A deviation as the square root of a variance that is not 0."""

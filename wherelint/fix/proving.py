@@ -155,7 +155,8 @@ class Proof:
         sure = analyse(module, found.after.used, self.names, frozenset(), draft=True, only=concerned, whole=self._whole)
         fixed = set(map(key, targets))
         laid = {each.location for each in bare}
-        asked = [f for f in sure.findings if key(f) in fixed and f.location not in laid]
+        lowest = {f.confidence for f in targets} | {"high"}
+        asked = [f for f in sure.findings if key(f) in fixed and f.location not in laid and f.confidence in lowest]
         if not found.remains and not compared.gone(targets, asked):
             compared.know(self._hidden)
         if sure.problems or not compared.gone(targets, asked):

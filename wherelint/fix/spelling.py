@@ -169,7 +169,7 @@ _LOGARITHM = re.compile(r"(?:log|ln)_?([a-z]\w+)")
 _LONGEST_NAME = 24
 #: What is above it is above 0, to whoever compares with it.
 _TINY = 1e-3
-_ALONE = re.compile(r"is_[a-z]+|(above|below)_one|in_range")
+_ALONE = re.compile(r"is_[a-z]+|(above|below)_one|in_range|has_length")
 
 
 def value_names(place: SourceNode, operand: SourceNode, role: str) -> tuple[str, ...]:
@@ -212,6 +212,8 @@ def _condition_names(text: str) -> tuple[str, ...]:
         given = [node.left, node.comparisons[0].comparator]
     elif isinstance(node, cst.Call):
         last, given = last_name(node.func), [a.value for a in node.args]
+        if last in ("any", "reduce_any") and given and isinstance(given[0], cst.Comparison):
+            return _of("has_length", [given[0].left])
         if last in _ASKED:
             return _of(_ASKED[last], given[:1])
         if last in ("isclose", "is_close") and len(given) > 1:

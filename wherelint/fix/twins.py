@@ -15,6 +15,7 @@ from wherelint.finding import Edit, Finding, Fix
 from wherelint.fix.comparison import Comparison
 from wherelint.fix.groups import BINDS, Attempt, concerned, laid_bare, places_of, proven
 from wherelint.fix.proving import Proof
+from wherelint.fix.spelling import condition_names, free_name
 from wherelint.fix.syntax import SUITES, SourceNode, condition, operands, source_node
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.work import WorkBudget
@@ -164,23 +165,55 @@ def _around(detection: Detection, *kinds: type[cst.CSTNode]) -> cst.CSTNode | No
 def _together(members: Sequence[_Member]) -> tuple[Edit, ...] | None:
     """The edits of several fixes as one, each name bound once; None where they get in each other's way."""
     edits: list[Edit] = []
-    bound: dict[tuple[int, str], str] = {}
-    for _, made, fix in sorted(members, key=lambda member: min(edit.location for edit in member.fix.edits)):
+    bound: set[tuple[int, str]] = set()
+    for made, fixed in _named_apart(sorted(members, key=lambda each: min(edit.location for edit in each.fix.edits))):
         own = []
-        for edit in fix.edits if set(fix.edits) - set(edits) else ():
-            kept: list[str] = []
-            rows = edit.content.splitlines(keepends=True)
-            rows = rows if len(rows) == len(BINDS.findall(edit.content)) else [edit.content]
-            for row in rows:
-                names = {(id(_around(made, *SUITES)), name) for name in BINDS.findall(row)}
-                if any(bound.get(name, row) != row for name in names):
-                    return None
-                if not names or not names <= bound.keys():
-                    kept.append(row)
-                bound |= dict.fromkeys(names, row)
-            own += [replace(edit, content="".join(kept))] if kept or not rows else []
+        for edit in fixed:
+            kept = [row for row in _rows(edit) if not _names(row) or (_suite(made), row) not in bound]
+            bound |= {(_suite(made), row) for row in _rows(edit)}
+            own += [replace(edit, content="".join(kept))] if kept or not edit.content else []
         own = [edit for edit in own if edit not in edits]
         if not compatible(own, edits):
             return None
         edits += own
     return tuple(edits)
+
+
+def _named_apart(members: Sequence[_Member]) -> list[tuple[Detection, list[Edit]]]:
+    """The edits of each of several fixes, with names that say of what each condition is where two have one name."""
+    meant: dict[tuple[int, str], set[str]] = {}
+    for _, made, fix in members:
+        for row in [row for edit in fix.edits for row in _rows(edit)]:
+            for name in _names(row):
+                meant.setdefault((_suite(made), name), set()).add(row)
+    called: dict[tuple[int, str], str] = {}
+    done = []
+    for _, made, fix in members:
+        edits, place = list(fix.edits), source_node(made.hazard.op)
+        for row in [row for edit in fix.edits for row in _rows(edit)]:
+            name, _, value = row.strip().partition(" = ")
+            if place is None or len(meant.get((_suite(made), name), ())) <= 1:
+                continue
+            if (_suite(made), row) not in called:
+                numbered = (f"{name}_{number}" for number in range(2, len(called) + 3))
+                others = (*condition_names(value, twins=True), *numbered)
+                free = (each for each in others if each not in called.values() and free_name(place, each) == each)
+                called[_suite(made), row] = next(free)
+            pattern, new = re.compile(rf"\b{name}\b"), called[_suite(made), row]
+            edits = [replace(edit, content=pattern.sub(new, edit.content)) for edit in edits]
+        done.append((made, edits))
+    return done
+
+
+def _suite(made: Detection) -> int:
+    return id(_around(made, *SUITES))
+
+
+def _names(text: str) -> list[str]:
+    return BINDS.findall(text)
+
+
+def _rows(edit: Edit) -> list[str]:
+    """The rows of an edit that binds a name in each; its whole content where it does something else."""
+    rows = edit.content.splitlines(keepends=True)
+    return rows if len(rows) == len(_names(edit.content)) else [edit.content]
