@@ -579,6 +579,69 @@ REWRITES = {
         -    w = jnp.sqrt(a)
         +    w = jnp.sqrt(jnp.where(a <= 0, 1.0, a))
     """),
+    "a bound of a norm is one of its square": ("""
+        def f(x):
+            return x / jnp.maximum(jnp.linalg.norm(x, axis=-1, keepdims=True), 1e-8)
+    """, """
+        -    return x / jnp.maximum(jnp.linalg.norm(x, axis=-1, keepdims=True), 1e-8)
+        +    return x / jnp.sqrt(jnp.maximum(jnp.sum(x**2, axis=-1, keepdims=True), 1e-16))
+    """),
+    "a condition has its name before what asks it": ("""
+        def f(x):
+            return jnp.where(x >= 0, 1 / (1 + jnp.exp(-x)), 3 * jnp.exp(x) / (1 + jnp.exp(x)))
+    """, """
+        -    return jnp.where(x >= 0, 1 / (1 + jnp.exp(-x)), 3 * jnp.exp(x) / (1 + jnp.exp(x)))
+        +    is_nonnegative = x >= 0
+        +    safe_x = jnp.where(is_nonnegative, 1.0, x)
+        +    return jnp.where(
+        +        is_nonnegative,
+        +        1 / (1 + jnp.exp(jnp.where(is_nonnegative, -x, 0.0))),
+        +        3 * jnp.exp(safe_x) / (1 + jnp.exp(safe_x)),
+        +    )
+    """),
+    "an operand that is bounded from above has one edge": ("""
+        def f(a, b):
+            cap = jnp.minimum(jnp.abs(jnp.sum(a * b)), 1.0)
+            return 2.0 * jnp.arccos(cap)
+    """, """
+        -    return 2.0 * jnp.arccos(cap)
+        +    return 2.0 * jnp.arccos(jnp.where(cap >= 1, jax.lax.stop_gradient(cap), cap))
+    """),
+    "an operand that may be at the other edge has both": ("""
+        def f(a):
+            cap = jnp.minimum(a, 1.0)
+            return 2.0 * jnp.arccos(jnp.maximum(cap, -1.0))
+    """, """
+        -    return 2.0 * jnp.arccos(jnp.maximum(cap, -1.0))
+        +    cosine = jnp.maximum(cap, -1.0)
+        +    return 2.0 * jnp.arccos(jnp.where(jnp.abs(cosine) >= 1, jax.lax.stop_gradient(cosine), cosine))
+    """),
+    "a mean of squares is called one": ("""
+        def f(x):
+            m = x - jnp.mean(x, axis=-1, keepdims=True)
+            return m / jnp.maximum(jnp.sqrt(jnp.mean(jnp.square(m), axis=-1, keepdims=True)), 1e-6)
+    """, """
+        -    return m / jnp.maximum(jnp.sqrt(jnp.mean(jnp.square(m), axis=-1, keepdims=True)), 1e-6)
+        +    mean_square = jnp.mean(jnp.square(m), axis=-1, keepdims=True)
+        +    is_nonzero = mean_square != 0
+        +    return m / jnp.maximum(jnp.where(is_nonzero, jnp.sqrt(jnp.where(is_nonzero, mean_square, 1.0)), 0.0), 1e-6)
+    """),
+    "a mask is bound where all that it masks can read it": ("""
+        def f(r, h, flat):
+            q = r / jnp.maximum(h, 1e-12)
+            if flat:
+                sigma = 2.0 / jnp.maximum(h, 1e-12) ** 2
+            else:
+                sigma = 1.0 / (3.0 * jnp.maximum(h, 1e-12) ** 3)
+            w = sigma * 0.25 * (2.0 - q) ** 3
+            return jnp.where(q <= 2.0, w, 0.0)
+    """, """
+        -        sigma = 2.0 / jnp.maximum(h, 1e-12) ** 2
+        +        is_small = q <= 2.0
+        +        sigma = 2.0 / jnp.where(is_small, jnp.maximum(h, 1e-12) ** 2, 1.0)
+        -        sigma = 1.0 / (3.0 * jnp.maximum(h, 1e-12) ** 3)
+        +        sigma = 1.0 / jnp.where(q <= 2.0, 3.0 * jnp.maximum(h, 1e-12) ** 3, 1.0)
+    """),
     "a long name is read as it is": ("""
         def f(tangents, normal):
             tangent_across = tangents - normal

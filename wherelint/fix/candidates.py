@@ -306,7 +306,7 @@ class Site:
             spot = spot_before(first)
             if spot is None or self._writer is None or not all(may_move(p, p, spot.location) for p in places):
                 continue
-            if not mask.fits(first, spot) or any(spot_before(p) is None for p in places):
+            if not mask.fits(first, spot) or any(not self._below(first, p) for p in places):
                 continue
             if mask.once and (re.fullmatch(_SIMPLE, mask.text) or mask.written is None):
                 continue
@@ -317,6 +317,11 @@ class Site:
                 lines = line + spot.line(safe, self._writer.masked(test, name, value)).content
                 edits = [Edit(lines, spot.location, spot.location), *(p.replaced(safe) for p in places)]
                 yield Candidate((*edits, *used), what, self._elementwise(True), kind="arm", slot=(mask.text, *places))
+
+    @staticmethod
+    def _below(first: SourceNode, place: SourceNode) -> bool:
+        """Whether what is bound before one expression is bound wherever another is evaluated."""
+        return spot_before(place) is not None and suite_around(first) in place.path()
 
     def _each(self, mask: Mask) -> Iterator[Candidate]:
         """One mask for every operation that the selection drops, each in the operand that it is singular in."""
@@ -331,6 +336,8 @@ class Site:
         first, _ = places[min(places)]
         spot = spot_before(first)
         if spot is None or not all(mask.fits(p, spot) and not has_effects(p.node) for p, _ in places.values()):
+            return
+        if not all(self._below(first, place) for place, _ in places.values()):
             return
         what = f"mask the operands with the condition of the {self._selection}"
         test, line, used = self._bound(mask, first, spot, [place for place, _ in places.values()])

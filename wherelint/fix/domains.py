@@ -26,6 +26,7 @@ _AXES = frozenset({"axis", "dim", "keepdims", "keepdim"})
 #: What is no larger, or has such a name, is added to keep away from where an operation is singular.
 _EPSILON, _EPSILONS = 1e-3, frozenset("eps epsilon tiny".split())
 _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
+_WHOLE = re.compile(r"^\(([\w.]+)\)(?= [<>=!])")
 _NEGATED = re.compile(r"\(-([\w.]+)\) ([<>=!]+) (-?)([\d.]+)")
 _DISTANCE = re.compile(r"\(([\d.]+) - ([\w.]+)\) ([<>=!]+) 0(?:\.0)?")
 
@@ -121,7 +122,8 @@ def _widened(axis: str, namespace: str, family: str) -> Iterator[str]:
 
 
 def plainer(condition: str) -> str:
-    """The same condition without a sign or a difference on its left: ``(-y) > -1`` is ``y < 1``."""
+    """The same condition without a sign, a difference or parentheses on its left: ``(-y) > -1`` is ``y < 1``."""
+    condition = _WHOLE.sub(r"\1", condition)
     if found := _NEGATED.fullmatch(condition):
         name, order, minus, number = found.groups()
         zero = not float(number)

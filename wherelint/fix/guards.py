@@ -120,7 +120,7 @@ class Guards:
             "x": atom,
             "y": found[1 - guard.operand].atom if len(found) > 1 else "",
             "namespace": namespace,
-            "abs": f"{namespace}.abs" if namespace else "abs",
+            "abs": "" if _has_no_floor(operand) else f"{namespace}.abs" if namespace else "abs",
             "inf": spelling.infinity(namespace, self.writer.framework),
         }
         tests = tests_of(guard, self.family, place, terms)
@@ -359,6 +359,12 @@ def _of_operand(bound: str, *, root: bool) -> str:
     return f"{small * small:g}" if 1e-18 <= small < 2e-8 else ""
 
 
+def _has_no_floor(operand: SourceNode) -> bool:
+    """Whether an operand is bounded from above alone; a guard of one edge is refused where it reaches both."""
+    made = (assigned(operand.one_line, operand) if isinstance(operand.node, cst.Name) else None) or operand
+    return isinstance(made.node, cst.Call) and last_name(made.node.func) == "minimum"
+
+
 def _unclipped(place: SourceNode | None) -> SourceNode | None:
     """What is clipped onto -1 and 1, if a call does that."""
     if place is None or not isinstance(place.node, cst.Call) or not spelling.CLIP.fullmatch(last_name(place.node.func)):
@@ -383,5 +389,5 @@ def _squared(place: SourceNode) -> cst.BaseExpression | None:
 def _named(guard: Domain, test: str, *, twins: bool) -> tuple[str, ...]:
     """What a condition of a guard is called."""
     if guard.reduces:
-        return ("has_length",)
+        return (*spelling.condition_names(test, twins=twins), "has_length")
     return (*spelling.condition_names(test, twins=twins), "regular" if guard.keeps else "singular")

@@ -31,6 +31,8 @@ _MOST_MOVED = 8
 _MOST_OUTPUTS = 6
 #: What the rounding of a rewritten expression may change, relative to the value.
 _TOLERANCE = 2e-5
+#: What rounding leaves of a sum of terms that cancel, relative to the largest: a few units in the last place.
+_ROUNDING = 1e-6
 #: How much more often than before, as a share, operations may fail at the probes after a rewrite.
 _MORE = 0.25
 
@@ -58,6 +60,8 @@ class Record:
     gradients: list[dict[Name, Array]] = field(default_factory=list)
     #: The same as IEEE arithmetic computes it.
     real: list[dict[Name, Array]] = field(default_factory=list)
+    #: For each outlet how large a cotangent on the way is at each probe: what cancels is no more exact than that.
+    sizes: list[Array] = field(default_factory=list)
     #: How many values and cotangents on the way are not finite at the witness.
     unclean: int = 0
     #: At how many probes an outlet is finite and IEEE arithmetic loses its gradient.
@@ -168,7 +172,7 @@ def same(before: Record, program: Program, framework: str) -> Record | None:
         if ((swallowed & ~before.signed & now.counted).any(axis=1) & before.missing).any():
             return None
         allowed = allowed & now.counted
-        if not _same_gradient(before.gradients[i], now.gradients[i], allowed):
+        if not _same_gradient(before.gradients[i], now.gradients[i], allowed, before.sizes[i]):
             return None
         if _loses(before.real[i], now.real[i], allowed):
             return None
@@ -241,10 +245,10 @@ def roots_of(program: Program) -> list[Node]:
     return list(dict.fromkeys([*program.order, *program.outputs, *conditions]))
 
 
-def _same_gradient(before: Mapping[Name, Array], now: Mapping[Name, Array], allowed: Array) -> bool:
+def _same_gradient(before: Mapping[Name, Array], now: Mapping[Name, Array], allowed: Array, sizes: Array) -> bool:
     for name, old in before.items():
         new = now.get(name, np.zeros((1, 1), np.float32))
-        if not _agree(old, new, np.isfinite(old) & allowed):
+        if not _agree(old, new, np.isfinite(old) & allowed, _ROUNDING * sizes):
             return False
     return True
 
@@ -265,11 +269,11 @@ def _hides_more(before: Sequence[Array], now: Sequence[Array]) -> bool:
     return len(before) == len(now) and not _hides(now, before)
 
 
-def _agree(old: Array, new: Array, known: Array) -> bool:
-    """Whether two arrays agree in every element that is known."""
-    old, new, known = np.broadcast_arrays(old, new, known)
+def _agree(old: Array, new: Array, known: Array, rounded: Array | float = 0.0) -> bool:
+    """Whether two arrays agree in every element that is known, but for what rounding leaves of it."""
+    old, new, known, rounded = np.broadcast_arrays(old, new, known, rounded)
     with np.errstate(all="ignore"):
-        return bool(np.allclose(new[known], old[known], rtol=_TOLERANCE, atol=1e-6))
+        return bool(np.allclose(new[known], old[known], rtol=_TOLERANCE, atol=1e-6 + rounded[known]))
 
 
 def _run(
@@ -318,6 +322,7 @@ def _run(
         tape = Tape(topological([outlet]) if i in told.outlets else ())
         if outlet not in tape.requires_grad:
             result.gradients.append({})
+            result.sizes.append(np.zeros((1, 1)))
             result.real.append({})
             result.bad.append(np.zeros(1, np.bool_))
             result.failing.append(np.zeros(1, np.bool_))
@@ -330,6 +335,7 @@ def _run(
             dead = symbolic.dead[node]
             result.exposed |= bool((where[node] & known & (True if dead is None else ~dead)).any())
         result.gradients.append(_by_name(symbolic.cotangents, names))
+        result.sizes.append(_largest(symbolic.cotangents.values()))
         result.real.append(_by_name(ieee, names))
         result.unclean += sum(not np.isfinite(ct[0]).all() for ct in ieee.values())
         finite = np.asarray((np.isfinite(values[outlet]) & result.counted).all(axis=1))
@@ -346,6 +352,14 @@ def _run(
                 loses = fresh[node] if node in fresh and fresh[node][0].any() else symbolic.dead.get(node)
                 result.dead += [] if loses is None else [loses[0]]
     return result
+
+
+def _largest(arrays: Iterable[Array]) -> Array:
+    """The largest finite number at each probe."""
+    with np.errstate(invalid="ignore"):
+        sizes = [np.where(np.isfinite(a), np.abs(a), 0.0).max(axis=1, keepdims=True) for a in arrays if a.size]
+    found: Array = np.maximum.reduce(np.broadcast_arrays(np.zeros((1, 1)), *sizes))
+    return found
 
 
 def _any(rows: Iterable[Array]) -> Array:

@@ -38,6 +38,9 @@ def _shorter(old: str, new: Source) -> Iterator[str]:
             if bound is None or new.lines[statement.lineno - 1] in known:
                 continue
             name, value = bound
+            before = suite[at - 1] if at and new.lines[suite[at - 1].lineno - 1] not in known else None
+            if before is not None and any(_same(node.args[0], value) for node in _selections([before], value)):
+                yield _swapped(new, before, statement)
             for node in _selections(suite[at + 1 :], value):
                 if not isinstance(value, ast.Name) and _same(node.args[0], value):
                     yield new.edited([_replaced(new, node.args[0], name)])
@@ -48,6 +51,13 @@ def _shorter(old: str, new: Source) -> Iterator[str]:
                 same = [n for n in _selections(suite[at + 1 :], node) if _same(n, node)]
                 if len(same) > 1:
                     yield _named(new, statement, same)
+
+
+def _swapped(new: Source, first: ast.stmt, second: ast.stmt) -> str:
+    """A text with two statements, of which one follows the other, in the other order."""
+    rows = [new.lines[each.lineno - 1 : each.end_lineno] for each in (first, second)]
+    whole = "".join(new.lines)[:-1]
+    return whole.replace("".join(rows[0] + rows[1]), "".join(rows[1] + rows[0]), 1)
 
 
 def _same(node: ast.expr, other: ast.expr) -> bool:

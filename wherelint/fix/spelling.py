@@ -163,6 +163,7 @@ _BESIDE = {"greater": "above", "less": "below", "greater_equal": "above", "less_
 _ASKED = {"isnan": "nan", "is_nan": "nan", "isfinite": "finite", "is_finite": "finite", "isinf": "infinite"}
 _SUMMARY = re.compile(r"(?:reduce_|vector_|matrix_|nan|a(?=m))?(sum|mean|norm|prod|var|std|max|min|det|trace)")
 CLIP = re.compile(r"(?:clip|clamp)(_by_value)?_?|maximum|minimum")
+_OF_SQUARES = {"mean": "mean_square", "sum": "sum_of_squares"}
 #: Methods that are called what they give, and variables that are called what they are the logarithm of.
 _WORD = re.compile(r"(?!(?:detach|clone|contiguous|item|float|double|half|squeeze|flatten|numpy|cpu|cuda|t)$)[a-z]+")
 _LOGARITHM = re.compile(r"(?:log|ln)_?([a-z]\w+)")
@@ -175,8 +176,11 @@ _ALONE = re.compile(r"is_[a-z]+|(above|below)_one|in_range|has_length")
 def value_names(place: SourceNode, operand: SourceNode, role: str) -> tuple[str, ...]:
     """What a variable may be called that holds an operand of an operation: by what it is, or what it is for."""
     called = last_name(operand.node.func) if isinstance(operand.node, cst.Call) else ""
-    summary, word = _SUMMARY.fullmatch(called), "".join(_subject(p.node) for p in operands(operand, 1)[:1])
+    first = operands(operand, 1)[:1]
+    summary, word = _SUMMARY.fullmatch(called), "".join(_subject(p.node) for p in first)
     own = [f"_{word}_{summary[1]}"[-1 - _LONGEST_NAME :].partition("_")[2]] if word and summary else []
+    if summary and any(_is_square(part.node) for part in first):
+        own = [_OF_SQUARES[summary[1]]] if summary[1] in _OF_SQUARES else own
     clipped = [f"clipped_{word}"] if word and CLIP.fullmatch(called) else []
     statement = next((n for n in place.path()[::-1] if isinstance(n, cst.Assign)), None)
     to = statement.targets[0].target if statement is not None and len(statement.targets) == 1 else cst.Tuple([])
@@ -188,9 +192,15 @@ def value_names(place: SourceNode, operand: SourceNode, role: str) -> tuple[str,
     plain = [called] if asked and _WORD.fullmatch(called) else []
     of = [found[1]] if whole and role == "argument" and (found := _LOGARITHM.fullmatch(target)) else []
     angle = [role] if role in ("sine", "cosine") else []
-    said = [*own, *[f"{target}_squared"] * squared, *clipped, *plain, *of]
+    said = [*[f"{target}_squared"] * squared, *own, *clipped, *plain, *of]
     names = [*angle, *said, role, *[f"{target}_{role}"] * bool(target)]
     return tuple(name for name in names if len(name) <= _LONGEST_NAME)
+
+
+def _is_square(node: cst.CSTNode) -> bool:
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Power):
+        return _number(node.right) == 2
+    return isinstance(node, cst.Call) and last_name(node.func) == "square"
 
 
 def condition_names(text: str, *, twins: bool = False) -> tuple[str, ...]:
@@ -206,6 +216,8 @@ def _condition_names(text: str) -> tuple[str, ...]:
         return ()
     if bounds := _bounds(node):
         return _of("in_range", bounds)
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.BitOr):
+        return ("any_nonzero",) if all(code(n).strip("()").endswith(" != 0") for n in (node.left, node.right)) else ()
     order, given = "", [node]
     if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:
         order = _ORDER.get(type(node.comparisons[0].operator), "")
