@@ -642,6 +642,55 @@ REWRITES = {
         -        sigma = 1.0 / (3.0 * jnp.maximum(h, 1e-12) ** 3)
         +        sigma = 1.0 / jnp.where(q <= 2.0, 3.0 * jnp.maximum(h, 1e-12) ** 3, 1.0)
     """),
+    "two arms whose operations lose the gradient at one input": ("""
+        def f(x, y):
+            return jnp.where(x > y, jnp.exp(x) * (y - x), jnp.where(x < y, jnp.exp(y) * (x - y), 0.0))
+    """, """
+        -    return jnp.where(x > y, jnp.exp(x) * (y - x), jnp.where(x < y, jnp.exp(y) * (x - y), 0.0))
+        +    above_y = x > y
+        +    below_y = x < y
+        +    return jnp.where(
+        +        above_y,
+        +        jnp.exp(jnp.where(above_y, x, 0.0)) * (y - x),
+        +        jnp.where(below_y, jnp.exp(jnp.where(below_y, y, 0.0)) * (x - y), 0.0),
+        +    )
+    """),
+    "what is called safe is called so once": ("""
+        def f(dt, a, b):
+            dt_safe = jnp.maximum(dt, 0.0)
+            c = a / dt_safe + dt
+            d = b / dt_safe - dt
+            return jnp.where(dt > 0, c / d, a)
+    """, """
+        -    c = a / dt_safe + dt
+        -    d = b / dt_safe - dt
+        -    return jnp.where(dt > 0, c / d, a)
+        +    is_positive = dt > 0
+        +    safe_dt = jnp.where(is_positive, dt_safe, 1.0)
+        +    c = a / safe_dt + dt
+        +    d = b / safe_dt - dt
+        +    return jnp.where(is_positive, c / d, a)
+    """),
+    "what several branches are singular in is guarded where it is made": ("""
+        def f(x, kind):
+            cosine = torch.clamp(x, -1.0, 1.0)
+            if kind == "sum":
+                theta = torch.acos(cosine)
+                return theta.sum()
+            theta = torch.acos(cosine)
+            return theta.mean()
+    """, """
+        +    cosine = torch.where(torch.abs(cosine) >= 1, cosine.detach(), cosine)
+    """),
+    "an axis that is given": ("""
+        def f(v, axis=-1):
+            n = jnp.linalg.norm(v, axis=axis)
+            return jnp.maximum(n, 1e-6)
+    """, """
+        -    n = jnp.linalg.norm(v, axis=axis)
+        +    has_length = jnp.any(v != 0, axis=axis)
+        +    n = jnp.where(has_length, jnp.linalg.norm(jnp.where(jnp.expand_dims(has_length, axis), v, 1.0), axis=axis), 0.0)
+    """),
     "a long name is read as it is": ("""
         def f(tangents, normal):
             tangent_across = tangents - normal

@@ -803,6 +803,18 @@ def test_where_every_result_is_nan_nothing_is_proven(unseen: bool, monkeypatch: 
     assert bool(finding.fix.edits) != unseen
 
 
+@pytest.mark.parametrize("made", ["tf.cast", "tf.to_float"])
+def test_nothing_is_offered_where_a_selection_does_not_broadcast(made: str) -> None:
+    given = f"{made}(tf.equal(d, 0.0){', tf.float32' * (made == 'tf.cast')})"
+    text = program("tensorflow", f"""
+        def f(d):
+            mask = {given}
+            return tf.sqrt(tf.maximum(d, 0.0)) * (1.0 - mask)
+    """)  # fmt: skip
+    (finding,) = checked(text, "offer", confidence="low").findings
+    assert bool(finding.fix.edits) == (made == "tf.cast")
+
+
 QUOTIENTS = {
     "jax": ("jnp.clip((x + 1.0) / x, 0.0, 2.0)", "jax.lax.stop_gradient(numerator))"),
     "torch": ("torch.clamp((x + 1.0) / x, 0.0, 2.0)", "numerator.detach())"),

@@ -20,10 +20,11 @@ from wherelint.fix.conditions import Conditions, between
 from wherelint.fix.guards import Guards
 from wherelint.fix.masks import Candidate, Mask, Writer, named_before
 from wherelint.fix.masks import within as replaced_within
-from wherelint.fix.shared import alike, shared_guards
+from wherelint.fix.shared import shared_guards
 from wherelint.fix.syntax import (
     SourceNode,
     Spot,
+    alike,
     calls_within,
     condition,
     has_effects,
@@ -313,7 +314,7 @@ class Site:
             test, line, used = self._bound(mask, first, spot, places)
             what = f"mask `{name}` with the condition of the {self._selection}"
             for value in self._alike(0, list(_SAFE)):
-                safe = spelling.free_name(first, f"safe_{name}")
+                safe = spelling.free_name(first, spelling.safe_name(name))
                 lines = line + spot.line(safe, self._writer.masked(test, name, value)).content
                 edits = [Edit(lines, spot.location, spot.location), *(p.replaced(safe) for p in places)]
                 yield Candidate((*edits, *used), what, self._elementwise(True), kind="arm", slot=(mask.text, *places))
@@ -398,7 +399,7 @@ class Site:
             for value in _SAFE if name not in known else ():
                 safe, lines = self._writer.masked(test, name, value), line
                 if spot is not None and len(places) > 1:
-                    lines += spot.line(called := spelling.free_name(arm, f"safe_{name}"), safe).content
+                    lines += spot.line(called := spelling.free_name(arm, spelling.safe_name(name)), safe).content
                     safe = called
                 bound = [Edit(lines, spot.location, spot.location)] if spot is not None and lines else []
                 edits = (*bound, *(p.replaced(test.within(p, safe)) for p in places), *used)

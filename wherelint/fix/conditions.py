@@ -1,5 +1,6 @@
 """The conditions that a hazard can be masked with, as the file has them."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,6 +16,8 @@ from wherelint.frontend.module import Module
 from wherelint.graph.node import Node, differentiable_inputs, leaves
 from wherelint.graph.search import Hazard
 
+#: An order of two variables, and the opposite of one that may hold of equal ones.
+_COMPARED, _OPPOSITE = re.compile(r"\(([\w.]+) ([<>]) ([\w.]+)\)"), re.compile(r"~\(([\w.]+) ([<>])=? ([\w.]+)\)")
 _EXPRESSIONS = (cst.Comparison, cst.UnaryOperation, cst.BinaryOperation, cst.Call)
 
 
@@ -56,7 +59,8 @@ class Conditions:
         for outer in self.around:
             if (mask := self._of(outer, {select, *between(outer, select)})) is not None:
                 path.append(mask)
-        terms = {atom(m.text) if m.keeps else spelling.negated(m.text, atom=True): m for m in reversed(path)}
+        given = [atom(m.text) if m.keeps else spelling.negated(m.text, atom=True) for m in reversed(path)]
+        terms = dict.fromkeys(term for term in given if not any(_implies(other, term) for other in given))
         if len(terms) > 1 and not any(mask.once or mask.optional for mask in path):
             yield Mask(" & ".join(terms), True, parts=tuple(part for m in path for part in m.parts))
 
@@ -89,6 +93,12 @@ class Conditions:
             apart = set(leaves(self.hazard.op)).isdisjoint(leaves(select.inputs[0]))
             mask = Mask(place.one_line, keeps, place, once, (place,), python=apart)
         return replace(mask, optional=optional[0]) if optional and mask is not None else mask
+
+
+def _implies(term: str, other: str) -> bool:
+    """Whether a comparison makes the opposite of another one hold: ``x < y`` that of ``x > y``."""
+    one, opposite = _COMPARED.fullmatch(term), _OPPOSITE.fullmatch(other)
+    return bool(one and opposite and one.group(1, 3) == opposite.group(1, 3) and one[2] != opposite[2])
 
 
 def between(select: Node, op: Node) -> Iterator[Node]:

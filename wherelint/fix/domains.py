@@ -117,7 +117,7 @@ def _widened(axis: str, namespace: str, family: str) -> Iterator[str]:
         yield "{}"
     if axis == "-1":
         yield "{}[..., None]"
-    elif re.fullmatch(r"-?\d+", axis):
+    elif re.fullmatch(r"-?\w+", axis):
         yield f"{namespace}.{_EXPAND.get(family, 'expand_dims')}({{}}, {axis})"
 
 

@@ -18,6 +18,7 @@ from wherelint.fix.masks import Candidate, Mask, Writer, named_before, within
 from wherelint.fix.syntax import (
     SourceNode,
     Spot,
+    alike,
     calls_within,
     has_effects,
     last_name,
@@ -135,13 +136,19 @@ class Guards:
             said = _GUARD if edges else _CONSTANT
             constant = Candidate((*lines, edit, *needs), said, guard.exact, kind="guard", constant=not edges)
         if edges:
+            below = (
+                []
+                if constant is None
+                else [*self._where_assigned(operand, f"{self.writer.where}({tests.inner}, {arms})", needs)]
+            )
+            several = any(True for _ in alike(place, operand, guard.operand, len(found)))
+            yield from below if several else ()
             if guard.edge and namespace and (constant is None or operand is not whole):
                 content = f"{self.writer.where}({tests.inner}, {guard.edge.format(**terms)}, {name})"
                 yield Candidate((*lines, whole.replaced(content)), _GUARD, True, kind="guard")
             elif constant is not None:
                 yield constant
-            if constant is not None:
-                yield from self._where_assigned(operand, f"{self.writer.where}({tests.inner}, {arms})", needs)
+            yield from () if several else below
             return
         passing = differentiated(topological([self.hazard.op]))
         others = [

@@ -7,13 +7,14 @@ from dataclasses import replace
 from itertools import chain, count
 
 from wherelint.finding import Edit, Fix, Location
+from wherelint.fix.spelling import safe_name
 from wherelint.interpret.annotations import last_name
 from wherelint.io.edits import Source
 
 _WHERE = frozenset({"where", "where_v2"})
 #: What may not be evaluated, or more than once, or has variables of its own.
 _LAZY = (ast.Lambda, ast.GeneratorExp, ast.ListComp, ast.SetComp, ast.DictComp, ast.IfExp, ast.BoolOp)
-_SAFE, _ARMS = "safe_", 3
+_ARMS = 3
 
 
 def written_once(source: Source, fix: Fix) -> Fix:
@@ -128,10 +129,10 @@ def _names(selection: ast.Call) -> Iterator[str]:
     """What a selection that is written once may be called: by what it guards."""
     arm = _arm(selection)
     inner = next((n for n in ast.walk(arm) if isinstance(n, ast.Call) and last_name(n.func) in _WHERE), None)
-    subject = last_name(arm if inner is None else _arm(inner)).removeprefix(_SAFE) or "operand"
+    safe = safe_name(last_name(arm if inner is None else _arm(inner)) or "operand")
     done = last_name(arm.func) if isinstance(arm, ast.Call) else ""
     ratio = isinstance(arm, ast.BinOp) and isinstance(arm.op, ast.Div)
-    first = "ratio" if ratio else f"{done}_{subject}" if done else f"{_SAFE}{subject}"
+    first = "ratio" if ratio else f"{done}_{safe.removeprefix('safe_')}" if done else safe
     return chain([first], (f"{first}_{number}" for number in count(2)))
 
 

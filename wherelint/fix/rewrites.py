@@ -136,7 +136,10 @@ class _Rewrites:
         if doubtful is None:
             return ""
         grade = grade_of(candidate, sure and not doubtful and not (candidate.alone and self._proof.exposed))
-        proven = Proven(_rank(grade, found), found.after.module.text, candidate, grade, self._beside(found, compared))
+        rank = _rank(grade, found)
+        if grade == "unsafe" and candidate.kind == "mask" and self._reduces:
+            rank = (rank[0], rank[1] + 1, rank[2])  # a mask of the result may not fit what is reduced
+        proven = Proven(rank, found.after.module.text, candidate, grade, self._beside(found, compared))
         (self._shown if grade == "display" else self._good).append(proven)
         if doubtful or (candidate.kind == "guard" and not candidate.elementwise):
             return ""  # another may leave every nan what it was, and every argument
@@ -145,6 +148,10 @@ class _Rewrites:
         if found.lost and self._finding.select.kind == "multiply":
             return "guard"  # a product drops nothing where the mask is 1
         return None
+
+    @property
+    def _reduces(self) -> bool:
+        return any(domain.reduces for domain in OPERATIONS[self._detection.hazard.op.op].domains)
 
     def _beside(self, found: Found, compared: Comparison) -> tuple[str, ...]:
         """The operations that lose the gradient at the witness still, each with a finding of its own."""

@@ -9,11 +9,8 @@ from wherelint.fix import spelling
 from wherelint.fix.domains import plainer
 from wherelint.fix.guards import Guards
 from wherelint.fix.masks import Candidate, Mask, named_before
-from wherelint.fix.syntax import LAZY, SourceNode, has_effects, may_move, operands, spot_before, suite_around, walk
+from wherelint.fix.syntax import SourceNode, alike, has_effects, may_move, operands, spot_before, suite_around
 from wherelint.ops import OPERATIONS
-
-#: The name of an operand that is masked.
-_SAFE = "safe_{}"
 
 
 def shared_guards(guards: Guards, place: SourceNode) -> Iterator[Candidate]:
@@ -43,28 +40,12 @@ def shared_guards(guards: Guards, place: SourceNode) -> Iterator[Candidate]:
             lines = spot.line(name, operand.one_line).content
         terms = {"x": name, "y": "", "namespace": guards.writer.namespace, "abs": "abs", "inf": ""}
         mask = Mask(plainer(guard.condition.format(**terms)), guard.keeps)
-        called = spelling.free_name(first, _SAFE.format(name))
+        called = spelling.free_name(first, spelling.safe_name(name))
         for test in filter(None, (named_before(mask, first), mask)):
             more = lines + spot.line(called, guards.writer.masked(test, name, safe)).content
             edits = (Edit(more, spot.location, spot.location), *(p.replaced(called) for p in [operand, *same]))
             what = f"guard `{name}` in all operations that it is singular in"
             yield Candidate(edits, what, guard.exact, kind="guard", alone=True)
-
-
-def alike(place: SourceNode, operand: SourceNode, at: int, count: int) -> Iterator[SourceNode]:
-    """The same operand of the same operation elsewhere in a function."""
-    function = next((n for n in place.path()[::-1] if isinstance(n, cst.FunctionDef)), None)
-    for node in walk(function, *LAZY) if function is not None else ():
-        if node is not place.node and _same_operation(node, place.node):
-            found = operands(SourceNode(place.block, node), count)
-            if at < len(found) and found[at].one_line.replace(" ", "") == operand.one_line.replace(" ", ""):
-                yield found[at]
-
-
-def _same_operation(node: cst.CSTNode, other: cst.CSTNode) -> bool:
-    if isinstance(node, cst.BinaryOperation) and isinstance(other, cst.BinaryOperation):
-        return type(node.operator) is type(other.operator)
-    return isinstance(node, cst.Call) and isinstance(other, cst.Call) and node.func.deep_equals(other.func)
 
 
 def _reads(place: SourceNode, first: SourceNode) -> bool:

@@ -27,6 +27,10 @@ from wherelint.frontend.namespaces import namespaces
 #: Namespaces whose ``where`` takes operands of one shape only, and whose ``where_v2`` does not; the one by itself.
 _OLD = "tensorflow.compat.v1"
 _FIRST = (_OLD, "tensorflow.python.ops")
+#: What TensorFlow 2 has no more: a file that calls it runs on TensorFlow 1, where ``!=`` compares no elements either.
+_GONE = (
+    r"(to_(float|double|int32|int64)|placeholder|get_variable|Session|contrib|diag_part|global_variables_initializer)"
+)
 #: A condition that calls nothing and is no longer is written again, if its row is as wide as a row of the file may be.
 _LONG, _WIDE, _WIDEST = 24, 88, 100
 #: What makes a tensor of a number.
@@ -44,6 +48,8 @@ def family(module: Module, framework: str, *nearby: SourceNode | None) -> str:
 
 def wheres(module: Module, framework: str, *nearby: SourceNode | None) -> Iterator[str]:
     """Spellings of ``where``, the author's own first."""
+    if _is_first(module):
+        return
     preferred = family(module, framework, *nearby)
     calls = [(place, place.node.func) for place in nearby if place is not None and isinstance(place.node, cst.Call)]
     old = _old(module)
@@ -70,7 +76,7 @@ def missing(module: Module, framework: str) -> tuple[str, Edit] | None:
     """``where``, and the import that it needs beside those that a file has of its framework; None where it has none."""
     namespace = FRAMEWORKS[framework].namespace
     local = _LOCAL.get(namespace, namespace)
-    edit = _importing(module, namespace, local) if not _old(module) else None
+    edit = _importing(module, namespace, local) if not (_old(module) or _is_first(module)) else None
     return (f"{local}.where", edit) if edit is not None else None
 
 
@@ -84,6 +90,12 @@ def _importing(module: Module, namespace: str, local: str) -> Edit | None:
             start = Location(statement.lineno, 1)
             return Edit(line, start, start)
     return None
+
+
+def _is_first(module: Module) -> bool:
+    """Whether a file is written for TensorFlow 1."""
+    names = [local for local, name in module.imports.items() if name == "tensorflow"]
+    return any(re.search(rf"\b{local}\.{_GONE}\b", module.text) for local in names)
 
 
 def fills(place: SourceNode | None) -> bool:
@@ -201,6 +213,12 @@ def _is_square(node: cst.CSTNode) -> bool:
     if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Power):
         return _number(node.right) == 2
     return isinstance(node, cst.Call) and last_name(node.func) == "square"
+
+
+def safe_name(name: str) -> str:
+    """What a variable is called that holds another one, masked: ``safe_x``, of ``x_safe`` as well."""
+    bare = re.sub(r"^safe_|_safe$", "", name)
+    return f"safe_{bare}"
 
 
 def condition_names(text: str, *, twins: bool = False) -> tuple[str, ...]:

@@ -172,11 +172,21 @@ def _together(members: Sequence[_Member]) -> tuple[Edit, ...] | None:
             kept = [row for row in _rows(edit) if not _names(row) or (_suite(made), row) not in bound]
             bound |= {(_suite(made), row) for row in _rows(edit)}
             own += [replace(edit, content="".join(kept))] if kept or not edit.content else []
-        own = [edit for edit in own if edit not in edits]
-        if not compatible(own, edits):
-            return None
-        edits += own
+        for edit in [edit for edit in own if edit not in edits]:
+            at = next((i for i, each in enumerate(edits) if _at_one_spot(each, edit)), None)
+            if at is not None:
+                edits[at] = replace(edits[at], content=edits[at].content + edit.content)
+            elif compatible([edit], edits):
+                edits.append(edit)
+            else:
+                return None
     return tuple(edits)
+
+
+def _at_one_spot(edit: Edit, other: Edit) -> bool:
+    """Whether two edits bind names in rows of their own, before the same row."""
+    spots = {edit.location, edit.end_location, other.location, other.end_location}
+    return len(spots) == 1 and all(_names(each.content) and each.location.column == 1 for each in (edit, other))
 
 
 def _named_apart(members: Sequence[_Member]) -> list[tuple[Detection, list[Edit]]]:
