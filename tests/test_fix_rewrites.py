@@ -689,7 +689,9 @@ REWRITES = {
     """, """
         -    n = jnp.linalg.norm(v, axis=axis)
         +    has_length = jnp.any(v != 0, axis=axis)
-        +    n = jnp.where(has_length, jnp.linalg.norm(jnp.where(jnp.expand_dims(has_length, axis), v, 1.0), axis=axis), 0.0)
+        +    n = jnp.where(
+        +        has_length, jnp.linalg.norm(jnp.where(jnp.expand_dims(has_length, axis), v, 1.0), axis=axis), 0.0
+        +    )
     """),
     "a long name is read as it is": ("""
         def f(tangents, normal):

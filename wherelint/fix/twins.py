@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -69,11 +69,9 @@ def joined(
         if (at_once and sum(len(m.fix.edits) for m in members) == len(edits)) or _proven(
             analysis, members, edits, whole
         ):
-            rows = sorted({each.finding.location.row for each in members})
+            rows = {each.finding.location.row for each in members}
             for finding, _, fix in members:
-                others = ", ".join(str(row) for row in rows if row != finding.location.row)
-                more = f", and in row{'s' * (len(rows) > 2)} {others}" if others else ""
-                done[id(finding)] = replace(fix, edits=edits, message=fix.message + more)
+                done[id(finding)] = replace(fix, edits=edits, message=_and_in(fix, rows - {finding.location.row}))
     return [done.get(id(finding), fix) for finding, fix in zip(findings, fixes, strict=True)]
 
 
@@ -83,14 +81,17 @@ def completed(
     """The fixes of some findings; those that leave another operation singular at the witness with the fix of that."""
     offered = [(finding, fix) for finding, fix in zip(findings, fixes, strict=True) if fix is not None and fix.edits]
     own = {f"`{finding.op}` in row {finding.location.row}": (finding, fix) for finding, fix in offered}
-    done = {id(finding): _completed(analysis, finding, fix, own, whole) for finding, fix in offered if fix.bare}
+    done: dict[int, Fix] = {}
+    for finding, fix in offered:
+        if fix.bare and id(finding) not in done:
+            done |= {id(each): found for each, found in _completed(analysis, finding, fix, own, whole)}
     return [done.get(id(finding), fix) for finding, fix in zip(findings, fixes, strict=True)]
 
 
 def _completed(
     analysis: Analysis, finding: Finding, fix: Fix, own: Mapping[str, tuple[Finding, Fix]], whole: WorkBudget
-) -> Fix:
-    """A fix, and those of what it leaves; one of these alone, where that is enough."""
+) -> list[tuple[Finding, Fix]]:
+    """A fix, and those of what it leaves, as one; one of these alone, where that is enough."""
     found = [(finding, fix)]
     for _, each in found:
         others = [own[bare] for bare in each.bare if bare in own]
@@ -98,14 +99,19 @@ def _completed(
     left = tuple(dict.fromkeys(bare for _, each in found for bare in each.bare if bare not in own))
     members = [_Member(f, places_of(analysis, f)[0][1], each) for f, each in found if places_of(analysis, f)]
     if len(found) == 1 or len(members) < len(found):
-        return replace(fix, bare=left)
+        return [(finding, replace(fix, bare=left))]
     grade = max((each.fix.applicability for each in members), key=("safe", "unsafe", "display").index)
-    rows = sorted({f.location.row for f, _ in found} - {finding.location.row})
-    message = f"{fix.message}, and in row{'s' * (len(rows) > 1)} {', '.join(map(str, rows))}"
     for edits in (*(each.fix.edits for each in members[1:]), _together(members)):
         if edits is not None and _proven(analysis, members, edits, whole):
-            return Fix(grade, message, edits, left)
-    return fix
+            rows = {f.location.row for f, _ in found}
+            return [(f, Fix(grade, _and_in(each, rows - {f.location.row}), edits, left)) for f, each in found]
+    return [(finding, fix)]
+
+
+def _and_in(fix: Fix, rows: Collection[int]) -> str:
+    """The message of a fix that is made in other rows, too."""
+    named = ", ".join(str(row) for row in sorted(rows))
+    return f"{fix.message}, and in row{'s' * (len(rows) > 1)} {named}" if rows else fix.message
 
 
 def _proven(analysis: Analysis, members: Sequence[_Member], edits: Sequence[Edit], whole: WorkBudget) -> bool:
