@@ -683,15 +683,13 @@ REWRITES = {
         +    cosine = torch.where(torch.abs(cosine) >= 1, cosine.detach(), cosine)
     """),
     "an axis that is given": ("""
-        def f(v, axis=-1):
-            n = jnp.linalg.norm(v, axis=axis)
+        def f(v, d=-1):
+            n = jnp.linalg.norm(v, axis=d)
             return jnp.maximum(n, 1e-6)
     """, """
-        -    n = jnp.linalg.norm(v, axis=axis)
-        +    has_length = jnp.any(v != 0, axis=axis)
-        +    n = jnp.where(
-        +        has_length, jnp.linalg.norm(jnp.where(jnp.expand_dims(has_length, axis), v, 1.0), axis=axis), 0.0
-        +    )
+        -    n = jnp.linalg.norm(v, axis=d)
+        +    has_length = jnp.any(v != 0, axis=d)
+        +    n = jnp.where(has_length, jnp.linalg.norm(jnp.where(jnp.expand_dims(has_length, d), v, 1.0), axis=d), 0.0)
     """),
     "a long name is read as it is": ("""
         def f(tangents, normal):

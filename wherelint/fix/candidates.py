@@ -15,6 +15,7 @@ import numpy as np
 
 from wherelint.finding import Edit
 from wherelint.fix import spelling
+from wherelint.fix.alike import alike
 from wherelint.fix.assignments import already_named, assigned, moved, row_of
 from wherelint.fix.conditions import Conditions, between
 from wherelint.fix.guards import Guards
@@ -24,7 +25,6 @@ from wherelint.fix.shared import shared_guards
 from wherelint.fix.syntax import (
     SourceNode,
     Spot,
-    alike,
     calls_within,
     condition,
     has_effects,

@@ -11,6 +11,7 @@ import libcst as cst
 
 from wherelint.finding import Edit, Location
 from wherelint.fix import spelling
+from wherelint.fix.alike import alike
 from wherelint.fix.assignments import assigned
 from wherelint.fix.domains import Tests, options_of, sum_of, tests_of
 from wherelint.fix.dtypes import may_be_number
@@ -18,7 +19,6 @@ from wherelint.fix.masks import Candidate, Mask, Writer, named_before, within
 from wherelint.fix.syntax import (
     SourceNode,
     Spot,
-    alike,
     calls_within,
     has_effects,
     last_name,

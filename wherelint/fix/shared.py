@@ -6,10 +6,11 @@ import libcst as cst
 
 from wherelint.finding import Edit
 from wherelint.fix import spelling
+from wherelint.fix.alike import alike
 from wherelint.fix.domains import plainer
 from wherelint.fix.guards import Guards
 from wherelint.fix.masks import Candidate, Mask, named_before
-from wherelint.fix.syntax import SourceNode, alike, has_effects, may_move, operands, spot_before, suite_around
+from wherelint.fix.syntax import SourceNode, has_effects, may_move, operands, spot_before, suite_around
 from wherelint.ops import OPERATIONS
 
 

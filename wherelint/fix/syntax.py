@@ -276,22 +276,6 @@ def names_within(place: SourceNode) -> dict[str, list[SourceNode]]:
     return {name: places for name, places in found.items() if name not in bound}
 
 
-def alike(place: SourceNode, operand: SourceNode, at: int, count: int) -> Iterator[SourceNode]:
-    """The same operand of the same operation elsewhere in a function."""
-    function = next((n for n in place.path()[::-1] if isinstance(n, cst.FunctionDef)), None)
-    for node in walk(function, *LAZY) if function is not None else ():
-        if node is not place.node and _same_operation(node, place.node):
-            found = operands(SourceNode(place.block, node), count)
-            if at < len(found) and found[at].one_line.replace(" ", "") == operand.one_line.replace(" ", ""):
-                yield found[at]
-
-
-def _same_operation(node: cst.CSTNode, other: cst.CSTNode) -> bool:
-    if isinstance(node, cst.BinaryOperation) and isinstance(other, cst.BinaryOperation):
-        return type(node.operator) is type(other.operator)
-    return isinstance(node, cst.Call) and isinstance(other, cst.Call) and node.func.deep_equals(other.func)
-
-
 def part_holding(whole: SourceNode, inner: SourceNode) -> SourceNode | None:
     """The argument of a call, or the operand, that holds another expression."""
     path = inner.path() if whole.block is inner.block else []
