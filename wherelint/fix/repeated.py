@@ -12,6 +12,7 @@ from wherelint.interpret.annotations import last_name
 from wherelint.io.edits import Source
 
 _WHERE = frozenset({"where", "where_v2"})
+_HEAD, _VALUE = re.compile(r"where(?:_v2)?\(\w+,[\w.]+"), re.compile(r"^[ \t]*\w+ = (.+)$", re.MULTILINE)
 #: What may not be evaluated, or more than once, or has variables of its own.
 _LAZY = (ast.Lambda, ast.GeneratorExp, ast.ListComp, ast.SetComp, ast.DictComp, ast.IfExp, ast.BoolOp)
 _ARMS = 3
@@ -19,15 +20,23 @@ _ARMS = 3
 
 def written_once(source: Source, fix: Fix) -> Fix:
     """A fix that writes a mask that it binds, and what it selects by that, once."""
-    text = source.edited(fix.edits)
-    if sum(edit.content.count("where") for edit in fix.edits) < 2:
+    if not _may_repeat("".join(edit.content for edit in fix.edits)):
         return fix
+    text = source.edited(fix.edits)
     try:
         while (shorter := next(_shorter(source.text, Source(text)), None)) is not None:
             text = shorter
     except (SyntaxError, ValueError, RecursionError):  # the cells of a notebook
         return fix
     return fix if text == source.edited(fix.edits) else replace(fix, edits=source.difference(text))
+
+
+def _may_repeat(written: str) -> bool:
+    """Whether a fix seems to select twice in the same way, or by what it binds: most do not, and need not be parsed."""
+    plain = re.sub(r"\s", "", written)
+    heads = _HEAD.findall(plain)
+    values = (value.replace(" ", "") for value in _VALUE.findall(written))
+    return len(heads) > len(set(heads)) or any(f"where({value}," in plain for value in values)
 
 
 def _shorter(old: str, new: Source) -> Iterator[str]:
