@@ -136,19 +136,16 @@ class Guards:
             said = _GUARD if edges else _CONSTANT
             constant = Candidate((*lines, edit, *needs), said, guard.exact, kind="guard", constant=not edges)
         if edges:
-            below = (
-                []
-                if constant is None
-                else [*self._where_assigned(operand, f"{self.writer.where}({tests.inner}, {arms})", needs)]
-            )
-            several = any(True for _ in alike(place, operand, guard.operand, len(found)))
-            yield from below if several else ()
+            content = f"{self.writer.where}({tests.inner}, {arms})"
+            below = self._where_assigned(operand, content, needs) if constant is not None else iter(())
+            if any(True for _ in alike(place, operand, guard.operand, len(found))):
+                yield from below  # the first for several, the last for one
             if guard.edge and namespace and (constant is None or operand is not whole):
                 content = f"{self.writer.where}({tests.inner}, {guard.edge.format(**terms)}, {name})"
                 yield Candidate((*lines, whole.replaced(content)), _GUARD, True, kind="guard")
             elif constant is not None:
                 yield constant
-            yield from () if several else below
+            yield from below
             return
         passing = differentiated(topological([self.hazard.op]))
         others = [
