@@ -815,6 +815,15 @@ def test_nothing_is_offered_where_a_selection_does_not_broadcast(made: str) -> N
     assert bool(finding.fix.edits) == (made == "tf.cast")
 
 
+@pytest.mark.parametrize(("given", "written"), [("u - v", "jnp.sum((u - v) ** 2, axis=-1)"), ("u - v.conj()", "any")])
+def test_the_square_of_a_complex_number_is_no_norm(given: str, written: str) -> None:
+    text = program("jax", f"""
+        def f(u, v):
+            return jnp.maximum(jnp.linalg.norm({given}, axis=-1) ** 2, 1e-6)
+    """)  # fmt: skip
+    assert written in checked(text, "unsafe", confidence="low").after.decode()
+
+
 QUOTIENTS = {
     "jax": ("jnp.clip((x + 1.0) / x, 0.0, 2.0)", "jax.lax.stop_gradient(numerator))"),
     "torch": ("torch.clamp((x + 1.0) / x, 0.0, 2.0)", "numerator.detach())"),

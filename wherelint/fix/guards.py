@@ -41,6 +41,8 @@ _OPTIONS, _TORCH = ("dim", "keepdim"), {"axis": "dim", "keepdims": "keepdim"}
 _NUMBER = re.compile(r"-?\d+(\.\d*)?")
 _SMALL = re.compile(r"[\d.]+e-\d+")
 _NORMS = frozenset({"norm", "euclidean_norm"})
+#: What a file with complex numbers speaks of, whose squares are no norms.
+_COMPLEX = re.compile(r"\bcomplex\d*\b|\bconj|\.imag\b|\bi?fftn?2?\b|\d[jJ]\b")
 _TWO = frozenset({"2", "2.0", "2."})
 #: What a guard does, and one that keeps the value, whatever it is.
 _GUARD = "guard the operation where it is singular"
@@ -327,7 +329,7 @@ class Guards:
     def _sum_of_squares(self, place: SourceNode) -> str:
         """The square of a norm; empty where it cannot be written, or it is no norm."""
         options = options_of(place, self.family) if self.hazard.op.op in _NORMS else None
-        if options is None or not self.writer.namespace:
+        if options is None or not self.writer.namespace or _COMPLEX.search(self.module.text):
             return ""
         array = operands(place, 1)[0]
         plain = isinstance(array.node, (cst.Name, cst.Attribute))
