@@ -1,0 +1,137 @@
+"""What a fix writes several times is written once, wherever that is the same."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from wherelint.finding import Fix
+from wherelint.fix.repeated import written_once
+from wherelint.io.edits import Source
+
+#: A function, what a fix made of it, and what is left of that.
+WRITTEN = {
+    "a masked operand": (
+        "y = a / x + b / x",
+        """
+        m = x != 0
+        y = a / jnp.where(m, x, 1.0) + b / jnp.where(m, x, 1.0)
+        """,
+        """
+        m = x != 0
+        safe_x = jnp.where(m, x, 1.0)
+        y = a / safe_x + b / safe_x
+        """,
+    ),
+    "a condition that has a name": (
+        "y = jnp.where(x > 0, jnp.log(x), 0.0)",
+        """
+        m = x > 0
+        y = jnp.where(x > 0, jnp.log(jnp.where(m, x, 1.0)), 0.0)
+        """,
+        """
+        m = x > 0
+        y = jnp.where(m, jnp.log(jnp.where(m, x, 1.0)), 0.0)
+        """,
+    ),
+    "what is assigned in between is another": (
+        """
+        y = a / x
+        x = y + 1.0
+        z = b / x
+        """,
+        """
+        m = x != 0
+        y = a / jnp.where(m, x, 1.0)
+        x = y + 1.0
+        z = b / jnp.where(m, x, 1.0)
+        """,
+        """
+        m = x != 0
+        y = a / jnp.where(m, x, 1.0)
+        x = y + 1.0
+        z = b / jnp.where(m, x, 1.0)
+        """,
+    ),
+    "what is written to in between is another": (
+        """
+        y = a / x
+        x[0] = y
+        z = b / x
+        """,
+        """
+        m = x != 0
+        y = a / jnp.where(m, x, 1.0)
+        x[0] = y
+        z = b / jnp.where(m, x, 1.0)
+        """,
+        """
+        m = x != 0
+        y = a / jnp.where(m, x, 1.0)
+        x[0] = y
+        z = b / jnp.where(m, x, 1.0)
+        """,
+    ),
+    "a variable of a comprehension": (
+        "y = a / x + sum(b / x for x in c)",
+        """
+        m = x != 0
+        y = a / jnp.where(m, x, 1.0) + sum(b / jnp.where(m, x, 1.0) for x in c)
+        """,
+        """
+        m = x != 0
+        y = a / jnp.where(m, x, 1.0) + sum(b / jnp.where(m, x, 1.0) for x in c)
+        """,
+    ),
+    "a branch": (
+        """
+        y = a / x
+        if b:
+            y = b / x
+        """,
+        """
+        m = x != 0
+        y = a / jnp.where(m, x, 1.0)
+        if b:
+            y = b / jnp.where(m, x, 1.0)
+        """,
+        """
+        m = x != 0
+        y = a / jnp.where(m, x, 1.0)
+        if b:
+            y = b / jnp.where(m, x, 1.0)
+        """,
+    ),
+    "what the author has written twice": (
+        """
+        m = x != 0
+        y = a / jnp.where(m, x, 1.0) + b / jnp.where(m, x, 1.0)
+        z = jnp.sqrt(y)
+        """,
+        """
+        m = x != 0
+        y = a / jnp.where(m, x, 1.0) + b / jnp.where(m, x, 1.0)
+        n = y != 0
+        z = jnp.where(n, jnp.sqrt(jnp.where(n, y, 1.0)), 0.0)
+        """,
+        """
+        m = x != 0
+        y = a / jnp.where(m, x, 1.0) + b / jnp.where(m, x, 1.0)
+        n = y != 0
+        z = jnp.where(n, jnp.sqrt(jnp.where(n, y, 1.0)), 0.0)
+        """,
+    ),
+}
+
+
+def within_function(body: str) -> str:
+    return "def f(a, b, c, x):\n" + textwrap.indent(textwrap.dedent(body).strip("\n") + "\n", "    ")
+
+
+@pytest.mark.parametrize("why", WRITTEN)
+def test_it_is_written_once_where_it_is_the_same(why: str) -> None:
+    before, after, expected = map(within_function, WRITTEN[why])
+    source = Source(before)
+    fix = Fix("safe", "", source.difference(after))
+    assert source.edited(written_once(source, fix).edits) == expected
