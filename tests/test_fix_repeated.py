@@ -35,6 +35,32 @@ WRITTEN = {
         y = jnp.where(m, jnp.log(jnp.where(m, x, 1.0)), 0.0)
         """,
     ),
+    "a condition that has a name below": (
+        "y = jnp.where(x > 0, jnp.log(x), 0.0)",
+        """
+        safe_x = jnp.where(x > 0, x, 1.0)
+        m = x > 0
+        y = jnp.where(m, jnp.log(safe_x), 0.0)
+        """,
+        """
+        m = x > 0
+        safe_x = jnp.where(m, x, 1.0)
+        y = jnp.where(m, jnp.log(safe_x), 0.0)
+        """,
+    ),
+    "a condition on what is assigned above": (
+        "y = jnp.log(x)",
+        """
+        x = jnp.where(x > 0, x, 1.0)
+        m = x > 0
+        y = jnp.where(m, jnp.log(x), 0.0)
+        """,
+        """
+        x = jnp.where(x > 0, x, 1.0)
+        m = x > 0
+        y = jnp.where(m, jnp.log(x), 0.0)
+        """,
+    ),
     "what is assigned in between is another": (
         """
         y = a / x

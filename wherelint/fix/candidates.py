@@ -293,7 +293,8 @@ class Site:
                 if len(names) == 1 and self.module.imports.keys().isdisjoint(names):
                     (name,) = names
                     read.setdefault(name, {}).update({place.region: place for place in names[name]})
-        for at, operand in enumerate(operands(self.op, count := len(self.hazard.op.inputs))):
+        count = len(self.hazard.op.inputs)
+        for at, operand in enumerate(operands(self.op, count)):
             if isinstance(operand.node, cst.Name) and operand.one_line in read:
                 beside = alike(self.op, operand, at, count)
                 read[operand.one_line] |= {place.region: place for place in beside}
@@ -336,12 +337,13 @@ class Site:
             return
         first, _ = places[min(places)]
         spot = spot_before(first)
-        if spot is None or not all(mask.fits(p, spot) and not has_effects(p.node) for p, _ in places.values()):
+        every = [place for place, _ in places.values()]
+        if spot is None or not all(mask.fits(p, spot) and self._below(first, p) for p in every):
             return
-        if not all(self._below(first, place) for place, _ in places.values()):
+        if any(has_effects(place.node) for place in every):
             return
         what = f"mask the operands with the condition of the {self._selection}"
-        test, line, used = self._bound(mask, first, spot, [place for place, _ in places.values()])
+        test, line, used = self._bound(mask, first, spot, every)
         bound = [Edit(line, spot.location, spot.location)] if line else []
         inner = {a: p for a, p in places.items() if not any(a[0] <= b[0] and b[1] <= a[1] for b in places if b != a)}
         groups = [{a: (p, value) for a, (p, _) in inner.items()} for value in (1.0, 0.5) if len(inner) < len(places)]

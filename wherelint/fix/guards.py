@@ -315,16 +315,14 @@ class Guards:
 
     def squares(self, place: SourceNode) -> Iterator[Candidate]:
         """The square of a norm as the sum of squares that it is, whose gradient at 0 is 0."""
-        power, total = place.path()[-2], self._sum_of_squares(place)
-        if (
-            isinstance(power, cst.BinaryOperation)
-            and isinstance(power.operator, cst.Power)
-            and power.left is place.node
-        ):
-            whole = SourceNode(place.block, power)
-            if total and operands(whole)[1].one_line in _TWO:
-                edit = whole.replaced(total)
-                yield Candidate((edit,), "sum the squares, whose gradient at 0 is 0", True, kind="guard")
+        total = self._sum_of_squares(place)
+        power = place.path()[-2] if total else None
+        if not isinstance(power, cst.BinaryOperation) or not isinstance(power.operator, cst.Power):
+            return
+        whole = SourceNode(place.block, power)
+        if power.left is place.node and operands(whole)[1].one_line in _TWO:
+            edit = whole.replaced(total)
+            yield Candidate((edit,), "sum the squares, whose gradient at 0 is 0", True, kind="guard")
 
     def _sum_of_squares(self, place: SourceNode) -> str:
         """The square of a norm; empty where it cannot be written, or it is no norm."""

@@ -16,6 +16,8 @@ from wherelint.fix.assignments import already_named
 from wherelint.fix.syntax import SourceNode, Spot, may_move
 from wherelint.interpret.annotations import last_name
 
+#: What a selection is called.
+WHERES = frozenset({"where", "where_v2"})
 _NAME = re.compile(r"[^\W\d][\w.]*")
 
 
@@ -142,7 +144,7 @@ def named_before(mask: Mask, place: SourceNode) -> Mask | None:
 def masked_twice(text: str) -> int:
     """How many selections of a program have another for a value, with nothing between them."""
     named = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call))
-    calls = {node for node in named if last_name(node.func) in ("where", "where_v2")}
+    calls = {node for node in named if last_name(node.func) in WHERES}
     return sum(value in calls for call in calls for value in call.args[1:])
 
 

@@ -155,6 +155,7 @@ class Proof:
         sure = analyse(module, found.after.used, self.names, frozenset(), draft=True, only=concerned, whole=self._whole)
         fixed = set(map(key, targets))
         laid = {each.location for each in bare}
+        # What is hardly worth showing is no objection to a fix of what is.
         lowest = {f.confidence for f in targets} | {"high"}
         asked = [f for f in sure.findings if key(f) in fixed and f.location not in laid and f.confidence in lowest]
         if not found.remains and not compared.gone(targets, asked):

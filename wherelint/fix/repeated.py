@@ -7,11 +7,11 @@ from dataclasses import replace
 from itertools import chain, count
 
 from wherelint.finding import Edit, Fix, Location
+from wherelint.fix.masks import WHERES
 from wherelint.fix.spelling import safe_name
 from wherelint.interpret.annotations import last_name
 from wherelint.io.edits import Source
 
-_WHERE = frozenset({"where", "where_v2"})
 _HEAD, _VALUE = re.compile(r"where(?:_v2)?\(\w+,[\w.]+"), re.compile(r"^[ \t]*\w+ = (.+)$", re.MULTILINE)
 #: What may not be evaluated, or more than once, or has variables of its own.
 _LAZY = (ast.Lambda, ast.GeneratorExp, ast.ListComp, ast.SetComp, ast.DictComp, ast.IfExp, ast.BoolOp)
@@ -49,7 +49,8 @@ def _shorter(old: str, new: Source) -> Iterator[str]:
                 continue
             name, value = bound
             before = suite[at - 1] if at and new.lines[suite[at - 1].lineno - 1] not in known else None
-            if before is not None and any(_same(node.args[0], value) for node in _selections([before], value)):
+            asks = before is not None and any(_same(node.args[0], value) for node in _selections([before]))
+            if before is not None and asks and _variables(value).isdisjoint(_stored(before)):
                 yield _swapped(new, before, statement)
             for node in _selections(suite[at + 1 :], value):
                 if not isinstance(value, ast.Name) and _same(node.args[0], value):
@@ -65,9 +66,11 @@ def _shorter(old: str, new: Source) -> Iterator[str]:
 
 def _swapped(new: Source, first: ast.stmt, second: ast.stmt) -> str:
     """A text with two statements, of which one follows the other, in the other order."""
-    rows = [new.lines[each.lineno - 1 : each.end_lineno] for each in (first, second)]
-    whole = "".join(new.lines)[:-1]
-    return whole.replace("".join(rows[0] + rows[1]), "".join(rows[1] + rows[0]), 1)
+    rows = [*new.lines]
+    rows[first.lineno - 1 : second.end_lineno] = [
+        row for each in (second, first) for row in new.lines[each.lineno - 1 : each.end_lineno]
+    ]
+    return "".join(rows)[:-1]  # the last newline is one that only the list has
 
 
 def _same(node: ast.expr, other: ast.expr) -> bool:
@@ -99,15 +102,19 @@ def _suites(tree: ast.AST) -> Iterator[list[ast.stmt]]:
 
 def _selections(statements: Sequence[ast.stmt], value: ast.expr | None = None) -> Iterator[ast.Call]:
     """The selections in simple statements, up to one that assigns what a value reads."""
-    names = {node.id for node in ast.walk(value) if isinstance(node, ast.Name)} if value is not None else set()
+    names = _variables(value) if value is not None else set()
     for each in statements:
         if hasattr(each, "body"):
             return
         for node in _walk(each):
-            if isinstance(node, ast.Call) and last_name(node.func) in _WHERE and len(node.args) == _ARMS:
+            if isinstance(node, ast.Call) and last_name(node.func) in WHERES and len(node.args) == _ARMS:
                 yield node
         if not names.isdisjoint(_stored(each)):
             return
+
+
+def _variables(value: ast.expr) -> set[str]:
+    return {node.id for node in ast.walk(value) if isinstance(node, ast.Name)}
 
 
 def _stored(statement: ast.stmt) -> Iterator[str]:
@@ -137,7 +144,7 @@ def _region(new: Source, node: ast.expr) -> tuple[Location, Location]:
 def _names(selection: ast.Call) -> Iterator[str]:
     """What a selection that is written once may be called: by what it guards."""
     arm = _arm(selection)
-    inner = next((n for n in ast.walk(arm) if isinstance(n, ast.Call) and last_name(n.func) in _WHERE), None)
+    inner = next((n for n in ast.walk(arm) if isinstance(n, ast.Call) and last_name(n.func) in WHERES), None)
     safe = safe_name(last_name(arm if inner is None else _arm(inner)) or "operand")
     done = last_name(arm.func) if isinstance(arm, ast.Call) else ""
     ratio = isinstance(arm, ast.BinOp) and isinstance(arm.op, ast.Div)

@@ -97,7 +97,8 @@ def _completed(
         others = [own[bare] for bare in each.bare if bare in own]
         found += [other for other in others if other not in found and not set(other[1].edits) <= set(fix.edits)]
     left = tuple(dict.fromkeys(bare for _, each in found for bare in each.bare if bare not in own))
-    members = [_Member(f, places_of(analysis, f)[0][1], each) for f, each in found if places_of(analysis, f)]
+    placed = [(f, places, each) for f, each in found if (places := places_of(analysis, f))]
+    members = [_Member(f, places[0][1], each) for f, places, each in placed]
     if len(found) == 1 or len(members) < len(found):
         return [(finding, replace(fix, bare=left))]
     grade = max((each.fix.applicability for each in members), key=("safe", "unsafe", "display").index)
