@@ -70,14 +70,31 @@ class Edit:
 
 
 @dataclass(frozen=True)
+class Rewrite:
+    """Edits of another file."""
+
+    filename: str
+    edits: tuple[Edit, ...]
+    #: The rows from the first edit to the last one, as they stand in that file.
+    rows: str
+
+
+@dataclass(frozen=True)
 class Fix:
-    """Edits that remove a finding, and how far they may be trusted."""
+    """Edits that remove a finding, and how far they may be trusted: all of them are made, or none is."""
 
     applicability: Literal["safe", "unsafe", "display"]
     message: str
+    #: Those of the file that the finding is in.
     edits: tuple[Edit, ...]
     #: Operations until whose fix the gradient stays nan: hidden behind what it fixes, or findings of their own.
     bare: tuple[str, ...] = ()
+    elsewhere: tuple[Rewrite, ...] = ()
+
+    @property
+    def offered(self) -> bool:
+        """Whether there is anything to change; otherwise the message says why not."""
+        return bool(self.edits or self.elsewhere)
 
 
 #: What a finding is about and what its fix writes, wherever in the file they stand.
@@ -227,8 +244,9 @@ class Finding:
 
     def fix_key(self) -> FixKey:
         """What tells its fix apart from others of the file, also when rows move."""
-        contents = tuple(edit.content for edit in self.fix.edits) if self.fix is not None else ()
-        return self.code, self.op, self.function, contents
+        fix = self.fix or Fix("display", "", ())
+        edits = (*fix.edits, *(edit for rewrite in fix.elsewhere for edit in rewrite.edits))
+        return self.code, self.op, self.function, tuple(edit.content for edit in edits)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -297,8 +296,8 @@ def _shown(hazard: Hazard, filename: str) -> tuple[list[Origin], tuple[Elsewhere
 def _elsewhere(origin: Origin, what: str, filename: str) -> Elsewhere:
     start, end = origin.block.region(origin.node)
     module = origin.block.module
-    name = module.filename if os.path.isabs(filename) else os.path.relpath(module.filename)
-    return Elsewhere(name, start, end, what, "\n".join(module.text.split("\n")[start.row - 1 : end.row]))
+    rows = "\n".join(module.text.split("\n")[start.row - 1 : end.row])
+    return Elsewhere(module.named_beside(filename), start, end, what, rows)
 
 
 def _build(code: str, at: Origin, op: str, select: Origin, framework: Any, kind: str = "", **more: Any) -> Finding:

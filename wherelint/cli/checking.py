@@ -33,7 +33,7 @@ from wherelint.report.common import printable
 from wherelint.report.formats import FORMATS, shows_fixes
 
 if TYPE_CHECKING:
-    from wherelint.finding import FileReport, FixKey
+    from wherelint.finding import FileReport, Finding, FixKey
     from wherelint.io.config import Configuration, Overrides
     from wherelint.io.files import FixMode
     from wherelint.run.results import Result
@@ -136,6 +136,8 @@ def run_check(options: dict[str, Any], configuration: Configuration) -> int:
     if not result.total and changes is None and not options["quiet"]:
         click.echo("warning: no Python file or notebook to check there", err=True)
     result = _run_fixes(result, options, again)
+    if options["fix"] and not stdin:
+        result = _fixed_elsewhere(result, options, configuration)
     if not rewrites:
         result = _weighed(result, options, configuration)
     if options["write_baseline"] is not None:
@@ -181,6 +183,23 @@ def _run_fixes(
     from wherelint.run import engine
 
     return engine.without_refuted(result, again, lambda part: _confirmed(part, options)[0])
+
+
+def _fixed_elsewhere(result: Result, options: dict[str, Any], configuration: Configuration) -> Result:
+    """The result with the fixes that lie in another file than their finding; with --confirm each is run before."""
+    from wherelint import api
+    from wherelint.finding import FileReport
+    from wherelint.run.results import Result
+
+    def against(finding: Finding) -> str:
+        if not options["confirm"]:
+            return ""
+        (ran,) = _confirmed(Result((FileReport(finding.filename, (finding,)),), 1, 0.0), options)[0].findings
+        return ran.confirmation.against_fix if ran.confirmation is not None else ""
+
+    return api.fixed_elsewhere(
+        result, configuration, unsafe=options["unsafe_fixes"], snippets=_snippets(options), against=against
+    )
 
 
 def _confirmed(result: Result, options: dict[str, Any], *, only: bool = False) -> tuple[Result, list[str]]:

@@ -1,5 +1,6 @@
 """The selection of a finding in the text with the fix: its graph, and the same inputs by their names."""
 
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ import numpy as np
 from wherelint.analysis.findings import Analysis, analyse
 from wherelint.analysis.programs import Program, programs
 from wherelint.analysis.search import Detection, arithmetic
-from wherelint.finding import Finding
+from wherelint.finding import Finding, Fix
 from wherelint.fix import propose
 from wherelint.fix.opaque import Name, benign, names_of
 from wherelint.frontend.module import Module
@@ -43,22 +44,31 @@ def after_fix(
     Where something poisons its gradient at the first input still, other operations of the function are fixed in more
     ``rounds``.
     """
-    if finding.fix is None or not finding.fix.edits:
+    if finding.fix is None or not finding.fix.offered:
         return None
     fix, found = finding.fix, None
     with suppress(GiveUp, SyntaxError):
         for left in reversed(range(rounds)):
-            module = analysis.module.project.revised(analysis.module.source.edited(fix.edits))
+            module = _rewritten(analysis.module, fix)
             found = _at_root(module, analysis, detection, inputs, value) or found
             if found is None or not found.poisoned[0] or not left:
                 break
             analysis = analyse(module, analysis.used, [detection.name], frozenset())
             offered = (propose(analysis, f) for f in analysis.findings if f.function == finding.function)
-            following = next((f for f in offered if f is not None and f.edits), None)
+            following = next((f for f in offered if f is not None and f.offered), None)
             if following is None:
                 break
             fix = following
     return found
+
+
+def _rewritten(module: Module, fix: Fix) -> Module:
+    """A file after the edits of a fix, in it and in another one."""
+    for rewrite in fix.elsewhere:
+        other = module.project.at(os.path.abspath(rewrite.filename))
+        if other is not None:
+            module, _ = module.project.beside(other, other.source.edited(rewrite.edits))
+    return module.project.revised(module.source.edited(fix.edits)) if fix.edits else module
 
 
 def poisoned(root: Node, values: Values, framework: str) -> Array:

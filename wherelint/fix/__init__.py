@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Collection, Sequence
 from contextlib import suppress
@@ -12,6 +13,7 @@ from wherelint.defects import describe
 from wherelint.finding import Finding, Fix
 from wherelint.fix.groups import Attempt, Places, Taken, concerned, otherwise, places_of, proven, slope_left
 from wherelint.fix.layout import commented
+from wherelint.fix.otherfile import guarded_at_home
 from wherelint.fix.proving import Proof
 from wherelint.fix.refusals import TOO_LONG, TOO_MANY, TOO_MUCH, UNWANTED, refused
 from wherelint.fix.repeated import written_once
@@ -55,6 +57,8 @@ def propose(analysis: Analysis, finding: Finding, whole: WorkBudget | None = Non
             alone = rewritten(analysis, places[:1], MOST_STEPS, effort)
             if not isinstance(alone, str):
                 steps, others = alone, _others(places)
+        if isinstance(steps, str) and not effort.spent and (fix := guarded_at_home(analysis, places, effort)):
+            return fix
         left = "" if isinstance(steps, str) else slope_left(places) + others
     except (GiveUp, RecursionError):
         return refused(TOO_MUCH)
@@ -108,9 +112,20 @@ def offered_for(
     wanted = [finding for finding in findings if codes is None or finding.code in codes]
     fixes = {id(f): fix for f, fix in zip(wanted, propose_all(analysis, wanted, whole), strict=True)}
     if comment:
-        shown = [(f, fix) for f in wanted if f.witness and (fix := fixes[id(f)]) is not None and fix.edits]
-        fixes |= {id(f): commented(analysis.module.text, fix, f.op) for f, fix in shown}
+        shown = [(f, fix) for f in wanted if f.witness and (fix := fixes[id(f)]) is not None and fix.offered]
+        fixes |= {id(f): _commented(analysis.module, fix, f.op) for f, fix in shown}
     return [fixes.get(id(finding), refused(UNWANTED.format(finding.code))) for finding in findings]
+
+
+def _commented(module: Module, fix: Fix, op: str) -> Fix:
+    if fix.edits:
+        return commented(module.text, fix, op)
+    others = []
+    for other in fix.elsewhere:
+        home = module.project.at(os.path.abspath(other.filename))
+        edits = commented(home.text, replace(fix, edits=other.edits), op).edits if home is not None else other.edits
+        others.append(replace(other, edits=edits))
+    return replace(fix, elsewhere=tuple(others))
 
 
 def _attempt(analysis: Analysis, finding: Finding) -> tuple[Attempt, Fix] | None:

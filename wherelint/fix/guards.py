@@ -48,7 +48,7 @@ _TWO = frozenset({"2", "2.0", "2."})
 _GUARD = "guard the operation where it is singular"
 _CONSTANT = "take no gradient where the operation is singular"
 #: What else an operation is of that is guarded by an operand of such a name.
-_OTHER = {"denominator": "numerator", "base": "exponent"}
+_OTHER = {"denominator": "numerator", "base": "exponent", "x": "y"}
 _VARIANCE = {"std": "var", "reduce_std": "reduce_variance"}
 
 
@@ -63,6 +63,14 @@ class _Asked(NamedTuple):
     #: What gives it that name, and where more lines can stand.
     lines: list[Edit]
     before: Spot | None
+    #: The other operand by the name that it is given with it, if it is.
+    other: list[Edit]
+
+    def with_operand(self, content: str) -> str:
+        """The operation with something else for the operand."""
+        if self.other:
+            return self.place.edited([self.operand.replaced(content), *self.other])
+        return within(self.place, self.operand, content)
 
 
 @dataclass(frozen=True)
@@ -119,9 +127,15 @@ class Guards:
             name = atom = spelling.free_name(place, *spelling.value_names(place, operand, guard.name))
             again = [] if once else [p.replaced(name) for p in operand.again() if not place.holds(p)]
             lines = [spot.line(name, operand.moved), *again]
+        other, second = found[1 - guard.operand] if len(found) == 2 else None, list[Edit]()
+        if other is not None and before is not None and "{y}" in guard.condition and list(calls_within(other)):
+            called = spelling.free_name(place, _OTHER.get(guard.name, "argument"))
+            rows = [before.line(called, other.moved), *lines[:1]][:: 1 if guard.operand else -1]
+            lines = [replace(rows[0], content="".join(row.content for row in rows)), *lines[1:]]
+            second = [other.replaced(called)]
         terms = {
             "x": atom,
-            "y": found[1 - guard.operand].atom if len(found) > 1 else "",
+            "y": second[0].content if second else other.atom if other is not None else "",
             "namespace": namespace,
             "abs": "" if _has_no_floor(operand) else f"{namespace}.abs" if namespace else "abs",
             "inf": spelling.infinity(namespace, self.writer.framework),
@@ -129,7 +143,7 @@ class Guards:
         tests = tests_of(guard, self.family, place, terms)
         if tests is None or (edges and _NUMBER.fullmatch(terms["y"].strip("()"))):
             return  # a condition on two operands asks nothing of a number
-        asked = _Asked(place, operand, guard, tests, name, lines, before)
+        asked = _Asked(place, operand, guard, tests, name, lines, before, second)
         constant, arms = None, ""
         stopped, needs = self._stopped(name)
         if stopped and not guard.reduces:
@@ -174,7 +188,7 @@ class Guards:
 
         ``others``: what else it is differentiated by.
         """
-        place, operand, guard, tests, name, lines, before = asked
+        place, operand, guard, tests, name, lines, before, second = asked
         what, namespace = _GUARD, self.writer.namespace
         safe = next(iter(self.alike(guard.operand, [float(guard.safe)])), None)
         if safe is None or not (guard.exact or guard.outside or self._capped):
@@ -188,7 +202,8 @@ class Guards:
             inner = at_most.format(namespace=namespace, x=name, limit=limit)
         sure = not guard.reduces and (guard.exact or self._bounded)
         # What was a number there is another then, which underflow may show where no probe does.
-        alone = Candidate((*lines, operand.replaced(inner)), what, sure and not guard.finite, kind="guard", alone=True)
+        edits = (*lines, operand.replaced(inner), *second)
+        alone = Candidate(edits, what, sure and not guard.finite, kind="guard", alone=True)
         kept = []
         # That an operation is nan is worth keeping only where something asks for it.
         nans = any(n.op in FINITE_TESTS for n in topological(self.hazard.select.inputs[:1]))
@@ -199,16 +214,15 @@ class Guards:
             values.append(infinity)
         for outside, widened in product(values, tests.widened or ("",)):
             outer = named or Mask(tests.outer, guard.keeps)
-            content = within(place, operand, inner)
-            edits = lines
+            content, bound = asked.with_operand(inner), lines
             if named is None and before is not None and (tests.outer == tests.inner or widened):
                 outer = outer.named(spelling.free_name(place, *_named(guard, tests.outer, twins=self.twins)))
                 wide = Mask(widened.format(outer.text), guard.keeps) if widened else outer
-                content = within(place, operand, self.writer.masked(wide, name, safe))
+                content = asked.with_operand(self.writer.masked(wide, name, safe))
                 line = before.line(outer.text, tests.outer)
-                edits = [replace(line, content=lines[0].content + line.content), *lines[1:]] if lines else [line]
+                bound = [replace(line, content=lines[0].content + line.content), *lines[1:]] if lines else [line]
             guarded = place.replaced(self.writer.masked(outer, content, outside, like=None if guard.reduces else name))
-            kept.append(Candidate((*edits, guarded), what, guard.exact, kind="guard"))
+            kept.append(Candidate((*bound, guarded), what, guard.exact, kind="guard"))
         yield from (*kept, alone) if guard.finite else (alone, *kept)
         yield from filter(None, [detached])
 
@@ -217,8 +231,8 @@ class Guards:
 
         ``others``: what else it is differentiated by, which receives the same cotangent.
         """
-        _, operand, guard, tests, name, lines, before = asked
-        if tests.outer != tests.inner or any(any(calls_within(p)) for p in others):
+        _, operand, guard, tests, name, lines, before, second = asked
+        if second or tests.outer != tests.inner or any(any(calls_within(p)) for p in others):
             return None
         mask = Mask(tests.inner, guard.keeps)
         test, rows, edits, needs = named_before(mask, operand), "", list[Edit](), list[Edit]()

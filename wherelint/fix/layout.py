@@ -27,6 +27,8 @@ _OPERANDS = (tokenize.NAME, tokenize.NUMBER, tokenize.STRING)
 
 def laid_out(text: str, fix: Fix, width: int) -> Fix:
     """A fix whose lines are no longer than a width, where that can be had."""
+    if not fix.edits:
+        return fix
     source = Source(text)
     after = source.edited(fix.edits)
     broken = wrapped(text, after, width)

@@ -70,6 +70,13 @@ class Proof:
         """What is found in a rewritten text; None where that computes something else, or is singular at the witness."""
         try:
             module = self._analysis.module.project.revised(text)
+        except (SyntaxError, RecursionError):
+            return None
+        return self.within(module, compared)
+
+    def within(self, module: Module, compared: Comparison | None = None) -> Found | None:
+        """What is found in another module for the file: with another text, or with others around it."""
+        try:
             passed = [record for name in self.names for record in self._pass(module, name, step=True)]
         except (SyntaxError, GiveUp, RecursionError, _OtherwiseError):
             return None
@@ -77,7 +84,7 @@ class Proof:
         if compared is not None and any(self._is_still(node, module, compared) for node in remains):
             return None
         used, whole = self._analysis.used, self._whole
-        compared = compared or Comparison(self.source, self.source.difference(text), self.findings)
+        compared = compared or Comparison(self.source, self.source.difference(module.text), self.findings)
         unchanged = self._unchanged.within(module)
 
         def asked(root: Node) -> bool:
@@ -131,6 +138,10 @@ class Proof:
         """Whether some functions compute the same in another text, beyond doubt where it has to be ``sure``."""
         passed = self._passed(module, names, (False, True))
         return passed is not None and not (sure and any(p.doubtful for p in passed))
+
+    def everywhere(self, module: Module) -> list[Record] | None:
+        """How the functions around the operation and those that call them pass; None where one does not."""
+        return self._passed(module, [*self.names, *self.callers], (False, True))
 
     def _passed(self, module: Module, names: list[tuple[str, ...]], modes: tuple[bool, ...]) -> list[Record] | None:
         """How functions pass the proof, with their defaults or whatever else is given; None where one does not."""

@@ -1,6 +1,5 @@
 """The rewrites that are tried for one finding, and what each of them comes to."""
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -248,8 +247,7 @@ class _Rewrites:
     def _why_not(self) -> str:
         home = self._detection.hazard.op.origin.block.module
         if home is not self._analysis.module:
-            shown = home.filename if os.path.isabs(self._analysis.module.filename) else os.path.relpath(home.filename)
-            return f"the operation is in {shown}"
+            return f"the operation is in {home.named_beside(self._analysis.module.filename)}"
         if self._unfinished:
             op = self._unfinished[0].found.silent[0]
             what = f"`{op.op}` in `{op.origin.function}` is singular, too" if op.op in OPERATIONS else "it overflows"

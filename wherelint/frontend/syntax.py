@@ -173,7 +173,7 @@ class Syntax:
         lines = physical_lines(text)
         first = next((i for i, pair in enumerate(zip(self.lines, lines, strict=False)) if pair[0] != pair[1]), None)
         if first is None:
-            return Syntax(text)
+            return self if len(lines) == len(self.lines) else Syntax(text)
         ends = list(zip(reversed(self.lines[first:]), reversed(lines[first:]), strict=False))
         last = len(self.lines) - next((i for i, pair in enumerate(ends) if pair[0] != pair[1]), len(ends))
         moved = len(lines) - len(self.lines)

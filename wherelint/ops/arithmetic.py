@@ -261,7 +261,7 @@ ARITHMETIC = table(
           # torch masks the reciprocal of a sum that may have underflowed.
           torch=slopes(lambda z, y, x: x * _reciprocal_or_zero(x * x + y * y),
                        lambda z, y, x: -y * _reciprocal_or_zero(x * x + y * y)),
-          code="WL105", place="at (0, 0)", domains=(Domain("({x} != 0) | ({y} != 0)", "1.0", ("0.0",), 1),)),
+          code="WL105", place="at (0, 0)", domains=(Domain("({x} != 0) | ({y} != 0)", "1.0", ("0.0",), 1, name="x"),)),
     entry("copysign", np.copysign, pullback(times(_ratio_or_zero), zeros),
           jax=pullback(times(lambda z, x, y: np.where(np.signbit(y), -1, 1) * np.where(x >= 0, 1, -1)), None)),
     entry("heaviside", np.heaviside, pullback(None, drop(lambda z, x, y: x == 0)), torch=no_vjp,

@@ -38,7 +38,7 @@ _SENTENCE = 120
 def full(report: FileReport, helps: Mapping[str, str], width: int) -> list[Line]:
     """Every finding of a file with its code frame; ``helps`` says by code what to do about it."""
     lines: list[Line] = []
-    changed: dict[tuple[Edit, ...], Finding] = {}
+    changed: dict[object, Finding] = {}
     for finding in report.findings:
         confidence = [(" (low confidence)", "dim")] if finding.confidence == "low" else []
         title = [(_place(finding), "path"), (": ", ""), (f"{finding.code} {finding.name}", "code_name"), *confidence]
@@ -48,9 +48,9 @@ def full(report: FileReport, helps: Mapping[str, str], width: int) -> list[Line]
             lines.append([(f"{other.filename}:{other.location.row}:{other.location.column}", "path"), (": ", "")])
             lines[-1].append((other.message, ""))
             lines += frame(*alone(finding, other), width)
-        edits = finding.fix.edits if finding.fix is not None else ()
+        edits = (finding.fix.edits, finding.fix.elsewhere) if finding.fix is not None else ()
         same = changed.setdefault(edits, finding)
-        repeated = bool(edits) and same is not finding
+        repeated = finding.fix is not None and finding.fix.offered and same is not finding
         for label, sentence in notes(finding, helps):
             said = f"that of {spelled(same.location, same.cells)}, above" if label == "fix" and repeated else sentence
             lines += _wrapped(label, said, min(width, _SENTENCE))
@@ -67,15 +67,25 @@ def alone(finding: Finding, other: Elsewhere) -> tuple[str, Finding]:
 
 
 def change(text: str, finding: Finding) -> Iterable[Line]:
-    """The lines that a fix takes away and puts in their place."""
-    if finding.fix is None or not finding.fix.edits:
+    """The lines that a fix takes away and puts in their place, those of other files below their names."""
+    if finding.fix is None:
         return
-    source, edits = Source(text), finding.fix.edits
+    yield from _changed(text, finding.fix.edits)
+    for other in finding.fix.elsewhere:
+        row = min(edit.location.row for edit in other.edits)
+        yield [("    ", ""), (f"{other.filename}:{row}", "path")]
+        yield from _changed("\n" * (row - 1) + other.rows, other.edits)
+
+
+def _changed(text: str, edits: Sequence[Edit]) -> Iterable[Line]:
+    if not edits:
+        return
+    source = Source(text)
     first = min(edit.location.row for edit in edits)
     last = min(max(edit.end_location.row for edit in edits), len(source.lines))
     start, rest = source.offset(Location(first, 1)), text[source.offset(Location(last + 1, 1)) :]
     before, after = (whole[start:].removesuffix(rest) for whole in (text, source.edited(edits)))
-    for line in diff(before, after, finding.filename, context=0)[2:]:
+    for line in diff(before, after, "", context=0)[2:]:
         if not line.startswith("@@"):
             yield [("    ", ""), (line.partition("\n")[0], "added" if line.startswith("+") else "removed")]
 
@@ -126,7 +136,7 @@ def _laid_bare(fix: Fix) -> str:
 def proposals(report: FileReport) -> Iterable[Line]:
     """The fixes of a file that are only shown, as remarks that no tool takes for a patch."""
     for finding in report.findings:
-        if finding.fix is not None and finding.fix.edits and finding.fix.applicability == "display":
+        if finding.fix is not None and finding.fix.offered and finding.fix.applicability == "display":
             yield [*fix_line(finding), (f" (not applied: {_CHANGES})", "")]
             yield from ([("# ", "dim"), *line] for line in change(report.text, finding))
 
@@ -160,7 +170,10 @@ def _left(finding: Finding) -> str:
         return "no fix was looked for"
     if finding.fix.applicability == "unsafe":
         return "unsafe: see --unsafe-fixes"
-    if finding.fix.edits:
+    if finding.fix.applicability == "safe" and finding.fix.elsewhere:
+        others = listed([printable(other.filename) for other in finding.fix.elsewhere])
+        return f"its fix changes {others}: check that file, too"
+    if finding.fix.offered:
         return _CHANGES
     return finding.fix.message.removeprefix("no fix is offered: ")
 
@@ -179,7 +192,7 @@ def fixes(fixed: Sequence[Finding], verb: str, *, ran: bool = False) -> str:
 
 def fixable(findings: Iterable[Finding]) -> str:
     """How many of the findings shown a fix is offered for; empty for none."""
-    offered = Counter(f.fix.applicability for f in findings if f.fix is not None and f.fix.edits)
+    offered = Counter(f.fix.applicability for f in findings if f.fix is not None and f.fix.offered)
     parts = [f"{offered['safe']} fixable with --fix"] if offered["safe"] else []
     if offered["unsafe"]:
         parts.append(f"{offered['unsafe']}{' more' if parts else ' fixable'} with --fix --unsafe-fixes")
@@ -336,7 +349,7 @@ def notes(finding: Finding, helps: Mapping[str, str]) -> Iterable[tuple[str, str
         yield "mode", _mode_sentence(finding.modes)
     if finding.confirmation is not None:
         yield confirmation_sentence(finding)
-    if finding.fix is not None and finding.fix.edits:
+    if finding.fix is not None and finding.fix.offered:
         then = f"; {_laid_bare(finding.fix)}" * bool(finding.fix.bare)
         yield "fix", finding.fix.message + then + _CAVEATS[finding.fix.applicability]
         return

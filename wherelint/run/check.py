@@ -115,9 +115,9 @@ def _check_text(text: str, target: Target, around: list[Project] | None) -> tupl
     if seen.shown and fix_mode in ("safe", "unsafe"):
         from wherelint.fix.rounds import Allowed, fixpoint
 
-        tidied = _tidied(path, notebook is not None)
+        tidy = tidied(path, notebook is not None)
         allowed = Allowed(
-            fix_mode == "unsafe", target.refuted, snippet, tidied, settings.fixed_codes, settings.fix_comment
+            fix_mode == "unsafe", target.refuted, snippet, tidy, settings.fixed_codes, settings.fix_comment
         )
         text, seen, fixed = fixpoint(text, seen, analysed, allowed)
     if seen.shown and fix_mode == "silence":
@@ -151,20 +151,20 @@ def _check_text(text: str, target: Target, around: list[Project] | None) -> tupl
     return notebook.report(report), notebook.rewritten(text) if fixed else text
 
 
-def _tidied(path: Path, is_notebook: bool) -> Callable[[str, str], str]:
+def tidied(path: Path, is_notebook: bool) -> Callable[[str, str], str]:
     """Breaks the lines of a changed text as the formatter of its project does, or at the length that this has."""
     from wherelint.fix.layout import wrapped
 
-    def tidied(before: str, after: str) -> str:
+    def tidy(before: str, after: str) -> str:
         new = None if is_notebook else formatted(before, after, path)
         return wrapped(before, after, line_length(path, before)) if new is None else new
 
-    return tidied
+    return tidy
 
 
 def _given_up(findings: Sequence[Finding]) -> Iterator[Problem]:
     """A warning for each reason why fixes were not looked for to the end, and an error for each defect of ours."""
-    refusals = Counter(f.fix.message for f in findings if f.fix is not None and not f.fix.edits)
+    refusals = Counter(f.fix.message for f in findings if f.fix is not None and not f.fix.offered)
     if not refusals:
         return
     from wherelint.fix.refusals import GIVEN_UP

@@ -11,7 +11,7 @@ from lsprotocol import types
 from pygls.capabilities import get_capability
 
 from wherelint import rules
-from wherelint.finding import Edit, Finding
+from wherelint.finding import Edit, Finding, Rewrite
 from wherelint.report.common import Related, related, told
 from wherelint.report.text import why_fixed, witness_sentence
 from wherelint.server.buffer import Buffer
@@ -60,22 +60,34 @@ class Editor:
         """Whether it tells of files that change, if it is asked to."""
         return bool(get_capability(self.capabilities, "workspace.did_change_watched_files.dynamic_registration"))
 
-    def edit(self, snapshot: Snapshot, edits: Sequence[Edit]) -> types.WorkspaceEdit | None:
-        """Some edits of the very text that the snapshot is of; None where there are none, or one spans two cells."""
-        by_cell: dict[str, tuple[Buffer, list[types.TextEdit]]] = {}
+    def edit(
+        self, snapshot: Snapshot, edits: Sequence[Edit], elsewhere: Sequence[Rewrite] = ()
+    ) -> types.WorkspaceEdit | None:
+        """Some edits of the very text that the snapshot is of, and of files as they are on disk.
+
+        None where there are none, or one spans two cells.
+        """
+        made: dict[str, list[types.TextEdit]] = {}
+        versions = {cell.uri: cell.version for cell in snapshot.cells}  # none of what is on disk
         for edit in edits:
             place = snapshot.locate(edit.location, edit.end_location)
             if place is None:
                 return None
             cell, where = place
-            by_cell.setdefault(cell.uri, (cell, []))[1].append(types.TextEdit(where, edit.content))
-        if not by_cell:
+            made.setdefault(cell.uri, []).append(types.TextEdit(where, edit.content))
+        for other in elsewhere:
+            first = min(edit.location.row for edit in other.edits)
+            file = _file(snapshot.cells[0], other.filename, first, other.rows)
+            where_each = [types.Range(file.position(e.location), file.position(e.end_location)) for e in other.edits]
+            texts = [edit.content for edit in other.edits]
+            made.setdefault(file.uri, []).extend(map(types.TextEdit, where_each, texts))
+        if not made:
             return None
         if not get_capability(self.capabilities, "workspace.workspace_edit.document_changes"):
-            return types.WorkspaceEdit(changes={cell.uri: made for cell, made in by_cell.values()})
+            return types.WorkspaceEdit(changes=made)
         changes = [
-            types.TextDocumentEdit(types.OptionalVersionedTextDocumentIdentifier(cell.uri, cell.version), made)
-            for cell, made in by_cell.values()
+            types.TextDocumentEdit(types.OptionalVersionedTextDocumentIdentifier(uri, versions.get(uri)), those)
+            for uri, those in made.items()
         ]
         return types.WorkspaceEdit(document_changes=changes)
 
@@ -102,7 +114,7 @@ def _quick_fixes(
     finding = snapshot.report.findings[index]
     code = finding.code
     fix, comment = snapshot.remedies(index)
-    if fix is not None and (edit := editor.edit(snapshot, fix.edits)):
+    if fix is not None and (edit := editor.edit(snapshot, fix.edits, fix.elsewhere)):
         title = f"{code}: {why_fixed(finding, fix)}{_CAVEATS[fix.applicability]}"
         yield types.CodeAction(title, kind, [diagnostic], is_preferred=fix.applicability == "safe", edit=edit)
     if comment is not None and (edit := editor.edit(snapshot, [comment])):
@@ -143,13 +155,18 @@ def _related(snapshot: Snapshot, finding: Finding, home: Buffer) -> Iterator[typ
     )
     for each in (select, *related(finding)):
         if each.rows is not None:
-            uri = Path(os.path.abspath(each.filename)).as_uri()
-            text = replace(home, uri=uri, text="\n" * (each.location.row - 1) + each.rows)
-            where = types.Range(text.position(each.location), text.position(each.end_location))
-            yield types.DiagnosticRelatedInformation(types.Location(uri, where), each.message)
+            file = _file(home, each.filename, each.location.row, each.rows)
+            where = types.Range(file.position(each.location), file.position(each.end_location))
+            yield types.DiagnosticRelatedInformation(types.Location(file.uri, where), each.message)
         elif place := snapshot.locate(each.location, each.end_location):
             cell, where = place
             yield types.DiagnosticRelatedInformation(types.Location(cell.uri, where), each.message)
+
+
+def _file(home: Buffer, filename: str, row: int, rows: str) -> Buffer:
+    """Some rows of another file, for places in them."""
+    uri = Path(os.path.abspath(filename)).as_uri()
+    return replace(home, uri=uri, text="\n" * (row - 1) + rows)
 
 
 def _explained(finding: Finding) -> str:

@@ -115,7 +115,7 @@ def _finding(name: str, finding: Finding, helps: Mapping[str, str], source: str 
         "diff": [] if source is None else list(text.change(source, finding)),
         "evidence": [(each, f"{WEIGHTS[each]:+g}") for each in finding.evidence if each in WEIGHTS],
         "finding": finding,
-        "fix": finding.fix.applicability if finding.fix is not None and finding.fix.edits else "none",
+        "fix": finding.fix.applicability if finding.fix is not None and finding.fix.offered else "none",
         "frames": places,
         "keys": {key: _shown(value) for key, value in keys.items()},
         "name": name,
@@ -145,7 +145,7 @@ def _caption(finding: Finding) -> str:
         moves = f"{listed(list(dict.fromkeys(plot.moved)))} move together, through the witness"
     if plot.after is not None:
         return f"{moves}."
-    fixed = finding.fix is not None and finding.fix.edits
+    fixed = finding.fix is not None and finding.fix.offered
     why = "the fixed text was not followed to this selection" if fixed else "no fix is offered"
     return f"{moves}. There is no curve after the fix: {why}."
 

@@ -6,10 +6,10 @@ A problem has the keys of a finding, and none for its ``code``: a file that coul
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from wherelint.finding import Finding, Location, Problem
+from wherelint.finding import Finding, Fix, Location, Problem
 from wherelint.io.notebook import in_cell
 from wherelint.report.common import Related, related
 
@@ -29,7 +29,6 @@ def entries(findings: Iterable[Finding], problems: Iterable[Problem]) -> list[di
 def as_dict(finding: Finding) -> dict[str, Any]:
     """One finding in JSON's types."""
     cells = finding.cells
-    fix = _plain(finding.fix, cells)
     return {
         "code": finding.code,
         "name": finding.name,
@@ -50,9 +49,16 @@ def as_dict(finding: Finding) -> dict[str, Any]:
         "witness": _plain(finding.witness),
         "noqa_row": in_cell(Location(finding.noqa_row, 1), cells)[1].row,
         "url": None,  # there is no page of the rules yet but that of ``wherelint explain``
-        "fix": {key: each for key, each in fix.items() if key != "bare" or each} if fix else None,
+        "fix": _fix(finding.fix, cells) if finding.fix is not None else None,
         "confirmation": _plain(finding.confirmation),
     }
+
+
+def _fix(fix: Fix, cells: Sequence[int]) -> dict[str, Any]:
+    """A fix; what it lays bare, and its edits of other files, where there are any."""
+    keys = _plain(replace(fix, elsewhere=()), cells)
+    keys["elsewhere"] = [{"filename": other.filename, "edits": _plain(other.edits)} for other in fix.elsewhere]
+    return {key: each for key, each in keys.items() if key not in ("bare", "elsewhere") or each}
 
 
 def _of_problem(problem: Problem) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from wherelint.finding import Finding, Fix, Location, Problem
+from wherelint.finding import Edit, Finding, Fix, Location, Problem
 from wherelint.report.common import fingerprints, level, posix, related, told
 from wherelint.report.formats.json import as_dict
 from wherelint.report.text import witness_sentence
@@ -78,7 +78,7 @@ def _result(finding: Finding, indices: dict[str, int], fingerprint: str) -> dict
         "partialFingerprints": {"wherelint/v1": fingerprint},
         "properties": {name: described[name] for name in _PROPERTIES if described[name] not in (None, [])},
     }
-    if finding.fix is not None and finding.fix.edits:
+    if finding.fix is not None and finding.fix.offered:
         result["fixes"] = [_fix(finding.filename, finding.fix)]
     return result
 
@@ -94,19 +94,22 @@ def _related(finding: Finding) -> Iterator[dict[str, Any]]:
 
 
 def _fix(filename: str, fix: Fix) -> dict[str, Any]:
-    replacements = [
-        {
-            "deletedRegion": _region(edit.location, edit.end_location),
-            # No message: braces stand for themselves.
-            "insertedContent": {"text": edit.content},
-        }
-        for edit in fix.edits
-    ]
+    own = [(filename, fix.edits)] if fix.edits else []
+    changes = [*own, *((other.filename, other.edits) for other in fix.elsewhere)]
     return {
         "description": _message(fix.message),
-        "artifactChanges": [{"artifactLocation": _artifact(filename), "replacements": replacements}],
+        "artifactChanges": [
+            {"artifactLocation": _artifact(name), "replacements": list(map(_replacement, edits))}
+            for name, edits in changes
+        ],
         "properties": {"applicability": fix.applicability},
     }
+
+
+def _replacement(edit: Edit) -> dict[str, Any]:
+    # No message: braces stand for themselves.
+    content = {"text": edit.content}
+    return {"deletedRegion": _region(edit.location, edit.end_location), "insertedContent": content}
 
 
 def _notification(problem: Problem) -> dict[str, Any]:

@@ -1,0 +1,138 @@
+"""Fixes whose edits lie in another file than their finding: made once every file has those of its own.
+
+Each is looked for again in the texts as they are by then, so that it is proven for these, and the files that it
+concerns are checked again after it. A file that was not to be checked is left alone.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from wherelint.finding import FileReport, Finding, FixKey
+from wherelint.fix.refusals import refused
+from wherelint.frontend.sources import reading
+from wherelint.io.disk import contents
+from wherelint.io.edits import Source
+from wherelint.io.encoding import UndecodableError, decode, encode
+from wherelint.run.check import tidied
+from wherelint.run.results import Result
+
+#: How many such fixes one file may need.
+_MOST = 20
+#: Checks the bytes of a file, and makes the fixes that lie in it or offers them.
+Check = Callable[[str, bytes], FileReport]
+
+
+def fixed_elsewhere(
+    result: Result, check: Check, *, unsafe: bool, against: Callable[[Finding], str] = lambda finding: ""
+) -> Result:
+    """The result with every fix that lies in another of its files. ``against``: why one is not to be made, if so."""
+    files = _Files(result, check)
+    for name in [report.filename for report in result.reports]:
+        files.fix(name, ("safe", "unsafe")[: 1 + unsafe], against)
+    known = {report.filename for report in result.reports}
+    more = [report for name, report in files.reports.items() if report.filename not in known and report.fixed]
+    order = {name: i for i, name in enumerate(result.names)}
+    reports = [*(files.reports[os.path.abspath(r.filename)] for r in result.reports), *more]
+    return replace(result, reports=tuple(sorted(reports, key=lambda r: order.get(r.filename, -1))))
+
+
+class _Files:
+    """The files of a result, as they are by now."""
+
+    def __init__(self, result: Result, check: Check) -> None:
+        self._check = check
+        self.reports = {os.path.abspath(name): FileReport(name) for name in result.names}
+        self.reports |= {os.path.abspath(report.filename): report for report in result.reports}
+        self._refused: dict[str, dict[FixKey, str]] = {}
+
+    def fix(self, name: str, allowed: tuple[str, ...], against: Callable[[Finding], str]) -> None:
+        """Make the fixes for a file that lie in another one."""
+        path = os.path.abspath(name)
+        for _ in range(_MOST):
+            if self._next(path, allowed) is not None and self._texts():
+                self._again(path)  # what was changed may have removed it, or moved its rows
+            if (chosen := self._next(path, allowed)) is None:
+                return
+            if why := against(chosen) or self._made(chosen):
+                self._refused.setdefault(path, {})[chosen.fix_key()] = why
+                self._again(path)
+
+    def _next(self, path: str, allowed: tuple[str, ...]) -> Finding | None:
+        """A finding of a file whose fix lies in other ones, all of them at hand."""
+        for finding in self.reports[path].findings:
+            fix, homes = finding.fix, _homes(finding)
+            at_hand = bool(homes) and homes <= self.reports.keys()
+            if fix is not None and at_hand and not fix.edits and fix.applicability in allowed:
+                return finding
+        return None
+
+    def _made(self, finding: Finding) -> str:
+        """Make a fix; why it cannot be made, if so."""
+        made: dict[str, FileReport] = {}
+        for other in finding.fix.elsewhere if finding.fix is not None else ():
+            path = os.path.abspath(other.filename)
+            report = self.reports[path]
+            try:
+                content = self._content(path)
+                text, encoding = decode(content)
+            except (OSError, UndecodableError):
+                return "the other file cannot be read any more"
+            edits, source = list(other.edits), Source(text)
+            if "\r\n" in text:
+                edits = [replace(edit, content=edit.content.replace("\n", "\r\n")) for edit in edits]
+            if not source.fit(edits):
+                return "the other file was changed meanwhile"
+            after = encode(tidied(Path(path), False)(text, source.edited(edits)), encoding, content)
+            if after is None:
+                return f"the other file cannot be rewritten in its encoding ({encoding})"
+            made[path] = replace(
+                report, fixed=(*report.fixed, finding), before=report.before if report.fixed else content, after=after
+            )
+        self.reports |= made
+        for path in made:
+            self._checked(path)
+        return ""
+
+    def _again(self, path: str) -> None:
+        """Check a file again that was not changed since; what is gone was fixed with another."""
+        before = self.reports[path].findings
+        left = {finding.sort_key() for finding in self._checked(path)}
+        counted = {id(finding) for report in self.reports.values() for finding in report.fixed}
+        for finding in before:
+            if finding.sort_key() not in left and id(finding) not in counted:
+                for home in _homes(finding) & {each for each, report in self.reports.items() if report.fixed}:
+                    report = self.reports[home]
+                    self.reports[home] = replace(report, fixed=(*report.fixed, finding))
+
+    def _checked(self, path: str) -> tuple[Finding, ...]:
+        """Check a file among the others as they are by now, and fix what can be fixed in it now."""
+        report, refusals, content = self.reports[path], self._refused.get(path, {}), self._content(path)
+        with reading(self._texts()):
+            now = self._check(report.filename, content)
+        findings = tuple(
+            replace(finding, fix=refused(why)) if (why := refusals.get(finding.fix_key())) else finding
+            for finding in now.findings
+        )
+        fixed, before = (*report.fixed, *now.fixed), report.before if report.fixed else content
+        after = now.after if now.fixed else report.after
+        self.reports[path] = replace(now, findings=findings, fixed=fixed, before=before if fixed else b"", after=after)
+        return findings
+
+    def _texts(self) -> dict[str, str]:
+        """What the files say that were changed."""
+        changed = {path: report.after for path, report in self.reports.items() if report.fixed}
+        return {path: io.StringIO(decode(content)[0], newline=None).read() for path, content in changed.items()}
+
+    def _content(self, path: str) -> bytes:
+        report = self.reports[path]
+        return report.after if report.fixed else contents(Path(path))
+
+
+def _homes(finding: Finding) -> set[str]:
+    """The paths of the other files that a fix changes."""
+    return {os.path.abspath(other.filename) for other in finding.fix.elsewhere} if finding.fix is not None else set()
