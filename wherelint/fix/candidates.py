@@ -259,15 +259,22 @@ class Site:
             return
         place = read[target.value][0]
         within_call = isinstance(place.path()[-2], cst.Arg)
-        asked = replaced_within(mask.written, place, value.one_line if within_call else value.atom)
         name = self._name(self.op, mask)
         entry = OPERATIONS[self.hazard.op.op]
-        for i, (operand, safe) in enumerate(zip(operands(self.op, len(entry.safe)), entry.safe, strict=False)):
+        found = operands(self.op, len(entry.safe))
+        for i, (operand, safe) in enumerate(zip(found, entry.safe, strict=False)):
             if safe is None or isinstance(operand.node, cst.BaseNumber) or has_effects(operand.node):
                 continue
+            # What is written twice then has a name, if it is more than one.
+            long = [p for p in found if p is not operand and not (p.is_atom and not list(calls_within(p)))]
+            named = [(p, spelling.free_name(p, spelling.OTHER.get(entry.domains[0].name, "argument"))) for p in long]
+            text = value.edited([p.replaced(called) for p, called in named]) if named else value.one_line
+            asked = replaced_within(mask.written, place, text if within_call or value.is_atom else f"({text})")
+            lines = "".join(spot.line(called, p.moved).content for p, called in named) + spot.line(name, asked).content
             for number in self._alike(i, [safe]):
                 masked = self._writer.masked(mask.named(name), operand.one_line, number)
-                edits = (spot.line(name, asked), operand.replaced(masked), mask.written.replaced(name))
+                changed = (operand.replaced(masked), *(p.replaced(called) for p, called in named))
+                edits = (Edit(lines, spot.location, spot.location), *changed, mask.written.replaced(name))
                 yield Candidate(edits, "mask the operand with what the condition asks", True)
 
     def _spot_for(self, operand: SourceNode) -> Spot | None:

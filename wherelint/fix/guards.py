@@ -47,8 +47,6 @@ _TWO = frozenset({"2", "2.0", "2."})
 #: What a guard does, and one that keeps the value, whatever it is.
 _GUARD = "guard the operation where it is singular"
 _CONSTANT = "take no gradient where the operation is singular"
-#: What else an operation is of that is guarded by an operand of such a name.
-_OTHER = {"denominator": "numerator", "base": "exponent", "x": "y"}
 _VARIANCE = {"std": "var", "reduce_std": "reduce_variance"}
 
 
@@ -65,6 +63,8 @@ class _Asked(NamedTuple):
     before: Spot | None
     #: The other operand by the name that it is given with it, if it is.
     other: list[Edit]
+    #: The condition, where the author has asked it before.
+    known: Mask | None
 
     def with_operand(self, content: str) -> str:
         """The operation with something else for the operand."""
@@ -119,8 +119,9 @@ class Guards:
         edges = guard.finite and not guard.outside
         often = edges and isinstance(operand.node, cst.Subscript) and before is not None
         short = plain and (isinstance(operand.node, cst.Name) or len(operand.one_line) <= _SHORT) and not often
-        spot = None if short else before
-        if not short and spot is None:
+        known = _asked_before(operand, guard)
+        spot = None if short or known is not None else before
+        if not short and spot is None and known is None:
             return  # it would be evaluated again and again
         name, atom, lines = operand.one_line, operand.atom, list[Edit]()
         if spot is not None:
@@ -129,7 +130,7 @@ class Guards:
             lines = [spot.line(name, operand.moved), *again]
         other, second = found[1 - guard.operand] if len(found) == 2 else None, list[Edit]()
         if other is not None and before is not None and "{y}" in guard.condition and list(calls_within(other)):
-            called = spelling.free_name(place, _OTHER.get(guard.name, "argument"))
+            called = spelling.free_name(place, spelling.OTHER.get(guard.name, "argument"))
             rows = [before.line(called, other.moved), *lines[:1]][:: 1 if guard.operand else -1]
             lines = [replace(rows[0], content="".join(row.content for row in rows)), *lines[1:]]
             second = [other.replaced(called)]
@@ -143,12 +144,12 @@ class Guards:
         tests = tests_of(guard, self.family, place, terms)
         if tests is None or (edges and _NUMBER.fullmatch(terms["y"].strip("()"))):
             return  # a condition on two operands asks nothing of a number
-        asked = _Asked(place, operand, guard, tests, name, lines, before, second)
+        asked = _Asked(place, operand, guard, tests, name, lines, before, second, known)
         constant, arms = None, ""
         stopped, needs = self._stopped(name)
         if stopped and not guard.reduces:
             arms = f"{name}, {stopped}" if guard.keeps else f"{stopped}, {name}"
-            edit = operand.replaced(f"{self.writer.where}({tests.inner}, {arms})")
+            edit = operand.replaced(f"{self.writer.where}({known.text if known else tests.inner}, {arms})")
             said = _GUARD if edges else _CONSTANT
             constant = Candidate((*lines, edit, *needs), said, guard.exact, kind="guard", constant=not edges)
         if edges:
@@ -188,13 +189,13 @@ class Guards:
 
         ``others``: what else it is differentiated by.
         """
-        place, operand, guard, tests, name, lines, before, second = asked
+        place, operand, guard, tests, name, lines, before, second, known = asked
         what, namespace = _GUARD, self.writer.namespace
         safe = next(iter(self.alike(guard.operand, [float(guard.safe)])), None)
         if safe is None or not (guard.exact or guard.outside or self._capped):
             return  # no integer is, or nothing drops the numbers that it changes
         whole_mask = Mask(tests.inner, guard.keeps)
-        named = named_before(whole_mask, operand) if tests.outer == tests.inner else None
+        named = known or (named_before(whole_mask, operand) if tests.outer == tests.inner else None)
         inner = self.writer.masked(named or whole_mask, name, safe)
         if guard.caps and namespace and self._native:
             at_most = FRAMEWORKS[self.writer.framework].at_most
@@ -231,17 +232,17 @@ class Guards:
 
         ``others``: what else it is differentiated by, which receives the same cotangent.
         """
-        _, operand, guard, tests, name, lines, before, second = asked
+        _, operand, guard, tests, name, lines, before, second, known = asked
         if second or tests.outer != tests.inner or any(any(calls_within(p)) for p in others):
             return None
         mask = Mask(tests.inner, guard.keeps)
-        test, rows, edits, needs = named_before(mask, operand), "", list[Edit](), list[Edit]()
+        test, rows, edits, needs = known or named_before(mask, operand), "", list[Edit](), list[Edit]()
         for part in (*others, operand):
             text = name if part is operand else part.one_line
             if part is not operand and not (part.is_atom and len(text) <= _SHORT):
                 if before is None:
                     return None
-                text = spelling.free_name(part, _OTHER.get(guard.name, "argument"))
+                text = spelling.free_name(part, spelling.OTHER.get(guard.name, "argument"))
                 rows += before.line(text, part.moved).content
             edits.append(part.replaced(text))
         rows += "".join(edit.content for edit in lines[:1])
@@ -364,6 +365,17 @@ class Guards:
         for content in (self.writer.masked(mask, inner, 0.0), inner):
             edits = (spot.line(name, variance), place.replaced(content))
             yield Candidate(edits, what, True, kind="guard", alone=content is inner)
+
+
+def _asked_before(operand: SourceNode, guard: Domain) -> Mask | None:
+    """Whether a difference is 0, where a variable says before that the two differ."""
+    if guard.condition != "{x} != 0" or guard.reduces or not isinstance(operand.node, cst.BinaryOperation):
+        return None
+    if not isinstance(operand.node.operator, cst.Subtract):
+        return None
+    a, b = (part.atom for part in operands(operand))
+    masks = (named_before(Mask(f"{x} != {y}", True), operand) for x, y in ((a, b), (b, a)))
+    return next(filter(None, masks), None)
 
 
 def _of_operand(bound: str, *, root: bool) -> str:

@@ -187,9 +187,16 @@ def _called(node: Node) -> tuple[str, str]:
 
 def _is_one_number(operations: Sequence[Node], names: Mapping[Leaf, Name]) -> bool:
     read = topological(operations)
-    parts = {(n.inputs[0], n.static.lanes) for n in read if n.op == "gather" and isinstance(n.inputs[0], Leaf)}
+    parts = {(_moved_from(n.inputs[0]), n.static.lanes) for n in read if n.op == "gather"}
     elements = [n for n, _ in parts if isinstance(n, Leaf) and n.of is not None and n not in names]
     return len(elements) > len(set(elements))
+
+
+def _moved_from(node: Node) -> Node:
+    """What a node is with its axes, or its type, as they were."""
+    while node.op == "identity":
+        node = node.inputs[0]
+    return node
 
 
 def finite_at(old: Program, new: Program, detections: Sequence[Detection]) -> list[bool]:

@@ -136,8 +136,9 @@ class _Rewrites:
             return ""
         grade = grade_of(candidate, sure and not doubtful and not (candidate.alone and self._proof.exposed))
         rank = _rank(grade, found)
-        if grade == "unsafe" and candidate.kind == "mask" and self._reduces:
-            rank = (rank[0], rank[1] + 1, rank[2])  # a mask of the result may not fit what is reduced
+        reduced = candidate.kind == "mask" and self._reduces  # a mask of the result may not fit what is reduced
+        if grade == "unsafe" and (reduced or candidate.alone):  # and a value that is kept is sure to be
+            rank = (rank[0], rank[1] + 1, rank[2])
         proven = Proven(rank, found.after.module.text, candidate, grade, self._beside(found, compared))
         (self._shown if grade == "display" else self._good).append(proven)
         if doubtful or (candidate.kind == "guard" and not candidate.elementwise):

@@ -38,6 +38,8 @@ _FILLED = {"zeros_like": 0.0, "zeros": 0.0, "ones_like": 1.0, "ones": 1.0}
 #: What namespaces are imported as.
 _LOCAL = {"jax.numpy": "jnp", "tensorflow": "tf"}
 _CONVERTS = frozenset({"cast", "constant", "tensor", "asarray", "array"})
+#: What else an operation is of that is guarded by an operand of such a name.
+OTHER = {"denominator": "numerator", "base": "exponent", "x": "y"}
 
 
 def family(module: Module, framework: str, *nearby: SourceNode | None) -> str:

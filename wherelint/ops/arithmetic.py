@@ -27,6 +27,7 @@ RADICAND = both("{x} != 0", "{x} <= 0", "1.0", name="radicand")
 DIVISOR = (Domain("{x} != 0", "1.0", ("0.0", 'float("nan")'), 1, "denominator", finite=False),)
 BASE = (
     Domain("({x} != 0) | ({y} != 0)", "1.0", (), name="base"),
+    Domain("({x} != 0) | ({y} >= 1)", "1.0", (), name="base"),
     Domain("{x} != 0", "1.0", name="base"),
     Domain("{x} <= 0", "1.0", name="base", exact=False),
 )
@@ -294,7 +295,7 @@ POWERS = table(
     entry("integer_power", np.power, pullback(_unless_zero(np.power), None), ((0.0, -1.0), (0.0, -2.0)),
           (1.0, None), unselected=lambda x, n: (n == 0, None), tensorflow=slopes(_power_slope, None),
           code="WL106", place="at 0 with a negative exponent", spoken="power", result="same", numbers=(1,),
-          domains=BASE[:2]),
+          domains=BASE[:3]),
 )  # fmt: skip
 
 SELECTIONS = table(
