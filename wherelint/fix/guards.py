@@ -129,7 +129,11 @@ class Guards:
             again = [] if once else [p.replaced(name) for p in operand.again() if not place.holds(p)]
             lines = [spot.line(name, operand.moved), *again]
         other, second = found[1 - guard.operand] if len(found) == 2 else None, list[Edit]()
-        if other is not None and before is not None and "{y}" in guard.condition and list(calls_within(other)):
+        # What is asked as well is computed once; and what acts comes in the order in which it did.
+        asked_too = other is not None and "{y}" in guard.condition and any(calls_within(other))
+        if other is not None and lines and once and has_effects(other.node, self.module):
+            asked_too |= other.region < operand.region
+        if other is not None and before is not None and asked_too:
             called = spelling.free_name(place, spelling.OTHER.get(guard.name, "argument"))
             rows = [before.line(called, other.moved), *lines[:1]][:: 1 if guard.operand else -1]
             lines = [replace(rows[0], content="".join(row.content for row in rows)), *lines[1:]]
@@ -233,13 +237,15 @@ class Guards:
         ``others``: what else it is differentiated by, which receives the same cotangent.
         """
         _, operand, guard, tests, name, lines, before, second, known = asked
-        if second or tests.outer != tests.inner or any(any(calls_within(p)) for p in others):
+        late = any(has_effects(p.node, self.module) and p.region > operand.region for p in others)
+        if second or late or tests.outer != tests.inner:
             return None
         mask = Mask(tests.inner, guard.keeps)
         test, rows, edits, needs = known or named_before(mask, operand), "", list[Edit](), list[Edit]()
         for part in (*others, operand):
             text = name if part is operand else part.one_line
-            if part is not operand and not (part.is_atom and len(text) <= _SHORT):
+            short = part.is_atom and len(text) <= _SHORT and not list(calls_within(part))
+            if part is not operand and not short:
                 if before is None:
                     return None
                 text = spelling.free_name(part, spelling.OTHER.get(guard.name, "argument"))

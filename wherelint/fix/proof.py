@@ -295,8 +295,10 @@ def _run(
     values, names = settled.values, settled.names
     outlets = list(program.outputs)
     passing = differentiated(order) & flowing_back(n for n in outlets if n.kind == "float")
-    broken = sum(not np.isfinite(values[n][0]).all() for n in passing)
-    result = Record(inputs, [values[s] for s in outlets], broken, unclean=broken)
+    infinite_at = {n for n in passing if not np.isfinite(values[n][0]).all()}
+    # What is made of it is not finite either, and so is what a mask keeps of it.
+    broken = sum(infinite_at.isdisjoint(n.inputs) for n in infinite_at)
+    result = Record(inputs, [values[s] for s in outlets], broken, unclean=len(infinite_at))
     result.calls, result.outlets, result.opaque_calls = settled.calls, outlets, program.opaque_calls
     result.crossed, result.told = settled.crossed, told
     # Where a mask keeps nothing, any element stands for those that there are none of.
