@@ -238,9 +238,9 @@ class Finding:
         """Whether it is shown where that is the least to show."""
         return self.score >= least if isinstance(least, float) else least == "low" or self.confidence == "high"
 
-    def sort_key(self) -> tuple[str, Location, str, Location]:
-        """Order of the output: by file, then place, then code."""
-        return (self.filename, self.location, self.code, self.select.location)
+    def sort_key(self) -> tuple[str, Location, str, Location, Location]:
+        """Order of the output: by file, then place, then code; what one row is divided by twice begins at one place."""
+        return (self.filename, self.location, self.code, self.select.location, self.end_location)
 
     def fix_key(self) -> FixKey:
         """What tells its fix apart from others of the file, also when rows move."""

@@ -15,11 +15,12 @@ from wherelint.fix.groups import Attempt, Places, Taken, concerned, otherwise, p
 from wherelint.fix.layout import commented
 from wherelint.fix.otherfile import guarded_at_home
 from wherelint.fix.proving import Proof
-from wherelint.fix.refusals import TOO_LONG, TOO_MANY, TOO_MUCH, UNWANTED, refused
+from wherelint.fix.refusals import TOO_LONG, TOO_MANY, TOO_MUCH, UNBOUND, UNWANTED, refused
 from wherelint.fix.repeated import written_once
 from wherelint.fix.rewrites import MOST_STEPS, Proven, grade_of, hopeless, rewritten, site_of, targets_of
 from wherelint.fix.slopes import linear_term
 from wherelint.fix.twins import completed, joined
+from wherelint.fix.unbound import binds_all
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.work import WorkBudget
@@ -46,10 +47,11 @@ def propose(analysis: Analysis, finding: Finding, whole: WorkBudget | None = Non
         if not places:
             return linear_term(analysis, finding, whole)
         effort = WorkBudget(_MOST_WORK) if whole is None else whole.part(_MOST_WORK)
+        most = effort.part(_MOST_WORK // 2) if len(places) > 1 else effort  # one alone has the rest
         steps: Proven | str = ""
         for first in range(len(places)):  # the rewrite of any of them may fix all, or make way for another
-            steps = rewritten(analysis, [*places[first:], *places[:first]], max(MOST_STEPS, len(places)), effort)
-            if not isinstance(steps, str) or effort.spent:
+            steps = rewritten(analysis, [*places[first:], *places[:first]], max(MOST_STEPS, len(places)), most)
+            if not isinstance(steps, str) or most.spent:
                 break
         others = ""
         elsewhere = len(places) > 1 and all(f.location != finding.location for f, _ in places[1:])
@@ -97,7 +99,13 @@ def propose_all(analysis: Analysis, findings: Sequence[Finding], whole: WorkBudg
     alone = [finding.fix or done.get(id(finding)) or propose(analysis, finding, whole) for finding in findings]
     more = WorkBudget(_MOST_WORK)
     whole_ones = completed(analysis, findings, joined(analysis, findings, alone, rounds, more), more)
-    return [written_once(analysis.module.source, fix) if fix is not None else None for fix in whole_ones]
+    source = analysis.module.source
+    tidy = [written_once(source, fix) if fix is not None else None for fix in whole_ones]
+    kept = [
+        fix if fix is None or binds_all(analysis.module, fix.edits) else own
+        for fix, own in zip(tidy, alone, strict=True)
+    ]
+    return [fix if fix is None or binds_all(analysis.module, fix.edits) else refused(UNBOUND) for fix in kept]
 
 
 def offered_for(

@@ -8,6 +8,7 @@ TOO_LONG, TOO_MUCH = "the search exceeds its budget", "there is too much code to
 TRIES = "there are more rewrites than the search tries"
 ROUNDS = "each fix needed another one"
 ALONE = "it fails together with the fixes around it"
+UNBOUND = "it would read a name that is not bound there"
 UNWANTED = "fixes of {} are switched off"
 NO_TERM = "no short linear term gives a constant arm the slope of the limit"
 EPSILON = "an epsilon keeps the operand away from the singular point"

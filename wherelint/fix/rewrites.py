@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 from wherelint.analysis.findings import Analysis
 from wherelint.finding import Edit, Finding
 from wherelint.fix.candidates import Site
-from wherelint.fix.comparison import Comparison
+from wherelint.fix.comparison import Comparison, key
 from wherelint.fix.domains import has_epsilon
 from wherelint.fix.groups import Places, around, laid_bare, places_of
 from wherelint.fix.masks import Candidate, masked_twice
@@ -80,6 +80,8 @@ class _Rewrites:
         self._bare: list[_Step] = []
         self._unfinished: list[_Step] = []
         self._idle: set[tuple[object, ...]] = set()
+        #: What the last number of a mask has left.
+        self._leaves: dict[tuple[object, ...], object] = {}
 
     def best(self, most: int) -> Proven | str:
         """The best of all rewrites, ``most`` one after the other; why there is none."""
@@ -168,6 +170,10 @@ class _Rewrites:
         if candidate.slot and compared.stays(self._finding, found.after.findings):
             # It is another input that goes wrong, and no number of the mask is its value.
             self._idle.add(candidate.slot)
+        leaves = [key(finding) for finding in found.after.findings], [node.op for node in found.remains]
+        if candidate.slot and self._leaves.get(candidate.slot) == leaves:
+            self._idle.add(candidate.slot)  # two numbers leave the same
+        self._leaves[candidate.slot] = leaves
         fresh = compared.come(found.after.findings)
         stay = compared.come(found.after.findings, targets)
         sure = candidate.elementwise and not found.doubtful and not (candidate.alone and self._proof.exposed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -66,9 +67,8 @@ def joined(
         if edits is None or all(set(each.fix.edits) == set(edits) for each in members):
             continue
         at_once = len({rounds.get(id(each.finding), -number) for number, each in enumerate(members)}) == 1
-        if (at_once and sum(len(m.fix.edits) for m in members) == len(edits)) or _proven(
-            analysis, members, edits, whole
-        ):
+        as_they_were = Counter(edit for each in members for edit in each.fix.edits) == Counter(edits)
+        if (at_once and as_they_were) or _proven(analysis, members, edits, whole):
             rows = {each.finding.location.row for each in members}
             for finding, _, fix in members:
                 done[id(finding)] = replace(fix, edits=edits, message=_and_in(fix, rows - {finding.location.row}))
@@ -173,7 +173,9 @@ def _together(members: Sequence[_Member]) -> tuple[Edit, ...] | None:
     """The edits of several fixes as one, each name bound once; None where they get in each other's way."""
     edits: list[Edit] = []
     bound: set[tuple[int, str]] = set()
-    for made, fixed in _named_apart(sorted(members, key=lambda each: min(edit.location for edit in each.fix.edits))):
+    ordered = sorted(members, key=lambda each: min(edit.location for edit in each.fix.edits))
+    apart = _named_apart([(each.detection, list(each.fix.edits)) for each in ordered])
+    for made, fixed in _named_apart(apart):  # what asks a name that is another now has another name, too
         own = []
         for edit in fixed:
             kept = [row for row in _rows(edit) if not _names(row) or (_suite(made), row) not in bound]
@@ -196,30 +198,37 @@ def _at_one_spot(edit: Edit, other: Edit) -> bool:
     return len(spots) == 1 and all(_names(each.content) and each.location.column == 1 for each in (edit, other))
 
 
-def _named_apart(members: Sequence[_Member]) -> list[tuple[Detection, list[Edit]]]:
+def _named_apart(members: Sequence[tuple[Detection, list[Edit]]]) -> list[tuple[Detection, list[Edit]]]:
     """The edits of each of several fixes, with names that say of what each condition is where two have one name."""
     meant: dict[tuple[int, str], set[str]] = {}
-    for _, made, fix in members:
-        for row in [row for edit in fix.edits for row in _rows(edit)]:
+    for made, edits in members:
+        for row in [row for edit in edits for row in _rows(edit)]:
             for name in _names(row):
                 meant.setdefault((_suite(made), name), set()).add(row)
     called: dict[tuple[int, str], str] = {}
     done = []
-    for _, made, fix in members:
-        edits, place = list(fix.edits), source_node(made.hazard.op)
-        for row in [row for edit in fix.edits for row in _rows(edit)]:
+    for made, edits in members:
+        place = source_node(made.hazard.op)
+        for row in [row for edit in edits for row in _rows(edit)]:
             name, _, value = row.strip().partition(" = ")
-            if place is None or len(meant.get((_suite(made), name), ())) <= 1:
-                continue
+            if place is None or len(meant.get((_suite(made), name), ())) <= 1 or free_name(place, name) != name:
+                continue  # the same for both, or a name that the author has given
             if (_suite(made), row) not in called:
                 numbered = (f"{name}_{number}" for number in range(2, len(called) + 3))
-                others = (*condition_names(value, twins=True), *numbered)
+                others = (*condition_names(value, twins=True), *_of_target(made, name), *numbered)
                 free = (each for each in others if each not in called.values() and free_name(place, each) == each)
                 called[_suite(made), row] = next(free)
             pattern, new = re.compile(rf"\b{name}\b"), called[_suite(made), row]
             edits = [replace(edit, content=pattern.sub(new, edit.content)) for edit in edits]
         done.append((made, edits))
     return done
+
+
+def _of_target(made: Detection, name: str) -> list[str]:
+    """What a variable may be called that is for the statement of an operation: by what that gives a value."""
+    statement = _around(made, cst.Assign)
+    targets = [target.target for target in statement.targets] if isinstance(statement, cst.Assign) else []
+    return [f"{target.value}_{name}" for target in targets if isinstance(target, cst.Name)]
 
 
 def _suite(made: Detection) -> int:
