@@ -10,9 +10,10 @@ from dataclasses import replace
 
 from wherelint.analysis.findings import Analysis
 from wherelint.defects import describe
-from wherelint.finding import Finding, Fix
+from wherelint.finding import Edit, Finding, Fix
 from wherelint.fix.groups import Attempt, Places, Taken, concerned, otherwise, places_of, proven, slope_left
 from wherelint.fix.layout import commented
+from wherelint.fix.masks import MANY_MASKS, masking
 from wherelint.fix.otherfile import guarded_at_home
 from wherelint.fix.proving import Proof
 from wherelint.fix.refusals import TOO_LONG, TOO_MANY, TOO_MUCH, UNBOUND, UNWANTED, refused
@@ -58,7 +59,7 @@ def propose(analysis: Analysis, finding: Finding, whole: WorkBudget | None = Non
         if isinstance(steps, str) and elsewhere and not effort.spent:
             alone = rewritten(analysis, places[:1], MOST_STEPS, effort)
             if not isinstance(alone, str):
-                steps, others = alone, _others(places)
+                steps, others = alone, _others(places, analysis.module.source.difference(alone.text))
         if isinstance(steps, str) and not effort.spent and (fix := guarded_at_home(analysis, places, effort)):
             return fix
         left = "" if isinstance(steps, str) else slope_left(places) + others
@@ -73,10 +74,11 @@ def propose(analysis: Analysis, finding: Finding, whole: WorkBudget | None = Non
     return Fix(steps.grade, steps.candidate.message + left, edits, steps.bare)
 
 
-def _others(places: Places) -> str:
-    """What the message of a fix says of the findings of the same cause that it leaves."""
-    rows = dict.fromkeys(str(finding.location.row) for finding, _ in places[1:])
-    return f"; in row {', '.join(rows)} the same cause stays"
+def _others(places: Places, edits: Sequence[Edit]) -> str:
+    """What the message of a fix says of the findings of the same cause in rows that it leaves as they are."""
+    rows = dict.fromkeys(finding.location.row for finding, _ in places[1:])
+    left = [str(row) for row in rows if not any(e.location.row <= row <= e.end_location.row for e in edits)]
+    return f"; in row{'s' * (len(left) > 1)} {', '.join(left)} the same cause stays" if left else ""
 
 
 def propose_all(analysis: Analysis, findings: Sequence[Finding], whole: WorkBudget) -> list[Fix | None]:
@@ -147,6 +149,8 @@ def _attempt(analysis: Analysis, finding: Finding) -> tuple[Attempt, Fix] | None
     except Exception:  # it is met again, and reported, where the finding is tried alone
         return None
     if candidate is None or candidate.alone or not consistent(candidate.edits):
+        return None
+    if len(masking(candidate.edits)) >= MANY_MASKS:
         return None
     grade = grade_of(candidate, candidate.elementwise)
     fix = Fix(grade, candidate.message, candidate.edits)

@@ -322,7 +322,7 @@ class Site:
             test, line, used = self._bound(mask, first, spot, places)
             what = f"mask `{name}` with the condition of the {self._selection}"
             for value in self._alike(0, list(_SAFE)):
-                safe = spelling.free_name(first, spelling.safe_name(name))
+                safe = spelling.free_safe_name(first, name)
                 lines = line + spot.line(safe, self._writer.masked(test, name, value)).content
                 edits = [Edit(lines, spot.location, spot.location), *(p.replaced(safe) for p in places)]
                 yield Candidate((*edits, *used), what, self._elementwise(True), kind="arm", slot=(mask.text, *places))
@@ -408,7 +408,7 @@ class Site:
             for value in _SAFE if name not in known else ():
                 safe, lines = self._writer.masked(test, name, value), line
                 if spot is not None and len(places) > 1:
-                    lines += spot.line(called := spelling.free_name(arm, spelling.safe_name(name)), safe).content
+                    lines += spot.line(called := spelling.free_safe_name(arm, name), safe).content
                     safe = called
                 bound = [Edit(lines, spot.location, spot.location)] if spot is not None and lines else []
                 edits = (*bound, *(p.replaced(test.within(p, safe)) for p in places), *used)

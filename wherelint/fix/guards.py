@@ -130,7 +130,8 @@ class Guards:
             lines = [spot.line(name, operand.moved), *again]
         other, second = found[1 - guard.operand] if len(found) == 2 else None, list[Edit]()
         # What is asked as well is computed once; and what acts comes in the order in which it did.
-        asked_too = other is not None and "{y}" in guard.condition and any(calls_within(other))
+        plain_too = other is not None and (other.is_atom or isinstance(other.node, cst.UnaryOperation))
+        asked_too = other is not None and "{y}" in guard.condition and (not plain_too or any(calls_within(other)))
         if other is not None and lines and once and has_effects(other.node, self.module):
             asked_too |= other.region < operand.region
         if other is not None and before is not None and asked_too:
@@ -426,4 +427,4 @@ def _named(guard: Domain, test: str, *, twins: bool) -> tuple[str, ...]:
     """What a condition of a guard is called."""
     if guard.reduces:
         return (*spelling.condition_names(test, twins=twins), "has_length")
-    return (*spelling.condition_names(test, twins=twins), "regular" if guard.keeps else "singular")
+    return spelling.condition_names(test, twins=twins) or ("regular" if guard.keeps else "singular",)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -19,6 +19,16 @@ from wherelint.interpret.annotations import last_name
 #: What a selection is called.
 WHERES = frozenset({"where", "where_v2"})
 _NAME = re.compile(r"[^\W\d][\w.]*")
+#: From how many masks on a rewrite is tried without each of them.
+MANY_MASKS = 3
+
+
+def masking(edits: Iterable[Edit]) -> list[Edit]:
+    """The edits that mask an expression each: not those that bind a name, or write it."""
+    return [edit for edit in edits if edit.location != edit.end_location and not edit.content.isidentifier()]
+
+
+_NAMED, _CALLED = re.compile(r"~?[^\W\d]\w*"), re.compile(r"~?[^\W\d][\w.]*\([^()]*\)")
 
 
 @dataclass(frozen=True)
@@ -159,4 +169,5 @@ def within(whole: SourceNode, part: SourceNode, content: str) -> str:
 
 
 def atom(text: str) -> str:
-    return text if text.isidentifier() or (text.startswith("~") and text[1:].isidentifier()) else f"({text})"
+    """A condition as it can stand beside an operator: in parentheses, unless it is a name or a plain call."""
+    return text if _NAMED.fullmatch(text) or _CALLED.fullmatch(text) else f"({text})"

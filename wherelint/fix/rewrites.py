@@ -11,7 +11,7 @@ from wherelint.fix.candidates import Site
 from wherelint.fix.comparison import Comparison, key
 from wherelint.fix.domains import has_epsilon
 from wherelint.fix.groups import Places, around, laid_bare, places_of
-from wherelint.fix.masks import Candidate, masked_twice
+from wherelint.fix.masks import MANY_MASKS, Candidate, masked_twice, masking
 from wherelint.fix.proving import Found, Proof
 from wherelint.fix.refusals import EPSILON, MATRIX, TRIES
 from wherelint.fix.twins import has_twins
@@ -87,9 +87,9 @@ class _Rewrites:
         """The best of all rewrites, ``most`` one after the other; why there is none."""
         tried = self._try_each(first=most >= MOST_STEPS)
         if self._good:
-            return _first(self._good)
+            return self._fewer(_first(self._good)) if most >= MOST_STEPS else _first(self._good)
         if most > 1 and (found := self._by_detour(most)) is not None:
-            return found
+            return self._fewer(found) if most >= MOST_STEPS else found
         for step in self._unfinished[:_MOST_DETOURS]:
             if (found := _finished(self._proof, step, most - 1)) is not None:
                 return found
@@ -150,6 +150,25 @@ class _Rewrites:
         if found.lost and self._finding.select.kind == "multiply":
             return "guard"  # a product drops nothing where the mask is 1
         return None
+
+    def _fewer(self, best: Proven) -> Proven:
+        """The same without the masks that are not needed, where there are many."""
+        source, kept = self._proof.source, best.candidate.edits
+        if source.edited(kept) != best.text:
+            kept = source.difference(best.text)
+        masks = masking(kept)
+        targets = targets_of(best.candidate, self._places, self._arm)
+        for mask in sorted(masks, key=lambda edit: edit.location, reverse=True) if len(masks) >= MANY_MASKS else ():
+            edits = tuple(edit for edit in kept if edit is not mask)
+            compared = Comparison(source, edits, self._proof.findings)
+            found = None if self._effort.spent else self._proof.of(source.edited(edits), compared)
+            if found is None or found.silent or found.worse or found.unclean > best.rank[2]:
+                continue
+            doubtful = self._proof.doubts(found, targets, compared)
+            sure = doubtful is False and not found.doubtful
+            if doubtful is not None and (sure or best.grade != "safe") and compared.gone(targets, found.after.findings):
+                kept = edits
+        return best._replace(text=source.edited(kept), candidate=replace(best.candidate, edits=kept))
 
     @property
     def _reduces(self) -> bool:

@@ -41,7 +41,7 @@ def shared_guards(guards: Guards, place: SourceNode) -> Iterator[Candidate]:
             lines = spot.line(name, operand.one_line).content
         terms = {"x": name, "y": "", "namespace": guards.writer.namespace, "abs": "abs", "inf": ""}
         mask = Mask(plainer(guard.condition.format(**terms)), guard.keeps)
-        called = spelling.free_name(first, spelling.safe_name(name))
+        called = spelling.free_safe_name(first, name)
         for test in filter(None, (named_before(mask, first), mask)):
             more = lines + spot.line(called, guards.writer.masked(test, name, safe)).content
             edits = (Edit(more, spot.location, spot.location), *(p.replaced(called) for p in [operand, *same]))

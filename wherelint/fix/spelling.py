@@ -164,7 +164,7 @@ def free_name(place: SourceNode, *preferred: str) -> str:
         taken |= place.block.chunk.once(variables_in, around)
     else:
         taken.update(re.findall(r"\w+", module.text))
-    numbered = (f"{preferred[-1]}_{number}" for number in count(2))
+    numbered = (f"{preferred[0]}_{number}" for number in count(2))
     return next(name for name in chain(preferred, numbered) if name not in taken)
 
 
@@ -195,7 +195,8 @@ def value_names(place: SourceNode, operand: SourceNode, role: str) -> tuple[str,
     own = [f"_{word}_{summary[1]}"[-1 - _LONGEST_NAME :].partition("_")[2]] if word and summary else []
     if summary and any(_is_square(part.node) for part in first):
         own = [_OF_SQUARES[summary[1]]] if summary[1] in _OF_SQUARES else own
-    clipped = [f"clipped_{word}"] if word and CLIP.fullmatch(called) else []
+    summed = any(isinstance(part.node, cst.Call) and word in last_name(part.node.func) for part in first)
+    clipped = [f"clipped_{word}"] if word and CLIP.fullmatch(called) and not summed else []
     statement = next((n for n in place.path()[::-1] if isinstance(n, cst.Assign)), None)
     to = statement.targets[0].target if statement is not None and len(statement.targets) == 1 else cst.Tuple([])
     target, whole = _subject(to), statement is not None and statement.value is place.node
@@ -221,6 +222,14 @@ def safe_name(name: str) -> str:
     """What a variable is called that holds another one, masked: ``safe_x``, of ``x_safe`` as well."""
     bare = re.sub(r"^safe_|_safe$", "", name)
     return f"safe_{bare}"
+
+
+def free_safe_name(place: SourceNode, name: str) -> str:
+    """The same where it means nothing yet, and nothing means its opposite: beside ``x_safe`` it is ``masked_x``."""
+    around = next((n for n in place.path()[::-1] if isinstance(n, cst.FunctionDef)), None)
+    known = place.block.chunk.once(variables_in, around) if around is not None else set()
+    masked = f"masked_{name}"
+    return free_name(place, masked) if f"{name}_safe" in known else free_name(place, safe_name(name), masked)
 
 
 def condition_names(text: str, *, twins: bool = False) -> tuple[str, ...]:
@@ -289,6 +298,8 @@ def _of(adjective: str, operands: Sequence[cst.BaseExpression]) -> tuple[str, ..
 def _subject(node: cst.CSTNode) -> str:
     """The word for a value that is the nearest to its name."""
     while isinstance(node, (cst.Subscript, cst.Call)):
+        if isinstance(node, cst.Subscript) and (key := _key(node)):
+            return key
         if isinstance(node, cst.Call) and not node.args:  # a method: what it is one of, if that is a variable
             of = node.func.value if isinstance(node.func, cst.Attribute) else node.func
             node = node.func if last_name(of) in ("self", "") else of
@@ -299,6 +310,14 @@ def _subject(node: cst.CSTNode) -> str:
         else:
             node = node.value
     return last_name(node).strip("_").removesuffix("_squared")
+
+
+def _key(node: cst.Subscript) -> str:
+    """The word by which a dictionary is asked: ``config["warmup"]``."""
+    index = node.slice[0].slice if len(node.slice) == 1 else None
+    value = index.value if isinstance(index, cst.Index) else None
+    word = value.evaluated_value if isinstance(value, cst.SimpleString) else ""
+    return word if isinstance(word, str) and word.isidentifier() and len(word) <= _LONGEST_NAME else ""
 
 
 def _number(node: cst.BaseExpression) -> float | None:

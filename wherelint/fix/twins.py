@@ -15,6 +15,7 @@ from wherelint.analysis.search import Detection
 from wherelint.finding import Edit, Finding, Fix
 from wherelint.fix.comparison import Comparison
 from wherelint.fix.groups import BINDS, Attempt, concerned, laid_bare, places_of, proven
+from wherelint.fix.masks import MANY_MASKS, masking
 from wherelint.fix.proving import Proof
 from wherelint.fix.spelling import condition_names, free_name
 from wherelint.fix.syntax import SUITES, SourceNode, condition, operands, source_node
@@ -68,11 +69,22 @@ def joined(
             continue
         at_once = len({rounds.get(id(each.finding), -number) for number, each in enumerate(members)}) == 1
         as_they_were = Counter(edit for each in members for edit in each.fix.edits) == Counter(edits)
-        if (at_once and as_they_were) or _proven(analysis, members, edits, whole):
+        enough = _enough(analysis, members, edits, whole)
+        edits = enough or edits
+        if enough or (at_once and as_they_were) or _proven(analysis, members, edits, whole):
             rows = {each.finding.location.row for each in members}
             for finding, _, fix in members:
                 done[id(finding)] = replace(fix, edits=edits, message=_and_in(fix, rows - {finding.location.row}))
     return [done.get(id(finding), fix) for finding, fix in zip(findings, fixes, strict=True)]
+
+
+def _enough(
+    analysis: Analysis, members: Sequence[_Member], edits: Sequence[Edit], whole: WorkBudget
+) -> tuple[Edit, ...]:
+    """The fix of one of several findings that is one for all, where all of them together would mask much."""
+    own = sorted((each.fix.edits for each in members), key=len, reverse=True)
+    much = len(masking(edits)) >= MANY_MASKS
+    return own[0] if much and len(own[0]) > len(own[-1]) and _proven(analysis, members, own[0], whole) else ()
 
 
 def completed(
