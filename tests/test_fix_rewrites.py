@@ -82,8 +82,8 @@ REWRITES = {
             return jnp.where(x > 1, jnp.arccosh(x) / jnp.log(x), safe_x)
     """, """
         -    return jnp.where(x > 1, jnp.arccosh(x) / jnp.log(x), safe_x)
-        +    safe_x_2 = jnp.where(x > 1, x, 2.0)
-        +    return jnp.where(x > 1, jnp.arccosh(safe_x_2) / jnp.log(safe_x_2), safe_x)
+        +    masked_x = jnp.where(x > 1, x, 2.0)
+        +    return jnp.where(x > 1, jnp.arccosh(masked_x) / jnp.log(masked_x), safe_x)
     """),
     "a condition that is only known later moves": ("""
         def f(x):
@@ -1085,6 +1085,64 @@ UNLIKELY = {
         +    is_nonpositive = ratio <= 0
         +    log_ratio = jnp.where(is_nonpositive, -jnp.inf, jnp.log(jnp.where(is_nonpositive, 1.0, ratio)))
     """),
+    "a power keeps its slope where the exponent leaves it one": ("""
+        def f(x, n):
+            return jnp.power(jnp.maximum(x, 0.0), n)
+    """, """
+        -    return jnp.power(jnp.maximum(x, 0.0), n)
+        +    clipped_x = jnp.maximum(x, 0.0)
+        +    return jnp.power(jnp.where((clipped_x != 0) | (n >= 1), clipped_x, jax.lax.stop_gradient(clipped_x)), n)
+    """),
+    "a mask that says where two numbers differ": ("""
+        def f(x, a, b, low, high):
+            apart = a != b
+            weight = (x - a) / (b - a)
+            weight = weight.unsqueeze(-1)
+            return torch.where(apart.unsqueeze(-1), low + weight * (high - low), low)
+    """, """
+        -    weight = (x - a) / (b - a)
+        +    weight = (x - a) / torch.where(apart, b - a, 1.0)
+    """),
+    "what the condition asks and the operation reads is computed once": ("""
+        def f(x, y):
+            q = (2.0 * x) / y
+            return torch.where(torch.isnan(q), 0.0, q)
+    """, """
+        -    q = (2.0 * x) / y
+        -    return torch.where(torch.isnan(q), 0.0, q)
+        +    numerator = 2.0 * x
+        +    is_nan = torch.isnan(numerator / y)
+        +    q = numerator / torch.where(is_nan, 1.0, y)
+        +    return torch.where(is_nan, 0.0, q)
+    """),
+    "what holds the opposite of what is masked": ("""
+        def f(x, y):
+            x_safe = y + 1.0
+            return jnp.where(x > 0, jnp.sqrt(x) + jnp.log(x), x_safe)
+    """, """
+        -    return jnp.where(x > 0, jnp.sqrt(x) + jnp.log(x), x_safe)
+        +    masked_x = jnp.where(x > 0, x, 1.0)
+        +    return jnp.where(x > 0, jnp.sqrt(masked_x) + jnp.log(masked_x), x_safe)
+    """),
+    "the second of two divisions that begin at one place": ("""
+        def f(x, y, z):
+            return jnp.where(z > 0, x / (y * y + 1.0) / z, 0.0)
+    """, """
+        -    return jnp.where(z > 0, x / (y * y + 1.0) / z, 0.0)
+        +    return jnp.where(z > 0, x / (y * y + 1.0) / jnp.where(z > 0, z, 1.0), 0.0)
+    """),
+    "no mask more than is needed": ("""
+        def f(x, south, north, most):
+            inside = (x > south) * (x < north)
+            shape = jnp.exp(1 / (x - south) / (x - north))
+            whole = jnp.exp(-4 / (north - south) ** 2)
+            return jnp.where(inside, most / whole * shape, 0.0)
+    """, """
+        -    shape = jnp.exp(1 / (x - south) / (x - north))
+        -    whole = jnp.exp(-4 / (north - south) ** 2)
+        +    shape = jnp.exp(1 / jnp.where(inside, x - south, 1.0) / jnp.where(inside, x - north, 1.0))
+        +    whole = jnp.exp(-4 / jnp.where(inside, (north - south) ** 2, 1.0))
+    """),
     "a mask that may be None at the operation": ("""
         def f(x, mask=None):
             y = 1.0 / x
@@ -1325,6 +1383,7 @@ def test_a_defect_in_the_search_for_a_fix_costs_the_fix_only(monkeypatch: pytest
         ("d < 1", ["below_one", "d_below_one"], "d_below_one"),
         ("(x[0] >= a) & (x[0] < b)", ["in_range", "x_in_range"], "x_in_range"),
         ("jnp.isclose(p, 0.0)", ["is_zero", "p_is_zero"], "p_is_zero"),
+        ('step < config["warmup"]', ["below_warmup", "step_is_small", "is_small"], "below_warmup"),
         ("p > limit", ["above_limit", "p_is_large", "is_large"], "above_limit"),
         ("a & b", [], None),
     ],

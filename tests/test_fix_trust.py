@@ -13,9 +13,10 @@ import pytest
 from executing import load
 from real_gradients import require, value_and_gradient
 
+from wherelint import fix
 from wherelint.analysis import DetectOptions, analyse
 from wherelint.analysis.findings import Analysis
-from wherelint.finding import FileReport
+from wherelint.finding import Edit, FileReport, Location
 from wherelint.fix import proving
 from wherelint.fix.candidates import Site
 from wherelint.fix.comparison import Comparison
@@ -711,13 +712,15 @@ def test_a_mask_of_what_goes_wrong_elsewhere_is_tried_with_one_number(monkeypatc
     assert len(tried) > 1
 
 
-def test_two_parts_of_an_unknown_result_are_two_values() -> None:
+@pytest.mark.parametrize("moved", ["", ".permute(1, 2, 0)"])
+def test_two_parts_of_an_unknown_result_are_two_values(moved: str) -> None:
     # At an alpha of 0 the depth is 0 / 0 in the model, and any number over 0 where it runs, which becomes 0.
     text = program(
         "torch",
-        """
+        f"""
         def f(rasterizer, x):
             image, radii, maps = rasterizer(points=x)
+            maps = maps{moved}
             alpha = maps[1:2]
             depth = maps[0:1]
             depth = depth / alpha
@@ -785,8 +788,16 @@ def test_what_stays_of_one_cause_does_not_keep_the_rest_from_being_fixed(monkeyp
     monkeypatch.setattr("wherelint.fix._attempt", lambda *_: None)
     report = checked(text, "safe")
     assert max(asked) > 1
-    assert next(f.fix.message for f in report.fixed if f.fix).endswith("; in row 7 the same cause stays")
     assert report.findings == together.findings == ()
+    # The mask of both rows leaves none; that of the first one would.
+    assert "stays" not in next(f.fix.message for f in report.fixed if f.fix)
+    places: Any = [(finding, None) for finding in report.fixed]
+    (first,) = {finding.location.row for finding in report.fixed[:1]}
+    (second,) = {finding.location.row for finding in report.fixed[0].also}
+    places = [(report.fixed[0], None), (report.fixed[0].also[0], None)]
+    one = Edit("jnp.where(d < r, d, 1.0)", Location(first, 5), Location(first, 6))
+    assert fix._others(places, [one]) == f"; in row {second} the same cause stays"
+    assert fix._others(places, [one, Edit("", Location(second, 1), Location(second + 1, 1))]) == ""
 
 
 @pytest.mark.parametrize("unseen", [False, True])
@@ -855,3 +866,17 @@ def test_a_number_has_no_gradient_to_stop(tmp_path: Path) -> None:
     report, _, after = executed("torch", text, tmp_path, "unsafe", confidence="low")
     assert b"scale / torch.where(x != 0, x, x.detach())" in report.after
     assert [value_and_gradient("torch", after, [x])[1].item() for x in (0.0, 1.0)] == [0.0, -1.0]
+
+
+def test_what_was_broken_before_a_mask_is_broken_after_it_too() -> None:
+    """At the witness the variance is not finite, and the guard of its root writes it once more."""
+    text = program(
+        "jax",
+        """
+        def f(x, n, p, y):
+            variance = jnp.sum(y**2) / (n - p)
+            sigma = jnp.sqrt(jnp.maximum(variance * x, 0.0))
+            return jnp.maximum(sigma, 1e-10)
+    """,
+    )
+    assert len(checked(text, "safe").fixed) == 1

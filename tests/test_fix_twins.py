@@ -42,6 +42,26 @@ TWINS = {
         """,
         ["x / jnp.where(up >= 1e-3, up, 1.0), x + ", "x / jnp.where(up >= 1e-3, up, 1.0), x - "],
     ),
+    "names that each fix binds": (
+        """
+        def f(a: Array, b: Array, c: Array, d: Array):
+            first = jnp.nan_to_num((a - 1.0) / (a * b + 2.0 * c), nan=0.0, posinf=0.0, neginf=0.0)
+            second = jnp.nan_to_num((b - 1.0) / (a * c + 2.0 * d), nan=0.0, posinf=0.0, neginf=0.0)
+            return first + second
+        """,
+        ["first_denominator = ", "second_denominator = "],
+    ),
+    "names that the author has given": (
+        """
+        def f(x: Array, y: Array):
+            norms = jnp.linalg.norm(x, axis=0, keepdims=True)
+            x = x / jnp.where(norms == 0, 1.0, norms)
+            z = x * y
+            norms = jnp.linalg.norm(z, axis=0, keepdims=True)
+            return z / jnp.where(norms == 0, 1.0, norms)
+        """,
+        ["x_has_length = ", "norms == 0, 1.0, norms)\n    z = ", "z_has_length = ", "return z / jnp.where(norms == 0"],
+    ),
     "one operand": (
         """
         def f(x: Array, u: Array, v: Array):

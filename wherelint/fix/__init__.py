@@ -76,8 +76,9 @@ def propose(analysis: Analysis, finding: Finding, whole: WorkBudget | None = Non
 
 def _others(places: Places, edits: Sequence[Edit]) -> str:
     """What the message of a fix says of the findings of the same cause in rows that it leaves as they are."""
+    changed = {row for e in edits for row in range(e.location.row, e.end_location.row + (e.end_location.column > 1))}
     rows = dict.fromkeys(finding.location.row for finding, _ in places[1:])
-    left = [str(row) for row in rows if not any(e.location.row <= row <= e.end_location.row for e in edits)]
+    left = [str(row) for row in rows if row not in changed]
     return f"; in row{'s' * (len(left) > 1)} {', '.join(left)} the same cause stays" if left else ""
 
 

@@ -195,8 +195,7 @@ def value_names(place: SourceNode, operand: SourceNode, role: str) -> tuple[str,
     own = [f"_{word}_{summary[1]}"[-1 - _LONGEST_NAME :].partition("_")[2]] if word and summary else []
     if summary and any(_is_square(part.node) for part in first):
         own = [_OF_SQUARES[summary[1]]] if summary[1] in _OF_SQUARES else own
-    summed = any(isinstance(part.node, cst.Call) and word in last_name(part.node.func) for part in first)
-    clipped = [f"clipped_{word}"] if word and CLIP.fullmatch(called) and not summed else []
+    clipped = [f"clipped_{word}"] if word and CLIP.fullmatch(called) else []
     statement = next((n for n in place.path()[::-1] if isinstance(n, cst.Assign)), None)
     to = statement.targets[0].target if statement is not None and len(statement.targets) == 1 else cst.Tuple([])
     target, whole = _subject(to), statement is not None and statement.value is place.node

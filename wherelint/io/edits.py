@@ -95,11 +95,11 @@ class Source:
         return self.place(start), self.place(end)
 
     def difference(self, text: str) -> tuple[Edit, ...]:
-        """Edits that make another text of this one, as few rows as possible."""
+        """Edits that make another text of this one, as few rows as possible, each row by itself if it is replaced."""
         old, new = split_lines(self.text), split_lines(text)
         edits = []
-        for kind, a0, a1, b0, b1 in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-            if kind != "equal":
+        for kind, *hunk in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+            for a0, a1, b0, b1 in _by_row(*hunk) if kind != "equal" else ():
                 gone, content = (_UNIT.findall("".join(part)) for part in (old[a0:a1], new[b0:b1]))
                 first = shared(gone, content)
                 last = shared(gone[first:][::-1], content[first:][::-1])
@@ -107,6 +107,13 @@ class Source:
                 end = start + len("".join(gone[first : len(gone) - last]))
                 edits.append(Edit("".join(content[first : len(content) - last]), *self._region(start, end)))
         return tuple(edits)
+
+
+def _by_row(a0: int, a1: int, b0: int, b1: int) -> list[tuple[int, int, int, int]]:
+    """Rows that as many others replace, one by one."""
+    if a1 - a0 != b1 - b0:
+        return [(a0, a1, b0, b1)]
+    return [(a, a + 1, b, b + 1) for a, b in zip(range(a0, a1), range(b0, b1), strict=True)]
 
 
 def shared(a: Sequence[str], b: Sequence[str]) -> int:
