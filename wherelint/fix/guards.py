@@ -113,6 +113,7 @@ class Guards:
     ) -> Iterator[Candidate]:
         namespace, whole = self.writer.namespace, found[guard.operand]
         once, before = has_effects(operand.node, self.module), spot_before(place)
+        role = spelling.role(place, guard.name)
         one = operand.is_atom or isinstance(operand.node, cst.UnaryOperation) or before is None
         plain = one and not once and not list(calls_within(operand))
         # Where the value is finite and another at each edge, it is kept: the operand is a constant there.
@@ -125,7 +126,7 @@ class Guards:
             return  # it would be evaluated again and again
         name, atom, lines = operand.one_line, operand.atom, list[Edit]()
         if spot is not None:
-            name = atom = spelling.free_name(place, *spelling.value_names(place, operand, guard.name))
+            name = atom = spelling.free_name(place, *spelling.value_names(place, operand, role))
             again = [] if once else [p.replaced(name) for p in operand.again() if not place.holds(p)]
             lines = [spot.line(name, operand.moved), *again]
         other, second = found[1 - guard.operand] if len(found) == 2 else None, list[Edit]()
@@ -135,7 +136,7 @@ class Guards:
         if other is not None and lines and once and has_effects(other.node, self.module):
             asked_too |= other.region < operand.region
         if other is not None and before is not None and asked_too:
-            called = spelling.free_name(place, spelling.OTHER.get(guard.name, "argument"))
+            called = spelling.free_name(place, spelling.OTHER.get(role, "argument"))
             rows = [before.line(called, other.moved), *lines[:1]][:: 1 if guard.operand else -1]
             lines = [replace(rows[0], content="".join(row.content for row in rows)), *lines[1:]]
             second = [other.replaced(called)]

@@ -39,7 +39,7 @@ _FILLED = {"zeros_like": 0.0, "zeros": 0.0, "ones_like": 1.0, "ones": 1.0}
 _LOCAL = {"jax.numpy": "jnp", "tensorflow": "tf"}
 _CONVERTS = frozenset({"cast", "constant", "tensor", "asarray", "array"})
 #: What else an operation is of that is guarded by an operand of such a name.
-OTHER = {"denominator": "numerator", "base": "exponent", "x": "y"}
+OTHER = {"denominator": "numerator", "base": "exponent", "x": "y", "adjacent": "opposite"}
 
 
 def family(module: Module, framework: str, *nearby: SourceNode | None) -> str:
@@ -221,6 +221,12 @@ def safe_name(name: str) -> str:
     """What a variable is called that holds another one, masked: ``safe_x``, of ``x_safe`` as well."""
     bare = re.sub(r"^safe_|_safe$", "", name)
     return f"safe_{bare}"
+
+
+def role(place: SourceNode, name: str) -> str:
+    """What an operand of a guard is for: ``x`` beside ``y``, or the sides of an angle where these mean something."""
+    free = name != "x" or all(free_name(place, side) == side for side in ("x", "y"))
+    return name if free else "adjacent"
 
 
 def free_safe_name(place: SourceNode, name: str) -> str:
