@@ -139,6 +139,86 @@ def test_what_others_read_is_not_changed_safely(project: Path, wherelint: Run) -
     assert (project / "pk/maths.py").read_text() == maths
 
 
+@pytest.mark.parametrize(
+    ("helper", "call"),
+    [
+        ("    return s ** 0.5\n", "helper(x * x)"),  # whoever calls it with 2.0 is given a number
+        ("    return 1.0 / s\n", "helper(x)"),
+        ("    return torch.sqrt((s * s).sum(-1))\n", "helper(x)"),  # a norm takes no integers
+    ],
+)
+def test_a_helper_that_may_be_given_a_number_or_integers_is_not_rewritten_safely(
+    project: Path, wherelint: Run, helper: str, call: str
+) -> None:
+    maths = f"import torch\n\n\ndef helper(s):\n{helper}"
+    loss = f"""import torch
+
+from pk.maths import helper
+
+
+def f(x):
+    n = {call}
+    return torch.where(torch.isfinite(n) & (n > 0), n, torch.zeros_like(n)).sum()
+
+
+def train(x: torch.Tensor):
+    f(x).backward()
+"""
+    write(project, {"pk/__init__.py": "", "pk/maths.py": maths, "pk/loss.py": loss})
+    wherelint("check", "--no-cache", "--fix")
+    assert (project / "pk/maths.py").read_text() == maths
+
+
+def test_what_is_read_in_another_encoding_is_left_alone(project: Path, wherelint: Run) -> None:
+    maths = MATHS.replace("return jnp", 'name = "éé"; return jnp')
+    content = ("# -*- coding: latin-1 -*-\n" + maths).encode()  # as UTF-8 the row is shorter
+    write(project, PACKAGE)
+    (project / "pk/maths.py").write_bytes(content)
+    _, output, _ = wherelint("check", "--no-cache", "--fix")
+    assert (project / "pk/maths.py").read_bytes() == content
+    assert "in another encoding than UTF-8" in output
+
+
+def test_what_cannot_be_written_is_still_reported(
+    project: Path, wherelint: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from wherelint.finding import Problem
+    from wherelint.io import files
+
+    write(project, PACKAGE)
+    monkeypatch.setattr(files, "rewrite", lambda name, before, after: Problem(name, "cannot write the file"))
+    status, output, errors = wherelint("check", "--no-cache", "--fix")
+    assert (status, errors) == (2, "error: pk/maths.py: cannot write the file\n")
+    assert "pk/loss.py:9:14: WL105" in output
+
+
+def test_what_the_fix_of_a_later_file_removes_is_not_left(project: Path, wherelint: Run) -> None:
+    maths = """import jax.numpy as jnp
+
+
+def root(s):
+    return jnp.sqrt(s)
+
+
+def inverse(s):
+    return jnp.reciprocal(s)
+"""
+    head = "import jax\nimport jax.numpy as jnp\n\nfrom pk.maths import inverse, root\n\n\n@jax.grad\n"
+    first = head + "def f(x):\n    r = inverse(root(x * x))\n    return jnp.where(jnp.isfinite(r), r, 0.0)\n"
+    later = head + "def f(x):\n    n = root(x * x)\n    return jnp.where(n > 0, n, 0.0)\n"
+    write(project, {"pk/__init__.py": "", "pk/maths.py": maths, "pk/a.py": first, "pk/b.py": later})
+    after = wherelint("check", "--no-cache", "--fix", "--unsafe-fixes")[1].splitlines()[-1]
+    assert wherelint("check", "--no-cache", "--fix", "--unsafe-fixes")[1].splitlines()[-1] == after
+
+
+def test_a_link_is_the_file_that_it_leads_to(project: Path, wherelint: Run) -> None:
+    write(project, {"m.py": LOSS.replace("pk.maths", "maths"), "real/maths.py": MATHS})
+    (project / "maths.py").symlink_to(project / "real/maths.py")
+    assert wherelint("check", "--no-cache", "--fix")[0] == 0
+    assert (project / "real/maths.py").read_text() == GUARDED
+    assert (project / "maths.py").is_symlink()
+
+
 def test_the_comment_stands_there_too(project: Path, wherelint: Run) -> None:
     write(project, PACKAGE)
     assert wherelint("check", "--no-cache", "--fix", "--fix-comment")[0] == 0

@@ -967,10 +967,10 @@ REWRITES = {
         -    a = jnp.log(x)
         -    b = jnp.sqrt(z)
         -    return jnp.where((x > 0) & (z > 0), a * b, mask)
-        +    selected = (x > 0) & (z > 0)
-        +    a = jnp.log(jnp.where(selected, x, 1.0))
-        +    b = jnp.sqrt(jnp.where(selected, z, 1.0))
-        +    return jnp.where(selected, a * b, mask)
+        +    both_positive = (x > 0) & (z > 0)
+        +    a = jnp.log(jnp.where(both_positive, x, 1.0))
+        +    b = jnp.sqrt(jnp.where(both_positive, z, 1.0))
+        +    return jnp.where(both_positive, a * b, mask)
     """),
     "between two numbers": ("""
         def f(x, y):
@@ -1384,6 +1384,9 @@ def test_a_defect_in_the_search_for_a_fix_costs_the_fix_only(monkeypatch: pytest
         ("(x[0] >= a) & (x[0] < b)", ["in_range", "x_in_range"], "x_in_range"),
         ("jnp.isclose(p, 0.0)", ["is_zero", "p_is_zero"], "p_is_zero"),
         ('step < config["warmup"]', ["below_warmup", "step_is_small", "is_small"], "below_warmup"),
+        ("(x < 1e-5) | (y < 1e-5)", ["any_small"], "any_small"),
+        ("(x != 0) & (y != 0)", ["both_nonzero"], "both_nonzero"),
+        ("x < -1e-14", ["is_negative", "x_is_negative"], "x_is_negative"),
         ("p > limit", ["above_limit", "p_is_large", "is_large"], "above_limit"),
         ("a & b", [], None),
     ],

@@ -89,7 +89,9 @@ def fixed_elsewhere(
 
     ``against`` is asked why such a fix is not to be made; empty if it is.
     """
-    if not any(finding.fix is not None and finding.fix.elsewhere for finding in result.findings):
+    changed = any(report.fixed for report in result.reports)
+    about = [finding for finding in result.findings if finding.elsewhere]
+    if not any(changed or (finding.fix is not None and finding.fix.elsewhere) for finding in about):
         return result
     from wherelint.run import elsewhere
 

@@ -100,8 +100,6 @@ class Site:
 
     def _candidates(self, *, several: bool) -> Iterator[Candidate]:
         masks = list(self._conditions.masks())
-        if len(self.siblings) > 1:
-            masks.sort(key=lambda mask: mask.written is not None)  # one mask for all of them: the whole path
         # A number in a variable may be one in a matrix.
         number = not any(n.op in MATRICES & SINGULAR for n in topological(self.hazard.select.inputs[1:]))
         together = [c for mask in masks if number for c in self._variables(mask)]

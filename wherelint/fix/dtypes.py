@@ -49,6 +49,12 @@ def may_be_number(node: Node) -> bool:
     return node in numbers
 
 
+def may_be_plain(op: Node) -> bool:
+    """Whether an operation of the parameters of a function is one of Python: whoever calls it may give it a number."""
+    made = [n.origin.node for n in topological([op]) if n.inputs and isinstance(n.origin, Origin)]
+    return not any(isinstance(node, ast.Call) for node in made)
+
+
 def _is_number(node: Node, numbers: set[Node]) -> bool:
     if isinstance(node, Const):
         like = node.like

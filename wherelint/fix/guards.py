@@ -312,7 +312,7 @@ class Guards:
         if bound and total:
             inside = whole.edited([place.replaced(total), bounds[0].replaced(bound)])
             edit = whole.replaced(f"{self.writer.namespace}.sqrt({inside})")
-            yield Candidate((edit,), "bound the square rather than the norm", True, kind="guard")
+            yield Candidate((edit,), "bound the square rather than the norm", True, kind="guard", floats=True)
         elif bound:
             operand = operands(place)[0]
             text = operand.one_line if isinstance(place.path()[-2], cst.Arg) else operand.atom
@@ -334,7 +334,7 @@ class Guards:
         options = [f"{name}={place.block.concrete.code(a.value)}" for name, a in zip(names, given, strict=True)]
         text = ", ".join([SourceNode(place.block, base).one_line, *options])
         norm = place.replaced(f"{self.writer.namespace}.linalg.vector_norm({text})")
-        yield Candidate((norm,), "take the norm, whose gradient at 0 is 0", True, kind="guard")
+        yield Candidate((norm,), "take the norm, whose gradient at 0 is 0", True, kind="guard", floats=True)
 
     def squares(self, place: SourceNode) -> Iterator[Candidate]:
         """The square of a norm as the sum of squares that it is, whose gradient at 0 is 0."""
@@ -345,7 +345,7 @@ class Guards:
         whole = SourceNode(place.block, power)
         if power.left is place.node and operands(whole)[1].one_line in _TWO:
             edit = whole.replaced(total)
-            yield Candidate((edit,), "sum the squares, whose gradient at 0 is 0", True, kind="guard")
+            yield Candidate((edit,), "sum the squares, whose gradient at 0 is 0", True, kind="guard", floats=True)
 
     def _sum_of_squares(self, place: SourceNode) -> str:
         """The square of a norm; empty where it cannot be written, or it is no norm."""

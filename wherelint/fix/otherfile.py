@@ -14,6 +14,7 @@ from wherelint.finding import Edit, Finding, Fix, Rewrite
 from wherelint.fix.candidates import Site
 from wherelint.fix.comparison import Comparison
 from wherelint.fix.conditions import between
+from wherelint.fix.dtypes import may_be_plain
 from wherelint.fix.groups import Places
 from wherelint.fix.layout import laid_out
 from wherelint.fix.masks import Candidate
@@ -111,8 +112,9 @@ class _Home:
         if compared.come(self._searched(now)):
             return None
         exposed = any(each.alone for each in done) and (self._proof.exposed or self._own.exposed)
-        # Whatever calls a function that computes the same beyond doubt is given the same.
-        sure = not (exposed or any(p.doubtful for p in passed)) and all(each.elementwise for each in done)
+        # Whatever calls a function that computes the same beyond doubt is given the same, if it gives arrays of floats.
+        apart = any(each.floats or not each.elementwise for each in done) or may_be_plain(self._hazard.op)
+        sure = not (apart or exposed or any(p.doubtful for p in passed))
         first = done[0]
         edits = first.edits if len(done) == 1 else self._home.source.difference(now.text)
         grade = grade_of(replace(first, alone=any(each.alone for each in done)), sure)

@@ -44,6 +44,10 @@ def _shorter(old: str, new: Source) -> Iterator[str]:
     known = set(Source(old).lines)
     for suite in _suites(ast.parse(new.text)):
         for at, statement in enumerate(suite):
+            for node in _selections(suite[at : at + 1]):  # by what the author has bound
+                same = [n for n in _selections(suite[at:], node) if _same(n, node)]
+                if len(same) > 1 and isinstance(node.args[0], ast.Name) and new.between(*_region(new, node)) not in old:
+                    yield _named(new, statement, statement.lineno, same)
             bound = _bound(statement)
             if bound is None or new.lines[statement.lineno - 1] in known:
                 continue
@@ -61,7 +65,7 @@ def _shorter(old: str, new: Source) -> Iterator[str]:
             for node in sorted(by_name, key=lambda node: -len(ast.dump(node))):
                 same = [n for n in _selections(suite[at + 1 :], node) if _same(n, node)]
                 if len(same) > 1:
-                    yield _named(new, statement, same)
+                    yield _named(new, statement, (statement.end_lineno or statement.lineno) + 1, same)
 
 
 def _swapped(new: Source, first: ast.stmt, second: ast.stmt) -> str:
@@ -77,10 +81,11 @@ def _same(node: ast.expr, other: ast.expr) -> bool:
     return ast.dump(node) == ast.dump(other)
 
 
-def _named(new: Source, after: ast.stmt, same: Sequence[ast.Call]) -> str:
+def _named(new: Source, beside: ast.stmt, at: int, same: Sequence[ast.Call]) -> str:
+    """A text in which a name that is bound in a new row, beside a statement, stands for some selections."""
     taken = set(re.findall(r"\w+", new.text))
     called = next(name for name in _names(same[0]) if name not in taken)
-    line, row = new.lines[after.lineno - 1], Location((after.end_lineno or after.lineno) + 1, 1)
+    line, row = new.lines[beside.lineno - 1], Location(at, 1)
     indent, ending = line[: len(line) - len(line.lstrip())], line[len(line.rstrip("\r\n")) :]
     bound = Edit(f"{indent}{called} = {new.between(*_region(new, same[0]))}{ending}", row, row)
     return new.edited([bound, *(_replaced(new, node, called) for node in same)])

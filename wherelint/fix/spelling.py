@@ -176,6 +176,7 @@ _BESIDE_ZERO = {"greater": "positive", "less": "negative", "greater_equal": "non
 _BESIDE = {"greater": "above", "less": "below", "greater_equal": "above", "less_equal": "below"}
 _ASKED = {"isnan": "nan", "is_nan": "nan", "isfinite": "finite", "is_finite": "finite", "isinf": "infinite"}
 _SUMMARY = re.compile(r"(?:reduce_|vector_|matrix_|nan|a(?=m))?(sum|mean|norm|prod|var|std|max|min|det|trace)")
+_ADJECTIVE = re.compile(r"is_([a-z]+)")
 CLIP = re.compile(r"(?:clip|clamp)(_by_value)?_?|maximum|minimum")
 _OF_SQUARES = {"mean": "mean_square", "sum": "sum_of_squares"}
 #: Methods that are called what they give, and variables that are called what they are the logarithm of.
@@ -250,8 +251,13 @@ def _condition_names(text: str) -> tuple[str, ...]:
         return ()
     if bounds := _bounds(node):
         return _of("in_range", bounds)
-    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.BitOr):
-        return ("any_nonzero",) if all(code(n).strip("()").endswith(" != 0") for n in (node.left, node.right)) else ()
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, (cst.BitOr, cst.BitAnd)):
+        # What both sides say of one thing each: ``any_small`` of ``(x < 1e-5) | (y < 1e-5)``.
+        said = [_condition_names(code(side)) for side in (node.left, node.right)]
+        adjectives = {_ADJECTIVE.fullmatch(names[0]) if names else None for names in said}
+        words = {found[1] for found in adjectives if found is not None}
+        quantifier = "any" if isinstance(node.operator, cst.BitOr) else "both"
+        return (f"{quantifier}_{words.pop()}",) if len(words) == 1 and None not in adjectives else ()
     order, given = "", [node]
     if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:
         order = _ORDER.get(type(node.comparisons[0].operator), "")
@@ -278,6 +284,8 @@ def _condition_names(text: str) -> tuple[str, ...]:
     if size == "large" and number is not None and 0 < number <= _TINY:
         called = last_name(given[0].func) if isinstance(given[0], cst.Call) else ""
         return _of("nonzero" if called in ("abs", "absolute", "norm") else "positive", given[:1])
+    if size == "small" and number is not None and -_TINY <= number < 0:
+        return _of("negative", given[:1])
     if number is not None:
         return _of(f"{_BESIDE[order]}_one" if number == 1 else size, given[:1])
     other = _subject(given[1])
@@ -329,7 +337,8 @@ def _number(node: cst.BaseExpression) -> float | None:
     if isinstance(node, cst.Call) and (called := last_name(node.func)) in _FILLED:
         return _FILLED[called]
     if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
-        return _number(node.expression)
+        number = _number(node.expression)
+        return None if number is None else -number
     if isinstance(node, cst.Call) and node.args and last_name(node.func) in _CONVERTS:
         return _number(node.args[0].value)
     if not isinstance(node, (cst.Integer, cst.Float)) or len(node.value) > _LONGEST_NAME:

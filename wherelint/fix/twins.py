@@ -227,7 +227,7 @@ def _named_apart(members: Sequence[tuple[Detection, list[Edit]]]) -> list[tuple[
                 continue  # the same for both, or a name that the author has given
             if (_suite(made), row) not in called:
                 numbered = (f"{name}_{number}" for number in range(2, len(called) + 3))
-                others = (*condition_names(value, twins=True), *_of_target(made, name), *numbered)
+                others = (*condition_names(value, twins=True), *_of_target(made, name), name, *numbered)
                 free = (each for each in others if each not in called.values() and free_name(place, each) == each)
                 called[_suite(made), row] = next(free)
             pattern, new = re.compile(rf"\b{name}\b"), called[_suite(made), row]
@@ -240,7 +240,8 @@ def _of_target(made: Detection, name: str) -> list[str]:
     """What a variable may be called that is for the statement of an operation: by what that gives a value."""
     statement = _around(made, cst.Assign)
     targets = [target.target for target in statement.targets] if isinstance(statement, cst.Assign) else []
-    return [f"{target.value}_{name}" for target in targets if isinstance(target, cst.Name)]
+    names = [target.value for target in targets if isinstance(target, cst.Name)]
+    return [f"{target}_{name}" for target in names if not name.startswith(target)]
 
 
 def _suite(made: Detection) -> int:

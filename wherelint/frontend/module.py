@@ -324,7 +324,7 @@ class Project:
         Work.count(len(text) // _CHARACTERS)
         twin = copy(self)
         twin.budget = Budget()
-        twin._instead = {**self._instead, other.filename: text}
+        twin._instead = {**self._instead, os.path.realpath(other.filename): text}
         old = self._checked
         twin._modules = {}  # all others are read again: what they import may be what has changed
         twin._checked = made = Module(old.filename, old.text, old.aliases, old.package, twin, old.syntax)
@@ -403,7 +403,8 @@ class Project:
                 self.budget.give_up(f"what {path.name} defines", "the file is larger than those that are followed")
                 return None
             text, self.reads[str(path)] = content(str(path), status.st_mtime_ns, status.st_size)
-            text = self._instead.get(str(path), text)
+            if self._instead:  # by what a link leads to
+                text = self._instead.get(os.path.realpath(path), text)
             return Module(str(path), text, self._aliases, package, self)
         except (OSError, SyntaxError, ValueError, RecursionError):
             return None  # a helper that cannot be read is a call that cannot be followed

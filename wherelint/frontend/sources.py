@@ -117,7 +117,7 @@ _instead: dict[str, str] = {}
 
 @contextmanager
 def reading(instead: Mapping[str, str]) -> Iterator[None]:
-    """Meanwhile the files at some paths, all absolute, are read as if they had other texts."""
+    """Meanwhile the files at some paths, without links in them, are read as if they had other texts."""
     before = {**_instead}
     _instead.update(instead)
     try:

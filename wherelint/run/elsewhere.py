@@ -32,12 +32,16 @@ def fixed_elsewhere(
 ) -> Result:
     """The result with every fix that lies in another of its files. ``against``: why one is not to be made, if so."""
     files = _Files(result, check)
-    for name in [report.filename for report in result.reports]:
-        files.fix(name, ("safe", "unsafe")[: 1 + unsafe], against)
+    for _ in range(_MOST):
+        before = files.state
+        for path in [*files.reports]:
+            files.fix(path, ("safe", "unsafe")[: 1 + unsafe], against)
+        if files.state == before:
+            break
     known = {report.filename for report in result.reports}
     more = [report for name, report in files.reports.items() if report.filename not in known and report.fixed]
     order = {name: i for i, name in enumerate(result.names)}
-    reports = [*(files.reports[os.path.abspath(r.filename)] for r in result.reports), *more]
+    reports = [*(files.reports[os.path.realpath(r.filename)] for r in result.reports), *more]
     return replace(result, reports=tuple(sorted(reports, key=lambda r: order.get(r.filename, -1))))
 
 
@@ -46,16 +50,24 @@ class _Files:
 
     def __init__(self, result: Result, check: Check) -> None:
         self._check = check
-        self.reports = {os.path.abspath(name): FileReport(name) for name in result.names}
-        self.reports |= {os.path.abspath(report.filename): report for report in result.reports}
+        self.reports = {os.path.realpath(name): FileReport(name) for name in result.names}
+        self.reports |= {os.path.realpath(report.filename): report for report in result.reports}
+        #: What had changed when each file was checked.
+        self._seen: dict[str, frozenset[tuple[str, str]]] = {}
         self._refused: dict[str, dict[FixKey, str]] = {}
 
-    def fix(self, name: str, allowed: tuple[str, ...], against: Callable[[Finding], str]) -> None:
+    @property
+    def state(self) -> frozenset[tuple[str, str]]:
+        """The files that were changed, and what they say."""
+        return frozenset(self._texts().items())
+
+    def fix(self, path: str, allowed: tuple[str, ...], against: Callable[[Finding], str]) -> None:
         """Make the fixes for a file that lie in another one."""
-        path = os.path.abspath(name)
         for _ in range(_MOST):
-            if self._next(path, allowed) is not None and self._texts():
-                self._again(path)  # what was changed may have removed it, or moved its rows
+            if not any(finding.elsewhere for finding in self.reports[path].findings):
+                return
+            if self.state != self._seen.get(path, frozenset()):
+                self._again(path)  # what was changed may have removed a finding, or moved its rows
             if (chosen := self._next(path, allowed)) is None:
                 return
             if why := against(chosen) or self._made(chosen):
@@ -75,7 +87,7 @@ class _Files:
         """Make a fix; why it cannot be made, if so."""
         made: dict[str, FileReport] = {}
         for other in finding.fix.elsewhere if finding.fix is not None else ():
-            path = os.path.abspath(other.filename)
+            path = os.path.realpath(other.filename)
             report = self.reports[path]
             try:
                 content = self._content(path)
@@ -85,9 +97,12 @@ class _Files:
             edits, source = list(other.edits), Source(text)
             if "\r\n" in text:
                 edits = [replace(edit, content=edit.content.replace("\n", "\r\n")) for edit in edits]
-            if not source.fit(edits):
-                return "the other file was changed meanwhile"
-            after = encode(tidied(Path(path), False)(text, source.edited(edits)), encoding, content)
+            first, last = min(e.location.row for e in edits), max(e.end_location.row for e in edits)
+            rows = io.StringIO("".join(source.lines[first - 1 : last]), newline=None).read()
+            if not source.fit(edits) or rows != other.rows:
+                return "the other file was changed meanwhile, or is in another encoding than UTF-8"
+            new = tidied(Path(path), False)(text, source.edited(edits))
+            after = encode(new, encoding, content)
             if after is None:
                 return f"the other file cannot be rewritten in its encoding ({encoding})"
             made[path] = replace(
@@ -101,7 +116,10 @@ class _Files:
     def _again(self, path: str) -> None:
         """Check a file again that was not changed since; what is gone was fixed with another."""
         before = self.reports[path].findings
-        left = {finding.sort_key() for finding in self._checked(path)}
+        try:
+            left = {finding.sort_key() for finding in self._checked(path)}
+        except (OSError, UndecodableError):
+            return  # it is reported as it was
         counted = {id(finding) for report in self.reports.values() for finding in report.fixed}
         for finding in before:
             if finding.sort_key() not in left and id(finding) not in counted:
@@ -121,6 +139,7 @@ class _Files:
         fixed, before = (*report.fixed, *now.fixed), report.before if report.fixed else content
         after = now.after if now.fixed else report.after
         self.reports[path] = replace(now, findings=findings, fixed=fixed, before=before if fixed else b"", after=after)
+        self._seen[path] = self.state
         return findings
 
     def _texts(self) -> dict[str, str]:
@@ -135,4 +154,4 @@ class _Files:
 
 def _homes(finding: Finding) -> set[str]:
     """The paths of the other files that a fix changes."""
-    return {os.path.abspath(other.filename) for other in finding.fix.elsewhere} if finding.fix is not None else set()
+    return {os.path.realpath(other.filename) for other in finding.fix.elsewhere} if finding.fix is not None else set()
