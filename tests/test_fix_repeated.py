@@ -24,6 +24,44 @@ WRITTEN = {
         y = a / safe_x + b / safe_x
         """,
     ),
+    "by a mask of the author's, in two statements": (
+        """
+        m = x > 0
+        y = jnp.where(m, a * x**0.5, 0.0)
+        z = jnp.where(m, b * x**0.5, 0.0)
+        """,
+        """
+        m = x > 0
+        y = jnp.where(m, a * jnp.where(m, x, 1.0)**0.5, 0.0)
+        z = jnp.where(m, b * jnp.where(m, x, 1.0)**0.5, 0.0)
+        """,
+        """
+        m = x > 0
+        safe_x = jnp.where(m, x, 1.0)
+        y = jnp.where(m, a * safe_x**0.5, 0.0)
+        z = jnp.where(m, b * safe_x**0.5, 0.0)
+        """,
+    ),
+    "by a mask of the author's, which is another between the two": (
+        """
+        m = x > 0
+        y = jnp.where(m, a * x**0.5, 0.0)
+        m = x > 1
+        z = jnp.where(m, b * x**0.5, 0.0)
+        """,
+        """
+        m = x > 0
+        y = jnp.where(m, a * jnp.where(m, x, 1.0)**0.5, 0.0)
+        m = x > 1
+        z = jnp.where(m, b * jnp.where(m, x, 1.0)**0.5, 0.0)
+        """,
+        """
+        m = x > 0
+        y = jnp.where(m, a * jnp.where(m, x, 1.0)**0.5, 0.0)
+        m = x > 1
+        z = jnp.where(m, b * jnp.where(m, x, 1.0)**0.5, 0.0)
+        """,
+    ),
     "a condition that has a name": (
         "y = jnp.where(x > 0, jnp.log(x), 0.0)",
         """

@@ -102,13 +102,13 @@ def propose_all(analysis: Analysis, findings: Sequence[Finding], whole: WorkBudg
     alone = [finding.fix or done.get(id(finding)) or propose(analysis, finding, whole) for finding in findings]
     more = WorkBudget(_MOST_WORK)
     whole_ones = completed(analysis, findings, joined(analysis, findings, alone, rounds, more), more)
-    source = analysis.module.source
-    tidy = [written_once(source, fix) if fix is not None else None for fix in whole_ones]
-    kept = [
-        fix if fix is None or binds_all(analysis.module, fix.edits) else own
-        for fix, own in zip(tidy, alone, strict=True)
-    ]
-    return [fix if fix is None or binds_all(analysis.module, fix.edits) else refused(UNBOUND) for fix in kept]
+    module = analysis.module
+    tidy = [written_once(module.source, fix) if fix is not None else None for fix in whole_ones]
+    bound = (
+        [each for each in pair if each is None or binds_all(module, each.edits)]
+        for pair in zip(tidy, alone, strict=True)
+    )
+    return [each[0] if each else refused(UNBOUND) for each in bound]
 
 
 def offered_for(

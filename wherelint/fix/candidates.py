@@ -265,7 +265,10 @@ class Site:
                 continue
             # What is written twice then has a name, if it is more than one.
             long = [p for p in found if p is not operand and not (p.is_atom and not list(calls_within(p)))]
-            named = [(p, spelling.free_name(p, spelling.OTHER.get(entry.domains[0].name, "argument"))) for p in long]
+            role = next(
+                (spelling.OTHER[each.name] for each in entry.domains if each.name in spelling.OTHER), "argument"
+            )
+            named = [(p, spelling.free_name(p, role)) for p in long[:1]]
             text = value.edited([p.replaced(called) for p, called in named]) if named else value.one_line
             asked = replaced_within(mask.written, place, text if within_call or value.is_atom else f"({text})")
             lines = "".join(spot.line(called, p.moved).content for p, called in named) + spot.line(name, asked).content
