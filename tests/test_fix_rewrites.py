@@ -1093,6 +1093,17 @@ UNLIKELY = {
         +    clipped_x = jnp.maximum(x, 0.0)
         +    return jnp.power(jnp.where((clipped_x != 0) | (n >= 1), clipped_x, jax.lax.stop_gradient(clipped_x)), n)
     """),
+    "an exponent that is computed is computed once": ("""
+        def f(x, n):
+            return jnp.power(jnp.maximum(x, 0.0), jnp.exp(n))
+    """, """
+        -    return jnp.power(jnp.maximum(x, 0.0), jnp.exp(n))
+        +    clipped_x = jnp.maximum(x, 0.0)
+        +    exponent = jnp.exp(n)
+        +    return jnp.power(
+        +        jnp.where((clipped_x != 0) | (exponent >= 1), clipped_x, jax.lax.stop_gradient(clipped_x)), exponent
+        +    )
+    """),
     "a mask that says where two numbers differ": ("""
         def f(x, a, b, low, high):
             apart = a != b

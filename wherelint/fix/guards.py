@@ -157,10 +157,12 @@ class Guards:
             arms = f"{name}, {stopped}" if guard.keeps else f"{stopped}, {name}"
             edit = operand.replaced(f"{self.writer.where}({known.text if known else tests.inner}, {arms})")
             said = _GUARD if edges else _CONSTANT
-            constant = Candidate((*lines, edit, *needs), said, guard.exact, kind="guard", constant=not edges)
+            changed = (*lines, edit, *second, *needs)
+            constant = Candidate(changed, said, guard.exact, kind="guard", constant=not edges)
         if edges:
             content = f"{self.writer.where}({tests.inner}, {arms})"
-            below = self._where_assigned(operand, content, needs) if constant is not None else iter(())
+            alone = constant is not None and not second
+            below = self._where_assigned(operand, content, needs) if alone else iter(())
             if any(True for _ in alike(place, operand, guard.operand, len(found))):
                 yield from below  # the first for several, the last for one
             if guard.edge and namespace and (constant is None or operand is not whole):
