@@ -97,3 +97,18 @@ def seeded(framework: str, f: Any, *given: Any) -> Any:
 
         torch.manual_seed(1052)
     return f(*given)
+
+
+def test_no_condition_is_put_on_a_number_of_python() -> None:
+    """PyTorch selects by tensors alone: not even an unsafe fix raises for certain."""
+    text = program(
+        "torch",
+        """
+        def f(x, length, factor):
+            size = int(length * factor)
+            return torch.clamp(x * length / size, min=1e-5)
+    """,
+    )
+    report = check_source(text.encode(), "f.py", Settings(root=Path("/"), confidence="low"), "unsafe")
+    assert report.findings
+    assert "size != 0" not in report.after.decode()

@@ -880,3 +880,19 @@ def test_what_was_broken_before_a_mask_is_broken_after_it_too() -> None:
     """,
     )
     assert len(checked(text, "safe").fixed) == 1
+
+
+def test_a_guard_that_keeps_a_test_of_the_result_from_asking_is_not_safe() -> None:
+    """What is not finite is mended below; a number that is wrong would not be."""
+    text = program(
+        "jax",
+        """
+        def f(edges, steps, weights):
+            edges = edges + steps / weights * 0.0
+            finite = jnp.isfinite(edges)
+            middle = 0.5 * (edges + jnp.roll(edges, 1))
+            return jnp.where(finite, edges, middle)
+    """,
+    )
+    report = checked(text, "safe")
+    assert "jnp.where(weights != 0, weights, 1.0)" not in report.after.decode()

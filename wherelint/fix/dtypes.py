@@ -14,6 +14,8 @@ from wherelint.interpret.annotations import last_name
 from wherelint.interpret.values import Origin
 
 _TYPED = frozenset({"torch", "tensorflow"})
+#: What gives a Python number, whatever it is given.
+_NUMBERS = frozenset({"item", "float", "int"})
 
 
 def untyped(order: Sequence[Node]) -> int:
@@ -49,6 +51,12 @@ def may_be_number(node: Node) -> bool:
     return node in numbers
 
 
+def is_python(node: Node) -> bool:
+    """Whether a value is a Python number for certain: a condition on it is no tensor."""
+    at = node.origin.node if isinstance(node.origin, Origin) else None
+    return node.op == "stop" and isinstance(at, ast.Call) and last_name(at.func) in _NUMBERS
+
+
 def may_be_plain(op: Node) -> bool:
     """Whether an operation of the parameters of a function is one of Python: whoever calls it may give it a number."""
     made = [n.origin.node for n in topological([op]) if n.inputs and isinstance(n.origin, Origin)]
@@ -59,8 +67,7 @@ def _is_number(node: Node, numbers: set[Node]) -> bool:
     if isinstance(node, Const):
         like = node.like
         return node.value.size == 1 and (like is None or like in numbers or _is_number(like, numbers))
-    at = node.origin.node if isinstance(node.origin, Origin) else None
-    if node.op == "stop" and isinstance(at, ast.Call) and last_name(at.func) in ("item", "float"):
+    if is_python(node):
         return True
     if not isinstance(node, Leaf):
         values = node.inputs[1:3] if node.op == "cond" else node.inputs

@@ -14,7 +14,7 @@ from wherelint.fix import spelling
 from wherelint.fix.alike import alike
 from wherelint.fix.assignments import assigned
 from wherelint.fix.domains import Tests, options_of, sum_of, tests_of
-from wherelint.fix.dtypes import may_be_number
+from wherelint.fix.dtypes import is_python, may_be_number
 from wherelint.fix.masks import Candidate, Mask, Writer, named_before, within
 from wherelint.fix.syntax import (
     SourceNode,
@@ -112,6 +112,8 @@ class Guards:
         self, place: SourceNode, found: list[SourceNode], guard: Domain, operand: SourceNode
     ) -> Iterator[Candidate]:
         namespace, whole = self.writer.namespace, found[guard.operand]
+        if self.writer.framework == "torch" and is_python(self.hazard.op.inputs[guard.operand]):
+            return  # torch selects by tensors alone
         once, before = has_effects(operand.node, self.module), spot_before(place)
         role = spelling.role(place, guard.name)
         one = operand.is_atom or isinstance(operand.node, cst.UnaryOperation) or before is None

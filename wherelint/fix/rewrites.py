@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Literal, NamedTuple
 
 from wherelint.analysis.findings import Analysis
@@ -15,10 +16,11 @@ from wherelint.fix.masks import MANY_MASKS, Candidate, masked_twice, masking
 from wherelint.fix.proving import Found, Proof
 from wherelint.fix.refusals import EPSILON, MATRIX, TRIES
 from wherelint.fix.twins import has_twins
+from wherelint.graph.node import topological
 from wherelint.graph.work import WorkBudget
 from wherelint.io.edits import Source, consistent, rebased, without
 from wherelint.ops import OPERATIONS
-from wherelint.ops.traits import MATRICES
+from wherelint.ops.traits import FINITE_TESTS, MATRICES
 
 Grade = Literal["safe", "unsafe", "display"]
 _GRADES: tuple[Grade, ...] = ("safe", "unsafe", "display")
@@ -136,7 +138,8 @@ class _Rewrites:
         doubtful = self._proof.doubts(found, targets, compared)
         if doubtful is None:
             return ""
-        grade = grade_of(candidate, sure and not doubtful and not (candidate.alone and self._proof.exposed))
+        shown = candidate.alone and (self._proof.exposed or self._is_asked)
+        grade = grade_of(candidate, sure and not doubtful and not shown)
         rank = _rank(grade, found)
         reduced = candidate.kind == "mask" and self._reduces  # a mask of the result may not fit what is reduced
         if grade == "unsafe" and (reduced or candidate.alone):  # and a value that is kept is sure to be
@@ -169,6 +172,13 @@ class _Rewrites:
             if doubtful is not None and (sure or best.grade != "safe") and compared.gone(targets, found.after.findings):
                 kept = edits
         return best._replace(text=source.edited(kept), candidate=replace(best.candidate, edits=kept))
+
+    @cached_property
+    def _is_asked(self) -> bool:
+        """Whether the selection drops the operation because its result is not finite, which it is after a guard."""
+        hazard = self._detection.hazard
+        tests = (n for n in topological(hazard.select.inputs[:1]) if n.op in FINITE_TESTS)
+        return any(hazard.op in topological([test]) for test in tests)
 
     @property
     def _reduces(self) -> bool:
