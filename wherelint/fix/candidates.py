@@ -16,11 +16,11 @@ import numpy as np
 from wherelint.finding import Edit
 from wherelint.fix import spelling
 from wherelint.fix.alike import alike
+from wherelint.fix.asked import asked_before
 from wherelint.fix.assignments import already_named, assigned, moved, row_of
 from wherelint.fix.conditions import Conditions, between
 from wherelint.fix.guards import Guards
 from wherelint.fix.masks import Candidate, Mask, Writer, named_before
-from wherelint.fix.masks import within as replaced_within
 from wherelint.fix.shared import shared_guards
 from wherelint.fix.syntax import (
     SourceNode,
@@ -255,28 +255,9 @@ class Site:
         others = [place for name, places in read.items() if name != target.value for place in places]
         if len(read.get(target.value, ())) != 1 or not all(may_move(place, self.op, spot.location) for place in others):
             return
-        place = read[target.value][0]
-        within_call = isinstance(place.path()[-2], cst.Arg)
-        name = self._name(self.op, mask)
-        entry = OPERATIONS[self.hazard.op.op]
-        found = operands(self.op, len(entry.safe))
-        for i, (operand, safe) in enumerate(zip(found, entry.safe, strict=False)):
-            if safe is None or isinstance(operand.node, cst.BaseNumber) or has_effects(operand.node):
-                continue
-            # What is written twice then has a name, if it is more than one.
-            long = [p for p in found if p is not operand and not (p.is_atom and not list(calls_within(p)))]
-            role = next(
-                (spelling.OTHER[each.name] for each in entry.domains if each.name in spelling.OTHER), "argument"
-            )
-            named = [(p, spelling.free_name(p, role)) for p in long[:1]]
-            text = value.edited([p.replaced(called) for p, called in named]) if named else value.one_line
-            asked = replaced_within(mask.written, place, text if within_call or value.is_atom else f"({text})")
-            lines = "".join(spot.line(called, p.moved).content for p, called in named) + spot.line(name, asked).content
-            for number in self._alike(i, [safe]):
-                masked = self._writer.masked(mask.named(name), operand.one_line, number)
-                changed = (operand.replaced(masked), *(p.replaced(called) for p, called in named))
-                edits = (Edit(lines, spot.location, spot.location), *changed, mask.written.replaced(name))
-                yield Candidate(edits, "mask the operand with what the condition asks", True)
+        named, place = mask.named(self._name(self.op, mask)), read[target.value][0]
+        kind = self.hazard.op.op
+        yield from asked_before(self.op, named, mask.written, place, value, spot, self._writer, kind, self._alike)
 
     def _spot_for(self, operand: SourceNode) -> Spot | None:
         """Where a mask can be bound for every operation that the selection drops, or else for this one."""
