@@ -276,3 +276,13 @@ def test_it_computes_the_same(tmp_path: Path) -> None:
         np.testing.assert_array_equal(old.value, new.value)
         assert new.regular
         assert not old.regular or all(map(np.allclose, old.gradients, new.gradients))
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="JAX needs Python 3.11")
+def test_the_run_bears_it_out(project: Path, wherelint: Run) -> None:
+    write(project, PACKAGE)
+    status, output, _ = wherelint("check", "--no-cache", "--fix", "--confirm")
+    assert (status, output.splitlines()[-2:]) == (
+        0, ["Fixed 1 finding in 1 file, each fix run before.", "No findings, 3 files checked."],
+    )  # fmt: skip
+    assert (project / "pk/maths.py").read_text() == GUARDED

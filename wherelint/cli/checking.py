@@ -136,7 +136,7 @@ def run_check(options: dict[str, Any], configuration: Configuration) -> int:
     if not result.total and changes is None and not options["quiet"]:
         click.echo("warning: no Python file or notebook to check there", err=True)
     result = _run_fixes(result, options, again)
-    if options["fix"] and not stdin:
+    if options["fix"] and snippets and not stdin:  # without, they are made already
         result = _fixed_elsewhere(result, options, configuration)
     if not rewrites:
         result = _weighed(result, options, configuration)
@@ -197,9 +197,8 @@ def _fixed_elsewhere(result: Result, options: dict[str, Any], configuration: Con
         (ran,) = _confirmed(Result((FileReport(finding.filename, (finding,)),), 1, 0.0), options)[0].findings
         return ran.confirmation.against_fix if ran.confirmation is not None else ""
 
-    return api.fixed_elsewhere(
-        result, configuration, unsafe=options["unsafe_fixes"], snippets=_snippets(options), against=against
-    )
+    unsafe, plots = options["unsafe_fixes"], _plots(options)
+    return api.fixed_elsewhere(result, configuration, unsafe=unsafe, snippets=True, plots=plots, against=against)
 
 
 def _confirmed(result: Result, options: dict[str, Any], *, only: bool = False) -> tuple[Result, list[str]]:
