@@ -119,24 +119,23 @@ def test_the_ends_of_lines_are_kept(project: Path, wherelint: Run) -> None:
     assert (project / "pk/maths.py").read_bytes() == GUARDED.replace("\n", "\r\n").encode()
 
 
-def test_what_others_read_is_not_changed_safely(project: Path, wherelint: Run) -> None:
-    """Where the divisor is 0 the helper gives inf, which who calls it may want."""
-    maths = "import jax.numpy as jnp\n\n\ndef inverse(x):\n    return 1.0 / x\n"
-    loss = """import jax
-        import jax.numpy as jnp
-
-        from pk.maths import inverse
-
-
-        @jax.grad
-        def loss(x, y):
-            return jnp.where(jnp.abs(inverse(x) * y) < 10.0, inverse(x) * y, 0.0)
-    """.replace("\n        ", "\n")
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        # A mask at the call is better than a guard of the helper.
+        ("jnp.where(jnp.abs(inverse(x) * y) < 10.0, inverse(x) * y, 0.0)", ""),
+        # What the clip needs stays infinite, for whoever calls the helper.
+        ("jnp.minimum(inverse(x), 5.0)", "jnp.where(x != 0, x, jax.lax.stop_gradient(x))"),
+    ],
+)
+def test_a_value_that_others_read_stays(project: Path, value: str, written: str) -> None:
+    maths = "import jax\nimport jax.numpy as jnp\n\n\ndef inverse(x):\n    return jnp.reciprocal(x)\n"
+    head = "import jax\nimport jax.numpy as jnp\n\nfrom pk.maths import inverse\n\n\n@jax.grad\n"
+    loss = f"{head}def loss(x, y):\n    return {value}\n"
     write(project, {"pk/__init__.py": "", "pk/maths.py": maths, "pk/loss.py": loss})
-    for finding in offered(project):
-        assert not fix_of(finding).elsewhere or fix_of(finding).applicability != "safe"
-    wherelint("check", "--no-cache", "--fix")
-    assert (project / "pk/maths.py").read_text() == maths
+    (fix,) = map(fix_of, offered(project))
+    assert [edit.content for other in fix.elsewhere for edit in other.edits] == ([written] if written else [])
+    assert bool(fix.edits) != bool(written)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +164,8 @@ def train(x: torch.Tensor):
     f(x).backward()
 """
     write(project, {"pk/__init__.py": "", "pk/maths.py": maths, "pk/loss.py": loss})
-    wherelint("check", "--no-cache", "--fix")
+    status, output, _ = wherelint("check", "--no-cache", "--fix")
+    assert (status, "pk/maths.py:5" in output) == (1, True)  # it is found, and left
     assert (project / "pk/maths.py").read_text() == maths
 
 

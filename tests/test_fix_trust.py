@@ -16,11 +16,12 @@ from real_gradients import require, value_and_gradient
 from wherelint import fix
 from wherelint.analysis import DetectOptions, analyse
 from wherelint.analysis.findings import Analysis
+from wherelint.analysis.programs import own_programs
 from wherelint.finding import Edit, FileReport, Location
 from wherelint.fix import proving
 from wherelint.fix.candidates import Site
 from wherelint.fix.comparison import Comparison
-from wherelint.fix.proof import Record, record
+from wherelint.fix.proof import Record, record, same
 from wherelint.fix.proving import Found, Proof
 from wherelint.fix.rewrites import rewritten
 from wherelint.io.config import Settings
@@ -869,30 +870,22 @@ def test_a_number_has_no_gradient_to_stop(tmp_path: Path) -> None:
 
 
 def test_what_was_broken_before_a_mask_is_broken_after_it_too() -> None:
-    """At the witness the variance is not finite, and the guard of its root writes it once more."""
-    text = program(
-        "jax",
-        """
-        def f(x, n, p, y):
-            variance = jnp.sum(y**2) / (n - p)
-            sigma = jnp.sqrt(jnp.maximum(variance * x, 0.0))
-            return jnp.maximum(sigma, 1e-10)
-    """,
-    )
-    assert len(checked(text, "safe").fixed) == 1
+    """A mask that keeps what is not finite at the witness makes no more of it."""
+    text = program("jax", "def f(x, y):\n    r = x / y\n    return jnp.where(y > 0, r, 0.0)\n")
+    analysis = analyse(text, "f.py", DetectOptions())
+    assert isinstance(analysis, Analysis)
+    ((_, detection),) = analysis.found
+    assert detection is not None
+    masked = analysis.module.project.revised(text.replace("> 0, r,", "> 0, jnp.where(y == y, r, 1.0),"))
+    (before,), (after,) = (own_programs(module, ("f",), analysis.used) for module in (analysis.module, masked))
+    assert same(record(before, detection), after, "jax") is not None
 
 
 def test_a_guard_that_keeps_a_test_of_the_result_from_asking_is_not_safe() -> None:
-    """What is not finite is mended below; a number that is wrong would not be."""
-    text = program(
-        "jax",
-        """
-        def f(edges, steps, weights):
-            edges = edges + steps / weights * 0.0
-            finite = jnp.isfinite(edges)
-            middle = 0.5 * (edges + jnp.roll(edges, 1))
-            return jnp.where(finite, edges, middle)
-    """,
-    )
-    report = checked(text, "safe")
-    assert "jnp.where(weights != 0, weights, 1.0)" not in report.after.decode()
+    """What is not finite may be mended by who asks; a number that is wrong would not be."""
+    body = "def f(x, y):\n    r = x / y\n    return jnp.where(jnp.isfinite(r) & (r < 5.0), r * 0.0, 0.0)\n"
+    report = check_source(program("jax", body).encode(), "f.py", Settings(root=Path("/"), confidence="low"), "offer")
+    (offered,) = (finding.fix for finding in report.findings)
+    assert offered is not None
+    assert [edit.content for edit in offered.edits] == ["jnp.where(y != 0, y, 1.0)"]
+    assert offered.applicability == "display"

@@ -78,6 +78,11 @@ class Rewrite:
     #: The rows from the first edit to the last one, as they stand in that file.
     rows: str
 
+    @property
+    def row(self) -> int:
+        """The first of them."""
+        return min(edit.location.row for edit in self.edits)
+
 
 @dataclass(frozen=True)
 class Fix:

@@ -72,9 +72,8 @@ def change(text: str, finding: Finding) -> Iterable[Line]:
         return
     yield from _changed(text, finding.fix.edits)
     for other in finding.fix.elsewhere:
-        row = min(edit.location.row for edit in other.edits)
-        yield [("    ", ""), (f"{other.filename}:{row}", "path")]
-        yield from _changed("\n" * (row - 1) + other.rows, other.edits)
+        yield [("    ", ""), (f"{other.filename}:{other.row}", "path")]
+        yield from _changed("\n" * (other.row - 1) + other.rows, other.edits)
 
 
 def _changed(text: str, edits: Sequence[Edit]) -> Iterable[Line]:

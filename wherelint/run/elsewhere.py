@@ -53,13 +53,13 @@ class _Files:
         self.reports = {os.path.realpath(name): FileReport(name) for name in result.names}
         self.reports |= {os.path.realpath(report.filename): report for report in result.reports}
         #: What had changed when each file was checked.
-        self._seen: dict[str, frozenset[tuple[str, str]]] = {}
+        self._seen: dict[str, frozenset[tuple[str, bytes]]] = {}
         self._refused: dict[str, dict[FixKey, str]] = {}
 
     @property
-    def state(self) -> frozenset[tuple[str, str]]:
-        """The files that were changed, and what they say."""
-        return frozenset(self._texts().items())
+    def state(self) -> frozenset[tuple[str, bytes]]:
+        """The files that were changed, and their contents."""
+        return frozenset((path, report.after) for path, report in self.reports.items() if report.fixed)
 
     def fix(self, path: str, allowed: tuple[str, ...], against: Callable[[Finding], str]) -> None:
         """Make the fixes for a file that lie in another one."""
@@ -97,8 +97,8 @@ class _Files:
             edits, source = list(other.edits), Source(text)
             if "\r\n" in text:
                 edits = [replace(edit, content=edit.content.replace("\n", "\r\n")) for edit in edits]
-            first, last = min(e.location.row for e in edits), max(e.end_location.row for e in edits)
-            rows = io.StringIO("".join(source.lines[first - 1 : last]), newline=None).read()
+            last = max(edit.end_location.row for edit in edits)
+            rows = io.StringIO("".join(source.lines[other.row - 1 : last]), newline=None).read()
             if not source.fit(edits) or rows != other.rows:
                 return "the other file was changed meanwhile, or is in another encoding than UTF-8"
             new = tidied(Path(path), False)(text, source.edited(edits))
@@ -144,8 +144,7 @@ class _Files:
 
     def _texts(self) -> dict[str, str]:
         """What the files say that were changed."""
-        changed = {path: report.after for path, report in self.reports.items() if report.fixed}
-        return {path: io.StringIO(decode(content)[0], newline=None).read() for path, content in changed.items()}
+        return {path: io.StringIO(decode(content)[0], newline=None).read() for path, content in self.state}
 
     def _content(self, path: str) -> bytes:
         report = self.reports[path]

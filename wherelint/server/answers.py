@@ -76,8 +76,7 @@ class Editor:
             cell, where = place
             made.setdefault(cell.uri, []).append(types.TextEdit(where, edit.content))
         for other in elsewhere:
-            first = min(edit.location.row for edit in other.edits)
-            file = _file(snapshot.cells[0], other.filename, first, other.rows)
+            file = _file(snapshot.cells[0], other.filename, other.row, other.rows)
             where_each = [types.Range(file.position(e.location), file.position(e.end_location)) for e in other.edits]
             texts = [edit.content for edit in other.edits]
             made.setdefault(file.uri, []).extend(map(types.TextEdit, where_each, texts))
