@@ -8,6 +8,7 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,6 +53,28 @@ def test_equations_have_what_is_read() -> None:
     with jax.named_scope("some_name"):
         scoped = jax.make_jaxpr(jax.linearize(jnp.sin, 1.0)[1])(1.0)
     assert all(eqn.primitive.name in ("mul", "jit", "pjit") for eqn in scoped.jaxpr.eqns)
+
+
+def test_a_scan_says_what_it_carries() -> None:
+    def f(x: Any, y: Any, zs: Any) -> Any:
+        return jax.lax.scan(lambda c, z: ((c[0] * x + z, c[1] - z), c[0]), (x, y), zs)
+
+    (scan,) = [e for e in jax.make_jaxpr(f)(1.0, 2.0, jnp.ones(3)).jaxpr.eqns if e.primitive.name == "scan"]
+    assert _compat.scan_counts(scan) == (1, 2)
+
+
+def test_a_reverse_rule_gives_cotangents() -> None:
+    @jax.custom_vjp
+    def twice(x: Any, y: Any) -> Any:
+        return 2 * x + y
+
+    twice.defvjp(lambda x, y: (twice(x, y), x), lambda x, ct: (x * ct, 5 * ct))
+    (rule,) = [
+        e
+        for e in jax.make_jaxpr(lambda x, y: jax.linearize(twice, x, y)[1](1.0, 1.0))(3.0, 4.0).jaxpr.eqns
+        if e.primitive.name == "custom_lin"
+    ]
+    assert list(_compat.pull_back(rule, [jnp.float32(7.0)], [jnp.float32(2.0)])) == [14.0, 10.0]
 
 
 def test_private_names_are_used_in_one_place() -> None:

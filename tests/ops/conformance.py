@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from excepted import DOMAIN, FINITE_COTANGENTS, INFINITE, TOLERANCE
+from excepted import DOMAIN, FINITE_COTANGENTS, INFINITE, NOT_COMPARED, TOLERANCE, concerns
 from points import points, rows
 from runners import FRAMEWORK, Array, Call, resolve, run
 from spelling import STATIC, build, kind
@@ -58,7 +58,7 @@ def cases(mode: str) -> Iterator[Case]:
     """Every name of the framework; of several names of one function, read in one way, the first."""
     seen: dict[Any, str] = {}
     for name, signature in SIGNATURES.items():
-        if name.startswith(PREFIXES[FRAMEWORK[mode]]):
+        if name.startswith(PREFIXES[FRAMEWORK[mode]]) and not concerns(NOT_COMPARED.get(name, ""), mode):
             key = (name if ".Array." in name or ".Tensor." in name else id(resolve(name)), signature)
             if seen.setdefault(key, name) == name:
                 yield Case(name, signature)
@@ -88,7 +88,7 @@ def inputs(mode: str, case: Case, dtype: Any, without: str = "") -> tuple[list[A
     keep = np.ones(len(arrays[0]), dtype=bool)
     for key in {operation.name, case.name} - {without}:
         for modes, inside in DOMAIN.get(key, {}).items():
-            if mode in modes.split():
+            if concerns(modes, mode):
                 keep &= np.asarray(inside(*arrays)).all(axis=-1)
     return [each[keep].astype(dtype) for each in arrays], static
 
@@ -101,9 +101,9 @@ def mismatches(mode: str, case: Case, dtype: Any, without: str = "", *, by_keywo
         test
         for key in {case.operation.name, case.name} - {without}
         for modes, test in INFINITE.get(key, {}).items()
-        if mode in modes.split()
+        if concerns(modes, mode)
     ]
-    tried = ["1", "0"] if (mode, case.name) in FINITE_COTANGENTS else list(COTANGENTS)
+    tried = ["1", "0"] if concerns(FINITE_COTANGENTS.get(case.name, ""), mode) else list(COTANGENTS)
     found: list[Mismatch] = []
     for combination in itertools.product(*numbers.values()):
         static = dict(zip(numbers, combination, strict=True))

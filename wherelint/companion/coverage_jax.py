@@ -44,7 +44,8 @@ def hook(marks: Marks) -> Iterator[None]:
 
     def transpose(jaxpr: Any, stack: Any, consts: Any, primals: Sequence[Any], cotangents: Sequence[Any]) -> Any:
         cotangents = list(cotangents)
-        for traceback in _reached(jaxpr, [isinstance(each, linear) for each in primals], cotangents):
+        differentiated = [isinstance(each, linear) for each in (*consts, *primals)]
+        for traceback in _reached(jaxpr, differentiated, cotangents):
             if traceback is not None and traceback not in seen:
                 seen.add(traceback)
                 _mark(marks, traceback)
@@ -59,7 +60,8 @@ def hook(marks: Marks) -> Iterator[None]:
 
 def _reached(jaxpr: Any, differentiated: Sequence[bool], cotangents: Sequence[Any]) -> Iterator[Any]:
     """Where the linear equations come from that some cotangent reaches."""
-    linear = {v for v, needed in zip(jaxpr.invars, differentiated, strict=True) if needed}
+    given = zip((*jaxpr.constvars, *jaxpr.invars), differentiated, strict=True)
+    linear = {v for v, needed in given if needed}
     equations = []
     for eqn in jaxpr.eqns:
         if any(v in linear for v in eqn.invars if not hasattr(v, "val")):

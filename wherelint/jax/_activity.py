@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from jax import numpy as jnp
 
-from wherelint.jax._compat import Jaxpr, JaxprEqn, Literal, Var, programs
+from wherelint.jax._compat import Jaxpr, JaxprEqn, Literal, Var, programs, scan_counts
 from wherelint.jax._primitives import CONSTANT, DROPS, MOVES, SAME
 
 
@@ -30,8 +30,8 @@ def active_results(eqn: JaxprEqn, given: Sequence[bool]) -> list[bool]:
     results = [any(given)] * len(eqn.outvars)
     name, inner = eqn.primitive.name, programs(eqn)
     if name == "scan":
-        first = eqn.params["num_consts"]
-        results = _until_stable(inner[0].jaxpr, list(given), first, first + eqn.params["num_carry"])
+        first, count = scan_counts(eqn)
+        results = _until_stable(inner[0].jaxpr, list(given), first, first + count)
     elif name == "cond":
         branches = [active_outputs(branch.jaxpr, given[1:]) for branch in inner]
         results = [any(each) for each in zip(*branches, strict=True)]

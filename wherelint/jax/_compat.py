@@ -31,6 +31,8 @@ _undefined: Any = ad.UndefinedPrimal
 barrier: Any = getattr(jax.lax, "optimization_barrier", None)
 if not any(p.name == "optimization_barrier" for p in ad.primitive_jvps):
     barrier = None
+#: Whether the rule of a ``custom_vjp`` has its cotangents in a pair with what it logs.
+_logs = jax.__version_info__ >= (0, 11)
 
 
 def open_constants(closed: ClosedJaxpr) -> ClosedJaxpr:
@@ -82,6 +84,21 @@ def split(closed: ClosedJaxpr, linear: Sequence[bool]) -> tuple[ClosedJaxpr, Clo
     """
     known, rest, of_the_rest, _ = _partial.partial_eval_jaxpr_nounits(closed, unknowns=list(linear), instantiate=False)
     return known, open_constants(rest), list(of_the_rest)
+
+
+def scan_counts(eqn: JaxprEqn) -> tuple[int, int]:
+    """How many of a ``scan``'s operands stay the same in every round, and how many it carries from one to the next."""
+    if "ft_in" not in eqn.params:  # before jax 0.11
+        return eqn.params["num_consts"], eqn.params["num_carry"]
+    consts, carry, _ = eqn.params["ft_in"].unpack()
+    return len(consts), len(carry)
+
+
+def pull_back(eqn: JaxprEqn, residuals: Sequence[Any], cts: Sequence[Any]) -> Sequence[Any]:
+    """What the rule of a ``custom_vjp`` makes of cotangents."""
+    rule = eqn.params["bwd"]
+    found: Any = getattr(rule, "call_wrapped", rule)(*residuals, *cts)
+    return found[0] if _logs else found  # type: ignore[no-any-return]
 
 
 def programs(eqn: JaxprEqn) -> list[ClosedJaxpr]:

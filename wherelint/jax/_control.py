@@ -18,7 +18,7 @@ from wherelint.jax._transpose import Known, Linear, Pair, Step, Transposer, inst
 _Operands = list[Known | Linear]
 
 
-@rule("jit", "pjit", "closed_call", "core_call", "call")
+@rule("jit", "pjit", "closed_call", "core_call", "call", "program_order")
 def _call(transposer: Transposer, step: Step) -> list[Pair | None]:
     (body,) = _compat.programs(step.eqn)
     return transposer.run(body, step.operands, step.cts, (*step.path, step.eqn))
@@ -88,8 +88,8 @@ def full(transposer: Transposer, pair: Pair | None, aval: Any, masked: bool = Tr
 @rule("scan")
 def _scan(transposer: Transposer, step: Step) -> list[Pair | None]:
     params = step.eqn.params
-    body, first = params["jaxpr"], params["num_consts"]
-    last = first + params["num_carry"]
+    body, (first, count) = params["jaxpr"], _compat.scan_counts(step.eqn)
+    last = first + count
     operands = list(step.operands)
     for i, aval in enumerate(body.in_avals[first:last], first):
         if isinstance(operands[i], Known):  # zeros that only become linear within the loop
@@ -171,12 +171,13 @@ class _Loop:
 def _custom_reverse_rule(transposer: Transposer, step: Step) -> list[Pair | None]:
     """A ``custom_vjp`` rule is a linear program from cotangents to cotangents: transposed twice, it can be masked."""
     count = step.eqn.params["num_res"]
-    backward = getattr(step.eqn.params["bwd"], "call_wrapped", step.eqn.params["bwd"])
     avals = [v.aval for v in step.eqn.invars[count:]]
     zeros = step.eqn.params.get("in_zeros", [False] * len(avals))  # jax before 0.4.36 makes arrays of them
 
     def pulled(residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
-        found = [ct for ct, is_zero in zip(backward(*residuals, *cts), zeros, strict=True) if not is_zero]
+        found = [
+            ct for ct, is_zero in zip(_compat.pull_back(step.eqn, residuals, cts), zeros, strict=True) if not is_zero
+        ]
         return [
             ct if hasattr(ct, "dtype") and not isinstance(ct, SymbolicZero) else jnp.zeros(aval.shape, aval.dtype)
             for ct, aval in zip(found, avals, strict=True)

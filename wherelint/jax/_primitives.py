@@ -6,7 +6,7 @@ import jax
 SAME = frozenset(
     """neg convert_element_type copy copy_p real imag conj complex reduce_precision device_put sharding_constraint
     layout_constraint optimization_barrier pvary pbroadcast reshard preduced reduced_vary_cast_p
-    vary_unreduced_cast_p tie""".split()
+    vary_unreduced_cast_p tie with_memory_space_constraint""".split()
 )
 #: Elements are moved and added: an element is dead where all that it went to are.
 MOVES = frozenset(
@@ -25,7 +25,7 @@ DENSE = {
     "ragged_dot_general": None, "scatter-mul": None,
 }  # fmt: skip
 #: What computes another program, and nothing else.
-CALLS = frozenset("jit pjit closed_call core_call call remat2 checkpoint remat".split())
+CALLS = frozenset("jit pjit closed_call core_call call remat2 checkpoint remat program_order".split())
 #: Where a rule of its own is: sums, products, selections, calls and loops.
 BY_HAND = CALLS | frozenset(
     """add add_any sub mul div select_n dot_general conv_general_dilated scan cond custom_lin

@@ -173,7 +173,7 @@ class Evaluation(Notes):
             ]
             return list(self.switch(given[0], arms, *given[1:]))
         if name == "scan":
-            body, first, count = params["jaxpr"], params["num_consts"], params["num_carry"]
+            body, (first, count) = params["jaxpr"], _compat.scan_counts(eqn)
 
             def step(carry: list[Any], each: list[Any]) -> tuple[list[Any], list[Any]]:
                 made = self.run(body, (*given[:first], *carry, *each), inside)
