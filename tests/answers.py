@@ -34,8 +34,12 @@ _RAISED = "raised "
 class Answers:
     """Those that are kept, and those to what was asked in this process."""
 
-    def __init__(self, folder: Path = FOLDER, *, turn: int = 0, live: bool = False) -> None:
+    def __init__(self, folder: Path = FOLDER, *, turn: int = 0, live: bool = False, device: str = "cpu") -> None:
         self.folder, self.turn, self.live = folder, turn, live
+        #: Where the frameworks run. What is kept are the answers of the CPU.
+        self.device = device
+        if device != "cpu":
+            self.folder = folder / device
         self.asked: dict[str, dict[str, Answer]] = {}
         #: How many questions were new, were asked again, and had an answer.
         self.counts: Counter[str] = Counter()

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
+from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--all", action="store_true", help="all of what is otherwise tried a tenth a day")
     parser.addoption("--live", action="store_true", help="ask the frameworks everything again (answers.py)")
     parser.addoption("--record", action="store_true", help="keep what the frameworks answer")
+    parser.addoption("--device", default="cpu", choices=["cpu", "gpu"], help="where JAX and torch are asked")
     parser.addoption("--turn", type=int, help="which tenth is tried, and asked again (default: by the date)")
     parser.addoption("--regenerate", action="store_true", help="rewrite the outputs that are kept in files")
 
@@ -79,7 +81,18 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput") and config.pluginmanager.has_plugin("cacheprovider"):
         os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(config.cache.mkdir("jax")))
         os.environ.update(_KEPT_PROGRAMS)
-    answers.session = answers.Answers(turn=config.option.turn, live=config.option.live)
+    if config.option.device == "gpu":
+        _ask_the_gpu()
+    answers.session = answers.Answers(turn=config.option.turn, live=config.option.live, device=config.option.device)
+
+
+def _ask_the_gpu() -> None:
+    """JAX may take nothing else, and what torch makes lies there; it is copied wherever a test reads it."""
+    import torch
+
+    os.environ |= {"JAX_PLATFORMS": "cuda", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+    torch.set_default_device("cuda")
+    torch.Tensor.numpy = partialmethod(torch.Tensor.numpy, force=True)  # type: ignore[method-assign]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

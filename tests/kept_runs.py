@@ -32,8 +32,8 @@ class KeptRuns(Harness):
 
 
 def device() -> str:
-    """Where findings are run: on the accelerator, if everything is asked again."""
-    return "auto" if answers.session.live else "cpu"
+    """Where findings are run: on the accelerator that is there, if everything is asked again."""
+    return "auto" if answers.session.live else answers.session.device
 
 
 def printed(framework: str, script: str) -> str:

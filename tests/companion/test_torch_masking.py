@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ require("torch")
 
 import torch  # noqa: E402
 from torch import Tensor, nn  # noqa: E402
-from torch.utils.checkpoint import checkpoint  # noqa: E402
+from torch.utils.checkpoint import CheckpointFunction, checkpoint  # noqa: E402
 
 from wherelint.torch import mask_gradients  # noqa: E402
 
@@ -175,6 +176,25 @@ def test_backward_accumulates_plain_gradients_of_a_module(reentrant: bool) -> No
     torch.testing.assert_close(x.grad[1:], ROOTS)
 
 
+def test_a_checkpoint_may_begin_its_pass_in_another_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the engine's own threads do on a GPU."""
+    backward = CheckpointFunction.backward
+
+    def elsewhere(*arguments: Any) -> Any:
+        with ThreadPoolExecutor() as pool:
+            return pool.submit(backward, *arguments).result()
+
+    monkeypatch.setattr(CheckpointFunction, "backward", staticmethod(elsewhere))
+    model, x = Model(), X.clone().requires_grad_()
+    with mask_gradients(loss := checkpoint(model, x, use_reentrant=True)):
+        loss.backward()
+    assert x.grad is not None
+    for grad in (x.grad, model.layer.weight.grad, model.layer.bias.grad):
+        assert type(grad) is Tensor
+        assert grad.isfinite().all()
+    torch.testing.assert_close(x.grad[1:], ROOTS)
+
+
 def test_with_tensors_only_their_passes_are_masked() -> None:
     x = X.clone().requires_grad_()
     one, other = (torch.where(x > 0, x.sqrt(), 0.0).sum() for _ in range(2))
@@ -273,7 +293,7 @@ class Forgetful(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Tensor) -> Tensor:
-        mask = torch.tensor([True, False, False, False])
+        mask = torch.tensor([True, False, False, False], device=cotangents[0].device)
         dropped = cotangents[0].masked_fill(mask, 0.0)
         mask.zero_()
         return dropped

@@ -52,9 +52,10 @@ class mask_gradients:  # noqa: N801
 
     def _masked(self, backward: compat.Backward, roots: Sequence[Any], seeds: Sequence[Any], *rest: Any) -> Any:
         meant = not self._roots or any(root is each for root in roots for each in self._roots)
-        within = any(isinstance(each, Masked) for each in seeds)  # a checkpoint begins a pass in a pass
+        # A checkpoint begins a pass in a pass, on a GPU in another thread.
+        within = any(isinstance(each, Masked) for each in seeds)
         # What torch.compile differentiates now is refused when it is run.
-        if not (meant or within) or threading.get_ident() != self._thread or compat.is_traced(roots):
+        if (not within and (not meant or threading.get_ident() != self._thread)) or compat.is_traced(roots):
             return backward(roots, seeds, *rest)
         return masked_pass(Run(exact=self._exact), backward, roots, seeds, *rest)
 
