@@ -32,7 +32,7 @@ barrier: Any = getattr(jax.lax, "optimization_barrier", None)
 if not any(p.name == "optimization_barrier" for p in ad.primitive_jvps):
     barrier = None
 #: Whether the rule of a ``custom_vjp`` has its cotangents in a pair with what it logs.
-_logs = jax.__version_info__ >= (0, 11)
+_logs = jax.__version_info__ >= (0, 11, 1)
 
 
 def open_constants(closed: ClosedJaxpr) -> ClosedJaxpr:
