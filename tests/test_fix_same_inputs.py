@@ -118,3 +118,40 @@ def test_an_unknown_call_that_gives_a_bool_gives_one_after_a_rewrite() -> None:
     after = settle([flag], {**values, ("x", "number", 0): 2 * values["x", "number", 0]}, before.calls)
     assert after is not None
     assert before.values[flag].dtype == after.values[flag].dtype == benign(flag, 0).dtype == np.bool_
+
+
+_CACHE = """
+    import torch
+
+    class Constant:
+        def __init__(self, number):
+            self.number = torch.tensor(number)
+            self.made = {}
+
+        def on(self, device):
+            key = str(device)
+            made = self.made.get(key)
+            if made is None:
+                made = self.made[key] = self.number.to(device)
+            return made
+
+    ONE, SEEN = Constant(1.0), [0]
+
+    def least(x):
+        SEEN.append(x)
+        return torch.maximum(ONE.on(x.device), x) + len(SEEN)
+"""
+
+
+def test_what_a_function_writes_into_the_top_level_is_gone_for_the_next() -> None:
+    module = Module("f.py", textwrap.dedent(_CACHE), {})
+
+    def inputs() -> list[tuple[object, int]]:
+        (program, *_) = programs(module, ("least",), ["torch"])
+        return sorted((name, len(leaf.given)) for leaf, name in names_of(roots_of(program)).items())
+
+    first = inputs()
+    assert (("self.made.get(key)", "number", 0), 1) in first
+    assert inputs() == first
+    (program, *_) = programs(module, ("least",), ["torch"])
+    assert 2 in [node.value for node in program.order if node.op == "const"]  # what it writes itself, it reads

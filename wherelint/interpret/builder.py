@@ -25,6 +25,7 @@ from wherelint.graph.node import (
 )
 from wherelint.interpret.values import (
     Class,
+    Contents,
     Dotted,
     Function,
     Handler,
@@ -84,6 +85,8 @@ class Builder:
         self.opaque_calls = 0
         self.frameworks = list(frameworks)
         self.frames: list[Frame] = []
+        #: Values of the top level that were read, and hold what they were made with.
+        self.found_as_made: set[Contents] = set()
         self.path_conditions: list[Node] = []
         #: Nodes that leave the function: returned, stored, handed to a call that could not be followed.
         self.outputs: list[Node] = []

@@ -11,7 +11,7 @@ from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef
 from wherelint.interpret.annotations import dotted, is_none, original_name
 from wherelint.interpret.builder import Frame
 from wherelint.interpret.lowering import Lowering
-from wherelint.interpret.values import MISSING, Class, Dotted, Function, Scope, Value
+from wherelint.interpret.values import MISSING, Class, Contents, Dotted, Function, Scope, Value
 
 _BUILTINS = frozenset(
     """abs max min sum len range float int bool zip enumerate isinstance getattr setattr hasattr map list tuple pow
@@ -28,7 +28,7 @@ _resolving: set[tuple[int, str]] = set()
 def lookup_name(low: Lowering, name: str) -> Value:
     """The value of a name where control stands now."""
     scope = low.frame.scope
-    found = scope.find(name)
+    found = scope.local(name)
     if found is not MISSING:
         return found
     found = global_value(low, scope.module, name)
@@ -54,6 +54,7 @@ def global_value(low: Lowering, module: Module, name: str) -> Value:
     """A name of the file's top level, evaluated when it is first needed."""
     scope = global_scope(module)
     if name in scope.names:
+        _as_made(low, scope, name)
         return scope.names[name]
     target = None if name in module.definitions else module.target(name)
     if target is None and name not in module.definitions:
@@ -66,10 +67,23 @@ def global_value(low: Lowering, module: Module, name: str) -> Value:
         if target is not None:
             return external(low, module, target)
         with low.shared():
-            value = scope.names[name] = _define(low, module, name)
-        return value
+            known = set(scope.names)
+            scope.names[name] = _define(low, module, name)
+        for each in scope.names.keys() - known - scope.contents.keys():
+            if contents := Contents(scope.names[each]):
+                scope.contents[each] = contents
+                low.found_as_made.add(contents)
+        return scope.names[name]
     finally:
         _resolving.discard(key)
+
+
+def _as_made(low: Lowering, scope: Scope, name: str) -> None:
+    """Put back what other functions wrote into a value of the top level; what this one writes, it reads."""
+    contents = scope.contents.get(name)
+    if contents is not None and contents not in low.found_as_made:
+        contents.put_back()
+        low.found_as_made.add(contents)
 
 
 def external(low: Lowering, module: Module, name: str) -> Value:

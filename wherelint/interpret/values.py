@@ -36,6 +36,8 @@ class Scope:
         self.names: dict[str, Value] = {}
         #: Names that ``nonlocal`` or ``global`` gave away.
         self.outer: set[str] = set()
+        #: What the values of a file's top level held when they were made.
+        self.contents: dict[str, Contents] = {}
 
     def bind(self, name: str, value: Value) -> None:
         """Assign to a variable, in the scope that it belongs to."""
@@ -152,6 +154,52 @@ class Instance:
     initial: list[tuple[Instance, dict[str, Value]]] = field(default_factory=list)
     #: The inputs that it read, by what they are told apart by, and what that needs to exist.
     read: tuple[Mapping[object, Leaf], Mapping[int, object]] = field(default=({}, {}))
+
+
+class Contents:
+    """What the lists, dictionaries and objects hold that a value of the top level is made of: a cache, say."""
+
+    def __init__(self, value: Value) -> None:
+        self._back: list[Callable[[], None]] = []
+        todo, seen = [value], set[int]()
+        while todo:
+            part = todo.pop()
+            held = part.attributes if isinstance(part, Instance) else part
+            if id(held) in seen or not isinstance(held, (list, tuple, dict)):
+                continue
+            seen.add(id(held))
+            if isinstance(held, dict):
+                self._back.append(_refills_dict(held))
+            elif isinstance(held, list):
+                self._back.append(_refills_list(held))
+            todo += held.values() if isinstance(held, dict) else held
+
+    def __bool__(self) -> bool:
+        return bool(self._back)
+
+    def put_back(self) -> None:
+        """Make it hold what it held: no function reads what another one has left there."""
+        for refill in self._back:
+            refill()
+
+
+def _refills_dict(held: dict[str, Value]) -> Callable[[], None]:
+    items = dict(held)
+
+    def refill() -> None:
+        held.clear()
+        held.update(items)
+
+    return refill
+
+
+def _refills_list(held: list[Value]) -> Callable[[], None]:
+    items = list(held)
+
+    def refill() -> None:
+        held[:] = items
+
+    return refill
 
 
 @dataclass(frozen=True, eq=False)
