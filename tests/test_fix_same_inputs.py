@@ -4,11 +4,12 @@ import textwrap
 
 import numpy as np
 
-from wherelint.analysis.programs import lowered, own_programs, programs
+from wherelint.analysis.programs import Program, lowered, own_programs, programs
+from wherelint.fix.groups import changes
 from wherelint.fix.opaque import benign, names_of, settle
 from wherelint.fix.proof import roots_of
 from wherelint.frontend.module import Module
-from wherelint.graph.node import Call, leaf
+from wherelint.graph.node import Call, Const, leaf
 
 _CLASS = """
     import jax.numpy as jnp
@@ -155,3 +156,19 @@ def test_what_a_function_writes_into_the_top_level_is_gone_for_the_next() -> Non
     assert inputs() == first
     (program, *_) = programs(module, ("least",), ["torch"])
     assert 2 in [node.value for node in program.order if node.op == "const"]  # what it writes itself, it reads
+
+
+def test_a_constant_is_known_by_what_it_has_its_shape_of() -> None:
+    text = """
+        import jax.numpy as jnp
+
+        def quotient(x):
+            return jnp.where(x > 0, 1 / x, 2 * jnp.ones_like(x * x))
+    """
+
+    def program() -> Program:
+        (found, *_) = programs(Module("f.py", textwrap.dedent(text), {}), ("quotient",), ["jax"])
+        return found
+
+    assert any(isinstance(node, Const) and node.like is not None for node in program().order)
+    assert changes(program(), program(), ()) == {}

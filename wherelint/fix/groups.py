@@ -324,7 +324,7 @@ def _numbered(program: Program, table: dict[Hashable, int]) -> dict[Node, int]:
     """The nodes of a program, each with a number that says what it computes."""
     names = inputs_of(program)
     numbers: dict[Node, int] = {}
-    for node in settling([*roots_of(program), *program.measured]):
+    for node in settling([*roots_of(program), *program.measured], shapes=True):
         known = names.get(node) if isinstance(node, Leaf) else None, *_known(node, numbers)
         kind = node.op, node.kind, node.selection, node.static
         told: Hashable = (*kind, known, tuple(numbers[i] for i in node.inputs))

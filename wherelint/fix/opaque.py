@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wherelint.graph.evaluate import Values, evaluate
-from wherelint.graph.node import LANES, Call, Leaf, Node, matrix, whole
+from wherelint.graph.node import LANES, Call, Const, Leaf, Node, matrix, whole
 from wherelint.graph.probe import Inputs
 from wherelint.ops import Array
 
@@ -113,8 +113,11 @@ def _other(node: Leaf, probes: int) -> Array:
     return np.repeat(np.float32(-0.377) - benign(node, 3), probes, axis=0)
 
 
-def settling(roots: Sequence[Node]) -> Iterator[Node]:
-    """Every node that some nodes read, and every one that a call which they read was given; operands first."""
+def settling(roots: Sequence[Node], *, shapes: bool = False) -> Iterator[Node]:
+    """Every node that some nodes read, and every one that a call which they read was given; operands first.
+
+    With ``shapes`` also those that a constant has its shape of.
+    """
     done: set[Node] = set()
     for root in roots:
         stack = [(root, False)]
@@ -125,7 +128,9 @@ def settling(roots: Sequence[Node]) -> Iterator[Node]:
             elif node not in done:
                 done.add(node)
                 stack.append((node, True))
-                told = (*(node.of or ())[:1], *node.given) if isinstance(node, Leaf) else ()
+                told: tuple[Node, ...] = (*(node.of or ())[:1], *node.given) if isinstance(node, Leaf) else ()
+                if shapes and isinstance(node, Const) and node.like is not None:
+                    told = (node.like,)
                 stack += [(n, False) for n in (*told, *node.inputs)[::-1]]
 
 
