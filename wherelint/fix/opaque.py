@@ -116,7 +116,7 @@ def _other(node: Leaf, probes: int) -> Array:
 def settling(roots: Sequence[Node], *, shapes: bool = False) -> Iterator[Node]:
     """Every node that some nodes read, and every one that a call which they read was given; operands first.
 
-    With ``shapes`` also those that a constant has its shape of.
+    With ``shapes`` also those that a constant has its shape of, and masks that elements were kept by.
     """
     done: set[Node] = set()
     for root in roots:
@@ -129,8 +129,9 @@ def settling(roots: Sequence[Node], *, shapes: bool = False) -> Iterator[Node]:
                 done.add(node)
                 stack.append((node, True))
                 told: tuple[Node, ...] = (*(node.of or ())[:1], *node.given) if isinstance(node, Leaf) else ()
-                if shapes and isinstance(node, Const) and node.like is not None:
-                    told = (node.like,)
+                shape = node.like if isinstance(node, Const) else node.kept if isinstance(node, Leaf) else None
+                if shapes and shape is not None:
+                    told = (*told, shape)
                 stack += [(n, False) for n in (*told, *node.inputs)[::-1]]
 
 
