@@ -881,6 +881,33 @@ REWRITES = {
         +        is_large, first(jnp.where(is_large, x, 1.0), safe_y) * jnp.cos(x) - second(x, safe_y) * jnp.sin(x), x
         +    )
     """),
+    "data that are missing, where the condition asks for what is computed of them": ("""
+        def f(predicted, given):
+            loss = (predicted - given) ** 2
+            return torch.where(torch.isnan(loss), 0.0, loss).mean()
+    """, """
+        -    loss = (predicted - given) ** 2
+        +    difference = predicted - given
+        +    loss = torch.where(torch.isnan(difference), 0.0, difference) ** 2
+    """),
+    "the same in TensorFlow": ("""
+        def f(predicted, given):
+            loss = tf.square(predicted - given)
+            return tf.reduce_sum(tf.where(tf.math.is_nan(loss), 0.0, loss))
+    """, """
+        -    loss = tf.square(predicted - given)
+        +    difference = predicted - given
+        +    loss = tf.square(tf.where(tf.math.is_nan(difference), tf.zeros_like(difference), difference))
+    """),
+    "a number for them would be seen, so that they stay and get no gradient": ("""
+        def f(predicted, given):
+            loss = torch.sigmoid(predicted - given)
+            return torch.where(torch.isnan(loss), 0.0, loss).mean()
+    """, """
+        -    loss = torch.sigmoid(predicted - given)
+        +    difference = predicted - given
+        +    loss = torch.sigmoid(torch.where(torch.isnan(difference), difference.detach(), difference))
+    """),
     "an annotated mask moves in front of what it masks": ("""
         def f(v: torch.Tensor):
             squared: torch.Tensor = v[..., 0] * v[..., 0] + v[..., 1] * v[..., 1]

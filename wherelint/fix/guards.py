@@ -47,6 +47,9 @@ _TWO = frozenset({"2", "2.0", "2."})
 #: What a guard does, and one that keeps the value, whatever it is.
 _GUARD = "guard the operation where it is singular"
 _CONSTANT = "take no gradient where the operation is singular"
+_AT_DATA = "guard the operation where data are missing"
+#: Data that are missing are nan, and what is computed of them is.
+_MISSING = Domain("{isnan}({x})", "0.0", ('float("nan")',), finite=False)
 _VARIANCE = {"std": "var", "reduce_std": "reduce_variance"}
 
 
@@ -107,6 +110,10 @@ class Guards:
                     else:
                         yield candidate
         yield from constants  # the value is what it was, infinite or not
+        for number, operand in enumerate(found[: len(self.hazard.op.inputs)] if self.hazard.missing_data else ()):
+            minus = isinstance(operand.node, cst.BinaryOperation) and isinstance(operand.node.operator, cst.Subtract)
+            guard = replace(_MISSING, operand=number, name="difference" if minus else _MISSING.name)
+            yield from self._by_domain(place, found, guard, operand)
 
     def _by_domain(
         self, place: SourceNode, found: list[SourceNode], guard: Domain, operand: SourceNode
@@ -148,6 +155,7 @@ class Guards:
             "namespace": namespace,
             "abs": "" if _has_no_floor(operand) else f"{namespace}.abs" if namespace else "abs",
             "inf": spelling.infinity(namespace, self.writer.framework),
+            "isnan": FRAMEWORKS[self.writer.framework].isnan.format(namespace=namespace),
         }
         tests = tests_of(guard, self.family, place, terms)
         if tests is None or (edges and _NUMBER.fullmatch(terms["y"].strip("()"))):
@@ -200,7 +208,7 @@ class Guards:
         ``others``: what else it is differentiated by.
         """
         place, operand, guard, tests, name, lines, before, second, known = asked
-        what, namespace = _GUARD, self.writer.namespace
+        what, namespace = _AT_DATA if self.hazard.missing_data else _GUARD, self.writer.namespace
         safe = next(iter(self.alike(guard.operand, [float(guard.safe)])), None)
         if safe is None or not (guard.exact or guard.outside or self._capped):
             return  # no integer is, or nothing drops the numbers that it changes

@@ -175,8 +175,13 @@ class _Rewrites:
 
     @cached_property
     def _is_asked(self) -> bool:
-        """Whether the selection drops the operation because its result is not finite, which it is after a guard."""
+        """Whether the selection drops the operation because its result is not finite, which it is after a guard.
+
+        Missing data are tried as an input: what a number in their place changes is seen.
+        """
         hazard = self._detection.hazard
+        if hazard.missing_data:
+            return False
         tests = (n for n in topological(hazard.select.inputs[:1]) if n.op in FINITE_TESTS)
         return any(hazard.op in topological([test]) for test in tests)
 
