@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from real_gradients import value_and_gradient
+from real_gradients import require, value_and_gradient
 from test_fix_executed import gradients
 from test_fix_trust import checked, executed, program, tensor
 
 from wherelint.fix.refusals import MATRIX
+from wherelint.io.config import Settings
 from wherelint.ops import OPERATIONS
 from wherelint.ops.traits import MATRICES, SINGULAR
+from wherelint.run.check import check_source
 
 _SLOGDET = "linalg.slogdet(a)[1]"
 #: The singular operations of matrices, as each framework calls them.
@@ -138,3 +141,25 @@ def test_no_mask_of_a_matrix_where_an_outer_product_is_yet_to_come(tmp_path: Pat
         value, gradient = value_and_gradient("jax", after, [given])
         assert value == value_and_gradient("jax", before, [given])[0]
         assert np.isfinite(gradient).all()
+
+
+@pytest.mark.parametrize("bounds", [":n", ":8", "2:n", "..., :n"])
+def test_a_mask_of_a_slice_is_none_of_the_whole(bounds: str) -> None:
+    require("jax")
+    text = f"""
+import jax.numpy as jnp
+
+def f(s, n, least=1e-8):
+    return 1.0 / jnp.sqrt(s[{bounds}]) * (jnp.abs(s[{bounds}]) > least)
+"""
+    report = check_source(text.encode(), "f.py", Settings(confidence="low"), "safe")
+    scope: dict[str, Any] = {}
+    exec(compile(report.after, "f.py", "exec"), scope)
+    assert report.fixed
+    assert "where" in report.after.decode()
+    given = (np.array([4.0, 0.0, 1.0, 4.0, 9.0, 1.0, 1.0, 4.0, 1.0, 1.0], np.float32), 5)
+    before: dict[str, Any] = {}
+    exec(compile(text, "f.py", "exec"), before)
+    old, new = (np.asarray(each["f"](*given)) for each in (before, scope))
+    assert old.shape == new.shape
+    np.testing.assert_allclose(new[np.isfinite(old)], old[np.isfinite(old)])

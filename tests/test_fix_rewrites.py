@@ -881,6 +881,31 @@ REWRITES = {
         +        is_large, first(jnp.where(is_large, x, 1.0), safe_y) * jnp.cos(x) - second(x, safe_y) * jnp.sin(x), x
         +    )
     """),
+    "conditions of one function by names of their own, in whatever block": ("""
+        def f(x, y, flag):
+            total = jnp.log(x)
+            if flag:
+                total -= jnp.log(y)
+            return jnp.where(total == total, total, -jnp.inf)
+    """, """
+        -    total = jnp.log(x)
+        +    x_is_nonzero = x != 0
+        +    total = jnp.where(x_is_nonzero, jnp.log(jnp.where(x_is_nonzero, x, 1.0)), -jnp.inf)
+        -        total -= jnp.log(y)
+        +        y_is_nonzero = y != 0
+        +        total -= jnp.where(y_is_nonzero, jnp.log(jnp.where(y_is_nonzero, y, 1.0)), -jnp.inf)
+    """),
+    "a root is not called by the function that takes it": ("""
+        def f(c, grid):
+            return torch.clamp(c / grid.detach().sqrt(), max=3.0)
+    """, """
+        -    return torch.clamp(c / grid.detach().sqrt(), max=3.0)
+        +    denominator = grid.detach().sqrt()
+        +    is_nonzero = denominator != 0
+        +    return torch.clamp(
+        +        torch.where(is_nonzero, c, c.detach()) / torch.where(is_nonzero, denominator, denominator.detach()), max=3.0
+        +    )
+    """),
     "data that are missing, where the condition asks for what is computed of them": ("""
         def f(predicted, given):
             loss = (predicted - given) ** 2

@@ -180,7 +180,10 @@ _ADJECTIVE = re.compile(r"is_([a-z]+)")
 CLIP = re.compile(r"(?:clip|clamp)(_by_value)?_?|maximum|minimum")
 _OF_SQUARES = {"mean": "mean_square", "sum": "sum_of_squares"}
 #: Methods that are called what they give, and variables that are called what they are the logarithm of.
-_WORD = re.compile(r"(?!(?:detach|clone|contiguous|item|float|double|half|squeeze|flatten|numpy|cpu|cuda|t)$)[a-z]+")
+_WORD = re.compile(
+    r"(?!(?:detach|clone|contiguous|item|float|double|half|squeeze|flatten|numpy|cpu|cuda|t|r?sqrt|exp|log|abs|square)$)"
+    r"[a-z]+"
+)
 _LOGARITHM = re.compile(r"(?:log|ln)_?([a-z]\w+)")
 _LONGEST_NAME = 24
 #: What is above it is above 0, to whoever compares with it.

@@ -216,21 +216,21 @@ def _named_apart(members: Sequence[tuple[Detection, list[Edit]]]) -> list[tuple[
     for made, edits in members:
         for row in [row for edit in edits for row in _rows(edit)]:
             for name in _names(row):
-                meant.setdefault((_suite(made), name), set()).add(row)
+                meant.setdefault((_scope(made), name), set()).add(row)
     called: dict[tuple[int, str], str] = {}
     done = []
     for made, edits in members:
         place = source_node(made.hazard.op)
         for row in [row for edit in edits for row in _rows(edit)]:
             name, _, value = row.strip().partition(" = ")
-            if place is None or len(meant.get((_suite(made), name), ())) <= 1 or free_name(place, name) != name:
+            if place is None or len(meant.get((_scope(made), name), ())) <= 1 or free_name(place, name) != name:
                 continue  # the same for both, or a name that the author has given
-            if (_suite(made), row) not in called:
+            if (_scope(made), row) not in called:
                 numbered = (f"{name}_{number}" for number in range(2, len(called) + 3))
                 others = (*condition_names(value, twins=True), *_of_target(made, name), name, *numbered)
                 free = (each for each in others if each not in called.values() and free_name(place, each) == each)
-                called[_suite(made), row] = next(free)
-            pattern, new = re.compile(rf"\b{name}\b"), called[_suite(made), row]
+                called[_scope(made), row] = next(free)
+            pattern, new = re.compile(rf"\b{name}\b"), called[_scope(made), row]
             edits = [replace(edit, content=pattern.sub(new, edit.content)) for edit in edits]
         done.append((made, edits))
     return done
@@ -246,6 +246,10 @@ def _of_target(made: Detection, name: str) -> list[str]:
 
 def _suite(made: Detection) -> int:
     return id(_around(made, *SUITES))
+
+
+def _scope(made: Detection) -> int:
+    return id(_around(made, cst.FunctionDef))
 
 
 def _names(text: str) -> list[str]:

@@ -101,7 +101,11 @@ def _tensor_index(low: Lowering, tensor: Node, parts: list[_Part], at: ast.AST) 
     index = next((i for i in map(_sliced, parts) if i is not None), None)
     if index is not None:
         return low.node("gather", (tensor,), at, static=Static(lanes=index))
-    return low.node("identity", (tensor,), at, static=Static(spread=True)) if None in parts else tensor
+    if None in parts:
+        return low.node("identity", (tensor,), at, static=Static(spread=True))
+    # The model holds none of the elements that are left out; but a mask of what is left fits nothing else.
+    sliced = any(isinstance(p, (slice, _Unknown)) and p != slice(None) for p in parts)
+    return low.node("identity", (tensor,), at) if sliced else tensor
 
 
 def gathered(low: Lowering, tensor: Node, indices: Sequence[Value], at: ast.AST) -> Node:
