@@ -906,6 +906,25 @@ REWRITES = {
         +        torch.where(is_nonzero, c, c.detach()) / torch.where(is_nonzero, denominator, denominator.detach()), max=3.0
         +    )
     """),
+    "what stops a gradient by its shortest name": ("""
+        from jax import lax
+        def f(c):
+            return jnp.arccos(jnp.clip(2.0 * c, -1, 1))
+    """, """
+        -    return jnp.arccos(jnp.clip(2.0 * c, -1, 1))
+        +    cosine = jnp.clip(2.0 * c, -1, 1)
+        +    return jnp.arccos(jnp.where(jnp.abs(cosine) >= 1, lax.stop_gradient(cosine), cosine))
+    """),
+    "a radicand that is clipped by that, rather than by what is made of it": ("""
+        def f(squared):
+            norms = jnp.sqrt(jnp.clip(squared, 0.0, 9.0))
+            return jnp.maximum(norms, 0.1)
+    """, """
+        -    norms = jnp.sqrt(jnp.clip(squared, 0.0, 9.0))
+        +    clipped_squared = jnp.clip(squared, 0.0, 9.0)
+        +    is_nonzero = clipped_squared != 0
+        +    norms = jnp.where(is_nonzero, jnp.sqrt(jnp.where(is_nonzero, clipped_squared, 1.0)), 0.0)
+    """),
     "data that are missing, where the condition asks for what is computed of them": ("""
         def f(predicted, given):
             loss = (predicted - given) ** 2
@@ -1450,6 +1469,8 @@ def test_a_defect_in_the_search_for_a_fix_costs_the_fix_only(monkeypatch: pytest
         ("(x < 1e-5) | (y < 1e-5)", ["any_small"], "any_small"),
         ("(x != 0) & (y != 0)", ["both_nonzero"], "both_nonzero"),
         ("x < -1e-14", ["is_negative", "x_is_negative"], "x_is_negative"),
+        ("x > 1e-14", ["is_positive", "x_is_positive"], "x_is_positive"),
+        ("x > 1e-4", ["above_threshold", "x_above_threshold"], "x_above_threshold"),
         ("p > limit", ["above_limit", "p_is_large", "is_large"], "above_limit"),
         ("a & b", [], None),
     ],

@@ -186,9 +186,9 @@ _WORD = re.compile(
 )
 _LOGARITHM = re.compile(r"(?:log|ln)_?([a-z]\w+)")
 _LONGEST_NAME = 24
-#: What is above it is above 0, to whoever compares with it.
-_TINY = 1e-3
-_ALONE = re.compile(r"is_[a-z]+|(above|below)_one|in_range|has_length")
+#: What is above it is above 0, to whoever compares with it; what is above that is above a threshold.
+_TINY, _SMALL = 1e-5, 1e-2
+_ALONE = re.compile(r"is_[a-z]+|(above|below)_one|above_threshold|in_range|has_length")
 
 
 def value_names(place: SourceNode, operand: SourceNode, role: str) -> tuple[str, ...]:
@@ -210,7 +210,7 @@ def value_names(place: SourceNode, operand: SourceNode, role: str) -> tuple[str,
     plain = [called] if asked and _WORD.fullmatch(called) else []
     of = [found[1]] if whole and role == "argument" and (found := _LOGARITHM.fullmatch(target)) else []
     angle = [role] if role in ("sine", "cosine") else []
-    said = [*[f"{target}_squared"] * squared, *own, *clipped, *plain, *of]
+    said = [*clipped, *[f"{target}_squared"] * squared, *own, *plain, *of]
     names = [*angle, *said, role, *[f"{target}_{role}"] * bool(target)]
     return tuple(name for name in names if len(name) <= _LONGEST_NAME)
 
@@ -287,6 +287,8 @@ def _condition_names(text: str) -> tuple[str, ...]:
     if size == "large" and number is not None and 0 < number <= _TINY:
         called = last_name(given[0].func) if isinstance(given[0], cst.Call) else ""
         return _of("nonzero" if called in ("abs", "absolute", "norm") else "positive", given[:1])
+    if size == "large" and number is not None and 0 < number <= _SMALL:
+        return _of("above_threshold", given[:1])
     if size == "small" and number is not None and -_TINY <= number < 0:
         return _of("negative", given[:1])
     if number is not None:
@@ -358,9 +360,10 @@ def without_gradient(text: str, framework: str, module: Module, namespace: str) 
         return (f"{text}.detach()" if plain else f"({text}).detach()"), []
     if framework == "tensorflow":
         return f"{namespace}.stop_gradient({text})", []
-    for local, name in module.imports.items():
-        if name in ("jax", "jax.lax", "jax.lax.stop_gradient"):
-            return f"{local}{'jax.lax.stop_gradient'[len(name) :]}({text})", []
+    names = ("jax", "jax.lax", "jax.lax.stop_gradient")
+    known = [f"{local}{names[-1][len(name) :]}" for local, name in module.imports.items() if name in names]
+    if known:
+        return f"{min(known, key=len)}({text})", []
     edit = _importing(module, "jax", "jax")
     return (f"jax.lax.stop_gradient({text})", [edit]) if edit is not None else None
 
