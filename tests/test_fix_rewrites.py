@@ -897,14 +897,13 @@ REWRITES = {
     """),
     "a root is not called by the function that takes it": ("""
         def f(c, grid):
-            return torch.clamp(c / grid.detach().sqrt(), max=3.0)
+            psi = c / grid.detach().sqrt()
+            return torch.clamp(psi, max=3.0)
     """, """
-        -    return torch.clamp(c / grid.detach().sqrt(), max=3.0)
+        -    psi = c / grid.detach().sqrt()
         +    denominator = grid.detach().sqrt()
         +    is_nonzero = denominator != 0
-        +    return torch.clamp(
-        +        torch.where(is_nonzero, c, c.detach()) / torch.where(is_nonzero, denominator, denominator.detach()), max=3.0
-        +    )
+        +    psi = torch.where(is_nonzero, c, c.detach()) / torch.where(is_nonzero, denominator, denominator.detach())
     """),
     "what stops a gradient by its shortest name": ("""
         from jax import lax
