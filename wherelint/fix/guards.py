@@ -208,7 +208,7 @@ class Guards:
         ``others``: what else it is differentiated by.
         """
         place, operand, guard, tests, name, lines, before, second, known = asked
-        what, namespace = _AT_DATA if self.hazard.missing_data else _GUARD, self.writer.namespace
+        what, namespace = _AT_DATA if guard.condition == _MISSING.condition else _GUARD, self.writer.namespace
         safe = next(iter(self.alike(guard.operand, [float(guard.safe)])), None)
         if safe is None or not (guard.exact or guard.outside or self._capped):
             return  # no integer is, or nothing drops the numbers that it changes
