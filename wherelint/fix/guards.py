@@ -208,7 +208,8 @@ class Guards:
         ``others``: what else it is differentiated by.
         """
         place, operand, guard, tests, name, lines, before, second, known = asked
-        what, namespace = _AT_DATA if guard.condition == _MISSING.condition else _GUARD, self.writer.namespace
+        at_data = guard.condition == _MISSING.condition
+        what, namespace = _AT_DATA if at_data else _GUARD, self.writer.namespace
         safe = next(iter(self.alike(guard.operand, [float(guard.safe)])), None)
         if safe is None or not (guard.exact or guard.outside or self._capped):
             return  # no integer is, or nothing drops the numbers that it changes
@@ -228,7 +229,7 @@ class Guards:
         nans = any(n.op in FINITE_TESTS for n in topological(self.hazard.select.inputs[:1]))
         infinity = spelling.infinity(namespace, self.writer.framework)
         values = [each.format(inf=infinity) for each in guard.outside if nans or "nan" not in each]
-        detached = self._detached(asked, others) if others else None
+        detached = self._detached(asked, others) if others and not at_data else None
         if detached is not None and not guard.finite and self.hazard.select.selection in CLIPS:
             values.append(infinity)
         for outside, widened in product(values, tests.widened or ("",)):

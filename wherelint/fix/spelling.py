@@ -210,7 +210,8 @@ def value_names(place: SourceNode, operand: SourceNode, role: str) -> tuple[str,
     plain = [called] if asked and _WORD.fullmatch(called) else []
     of = [found[1]] if whole and role == "argument" and (found := _LOGARITHM.fullmatch(target)) else []
     angle = [role] if role in ("sine", "cosine") else []
-    said = [*clipped, *[f"{target}_squared"] * squared, *own, *plain, *of]
+    squares = clipped if "squared" in word else []  # `norms_squared` beside `squared_norms` would say nothing
+    said = [*squares, *[f"{target}_squared"] * squared, *own, *clipped, *plain, *of]
     names = [*angle, *said, role, *[f"{target}_{role}"] * bool(target)]
     return tuple(name for name in names if len(name) <= _LONGEST_NAME)
 
