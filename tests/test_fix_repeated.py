@@ -167,6 +167,110 @@ WRITTEN = {
             y = b / jnp.where(m, x, 1.0)
         """,
     ),
+    "a condition that is asked again, of attributes, below, and in a branch": (
+        """
+        s.y = jnp.where(s.x > 0, jnp.log(s.x), 0.0)
+        s.z = jnp.where(s.x > 0, s.y, 1.0)
+        if b:
+            s.z = s.z + jnp.where(s.x > 0, a, 0.0)
+        return jnp.where(s.x > 0, s.z, a)
+        """,
+        """
+        m = s.x > 0
+        s.y = jnp.where(m, jnp.log(jnp.where(m, s.x, 1.0)), 0.0)
+        s.z = jnp.where(s.x > 0, s.y, 1.0)
+        if b:
+            s.z = s.z + jnp.where(s.x > 0, a, 0.0)
+        return jnp.where(s.x > 0, s.z, a)
+        """,
+        """
+        m = s.x > 0
+        s.y = jnp.where(m, jnp.log(jnp.where(m, s.x, 1.0)), 0.0)
+        s.z = jnp.where(m, s.y, 1.0)
+        if b:
+            s.z = s.z + jnp.where(m, a, 0.0)
+        return jnp.where(m, s.z, a)
+        """,
+    ),
+    "what is asked of an attribute that is assigned": (
+        """
+        y = jnp.where(s.x > 0, jnp.log(s.x), 0.0)
+        if b:
+            s.x = y
+        return jnp.where(s.x > 0, y, a)
+        """,
+        """
+        m = s.x > 0
+        y = jnp.where(m, jnp.log(jnp.where(m, s.x, 1.0)), 0.0)
+        if b:
+            s.x = y
+        return jnp.where(s.x > 0, y, a)
+        """,
+        """
+        m = s.x > 0
+        y = jnp.where(m, jnp.log(jnp.where(m, s.x, 1.0)), 0.0)
+        if b:
+            s.x = y
+        return jnp.where(s.x > 0, y, a)
+        """,
+    ),
+    "what is asked of a tensor that a method changes": (
+        """
+        y = torch.where(x > 0, torch.log(x), 0.0)
+        x.add_(1.0)
+        return torch.where(x > 0, y, a)
+        """,
+        """
+        m = x > 0
+        y = torch.where(m, torch.log(torch.where(m, x, 1.0)), 0.0)
+        x.add_(1.0)
+        return torch.where(x > 0, y, a)
+        """,
+        """
+        m = x > 0
+        y = torch.where(m, torch.log(torch.where(m, x, 1.0)), 0.0)
+        x.add_(1.0)
+        return torch.where(x > 0, y, a)
+        """,
+    ),
+    "what is asked later, of the same": (
+        """
+        y = jnp.where(x > 0, jnp.log(x), 0.0)
+        return lax.cond(b, lambda _: jnp.where(x > 0, y, 1.0), lambda x: jnp.where(x > 0, x, 0.0), a)
+        """,
+        """
+        m = x > 0
+        y = jnp.where(m, jnp.log(jnp.where(m, x, 1.0)), 0.0)
+        return lax.cond(b, lambda _: jnp.where(x > 0, y, 1.0), lambda x: jnp.where(x > 0, x, 0.0), a)
+        """,
+        """
+        m = x > 0
+        y = jnp.where(m, jnp.log(jnp.where(m, x, 1.0)), 0.0)
+        return lax.cond(b, lambda _: jnp.where(m, y, 1.0), lambda x: jnp.where(x > 0, x, 0.0), a)
+        """,
+    ),
+    "what is asked later, of another": (
+        """
+        y = jnp.where(x > 0, jnp.log(x), 0.0)
+        g = lambda: jnp.where(x > 0, y, 1.0)
+        x = x + 1.0
+        return g()
+        """,
+        """
+        m = x > 0
+        y = jnp.where(m, jnp.log(jnp.where(m, x, 1.0)), 0.0)
+        g = lambda: jnp.where(x > 0, y, 1.0)
+        x = x + 1.0
+        return g()
+        """,
+        """
+        m = x > 0
+        y = jnp.where(m, jnp.log(jnp.where(m, x, 1.0)), 0.0)
+        g = lambda: jnp.where(x > 0, y, 1.0)
+        x = x + 1.0
+        return g()
+        """,
+    ),
     "what the author has written twice": (
         """
         m = x != 0

@@ -1124,6 +1124,8 @@ REWRITES = {
         -    sin_theta: torch.Tensor = torch.sqrt(sin_squared_theta)
         +    is_positive = sin_squared_theta > 0.0
         +    sin_theta: torch.Tensor = torch.sqrt(torch.where(is_positive, sin_squared_theta, 1.0))
+        -    return q1 * torch.where(sin_squared_theta > 0.0, k_pos, 2.0)
+        +    return q1 * torch.where(is_positive, k_pos, 2.0)
     """),
     "zeros of the same shape": ("""
         def f(x, dt):
@@ -1468,7 +1470,7 @@ def test_a_defect_in_the_search_for_a_fix_costs_the_fix_only(monkeypatch: pytest
         ("(x < 1e-5) | (y < 1e-5)", ["any_small"], "any_small"),
         ("(x != 0) & (y != 0)", ["both_nonzero"], "both_nonzero"),
         ("x < -1e-14", ["is_negative", "x_is_negative"], "x_is_negative"),
-        ("x > 1e-14", ["is_positive", "x_is_positive"], "x_is_positive"),
+        ("x > 1e-14", ["above_threshold", "x_above_threshold"], "x_above_threshold"),
         ("x > 1e-4", ["above_threshold", "x_above_threshold"], "x_above_threshold"),
         ("p > limit", ["above_limit", "p_is_large", "is_large"], "above_limit"),
         ("a & b", [], None),

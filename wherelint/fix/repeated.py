@@ -2,9 +2,10 @@
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, count
+from typing import TypeGuard
 
 from wherelint.finding import Edit, Fix, Location
 from wherelint.fix.masks import WHERES
@@ -13,14 +14,17 @@ from wherelint.interpret.annotations import last_name
 from wherelint.io.edits import Source
 
 _HEAD, _VALUE = re.compile(r"where(?:_v2)?\(\w+,[\w.]+"), re.compile(r"^[ \t]*\w+ = (.+)$", re.MULTILINE)
+#: What has variables of its own.
+_COMPREHENSIONS = (ast.GeneratorExp, ast.ListComp, ast.SetComp, ast.DictComp)
+_SCOPES = (ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 #: What may not be evaluated, or more than once, or has variables of its own.
-_LAZY = (ast.Lambda, ast.GeneratorExp, ast.ListComp, ast.SetComp, ast.DictComp, ast.IfExp, ast.BoolOp)
+_LAZY = (*_COMPREHENSIONS, ast.Lambda, ast.IfExp, ast.BoolOp)
 _ARMS = 3
 
 
 def written_once(source: Source, fix: Fix) -> Fix:
     """A fix that writes a mask that it binds, and what it selects by that, once."""
-    if not _may_repeat("".join(edit.content for edit in fix.edits)):
+    if not _may_repeat("".join(edit.content for edit in fix.edits), source.text):
         return fix
     text = source.edited(fix.edits)
     try:
@@ -31,12 +35,19 @@ def written_once(source: Source, fix: Fix) -> Fix:
     return fix if text == source.edited(fix.edits) else replace(fix, edits=source.difference(text))
 
 
-def _may_repeat(written: str) -> bool:
+def _may_repeat(written: str, old: str) -> bool:
     """Whether a fix seems to select twice in the same way, or by what it binds: most do not, and need not be parsed."""
-    plain = re.sub(r"\s", "", written)
+    plain = _without_spaces(written)
     heads = _HEAD.findall(plain)
-    values = (value.replace(" ", "") for value in _VALUE.findall(written))
-    return len(heads) > len(set(heads)) or any(f"where({value}," in plain for value in values)
+    asked = [f"where({_without_spaces(value)}," for value in _VALUE.findall(written)]
+    if len(heads) > len(set(heads)) or any(each in plain for each in asked):
+        return True
+    plain = _without_spaces(old) if asked else ""
+    return any(each in plain for each in asked)
+
+
+def _without_spaces(text: str) -> str:
+    return re.sub(r"\s", "", text)
 
 
 def _shorter(old: str, new: Source) -> Iterator[str]:
@@ -54,11 +65,11 @@ def _shorter(old: str, new: Source) -> Iterator[str]:
             name, value = bound
             before = suite[at - 1] if at and new.lines[suite[at - 1].lineno - 1] not in known else None
             asks = before is not None and any(_same(node.args[0], value) for node in _selections([before]))
-            if before is not None and asks and _variables(value).isdisjoint(_stored(before)):
+            if before is not None and asks and not _stores(before, value):
                 yield _swapped(new, before, statement)
-            for node in _selections(suite[at + 1 :], value):
-                if not isinstance(value, ast.Name) and _same(node.args[0], value):
-                    yield new.edited([_replaced(new, node.args[0], name)])
+            asking = list(_asking(suite[at + 1 :], name, value)) if not isinstance(value, ast.Name) else []
+            if asking:
+                yield new.edited([_replaced(new, node.args[0], name) for node in asking])
             by_name = [
                 n for n in _selections(suite[at + 1 :]) if isinstance(n.args[0], ast.Name) and n.args[0].id == name
             ]
@@ -107,27 +118,77 @@ def _suites(tree: ast.AST) -> Iterator[list[ast.stmt]]:
 
 def _selections(statements: Sequence[ast.stmt], value: ast.expr | None = None) -> Iterator[ast.Call]:
     """The selections in simple statements, up to one that assigns what a value reads."""
-    names = _variables(value) if value is not None else set()
     for each in statements:
         if hasattr(each, "body"):
             return
-        for node in _walk(each):
-            if isinstance(node, ast.Call) and last_name(node.func) in WHERES and len(node.args) == _ARMS:
-                yield node
-        if not names.isdisjoint(_stored(each)):
+        yield from filter(_is_selection, _walk(each))
+        if value is not None and _stores(each, value):
             return
 
 
-def _variables(value: ast.expr) -> set[str]:
-    return {node.id for node in ast.walk(value) if isinstance(node, ast.Name)}
+def _asking(statements: Sequence[ast.stmt], name: str, value: ast.expr) -> Iterator[ast.Call]:
+    """The selections that ask for a value which has a name, up to a statement that may change it."""
+
+    def within(node: ast.AST) -> Iterator[ast.AST]:
+        if isinstance(node, _SCOPES):  # what is called later reads what the variables are by then
+            own = {*(arg.arg for arg in ast.walk(node) if isinstance(arg, ast.arg)), *_stored(node)}
+            if not lasting or _overlap(own, {name, *_paths(value)}):
+                return
+        yield node
+        for child in ast.iter_child_nodes(node) if not isinstance(node, _COMPREHENSIONS) else ():
+            yield from within(child)
+
+    for at, each in enumerate(statements):
+        changes = _stores(each, value)
+        if changes and hasattr(each, "body"):
+            return
+        lasting = not any(_stores(later, value) for later in statements[at:])
+        for node in within(each):
+            if _is_selection(node) and _same(node.args[0], value):
+                yield node
+        if changes:
+            return
 
 
-def _stored(statement: ast.stmt) -> Iterator[str]:
+def _is_selection(node: ast.AST) -> TypeGuard[ast.Call]:
+    return isinstance(node, ast.Call) and last_name(node.func) in WHERES and len(node.args) == _ARMS
+
+
+def _stores(statement: ast.stmt, value: ast.expr) -> bool:
+    """Whether a statement gives a variable, or a part of one, that a value reads, something else."""
+    return _overlap(set(_stored(statement)), _paths(value))
+
+
+def _overlap(stored: Collection[str], read: Collection[str]) -> bool:
+    """Whether one path is another, or begins with it: ``a.b`` of ``a``."""
+    pairs = [(f"{a}.", f"{b}.") for a in stored for b in read]
+    return any(a.startswith(b) or b.startswith(a) for a, b in pairs)
+
+
+def _paths(node: ast.AST) -> set[str]:
+    """What a value reads: variables, and attributes of them."""
+    if path := _path(node):
+        return {path}
+    return {path for child in ast.iter_child_nodes(node) for path in _paths(child)}
+
+
+def _path(node: ast.AST) -> str:
+    """A variable, or an attribute of one, as it is written; empty for one of what is computed."""
+    if isinstance(node, ast.Attribute):
+        return f"{of}.{node.attr}" if (of := _path(node.value)) else ""
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _stored(statement: ast.AST) -> Iterator[str]:
+    """What a statement assigns, or calls a method of that changes it: PyTorch's end in an underscore."""
     for node in ast.walk(statement):
-        if isinstance(getattr(node, "ctx", None), ast.Store):
-            while isinstance(node, (ast.Attribute, ast.Subscript, ast.Starred)):
-                node = node.value
-            yield last_name(node)
+        target = node if isinstance(getattr(node, "ctx", None), (ast.Store, ast.Del)) else None
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr.endswith("_"):
+            target = node.func.value
+        while target is not None and not _path(target):
+            target = getattr(target, "value", None)
+        if target is not None:
+            yield _path(target)
 
 
 def _walk(node: ast.AST) -> Iterator[ast.AST]:

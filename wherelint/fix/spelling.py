@@ -186,7 +186,7 @@ _WORD = re.compile(
 )
 _LOGARITHM = re.compile(r"(?:log|ln)_?([a-z]\w+)")
 _LONGEST_NAME = 24
-#: What is above it is above 0, to whoever compares with it; what is above that is above a threshold.
+#: What is a little below 0 is negative, to whoever compares with it; what is above a little more, above a threshold.
 _TINY, _SMALL = 1e-5, 1e-2
 _ALONE = re.compile(r"is_[a-z]+|(above|below)_one|above_threshold|in_range|has_length")
 
@@ -285,9 +285,6 @@ def _condition_names(text: str) -> tuple[str, ...]:
     if order not in _BESIDE:
         return _of("equal" if order == "equal" else "different", given[:1])
     size = "large" if _BESIDE[order] == "above" else "small"
-    if size == "large" and number is not None and 0 < number <= _TINY:
-        called = last_name(given[0].func) if isinstance(given[0], cst.Call) else ""
-        return _of("nonzero" if called in ("abs", "absolute", "norm") else "positive", given[:1])
     if size == "large" and number is not None and 0 < number <= _SMALL:
         return _of("above_threshold", given[:1])
     if size == "small" and number is not None and -_TINY <= number < 0:
