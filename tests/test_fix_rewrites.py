@@ -1127,6 +1127,30 @@ REWRITES = {
         -    return q1 * torch.where(sin_squared_theta > 0.0, k_pos, 2.0)
         +    return q1 * torch.where(is_positive, k_pos, 2.0)
     """),
+    "a bound at which the operation is singular is dropped with the rest": ("""
+        def f(x):
+            return jnp.where(x >= 0.0, jnp.sqrt(x), 0.0)
+    """, """
+        -    return jnp.where(x >= 0.0, jnp.sqrt(x), 0.0)
+        +    return jnp.where(x > 0.0, jnp.sqrt(jnp.where(x > 0.0, x, 1.0)), 0.0)
+    """),
+    "a bound that has a value of its own is not": ("""
+        def f(x):
+            return jnp.where(x >= 0.0, jnp.sqrt(x), 1.0)
+    """, """
+        -    return jnp.where(x >= 0.0, jnp.sqrt(x), 1.0)
+        +    return jnp.where(x >= 0.0, jnp.sqrt(jnp.where(x >= 0.0, x, 1.0)), 1.0)
+    """),
+    "what is dropped up to a bound": ("""
+        def f(x):
+            return torch.where(x < 0, torch.zeros_like(x), torch.sqrt(x))
+    """, """
+        -    return torch.where(x < 0, torch.zeros_like(x), torch.sqrt(x))
+        +    is_nonpositive = x <= 0
+        +    return torch.where(
+        +        is_nonpositive, torch.zeros_like(x), torch.sqrt(torch.where(is_nonpositive, torch.ones_like(x), x))
+        +    )
+    """),
     "zeros of the same shape": ("""
         def f(x, dt):
             return tf.where(tf.math.equal(x, tf.zeros_like(x)), dt, (1 - tf.math.exp(-x * dt)) / x)

@@ -215,7 +215,7 @@ class Site:
             text = known or (operand.text if operand.is_atom else operand.one_line)
             return operand.replaced(by.within(operand, writer.masked(by, text, value)))
 
-        what = f"mask the operand with the condition of the {self._selection}"
+        what = f"mask the operand with the condition of the {self._selection}{', made strict' * mask.stricter}"
         edit, slot = masked(mask), (mask.text, operand.region, isinstance(value, str))
         spot = self._spot_for(operand)
         before = spot_before(mask.written) if mask.written is not None else None
@@ -231,7 +231,8 @@ class Site:
             name, (bound, gone) = found
             return Candidate((bound, masked(mask.named(name)), gone), what, sure, slot=slot)
         if spot is None or inline:
-            return Candidate((edit,), what, sure, slot=slot)
+            asked = [mask.written.replaced(mask.text)] if mask.stricter and mask.written is not None else []
+            return Candidate((*asked, edit), what, sure, slot=slot)
         test, line, used = self._bound(mask, operand, spot)
         return Candidate((Edit(line, spot.location, spot.location), masked(test), *used), what, sure, slot=slot)
 

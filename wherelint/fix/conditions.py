@@ -11,13 +11,18 @@ from wherelint.fix.assignments import already_named
 from wherelint.fix.masks import Mask, atom
 from wherelint.fix.proof import is_number
 from wherelint.fix.shapes import misplaced
-from wherelint.fix.syntax import SourceNode, condition, has_effects, optional_names, source_node
+from wherelint.fix.syntax import SourceNode, condition, has_effects, operands, optional_names, source_node
 from wherelint.frontend.module import Module
 from wherelint.graph.node import Node, differentiable_inputs, leaves
 from wherelint.graph.search import Hazard
 
 #: An order of two variables, and the opposite of one that may hold of equal ones.
 _COMPARED, _OPPOSITE = re.compile(r"\(([\w.]+) ([<>]) ([\w.]+)\)"), re.compile(r"~\(([\w.]+) ([<>])=? ([\w.]+)\)")
+#: By whether it keeps the operation: the orders that admit a bound, each as what drops it with the rest.
+_STRICT: dict[bool, dict[type[cst.CSTNode], str]] = {
+    True: {cst.GreaterThanEqual: ">", cst.LessThanEqual: "<"},
+    False: {cst.GreaterThan: ">=", cst.LessThan: "<="},
+}
 _EXPRESSIONS = (cst.Comparison, cst.UnaryOperation, cst.BinaryOperation, cst.Call)
 
 
@@ -46,6 +51,7 @@ class Conditions:
         inner = self.innermost
         if inner is None:
             return
+        yield from filter(None, [self._strict(inner)])
         yield inner
         place = source_node(select.inputs[0]) if select.op in ("where", "compress", "cond") else None
         computed = place if place is not None and place.block.module is self.module else None
@@ -63,6 +69,19 @@ class Conditions:
         terms = dict.fromkeys(term for term in given if not any(_implies(other, term) for other in given))
         if len(terms) > 1 and not any(mask.once or mask.optional for mask in path):
             yield Mask(" & ".join(terms), True, parts=tuple(part for m in path for part in m.parts))
+
+    def _strict(self, mask: Mask) -> Mask | None:
+        """The order of the operand and a bound that admits it, without the bound, where the operation is singular."""
+        written = mask.written
+        if self.op is None or mask.optional or written is None or not isinstance(written.node, cst.Comparison):
+            return None
+        left, (first, *others) = written.node.left, written.node.comparisons
+        strict = _STRICT[mask.keeps].get(type(first.operator))
+        operand = operands(self.op, len(self.hazard.op.inputs))[:1]
+        if strict is None or others or not any(part.node.deep_equals(left) for part in operand):
+            return None
+        sides = [SourceNode(written.block, side).one_line for side in (left, first.comparator)]
+        return replace(mask, text=f" {strict} ".join(sides), stricter=True)
 
     @property
     def innermost(self) -> Mask | None:

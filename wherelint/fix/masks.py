@@ -69,6 +69,8 @@ class Mask:
     later: SourceNode | None = None
     #: The parameter in it that may be None at the operation.
     optional: str = ""
+    #: Whether it asks for less than what is written: the singular point is to be dropped with the rest.
+    stricter: bool = False
 
     def fits(self, place: SourceNode, spot: Spot | None) -> bool:
         """Whether its variables have the same values at a place, or where a line of its own can stand before that."""
