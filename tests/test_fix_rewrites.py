@@ -1164,6 +1164,15 @@ REWRITES = {
 
 #: The same of findings of low confidence.
 UNLIKELY = {
+    "a part of a variable, where that alone is read": ("""
+        def f(m, n, eps):
+            w, _ = jnp.linalg.eig(m)
+            return jnp.diag(1.0 / jnp.sqrt(w[:n]) * (jnp.abs(w[:n]) > eps))
+    """, """
+        -    return jnp.diag(1.0 / jnp.sqrt(w[:n]) * (jnp.abs(w[:n]) > eps))
+        +    above_eps = jnp.abs(w[:n]) > eps
+        +    return jnp.diag(1.0 / jnp.sqrt(jnp.where(above_eps, w[:n], 1.0)) * above_eps)
+    """),
     "what is bounded below one overflows nowhere below zero": ("""
         def f(y):
             return torch.exp(y).clamp(0.1, 0.9)

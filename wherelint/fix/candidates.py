@@ -382,14 +382,16 @@ class Site:
         spot = spot_before(arm)
         if not mask.fits(arm, spot):
             return
-        for name, places in names_within(arm).items():
-            what = f"mask `{name}` with the condition of the {self._selection}"
+        for name, read in names_within(arm).items():
+            places = _in_part(read)
+            text = places[0].one_line
+            what = f"mask `{text}` with the condition of the {self._selection}"
             test, line, used = mask, "", list[Edit]()
             more = len(places) == 1 and len(self._writer.masked(mask, "", 1.0))
             if spot is not None and spelling.is_long(mask.text, places[0], more):
                 test, line, used = self._bound(mask, arm, spot)
             for value in _SAFE if name not in known else ():
-                safe, lines = self._writer.masked(test, name, value), line
+                safe, lines = self._writer.masked(test, text, value), line
                 if spot is not None and len(places) > 1:
                     lines += spot.line(called := spelling.free_safe_name(arm, name), safe).content
                     safe = called
@@ -438,3 +440,11 @@ class Site:
         nodes = [self.hazard.op, *self.between] if with_op else self.between
         plain = (n.op in _PLAIN or (n.op in OPERATIONS and not OPERATIONS[n.op].mixes) for n in nodes)
         return all(plain) and not any(n.static.spread for n in nodes)
+
+
+def _in_part(places: Sequence[SourceNode]) -> list[SourceNode]:
+    """Where a variable is read; if only one part of it is, where that is: a mask has the shape of the part."""
+    around = [SourceNode(place.block, place.path()[-2]) for place in places]
+    parts = [a for a, place in zip(around, places, strict=True) if getattr(a.node, "value", None) is place.node]
+    same = all(isinstance(part.node, cst.Subscript) and part.one_line == parts[0].one_line for part in parts)
+    return parts if same and len(parts) == len(places) else [*places]
