@@ -1166,12 +1166,12 @@ REWRITES = {
 UNLIKELY = {
     "a part of a variable, where that alone is read": ("""
         def f(m, n, eps):
-            w, _ = jnp.linalg.eig(m)
-            return jnp.diag(1.0 / jnp.sqrt(w[:n]) * (jnp.abs(w[:n]) > eps))
+            s = jnp.abs(m)
+            return jnp.diag(1.0 / jnp.sqrt(s[:n]) * (jnp.abs(s[:n]) > eps))
     """, """
-        -    return jnp.diag(1.0 / jnp.sqrt(w[:n]) * (jnp.abs(w[:n]) > eps))
-        +    above_eps = jnp.abs(w[:n]) > eps
-        +    return jnp.diag(1.0 / jnp.sqrt(jnp.where(above_eps, w[:n], 1.0)) * above_eps)
+        -    return jnp.diag(1.0 / jnp.sqrt(s[:n]) * (jnp.abs(s[:n]) > eps))
+        +    above_eps = jnp.abs(s[:n]) > eps
+        +    return jnp.diag(1.0 / jnp.sqrt(jnp.where(above_eps, s[:n], 1.0)) * above_eps)
     """),
     "what is bounded below one overflows nowhere below zero": ("""
         def f(y):
