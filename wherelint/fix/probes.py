@@ -9,7 +9,7 @@ from wherelint.graph.differentiate import Tape, backward
 from wherelint.graph.evaluate import Values, evaluate
 from wherelint.graph.node import LANES, Leaf, Node, topological
 from wherelint.graph.probe import Inputs, Pool
-from wherelint.graph.run import row
+from wherelint.graph.run import any_lane, row
 from wherelint.ops import Array
 
 #: Probes that move every input, and of how many inputs each is missing, or infinite, in turn.
@@ -98,12 +98,12 @@ def _singular(operation: Node, values: Values) -> list[int]:
     """
     tape = Tape([*dict.fromkeys(operation.inputs), operation], {operation, *operation.inputs})
     broke = backward(tape, values, operation, "", symbolic=False).broke.get(operation, np.zeros((1, 1), np.bool_))
-    made = np.asarray(infinite(operation, values).any(axis=1))
+    made = any_lane(infinite(operation, values))
     *parts, _ = np.broadcast_arrays(*(values[i] for i in operation.inputs), made[:, None])
     operands = np.concatenate(parts, axis=1)
     even = np.logical_and.reduce([(part == part[:, :1]).all(axis=1) for part in parts])
     found: list[int] = []
-    for kind, most in zip((made, broke.any(axis=1) & ~made), _MOST_POINTS, strict=True):
+    for kind, most in zip((made, any_lane(broke) & ~made), _MOST_POINTS, strict=True):
         first = _spread(operands, np.flatnonzero(kind & even), 2 * most)
         found += first + _spread(operands, np.flatnonzero(kind & ~even), most - len(first))
     return found

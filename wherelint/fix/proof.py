@@ -7,7 +7,7 @@ and operations hardly fail more often than before. The finding is gone and no ot
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +24,9 @@ from wherelint.graph.differentiate import Tape, backward
 from wherelint.graph.evaluate import evaluate, truth
 from wherelint.graph.node import LANES, Leaf, Node, differentiated, flowing_back, leaves, reading, topological
 from wherelint.graph.probe import Inputs, Pool, perturbations
+from wherelint.graph.run import any_lane
 from wherelint.ops import Array
+from wherelint.ops.lanes import columns, every, some
 
 _MOST_MOVED = 8
 #: Of how many values that read the operation gradients are compared, the last ones: what is returned is among them.
@@ -135,7 +137,7 @@ def record(program: Program, detection: Detection, known: Iterable[Detection] = 
     others = frozenset(map(_called, (each.hazard.op for each in known))) - {_called(hazard.op)}
     result = _run(program, settled, inputs, arithmetic(detection.framework), Told(outlets, beyond, others), singular)
     result.one_number = _is_one_number(singular, names)
-    result.unseen = bool(outlets) and all(bool(np.isnan(result.values[i]).any(axis=1).all()) for i in outlets)
+    result.unseen = bool(outlets) and all(bool(any_lane(np.isnan(result.values[i])).all()) for i in outlets)
     if result.dead and hazard.op in topological([hazard.select]):  # else the selection is what the operation is given
         result.dropped = np.logical_or.reduce(np.broadcast_arrays(*result.dead))
     return result
@@ -169,7 +171,7 @@ def same(before: Record, program: Program, framework: str) -> Record | None:
         allowed = before.allowed[i] & ~before.signed
         if not _agree(old, new, ~np.isnan(old) & allowed):
             return None
-        if ((swallowed & ~before.signed & now.counted).any(axis=1) & before.missing).any():
+        if (any_lane(swallowed & ~before.signed & now.counted) & before.missing).any():
             return None
         allowed = allowed & now.counted
         if not _same_gradient(before.gradients[i], now.gradients[i], allowed, before.sizes[i]):
@@ -214,7 +216,7 @@ def finite_at(old: Program, new: Program, detections: Sequence[Detection]) -> li
         found = backward(Tape(topological([outlet])), settled.values, outlet, arithmetic(detections[0].framework),
                          symbolic=False).cotangents  # fmt: skip
         for values in (settled.values[outlet], *(found[n] for n in settled.names if n in found)):
-            finite &= np.isfinite(values).all(axis=1)
+            finite &= ~any_lane(~np.isfinite(values))
     return [bool(each) for each in finite]
 
 
@@ -302,17 +304,17 @@ def _run(
     result.calls, result.outlets, result.opaque_calls = settled.calls, outlets, program.opaque_calls
     result.crossed, result.told = settled.crossed, told
     # Where a mask keeps nothing, any element stands for those that there are none of.
-    kept = [truth(values[n.inputs[0]]).any(axis=1, keepdims=True) for n in order if n.op == "compress"]
+    kept = [some(truth(values[n.inputs[0]])) for n in order if n.op == "compress"]
     for outlet in outlets:
-        holds = [truth(values[condition]).all(axis=1, keepdims=True) for condition in outlet.path_conditions]
+        holds = [every(truth(values[condition])) for condition in outlet.path_conditions]
         result.allowed.append(np.logical_and.reduce(np.broadcast_arrays(np.ones((1, 1), np.bool_), *kept, *holds)))
     result.missing = np.logical_or.reduce(
-        np.broadcast_arrays(np.zeros(1, np.bool_), *(np.isnan(v).any(axis=1) for v in inputs.values()))
+        np.broadcast_arrays(np.zeros(1, np.bool_), *(any_lane(np.isnan(v)) for v in inputs.values()))
     )
     result.signed = np.logical_or.reduce(
         np.broadcast_arrays(
             np.zeros((1, 1), np.bool_),
-            *(((v == 0) & np.signbit(v)).any(axis=1, keepdims=True) for v in inputs.values() if v.dtype.kind == "f"),
+            *(some((v == 0) & np.signbit(v)) for v in inputs.values() if v.dtype.kind == "f"),
         )
     )
     result.untyped = untyped(order)
@@ -339,7 +341,7 @@ def _run(
         symbolic = backward(tape, values, outlet, framework, symbolic=True)
         real = backward(tape, values, outlet, framework, symbolic=False)
         ieee = real.cotangents
-        known = np.isfinite(values[outlet]).all(axis=1, keepdims=True) & allowed
+        known = every(np.isfinite(values[outlet])) & allowed
         for node in where.keys() & symbolic.dead.keys():
             dead = symbolic.dead[node]
             result.exposed |= bool((where[node] & known & (True if dead is None else ~dead)).any())
@@ -347,12 +349,12 @@ def _run(
         result.sizes.append(_largest(symbolic.cotangents.values()))
         result.real.append(_by_name(ieee, names))
         result.unclean += sum(not np.isfinite(ct[0]).all() for ct in ieee.values())
-        finite = np.asarray((np.isfinite(values[outlet]) & result.counted).all(axis=1))
+        finite = every(np.isfinite(values[outlet]) & result.counted)[:, 0]
         finite[0] |= not np.isnan(values[outlet][0]).any()  # a selection may well give -inf at the witness
-        bad = _any(~np.isfinite(ieee[n]).all(axis=1) & finite for n in names if n in ieee)
+        bad = _any(any_lane(~np.isfinite(ieee[n])) & finite for n in names if n in ieee)
         result.lost += int(bad.sum())
         fresh = {n: b & ~symbolic.broke[n] if n in symbolic.broke else b for n, b in real.broke.items()}
-        failing = bad & _any(np.asarray(b.any(axis=1)) for n, b in fresh.items() if _called(n) not in told.known)
+        failing = bad & _any(any_lane(b) for n, b in fresh.items() if _called(n) not in told.known)
         result.bad.append(bad)
         result.failing.append(failing)
         if bad[0]:
@@ -365,10 +367,12 @@ def _run(
 
 def _largest(arrays: Iterable[Array]) -> Array:
     """The largest finite number at each probe."""
-    with np.errstate(invalid="ignore"):
-        sizes = [np.where(np.isfinite(a), np.abs(a), 0.0).max(axis=1, keepdims=True) for a in arrays if a.size]
-    found: Array = np.maximum.reduce(np.broadcast_arrays(np.zeros((1, 1)), *sizes))
-    return found
+    found = np.zeros((1, 1))
+    with np.errstate(all="ignore"):
+        for size in (np.abs(array) for array in arrays if array.size):
+            finite = np.add.reduce(size, axis=None) < np.inf
+            found = np.maximum(found, size if finite else np.where(size < np.inf, size, 0.0))
+    return reduce(np.maximum, columns(found))
 
 
 def _any(rows: Iterable[Array]) -> Array:
