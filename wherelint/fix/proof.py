@@ -150,10 +150,10 @@ def same(before: Record, program: Program, framework: str) -> Record | None:
     where its operations fail more often: so may a step be, not the last one.
     """
     settled = settle(roots_of(program), before.inputs, before.calls)
-    if settled is None or before.unseen:
+    if settled is None or before.unseen or not _computes(before, program, settled):
         return None
     now = _run(program, settled, before.inputs, arithmetic(framework), before.told)
-    if len(now.values) != len(before.values) or now.broken > before.broken or now.numeric > before.numeric:
+    if now.broken > before.broken or now.numeric > before.numeric:
         return None
     if now.opaque_calls != before.opaque_calls or _hides_more(before.hidden, now.hidden):
         return None
@@ -168,12 +168,9 @@ def same(before: Record, program: Program, framework: str) -> Record | None:
         # Of -0.0 a reciprocal is -inf: a mask that drops what is +inf was meant for it, too.
         finite = np.isfinite(old) & before.allowed[i] & before.signed
         now.doubtful |= bool(swallowed.any()) or not _agree(old, new, finite)
-        allowed = before.allowed[i] & ~before.signed
-        if not _agree(old, new, ~np.isnan(old) & allowed):
-            return None
         if (any_lane(swallowed & ~before.signed & now.counted) & before.missing).any():
             return None
-        allowed = allowed & now.counted
+        allowed = before.allowed[i] & ~before.signed & now.counted
         if not _same_gradient(before.gradients[i], now.gradients[i], allowed, before.sizes[i]):
             return None
         if _loses(before.real[i], now.real[i], allowed):
@@ -181,6 +178,20 @@ def same(before: Record, program: Program, framework: str) -> Record | None:
     lost = [n for n, elements in now.breaks.items() if (elements & before.dropped).any()]
     now.remains = _origins(lost, settled.values)
     return now
+
+
+def _computes(before: Record, program: Program, settled: Settled) -> bool:
+    """Whether another program has the values that were recorded, wherever those are numbers: asked first, it is cheap.
+
+    A call that is not known may receive something else.
+    """
+    if len(program.outputs) != len(before.values):
+        return False
+    outlets = zip(before.values, before.allowed, program.outputs, strict=True)
+    return all(
+        outlet in settled.crossed or _agree(old, settled.values[outlet], ~np.isnan(old) & allowed & ~before.signed)
+        for old, allowed, outlet in outlets
+    )
 
 
 def _called(node: Node) -> tuple[str, str]:

@@ -46,6 +46,16 @@ class Found(NamedTuple):
         return [node for node in self.remains if expression_id(node) not in known]
 
 
+class Passed(NamedTuple):
+    """A rewritten file whose functions compute what they did, and how they pass."""
+
+    module: Module
+    compared: Comparison
+    records: Sequence[Record]
+    #: Operations that lose a gradient at the witness still.
+    remains: tuple[Node, ...]
+
+
 class Proof:
     """What a candidate has to keep."""
 
@@ -68,23 +78,35 @@ class Proof:
 
     def of(self, text: str, compared: Comparison | None = None) -> Found | None:
         """What is found in a rewritten text; None where that computes something else, or is singular at the witness."""
-        try:
-            module = self._analysis.module.project.revised(text)
-        except (SyntaxError, RecursionError):
-            return None
-        return self.within(module, compared)
+        passed = self.passes(text, compared)
+        return None if passed is None else self.searched(passed)
 
     def within(self, module: Module, compared: Comparison | None = None) -> Found | None:
         """What is found in another module for the file: with another text, or with others around it."""
+        passed = self._passes(module, compared)
+        return None if passed is None else self.searched(passed)
+
+    def passes(self, text: str, compared: Comparison | None = None) -> Passed | None:
+        """How a rewritten text computes the same; None where it does not, or the finding's operation fails still."""
         try:
-            passed = [record for name in self.names for record in self._pass(module, name, step=True)]
-        except (SyntaxError, GiveUp, RecursionError, _OtherwiseError):
+            return self._passes(self._analysis.module.project.revised(text), compared)
+        except (SyntaxError, RecursionError):
             return None
-        remains = tuple(node for p in passed for node in p.remains)
+
+    def _passes(self, module: Module, compared: Comparison | None) -> Passed | None:
+        records = self._passed(module, self.names, (False,), step=True)
+        if records is None:
+            return None
+        remains = tuple(node for record in records for node in record.remains)
         if compared is not None and any(self._is_still(node, module, compared) for node in remains):
             return None
-        used, whole = self._analysis.used, self._whole
         compared = compared or Comparison(self.source, self.source.difference(module.text), self.findings)
+        return Passed(module, compared, records, remains)
+
+    def searched(self, passed: Passed) -> Found | None:
+        """What is found in a text that computes the same; None where that is too much."""
+        module, compared, records, remains = passed
+        used, whole = self._analysis.used, self._whole
         unchanged = self._unchanged.within(module)
 
         def asked(root: Node) -> bool:
@@ -100,8 +122,8 @@ class Proof:
             return None
         if compared.come(after.findings) and not remains:
             compared.know(self._hidden)
-        doubtful, worse = any(p.doubtful for p in passed), any(p.worse for p in passed)
-        lost, unclean = sum(p.lost for p in passed), sum(p.unclean for p in passed)
+        doubtful, worse = any(p.doubtful for p in records), any(p.worse for p in records)
+        lost, unclean = sum(p.lost for p in records), sum(p.unclean for p in records)
         return Found(after, doubtful, lost, unclean, remains, worse)
 
     @cached_property
@@ -143,11 +165,13 @@ class Proof:
         """How the functions around the operation and those that call them pass; None where one does not."""
         return self._passed(module, [*self.names, *self.callers], (False, True))
 
-    def _passed(self, module: Module, names: list[tuple[str, ...]], modes: tuple[bool, ...]) -> list[Record] | None:
+    def _passed(
+        self, module: Module, names: list[tuple[str, ...]], modes: tuple[bool, ...], *, step: bool = False
+    ) -> list[Record] | None:
         """How functions pass the proof, with their defaults or whatever else is given; None where one does not."""
         try:
-            return [p for strict in modes for name in names for p in self._pass(module, name, strict=strict)]
-        except (GiveUp, RecursionError, _OtherwiseError):
+            return [p for strict in modes for name in names for p in self._pass(module, name, strict=strict, step=step)]
+        except (SyntaxError, GiveUp, RecursionError, _OtherwiseError):
             return None
 
     def doubts(

@@ -28,6 +28,8 @@ _MOST_TRIED = 32
 #: How many rewrites one after the other may be needed: masking a divisor can lay bare the root that it was computed by.
 MOST_STEPS = 3
 _MOST_DETOURS = 2
+#: After how many rewrites that leave an operation failing at the witness no other such one is searched.
+_MOST_FAILING = 4
 #: After how many numbers that a mask of one operand fails with the others are not tried: the first is safe for it.
 _MOST_NUMBERS = 2
 
@@ -82,6 +84,8 @@ class _Rewrites:
         self._bare: list[_Step] = []
         self._unfinished: list[_Step] = []
         self._idle: set[tuple[object, ...]] = set()
+        #: How many were searched after which an operation fails still at the witness.
+        self._steps = 0
         #: What the last number of a mask has left.
         self._leaves: dict[tuple[object, ...], object] = {}
 
@@ -114,10 +118,14 @@ class _Rewrites:
                 continue
             asked.add(candidate.edits)
             compared = Comparison(self._proof.source, candidate.edits, self._proof.findings)
-            if (found := self._proof.of(self._proof.source.edited(candidate.edits), compared)) is None:
+            passed = self._proof.passes(self._proof.source.edited(candidate.edits), compared)
+            if passed is not None and passed.remains and self._steps >= _MOST_FAILING:
+                continue  # a search in it costs most, and what it tells is known by others
+            if passed is None or (found := self._proof.searched(passed)) is None:
                 failing[candidate.slot] += bool(candidate.slot) and candidate.kind == "mask"
                 self._idle |= {slot for slot, count in failing.items() if count >= _MOST_NUMBERS}
                 continue
+            self._steps += bool(passed.remains)
             targets = targets_of(candidate, self._places, self._arm)
             if not compared.gone(targets, found.after.findings):
                 self._note_step(candidate, found, targets, compared)
