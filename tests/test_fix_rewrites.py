@@ -1151,6 +1151,39 @@ REWRITES = {
         +        is_nonpositive, torch.zeros_like(x), torch.sqrt(torch.where(is_nonpositive, torch.ones_like(x), x))
         +    )
     """),
+    "a norm of which the next row makes one": ("""
+        def f(x):
+            norm = jnp.linalg.norm(x, axis=-1, keepdims=True)
+            norm = jnp.where(norm == 0, 1, norm)  # no division by zero
+            return x / norm
+    """, """
+        -    norm = jnp.linalg.norm(x, axis=-1, keepdims=True)
+        -    norm = jnp.where(norm == 0, 1, norm)  # no division by zero
+        +    # no division by zero
+        +    norm_squared = jnp.sum(x**2, axis=-1, keepdims=True)
+        +    norm = jnp.sqrt(jnp.where(norm_squared == 0, 1.0, norm_squared))
+    """),
+    "a root of which the next row makes one": ("""
+        def f(x):
+            s = torch.sqrt(x.sum(-1, keepdim=True) ** 2)
+            s = torch.where(s > 0.0, s, 1.0)
+            return x / s
+    """, """
+        -    s = torch.sqrt(x.sum(-1, keepdim=True) ** 2)
+        -    s = torch.where(s > 0.0, s, 1.0)
+        +    s_squared = x.sum(-1, keepdim=True) ** 2
+        +    s = torch.sqrt(torch.where(s_squared > 0, s_squared, 1.0))
+    """),
+    "a norm of which the next row makes two": ("""
+        def f(x):
+            n = jnp.linalg.norm(x, axis=-1)
+            n = jnp.where(n == 0, 2.0, n)
+            return x / n[..., None]
+    """, """
+        -    n = jnp.linalg.norm(x, axis=-1)
+        +    has_length = jnp.any(x != 0, axis=-1)
+        +    n = jnp.where(has_length, jnp.linalg.norm(jnp.where(has_length[..., None], x, 1.0), axis=-1), 0.0)
+    """),
     "zeros of the same shape": ("""
         def f(x, dt):
             return tf.where(tf.math.equal(x, tf.zeros_like(x)), dt, (1 - tf.math.exp(-x * dt)) / x)

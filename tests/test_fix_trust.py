@@ -22,7 +22,7 @@ from wherelint.fix import proving
 from wherelint.fix.candidates import Site
 from wherelint.fix.comparison import Comparison
 from wherelint.fix.proof import Record, record, same
-from wherelint.fix.proving import Found, Proof
+from wherelint.fix.proving import Passed, Proof
 from wherelint.fix.rewrites import rewritten
 from wherelint.io.config import Settings
 from wherelint.run.check import check_source
@@ -698,13 +698,13 @@ def test_an_operand_is_masked_by_its_own_edges_only_where_no_value_is_finite(tex
 
 def test_a_mask_of_what_goes_wrong_elsewhere_is_tried_with_one_number(monkeypatch: pytest.MonkeyPatch) -> None:
     tried = []
-    of = Proof.of
+    passes = Proof.passes
 
-    def noted(proof: Proof, text: str, compared: Comparison | None = None) -> Found | None:
+    def noted(proof: Proof, text: str, compared: Comparison | None = None) -> Passed | None:
         tried.append(text)
-        return of(proof, text, compared)
+        return passes(proof, text, compared)
 
-    monkeypatch.setattr(Proof, "of", noted)
+    monkeypatch.setattr(Proof, "passes", noted)
     helper = "def helper(far, near):\n    return far + 1.0 / near\n\n\n"
     body = "def f(x, y):\n    return jnp.where(y > 0, helper(2.0 * x, y * x), 0.0)\n"
     checked(program("jax", helper + body))

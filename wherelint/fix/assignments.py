@@ -14,9 +14,9 @@ from wherelint.io.edits import Region
 
 def already_named(text: str, place: SourceNode) -> str | None:
     """The variable that an expression was assigned to in a statement before a place; None where there is none."""
-    found, plain = None, _plain(text)
+    found, wanted = None, plain(text)
     for part in _before(place):
-        if isinstance(part, cst.Assign) and _plain(SourceNode(place.block, part.value).one_line) == plain:
+        if isinstance(part, cst.Assign) and plain(SourceNode(place.block, part.value).one_line) == wanted:
             found = next((t.target.value for t in part.targets if isinstance(t.target, cst.Name)), found)
     return found
 
@@ -48,7 +48,7 @@ def moved(later: SourceNode, spot: Spot) -> tuple[str, list[Edit]] | None:
     alone = "".join(rows).strip() == later.text
     if not alone or re.search(rf"\b{target.value}\b", between):
         return None
-    gone = _without_rows(later.region)
+    gone = without_rows(later.region)
     value = "" if node.value is None else SourceNode(later.block, node.value).one_line
     return target.value, [spot.line(target.value + kind, value), gone]
 
@@ -73,10 +73,30 @@ def row_of(select: SourceNode) -> Edit | None:
     start, end = select.block.place(line)
     rows = "".join(select.source.lines[start.row - 1 : end.row])
     spoken = "#" in rows or any(each.comment is not None for each in line.leading_lines)
-    return None if spoken or not alone else _without_rows((start, end))
+    return None if spoken or not alone else without_rows((start, end))
 
 
-def _without_rows(region: Region) -> Edit:
+def next_value(place: SourceNode) -> tuple[str, SourceNode, cst.SimpleStatementLine] | None:
+    """The variable whose value an expression is, the one that the next row gives it, and that row, if it does."""
+    for suite, line in pairwise(place.path()):
+        if isinstance(suite, SUITES) and isinstance(line, cst.SimpleStatementLine):
+            below = next((b for a, b in pairwise(suite.body) if a is line), None)
+            first, second = _alone(line), _alone(below)
+            if first is None or second is None or first[0] != second[0] or first[1] is not place.node:
+                return None
+            assert isinstance(below, cst.SimpleStatementLine)
+            return first[0], SourceNode(place.block, second[1]), below
+    return None
+
+
+def _alone(row: cst.CSTNode | None) -> tuple[str, cst.BaseExpression] | None:
+    """The variable that a row gives a value to and does nothing else, and the value."""
+    part = row.body[0] if isinstance(row, cst.SimpleStatementLine) and len(row.body) == 1 else None
+    target = part.targets[0].target if isinstance(part, cst.Assign) and len(part.targets) == 1 else None
+    return (target.value, part.value) if isinstance(part, cst.Assign) and isinstance(target, cst.Name) else None
+
+
+def without_rows(region: Region) -> Edit:
     """An edit that takes away a statement that stands alone on its rows."""
     start, end = region
     return Edit("", Location(start.row, 1), Location(end.row + 1, 1))
@@ -96,6 +116,6 @@ def _before(place: SourceNode) -> list[cst.Assign | cst.AnnAssign]:
     return found
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """An expression without blanks, its whole numbers without a point."""
     return re.sub(r"(?<![\w.])(\d+)\.0*(?![\w.])", r"\1", text.replace(" ", ""))

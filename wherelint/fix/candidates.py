@@ -104,7 +104,7 @@ class Site:
         number = not any(n.op in MATRICES & SINGULAR for n in topological(self.hazard.select.inputs[1:]))
         together = [c for mask in masks if number for c in self._variables(mask)]
         if self.op is not None and self._guards is not None:
-            yield from self._guards.squares(self.op)
+            yield from self._guards.roots.squares(self.op)
         if several:
             yield from together
             for mask in masks:

@@ -13,9 +13,10 @@ from wherelint.finding import Edit, Location
 from wherelint.fix import spelling
 from wherelint.fix.alike import alike
 from wherelint.fix.assignments import assigned
-from wherelint.fix.domains import Tests, options_of, sum_of, tests_of
+from wherelint.fix.domains import Tests, tests_of
 from wherelint.fix.dtypes import is_python, may_be_number
 from wherelint.fix.masks import Candidate, Mask, Writer, named_before, within
+from wherelint.fix.roots import Roots
 from wherelint.fix.syntax import (
     SourceNode,
     Spot,
@@ -23,7 +24,6 @@ from wherelint.fix.syntax import (
     has_effects,
     last_name,
     operands,
-    source_node,
     spot_before,
 )
 from wherelint.frameworks import FRAMEWORKS
@@ -37,20 +37,13 @@ from wherelint.ops.traits import CLIPS, FINITE_TESTS
 
 #: An operand no longer than this, a variable or an element, is repeated rather than given a name.
 _SHORT = 24
-_OPTIONS, _TORCH = ("dim", "keepdim"), {"axis": "dim", "keepdims": "keepdim"}
 _NUMBER = re.compile(r"-?\d+(\.\d*)?")
-_SMALL = re.compile(r"[\d.]+e-\d+")
-_NORMS = frozenset({"norm", "euclidean_norm"})
-#: What a file with complex numbers speaks of, whose squares are no norms.
-_COMPLEX = re.compile(r"\bcomplex\d*\b|\bconj|\.imag\b|\bi?fftn?2?\b|\d[jJ]\b")
-_TWO = frozenset({"2", "2.0", "2."})
 #: What a guard does, and one that keeps the value, whatever it is.
 _GUARD = "guard the operation where it is singular"
 _CONSTANT = "take no gradient where the operation is singular"
 _AT_DATA = "guard the operation where data are missing"
 #: Data that are missing are nan, and what is computed of them is.
 _MISSING = Domain("{isnan}({x})", "0.0", ('float("nan")',), finite=False)
-_VARIANCE = {"std": "var", "reduce_std": "reduce_variance"}
 
 
 class _Asked(NamedTuple):
@@ -90,16 +83,17 @@ class Guards:
     #: Whether something beside it will be guarded in the same way.
     twins: bool
 
+    @property
+    def roots(self) -> Roots:
+        """What can be done of a root alone, or of a norm."""
+        return Roots(self.module, self.hazard, self.writer, self.family)
+
     def of(self, place: SourceNode) -> Iterator[Candidate]:
         """The guards, the best first."""
         found = operands(place, len(self.hazard.op.inputs))
         if not isinstance(place.node, (cst.Call, cst.BinaryOperation)):
             return
-        yield from self._inside(place)
-        if self.hazard.op.op in ("std", "std_unbiased"):
-            yield from self._deviation(place)
-        if self._is_root and self.writer.framework == "torch" and self._native:
-            yield from self._norm(place)
+        yield from self.roots.of(place, native=self._native)
         entry, constants = OPERATIONS.get(self.hazard.op.op), list[Candidate]()
         for guard in entry.domains if entry is not None else ():  # a gradient may overflow where elements are gathered
             whole = found[guard.operand] if guard.operand < len(found) else None
@@ -288,11 +282,6 @@ class Guards:
         return found or ("", [])
 
     @property
-    def _is_root(self) -> bool:
-        op = self.hazard.op
-        return op.op == "sqrt" or (op.op == "power_static" and getattr(op.inputs[1], "value", 0) == 0.5)
-
-    @property
     def _native(self) -> bool:
         """Whether what is called nearby is the framework's own; a project's backend may know NumPy alone."""
         return self.writer.namespace not in namespaces(self.module)
@@ -312,81 +301,6 @@ class Guards:
     def _most(self) -> float:
         return max((float(n.value.max()) for n in self.hazard.select.inputs if isinstance(n, Const)), default=math.inf)
 
-    def _inside(self, place: SourceNode) -> Iterator[Candidate]:
-        """A bound of the value as one of the operand: ``exp(minimum(x, 0.0))`` for ``minimum(exp(x), 1.0)``."""
-        select, op = self.hazard.select, self.hazard.op
-        whole = source_node(select) if select.selection in CLIPS and op in select.inputs else None
-        bounds = [p for p in operands(whole) if isinstance(p.node, cst.BaseNumber)] if whole is not None else []
-        total = self._sum_of_squares(place)
-        root = self._is_root or bool(total)
-        if whole is None or not whole.holds(place) or "#" in whole.text or not (root or op.op == "exp"):
-            return
-        bound = _of_operand(bounds[0].text, root=root) if len(operands(whole)) == 2 and len(bounds) == 1 else ""
-        if bound and total:
-            inside = whole.edited([place.replaced(total), bounds[0].replaced(bound)])
-            edit = whole.replaced(f"{self.writer.namespace}.sqrt({inside})")
-            yield Candidate((edit,), "bound the square rather than the norm", True, kind="guard", floats=True)
-        elif bound:
-            operand = operands(place)[0]
-            text = operand.one_line if isinstance(place.path()[-2], cst.Arg) else operand.atom
-            content = within(place, operand, whole.edited([place.replaced(text), bounds[0].replaced(bound)]))
-            edit = whole.replaced(content if place.is_atom else f"({content})")
-            yield Candidate((edit,), "bound the operand rather than the value", True, kind="guard")
-
-    def _norm(self, place: SourceNode) -> Iterator[Candidate]:
-        """The root of a sum of squares as the norm that it is: PyTorch gives that a gradient of 0 at 0."""
-        total = operands(place)[0]
-        if not isinstance(total.node, cst.Call) or last_name(total.node.func) != "sum" or not self.writer.namespace:
-            return
-        array = operands(total)[0]
-        base, given = _squared(array), [a for a in total.node.args if a.value is not array.node]
-        names = [a.keyword.value if a.keyword is not None else name for a, name in zip(given, _OPTIONS, strict=False)]
-        names = [_TORCH.get(name, name) for name in names]
-        if base is None or len(names) != len(given) or any(a.star for a in given) or not set(names) <= {*_OPTIONS}:
-            return
-        options = [f"{name}={place.block.concrete.code(a.value)}" for name, a in zip(names, given, strict=True)]
-        text = ", ".join([SourceNode(place.block, base).one_line, *options])
-        norm = place.replaced(f"{self.writer.namespace}.linalg.vector_norm({text})")
-        yield Candidate((norm,), "take the norm, whose gradient at 0 is 0", True, kind="guard", floats=True)
-
-    def squares(self, place: SourceNode) -> Iterator[Candidate]:
-        """The square of a norm as the sum of squares that it is, whose gradient at 0 is 0."""
-        total = self._sum_of_squares(place)
-        power = place.path()[-2] if total else None
-        if not isinstance(power, cst.BinaryOperation) or not isinstance(power.operator, cst.Power):
-            return
-        whole = SourceNode(place.block, power)
-        if power.left is place.node and operands(whole)[1].one_line in _TWO:
-            edit = whole.replaced(total)
-            yield Candidate((edit,), "sum the squares, whose gradient at 0 is 0", True, kind="guard", floats=True)
-
-    def _sum_of_squares(self, place: SourceNode) -> str:
-        """The square of a norm; empty where it cannot be written, or it is no norm."""
-        options = options_of(place, self.family) if self.hazard.op.op in _NORMS else None
-        if options is None or not self.writer.namespace or _COMPLEX.search(self.module.text):
-            return ""
-        array = operands(place, 1)[0]
-        plain = isinstance(array.node, (cst.Name, cst.Attribute))
-        square = f"{array.one_line}**2" if plain else f"{array.atom} ** 2"
-        given = ", ".join([square, *(f"{name}={value}" for name, value in options.items())])
-        return f"{self.writer.namespace}.{sum_of(self.family)}({given})"
-
-    def _deviation(self, place: SourceNode) -> Iterator[Candidate]:
-        """A deviation as the square root of a variance that is not 0."""
-        function = place.node.func if isinstance(place.node, cst.Call) else None
-        spot = spot_before(place)
-        if spot is None or not isinstance(function, cst.Attribute) or function.attr.value not in _VARIANCE:
-            return
-        variance = within(place, SourceNode(place.block, function.attr), _VARIANCE[function.attr.value])
-        of = [p.node.value for p in operands(place, 1)[:1] if isinstance(p.node, cst.Name)]
-        name = spelling.free_name(place, "variance", *(f"{name}_variance" for name in of))
-        mask = Mask(f"{name} != 0", True)
-        inner = f"{self.writer.namespace}.sqrt({self.writer.masked(mask, name, 1.0)})"
-        what = "guard the square root where the variance is 0"
-        for content in (self.writer.masked(mask, inner, 0.0), inner):
-            edits = (spot.line(name, variance), place.replaced(content))
-            yield Candidate(edits, what, True, kind="guard", alone=content is inner)
-
 
 def _asked_before(operand: SourceNode, guard: Domain) -> Mask | None:
     """Whether a difference is 0, where a variable says before that the two differ."""
@@ -397,17 +311,6 @@ def _asked_before(operand: SourceNode, guard: Domain) -> Mask | None:
     a, b = (part.atom for part in operands(operand))
     masks = (named_before(Mask(f"{x} != {y}", True), operand) for x, y in ((a, b), (b, a)))
     return next(filter(None, masks), None)
-
-
-def _of_operand(bound: str, *, root: bool) -> str:
-    """A bound of a root, or of an exponential, as one of its operand; nothing where it is not the same number.
-
-    The square of a small bound is 0 in float16, where the bound itself has to be 0 as well, and is none in float32.
-    """
-    if re.fullmatch(r"1(\.0?)?", bound):
-        return bound if root else bound.replace("1", "0")
-    small = float(bound) if root and _SMALL.fullmatch(bound) else 0.0
-    return f"{small * small:g}" if 1e-18 <= small < 2e-8 else ""
 
 
 def _has_no_floor(operand: SourceNode) -> bool:
@@ -422,19 +325,6 @@ def _unclipped(place: SourceNode | None) -> SourceNode | None:
         return None
     array, *bounds = operands(place, 3)
     return array if [float(p.one_line) for p in bounds if _NUMBER.fullmatch(p.one_line)] == [-1.0, 1.0] else None
-
-
-def _squared(place: SourceNode) -> cst.BaseExpression | None:
-    """What is squared: ``x**2``, ``x * x``, ``x.pow(2)``, ``torch.square(x)``."""
-    node, found = place.node, operands(place)
-    texts = [each.one_line for each in found]
-    if isinstance(node, cst.BinaryOperation):
-        power = isinstance(node.operator, cst.Power) and texts[1] in _TWO
-        same = isinstance(node.operator, cst.Multiply) and texts[0] == texts[1] and not list(calls_within(place))
-        return node.left if power or same else None
-    name = last_name(node.func) if isinstance(node, cst.Call) else ""
-    squares = (name == "square" and len(found) == 1) or (name == "pow" and set(texts[1:]) <= _TWO and len(texts) == 2)
-    return found[0].node if squares else None  # type: ignore[return-value]
 
 
 def _named(guard: Domain, test: str, *, twins: bool) -> tuple[str, ...]:
