@@ -192,6 +192,31 @@ WRITTEN = {
         return jnp.where(m, s.z, a)
         """,
     ),
+    "a condition that has the name of another one": (
+        """
+        m = x > 0
+        y = jnp.where(m, jnp.log(jnp.where(m, x, 1.0)), 0.0)
+        x = a
+        z = jnp.where(x > 0, jnp.log(x), y)
+        return jnp.where(x > 0, z, b)
+        """,
+        """
+        m = x > 0
+        y = jnp.where(m, jnp.log(jnp.where(m, x, 1.0)), 0.0)
+        x = a
+        m = x > 0
+        z = jnp.where(m, jnp.log(jnp.where(m, x, 1.0)), y)
+        return jnp.where(x > 0, z, b)
+        """,
+        """
+        m = x > 0
+        y = jnp.where(m, jnp.log(jnp.where(m, x, 1.0)), 0.0)
+        x = a
+        m = x > 0
+        z = jnp.where(m, jnp.log(jnp.where(m, x, 1.0)), y)
+        return jnp.where(m, z, b)
+        """,
+    ),
     "what is asked of an attribute that is assigned": (
         """
         y = jnp.where(s.x > 0, jnp.log(s.x), 0.0)

@@ -640,7 +640,8 @@ REWRITES = {
         +        is_small = q <= 2.0
         +        sigma = 2.0 / jnp.where(is_small, jnp.maximum(h, 1e-12) ** 2, 1.0)
         -        sigma = 1.0 / (3.0 * jnp.maximum(h, 1e-12) ** 3)
-        +        sigma = 1.0 / jnp.where(q <= 2.0, 3.0 * jnp.maximum(h, 1e-12) ** 3, 1.0)
+        +        q_is_small = q <= 2.0
+        +        sigma = 1.0 / jnp.where(q_is_small, 3.0 * jnp.maximum(h, 1e-12) ** 3, 1.0)
     """),
     "two arms whose operations lose the gradient at one input": ("""
         def f(x, y):
@@ -1183,6 +1184,43 @@ REWRITES = {
         -    n = jnp.linalg.norm(x, axis=-1)
         +    has_length = jnp.any(x != 0, axis=-1)
         +    n = jnp.where(has_length, jnp.linalg.norm(jnp.where(has_length[..., None], x, 1.0), axis=-1), 0.0)
+    """),
+    "a mask with an axis less than what it is assigned by": ("""
+        def f(x):
+            norm = torch.sum(x, dim=-1, keepdim=True)
+            out = x / norm
+            out[norm.squeeze(-1) == 0] = 1.0
+            return out
+    """, """
+        -    out = x / norm
+        +    out = x / torch.where(norm != 0, norm, 1.0)
+    """),
+    "the condition of a selection between, where another one drops the operation": ("""
+        def f(a, b, eps=1e-8):
+            det = a * b
+            valid = jnp.abs(det) > eps
+            inverse = jnp.where(valid, 1.0 / det, 0.0)
+            t = b * inverse
+            return jnp.where(valid & (t > eps), t, jnp.inf)
+    """, """
+        -    inverse = jnp.where(valid, 1.0 / det, 0.0)
+        +    inverse = jnp.where(valid, 1.0 / jnp.where(valid, det, 1.0), 0.0)
+    """),
+    "the size of a cosine has one edge": ("""
+        def f(x):
+            return jnp.arccos(jnp.abs(jnp.clip(x, -1.0, 1.0)))
+    """, """
+        -    return jnp.arccos(jnp.abs(jnp.clip(x, -1.0, 1.0)))
+        +    cosine = jnp.abs(jnp.clip(x, -1.0, 1.0))
+        +    return jnp.arccos(jnp.where(cosine >= 1, jax.lax.stop_gradient(cosine), cosine))
+    """),
+    "a threshold is written once": ("""
+        def f(x, y):
+            return jnp.where(y > 1e-12, x / y, 0.0)
+    """, """
+        -    return jnp.where(y > 1e-12, x / y, 0.0)
+        +    above_threshold = y > 1e-12
+        +    return jnp.where(above_threshold, x / jnp.where(above_threshold, y, 1.0), 0.0)
     """),
     "zeros of the same shape": ("""
         def f(x, dt):

@@ -40,7 +40,7 @@ TWINS = {
                 r = jnp.where(up >= 1e-3, x / up, x - 2.0 * up)
             return r
         """,
-        ["x / jnp.where(up >= 1e-3, up, 1.0), x + ", "x / jnp.where(up >= 1e-3, up, 1.0), x - "],
+        ["x / jnp.where(above_threshold, up, 1.0), x + ", "x / jnp.where(above_threshold, up, 1.0), x - "],
     ),
     "names that each fix binds": (
         """

@@ -47,13 +47,13 @@ class Conditions:
 
     def _written(self) -> Iterator[Mask]:
         """The condition as it is written at the selection, as it was computed, and with those of selections around."""
-        select = self.hazard.select
+        drops = self.hazard.select
         inner = self.innermost
         if inner is None:
             return
         yield from filter(None, [self._strict(inner)])
         yield inner
-        place = source_node(select.inputs[0]) if select.op in ("where", "compress", "cond") else None
+        place = source_node(drops.inputs[0]) if drops.op in ("where", "compress", "cond") else None
         computed = place if place is not None and place.block.module is self.module else None
         named = inner.written is not None and isinstance(inner.written.node, cst.Name) and not inner.optional
         if computed is not None and named and isinstance(computed.node, _EXPRESSIONS) and self._pure(computed):
@@ -61,9 +61,13 @@ class Conditions:
             whole = later is not None and later.value is computed.node
             named_later = SourceNode(computed.block, later) if later is not None and whole else None
             yield Mask(computed.one_line, inner.keeps, parts=(computed,), later=named_later)
+        inside = [n for n in self.between if n.op == "where" and n.selection is not None]
+        ways = [(n, {self.hazard.op, *between(n, self.hazard.op)}) for n in inside]
+        for select, below in sorted(ways, key=lambda way: len(way[1])):
+            yield from filter(None, [self._of(select, below)])  # it drops the operation, too
         path = [inner]
         for outer in self.around:
-            if (mask := self._of(outer, {select, *between(outer, select)})) is not None:
+            if (mask := self._of(outer, {drops, *between(outer, drops)})) is not None:
                 path.append(mask)
         given = [atom(m.text) if m.keeps else spelling.negated(m.text, atom=True) for m in reversed(path)]
         terms = dict.fromkeys(term for term in given if not any(_implies(other, term) for other in given))

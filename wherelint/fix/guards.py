@@ -314,9 +314,9 @@ def _asked_before(operand: SourceNode, guard: Domain) -> Mask | None:
 
 
 def _has_no_floor(operand: SourceNode) -> bool:
-    """Whether an operand is bounded from above alone; a guard of one edge is refused where it reaches both."""
+    """Whether an operand is bounded from above alone, or a size; a guard of one edge is refused where it meets both."""
     made = (assigned(operand.one_line, operand) if isinstance(operand.node, cst.Name) else None) or operand
-    return isinstance(made.node, cst.Call) and last_name(made.node.func) == "minimum"
+    return isinstance(made.node, cst.Call) and last_name(made.node.func) in ("minimum", "abs", "absolute")
 
 
 def _unclipped(place: SourceNode | None) -> SourceNode | None:

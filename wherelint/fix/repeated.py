@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from difflib import SequenceMatcher
 from itertools import chain, count
 from typing import TypeGuard
 
@@ -11,7 +12,7 @@ from wherelint.finding import Edit, Fix, Location
 from wherelint.fix.masks import WHERES
 from wherelint.fix.spelling import safe_name
 from wherelint.interpret.annotations import last_name
-from wherelint.io.edits import Source
+from wherelint.io.edits import Source, shared
 
 _HEAD, _VALUE = re.compile(r"where(?:_v2)?\(\w+,[\w.]+"), re.compile(r"^[ \t]*\w+ = (.+)$", re.MULTILINE)
 #: What has variables of its own.
@@ -28,7 +29,7 @@ def written_once(source: Source, fix: Fix) -> Fix:
         return fix
     text = source.edited(fix.edits)
     try:
-        while (shorter := next(_shorter(source.text, Source(text)), None)) is not None:
+        while (shorter := next(_shorter(source, Source(text)), None)) is not None:
             text = shorter
     except (SyntaxError, ValueError, RecursionError):  # the cells of a notebook
         return fix
@@ -50,9 +51,9 @@ def _without_spaces(text: str) -> str:
     return re.sub(r"\s", "", text)
 
 
-def _shorter(old: str, new: Source) -> Iterator[str]:
+def _shorter(source: Source, new: Source) -> Iterator[str]:
     """A text in which a name stands for what was written out."""
-    known = set(Source(old).lines)
+    old, fresh = source.text, _fresh(source, new)
     for suite in _suites(ast.parse(new.text)):
         for at, statement in enumerate(suite):
             for node in _selections(suite[at : at + 1]):  # by what the author has bound
@@ -60,10 +61,10 @@ def _shorter(old: str, new: Source) -> Iterator[str]:
                 if len(same) > 1 and isinstance(node.args[0], ast.Name) and new.between(*_region(new, node)) not in old:
                     yield _named(new, statement, statement.lineno, same)
             bound = _bound(statement)
-            if bound is None or new.lines[statement.lineno - 1] in known:
+            if bound is None or statement.lineno not in fresh:
                 continue
             name, value = bound
-            before = suite[at - 1] if at and new.lines[suite[at - 1].lineno - 1] not in known else None
+            before = suite[at - 1] if at and suite[at - 1].lineno in fresh else None
             asks = before is not None and any(_same(node.args[0], value) for node in _selections([before]))
             if before is not None and asks and not _stores(before, value):
                 yield _swapped(new, before, statement)
@@ -77,6 +78,16 @@ def _shorter(old: str, new: Source) -> Iterator[str]:
                 same = [n for n in _selections(suite[at + 1 :], node) if _same(n, node)]
                 if len(same) > 1:
                     yield _named(new, statement, (statement.end_lineno or statement.lineno) + 1, same)
+
+
+def _fresh(source: Source, new: Source) -> set[int]:
+    """The rows of a text that another does not have."""
+    a, b = source.lines, new.lines
+    first = shared(a, b)
+    last = shared(a[first:][::-1], b[first:][::-1])
+    matcher = SequenceMatcher(None, a[first : len(a) - last], b[first : len(b) - last], autojunk=False)
+    rows = (range(first + b0, first + b1) for kind, _, _, b0, b1 in matcher.get_opcodes() if kind != "equal")
+    return {row + 1 for part in rows for row in part}
 
 
 def _swapped(new: Source, first: ast.stmt, second: ast.stmt) -> str:

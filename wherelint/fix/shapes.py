@@ -269,6 +269,8 @@ def _operation(node: Node, inputs: _Column) -> Shape:
         return _constant(node, call)
     if isinstance(at, ast.Subscript) and node.op in ("identity", "lane", "gather"):
         return _indexed(at, inputs[0])
+    if node.selection == "assignment":
+        return inputs[2]  # the mask may well have fewer axes
     if call is not None and last_name(call.func) == "einsum":
         return _atom("einsum", ast.dump(call.args[0]), *inputs) if node.op in ("identity", "sum") else joined(inputs)
     if call is not None and last_name(call.func) in _OUTER:
@@ -318,6 +320,8 @@ def _rearranged(call: ast.Call, inputs: _Column) -> Shape:
         return shape
     options = _options(call)
     axis = _integer(options[0][1]) if len(options) == 1 else None
+    if name == "squeeze" and not shape.atoms and (axis is not None or not options):
+        return _squeezed(shape, axis)
     if name in ("unsqueeze", "expand_dims") and axis is not None and shape.atoms:
         return _kept_again(shape, axis) or _atom(name, _rest(call), shape)
     if name in ("unsqueeze", "expand_dims") and axis is not None:
@@ -326,6 +330,15 @@ def _rearranged(call: ast.Call, inputs: _Column) -> Shape:
             raise MismatchError
         return Shape((*shape.known[:at], 1, *shape.known[at:]))
     return _atom(name, _rest(call), shape)
+
+
+def _squeezed(shape: Shape, axis: int | None) -> Shape:
+    """The shape without an axis of length 1, or without any such."""
+    rank = len(shape.known)
+    if axis is not None and not -rank <= axis < rank:
+        raise MismatchError
+    gone = range(rank) if axis is None else [axis % rank]
+    return Shape(tuple(n for i, n in enumerate(shape.known) if n != 1 or i not in gone))
 
 
 def _transposed(shape: Shape, *, reverse: bool) -> Shape:

@@ -33,6 +33,8 @@ _GONE = (
 )
 #: A condition that calls nothing and is no longer is written again, if its row is as wide as a row of the file may be.
 _LONG, _WIDE, _WIDEST = 24, 88, 100
+#: The number that a condition compares with: one that is neither 0 nor 1 is written once.
+_THRESHOLD = re.compile(r"[<>=] ?-?(\d[\d.]*(?:[eE]-?\d+)?)$")
 #: What makes a tensor of a number.
 _FILLED = {"zeros_like": 0.0, "zeros": 0.0, "ones_like": 1.0, "ones": 1.0}
 #: What namespaces are imported as.
@@ -148,7 +150,8 @@ def negated(mask: str, *, atom: bool = False) -> str:
 
 def is_long(condition: str, place: SourceNode, more: int) -> bool:
     """Whether a condition is better given a name than written again at a place, whose row gets so much longer."""
-    if len(condition) > _LONG or "(" in condition:
+    threshold = _THRESHOLD.search(condition)
+    if len(condition) > _LONG or "(" in condition or (threshold is not None and float(threshold[1]) not in (0, 1)):
         return True
     lines = place.source.lines
     width = len(lines[place.region[0].row - 1].rstrip()) + more
