@@ -1187,13 +1187,13 @@ REWRITES = {
     """),
     "a mask with an axis less than what it is assigned by": ("""
         def f(x):
-            norm = torch.sum(x, dim=-1, keepdim=True)
-            out = x / norm
-            out[norm.squeeze(-1) == 0] = 1.0
+            total = torch.sum(x, dim=-1, keepdim=True)
+            out = torch.div(x, total)
+            out[total.squeeze(-1) == 0] = 1.0
             return out
     """, """
-        -    out = x / norm
-        +    out = x / torch.where(norm != 0, norm, 1.0)
+        -    out = torch.div(x, total)
+        +    out = torch.div(x, torch.where(total != 0, total, 1.0))
     """),
     "the condition of a selection between, where another one drops the operation": ("""
         def f(a, b, eps=1e-8):
