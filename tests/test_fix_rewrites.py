@@ -1214,6 +1214,28 @@ REWRITES = {
         +    cosine = jnp.abs(jnp.clip(x, -1.0, 1.0))
         +    return jnp.arccos(jnp.where(cosine >= 1, jax.lax.stop_gradient(cosine), cosine))
     """),
+    "whether the reciprocal of a root is finite": ("""
+        def f(deg):
+            d = deg.pow(-0.5)
+            return torch.where(torch.isfinite(d), d, 0.0)
+    """, """
+        -    d = deg.pow(-0.5)
+        -    return torch.where(torch.isfinite(d), d, 0.0)
+        +    is_positive = deg > 0
+        +    d = torch.where(is_positive, deg, 1.0).pow(-0.5)
+        +    return torch.where(is_positive, d, 0.0)
+    """),
+    "whether a reciprocal is finite, which it need not be": ("""
+        def f(a, b):
+            d = a * b**-1.5
+            return torch.where(torch.isfinite(d), d, 0.0)
+    """, """
+        -    d = a * b**-1.5
+        -    return torch.where(torch.isfinite(d), d, 0.0)
+        +    is_finite = torch.isfinite(a * b**-1.5)
+        +    d = a * torch.where(is_finite, b, 1.0)**-1.5
+        +    return torch.where(is_finite, d, 0.0)
+    """),
     "a threshold is written once": ("""
         def f(x, y):
             return jnp.where(y > 1e-12, x / y, 0.0)

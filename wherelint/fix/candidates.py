@@ -16,7 +16,7 @@ import numpy as np
 from wherelint.finding import Edit
 from wherelint.fix import spelling
 from wherelint.fix.alike import alike
-from wherelint.fix.asked import asked_before
+from wherelint.fix.asked import asked_before, of_operand
 from wherelint.fix.assignments import already_named, assigned, moved, row_of
 from wherelint.fix.conditions import Conditions, between
 from wherelint.fix.guards import Guards
@@ -256,6 +256,7 @@ class Site:
         others = [place for name, places in read.items() if name != target.value for place in places]
         if len(read.get(target.value, ())) != 1 or not all(may_move(place, self.op, spot.location) for place in others):
             return
+        yield from of_operand(self.op, self.hazard.op, mask, mask.written, spot, self._writer, twins=self._twins)
         named, place = mask.named(self._name(self.op, mask)), read[target.value][0]
         kind = self.hazard.op.op
         yield from asked_before(self.op, named, mask.written, place, value, spot, self._writer, kind, self._alike)
