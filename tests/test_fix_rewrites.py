@@ -1233,7 +1233,7 @@ REWRITES = {
         -    d = a * b**-1.5
         -    return torch.where(torch.isfinite(d), d, 0.0)
         +    is_finite = torch.isfinite(a * b**-1.5)
-        +    d = a * torch.where(is_finite, b, 1.0)**-1.5
+        +    d = a * torch.where(is_finite, b, 1.0) ** -1.5
         +    return torch.where(is_finite, d, 0.0)
     """),
     "a threshold is written once": ("""
