@@ -1,6 +1,6 @@
-"""Where else a function has the same operation of the same operand."""
+"""Where else a function has the same operation of the same operand, and where it reads the same part of a variable."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
@@ -21,3 +21,11 @@ def _same_operation(node: cst.CSTNode, other: cst.CSTNode) -> bool:
     if isinstance(node, cst.BinaryOperation) and isinstance(other, cst.BinaryOperation):
         return type(node.operator) is type(other.operator)
     return isinstance(node, cst.Call) and isinstance(other, cst.Call) and node.func.deep_equals(other.func)
+
+
+def in_part(places: Sequence[SourceNode]) -> list[SourceNode]:
+    """Where a variable is read; if only one part of it is, where that is: a mask has the shape of the part."""
+    around = [SourceNode(place.block, place.path()[-2]) for place in places]
+    parts = [a for a, place in zip(around, places, strict=True) if getattr(a.node, "value", None) is place.node]
+    same = all(isinstance(part.node, cst.Subscript) and part.one_line == parts[0].one_line for part in parts)
+    return parts if same and len(parts) == len(places) else [*places]

@@ -15,7 +15,7 @@ import numpy as np
 
 from wherelint.finding import Edit
 from wherelint.fix import spelling
-from wherelint.fix.alike import alike
+from wherelint.fix.alike import alike, in_part
 from wherelint.fix.asked import asked_before, of_operand
 from wherelint.fix.assignments import already_named, assigned, moved, row_of
 from wherelint.fix.conditions import Conditions, between
@@ -384,7 +384,7 @@ class Site:
         if not mask.fits(arm, spot):
             return
         for name, read in names_within(arm).items():
-            places = _in_part(read)
+            places = in_part(read)
             text = places[0].one_line
             what = f"mask `{text}` with the condition of the {self._selection}"
             test, line, used = mask, "", list[Edit]()
@@ -441,11 +441,3 @@ class Site:
         nodes = [self.hazard.op, *self.between] if with_op else self.between
         plain = (n.op in _PLAIN or (n.op in OPERATIONS and not OPERATIONS[n.op].mixes) for n in nodes)
         return all(plain) and not any(n.static.spread for n in nodes)
-
-
-def _in_part(places: Sequence[SourceNode]) -> list[SourceNode]:
-    """Where a variable is read; if only one part of it is, where that is: a mask has the shape of the part."""
-    around = [SourceNode(place.block, place.path()[-2]) for place in places]
-    parts = [a for a, place in zip(around, places, strict=True) if getattr(a.node, "value", None) is place.node]
-    same = all(isinstance(part.node, cst.Subscript) and part.one_line == parts[0].one_line for part in parts)
-    return parts if same and len(parts) == len(places) else [*places]
