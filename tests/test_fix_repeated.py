@@ -239,6 +239,63 @@ WRITTEN = {
         return jnp.where(s.x > 0, y, a)
         """,
     ),
+    "what is asked of an object that a method may change": (
+        """
+        y = jnp.where(s.x > 0, jnp.log(s.x), 0.0)
+        s.step()
+        return jnp.where(s.x > 0, y, a)
+        """,
+        """
+        m = s.x > 0
+        y = jnp.where(m, jnp.log(jnp.where(m, s.x, 1.0)), 0.0)
+        s.step()
+        return jnp.where(s.x > 0, y, a)
+        """,
+        """
+        m = s.x > 0
+        y = jnp.where(m, jnp.log(jnp.where(m, s.x, 1.0)), 0.0)
+        s.step()
+        return jnp.where(s.x > 0, y, a)
+        """,
+    ),
+    "what is asked of an object that a function is given": (
+        """
+        y = jnp.where(s.x > 0, jnp.log(s.x), 0.0)
+        step(s)
+        return jnp.where(s.x > 0, y, a)
+        """,
+        """
+        m = s.x > 0
+        y = jnp.where(m, jnp.log(jnp.where(m, s.x, 1.0)), 0.0)
+        step(s)
+        return jnp.where(s.x > 0, y, a)
+        """,
+        """
+        m = s.x > 0
+        y = jnp.where(m, jnp.log(jnp.where(m, s.x, 1.0)), 0.0)
+        step(s)
+        return jnp.where(s.x > 0, y, a)
+        """,
+    ),
+    "what is asked of an object of which a part is given": (
+        """
+        y = jnp.where(s.x > 0, jnp.log(s.x), 0.0)
+        b = step(s.y)
+        return jnp.where(s.x > 0, y, a)
+        """,
+        """
+        m = s.x > 0
+        y = jnp.where(m, jnp.log(jnp.where(m, s.x, 1.0)), 0.0)
+        b = step(s.y)
+        return jnp.where(s.x > 0, y, a)
+        """,
+        """
+        m = s.x > 0
+        y = jnp.where(m, jnp.log(jnp.where(m, s.x, 1.0)), 0.0)
+        b = step(s.y)
+        return jnp.where(m, y, a)
+        """,
+    ),
     "what is asked of a tensor that a method changes": (
         """
         y = torch.where(x > 0, torch.log(x), 0.0)

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 from itertools import chain, count
@@ -150,7 +150,7 @@ def _asking(statements: Sequence[ast.stmt], name: str, value: ast.expr) -> Itera
             yield from within(child)
 
     for at, each in enumerate(statements):
-        changes = _stores(each, value)
+        changes = _stores(each, value) or name in _stored(each)
         if changes and hasattr(each, "body"):
             return
         lasting = not any(_stores(later, value) for later in statements[at:])
@@ -166,8 +166,22 @@ def _is_selection(node: ast.AST) -> TypeGuard[ast.Call]:
 
 
 def _stores(statement: ast.stmt, value: ast.expr) -> bool:
-    """Whether a statement gives a variable, or a part of one, that a value reads, something else."""
-    return _overlap(set(_stored(statement)), _paths(value))
+    """Whether a statement gives a variable, or a part of one, that a value reads, something else.
+
+    A call may change the parts of what it is given, and of what it is a method of.
+    """
+    read = _paths(value)
+    return _overlap(set(_stored(statement)), read) or any(
+        path.startswith(f"{given}.") for given in _given(statement) for path in read
+    )
+
+
+def _given(statement: ast.stmt) -> Iterator[str]:
+    """What calls in a statement are given as it is, and what they are methods of."""
+    for call in ast.walk(statement):
+        if isinstance(call, ast.Call):
+            own = [call.func.value] if isinstance(call.func, ast.Attribute) else []
+            yield from filter(None, map(_path, [*own, *call.args, *(k.value for k in call.keywords)]))
 
 
 def _overlap(stored: Collection[str], read: Collection[str]) -> bool:
@@ -177,10 +191,14 @@ def _overlap(stored: Collection[str], read: Collection[str]) -> bool:
 
 
 def _paths(node: ast.AST) -> set[str]:
-    """What a value reads: variables, and attributes of them."""
+    """What a value reads: variables, and attributes of them; of a call what it is a method of."""
     if path := _path(node):
         return {path}
-    return {path for child in ast.iter_child_nodes(node) for path in _paths(child)}
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        parts: Iterable[ast.AST] = [node.func.value, *node.args, *node.keywords]
+    else:
+        parts = ast.iter_child_nodes(node)
+    return {path for part in parts for path in _paths(part)}
 
 
 def _path(node: ast.AST) -> str:
