@@ -1142,6 +1142,25 @@ REWRITES = {
         -    return jnp.where(x >= 0.0, jnp.sqrt(x), 1.0)
         +    return jnp.where(x >= 0.0, jnp.sqrt(jnp.where(x >= 0.0, x, 1.0)), 1.0)
     """),
+    "a bound at which the operation is regular stays": ("""
+        def f(x):
+            return jnp.where(x > 0.0, x, jnp.exp(x) - 1.0)
+    """, """
+        -    return jnp.where(x > 0.0, x, jnp.exp(x) - 1.0)
+        +    return jnp.where(x > 0.0, x, jnp.exp(jnp.where(x > 0.0, 0.0, x)) - 1.0)
+    """),
+    "a clip stays, whatever it does for the value": ("""
+        def f(p, q):
+            z = jnp.sqrt(p * q)
+            s = jnp.sum(z, axis=-1)
+            s = jnp.clip(s, 1e-8, 1.0 - 1e-8)
+            return jnp.exp(s)
+    """, """
+        -    z = jnp.sqrt(p * q)
+        +    z_squared = p * q
+        +    is_nonzero = z_squared != 0
+        +    z = jnp.where(is_nonzero, jnp.sqrt(jnp.where(is_nonzero, z_squared, 1.0)), 0.0)
+    """),
     "what is dropped up to a bound": ("""
         def f(x):
             return torch.where(x < 0, torch.zeros_like(x), torch.sqrt(x))

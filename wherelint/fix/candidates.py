@@ -43,7 +43,7 @@ from wherelint.graph.node import Leaf, Node, topological
 from wherelint.graph.search import Hazard
 from wherelint.io.edits import Region
 from wherelint.ops import OPERATIONS
-from wherelint.ops.traits import FINITE_TESTS, MATRICES, SINGULAR
+from wherelint.ops.traits import CLIPS, FINITE_TESTS, MATRICES, SINGULAR
 
 _Operands = list[tuple[SourceNode, tuple[float | str, ...]]]
 _SAFE = (1.0, 0.0, 0.5, 2.0)
@@ -169,7 +169,9 @@ class Site:
     def _without_selection(self) -> Iterator[Candidate]:
         """Local guards after which the row of the selection does nothing: ``y[isinf(y)] = 0``."""
         row = row_of(self.select) if self.select is not None and self._same_function else None
-        if row is None or self.hazard.op not in topological(self.hazard.select.inputs[:1]):
+        if row is None or self.hazard.select.selection in CLIPS:
+            return  # a bound may be there for rounding as well
+        if self.hazard.op not in topological(self.hazard.select.inputs[:1]):
             return  # a mask that asks for something else says what the author wants
         for guard in self.guards():
             if not guard.alone:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import libcst as cst
+import numpy as np
 
 from wherelint.fix import spelling
 from wherelint.fix.assignments import already_named
@@ -13,8 +14,9 @@ from wherelint.fix.proof import is_number
 from wherelint.fix.shapes import misplaced
 from wherelint.fix.syntax import SourceNode, condition, has_effects, operands, optional_names, source_node
 from wherelint.frontend.module import Module
-from wherelint.graph.node import Node, differentiable_inputs, leaves
+from wherelint.graph.node import Const, Node, differentiable_inputs, leaves
 from wherelint.graph.search import Hazard
+from wherelint.ops import OPERATIONS
 
 #: An order of two variables, and the opposite of one that may hold of equal ones.
 _COMPARED, _OPPOSITE = re.compile(r"\(([\w.]+) ([<>]) ([\w.]+)\)"), re.compile(r"~\(([\w.]+) ([<>])=? ([\w.]+)\)")
@@ -84,6 +86,9 @@ class Conditions:
         operand = operands(self.op, len(self.hazard.op.inputs))[:1]
         if strict is None or others or not any(part.node.deep_equals(left) for part in operand):
             return None
+        bounds = [n for n in self.hazard.select.inputs[0].inputs if isinstance(n, Const)]
+        if not bounds or not _breaks_at(self.hazard.op, bounds[-1]):
+            return None
         sides = [SourceNode(written.block, side).one_line for side in (left, first.comparator)]
         return replace(mask, text=f" {strict} ".join(sides), stricter=True)
 
@@ -116,6 +121,18 @@ class Conditions:
             apart = set(leaves(self.hazard.op)).isdisjoint(leaves(select.inputs[0]))
             mask = Mask(place.one_line, keeps, place, once, (place,), python=apart)
         return replace(mask, optional=optional[0]) if optional and mask is not None else mask
+
+
+def _breaks_at(op: Node, bound: Const) -> bool:
+    """Whether the derivative of an operation by its first operand is not finite at a number, whatever else it reads."""
+    entry, given = OPERATIONS[op.op], [bound, *op.inputs[1:]]
+    numbers = [np.atleast_2d(n.value).astype(np.float32) for n in given if isinstance(n, Const)]
+    if len(numbers) < len(given):
+        return False
+    with np.errstate(all="ignore"):
+        out = entry.forward(*numbers)
+        part = entry.vjp(np.ones_like(out), out, *numbers)[0]
+    return part is not None and not bool(np.isfinite(part).all())
 
 
 def _implies(term: str, other: str) -> bool:
