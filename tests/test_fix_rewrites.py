@@ -1149,17 +1149,16 @@ REWRITES = {
         -    return jnp.where(x > 0.0, x, jnp.exp(x) - 1.0)
         +    return jnp.where(x > 0.0, x, jnp.exp(jnp.where(x > 0.0, 0.0, x)) - 1.0)
     """),
-    "a clip stays, whatever it does for the value": ("""
+    "a floor stays, however small it is": ("""
         def f(p, q):
-            z = jnp.sqrt(p * q)
-            s = jnp.sum(z, axis=-1)
-            s = jnp.clip(s, 1e-8, 1.0 - 1e-8)
-            return jnp.exp(s)
+            s = jnp.sqrt(p * q)
+            s = jnp.maximum(s, 1e-12)
+            return s * 3.0
     """, """
-        -    z = jnp.sqrt(p * q)
-        +    z_squared = p * q
-        +    is_nonzero = z_squared != 0
-        +    z = jnp.where(is_nonzero, jnp.sqrt(jnp.where(is_nonzero, z_squared, 1.0)), 0.0)
+        -    s = jnp.sqrt(p * q)
+        +    s_squared = p * q
+        +    is_nonzero = s_squared != 0
+        +    s = jnp.where(is_nonzero, jnp.sqrt(jnp.where(is_nonzero, s_squared, 1.0)), 0.0)
     """),
     "what is dropped up to a bound": ("""
         def f(x):
