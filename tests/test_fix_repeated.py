@@ -10,6 +10,15 @@ from wherelint.finding import Fix
 from wherelint.fix.repeated import written_once
 from wherelint.io.edits import Source
 
+
+def asked_again(between: str, *, named: bool) -> tuple[str, str, str]:
+    """A condition on an attribute that is asked again after a statement, by its name or as it was."""
+    last = f"{between}\nreturn jnp.where({{}}, y, a)"
+    bound = "m = s.x > 0\ny = jnp.where(m, jnp.log(jnp.where(m, s.x, 1.0)), 0.0)\n"
+    before = f"y = jnp.where(s.x > 0, jnp.log(s.x), 0.0)\n{last.format('s.x > 0')}"
+    return before, bound + last.format("s.x > 0"), bound + last.format("m" if named else "s.x > 0")
+
+
 #: A function, what a fix made of it, and what is left of that.
 WRITTEN = {
     "a masked operand": (
@@ -239,63 +248,9 @@ WRITTEN = {
         return jnp.where(s.x > 0, y, a)
         """,
     ),
-    "what is asked of an object that a method may change": (
-        """
-        y = jnp.where(s.x > 0, jnp.log(s.x), 0.0)
-        s.step()
-        return jnp.where(s.x > 0, y, a)
-        """,
-        """
-        m = s.x > 0
-        y = jnp.where(m, jnp.log(jnp.where(m, s.x, 1.0)), 0.0)
-        s.step()
-        return jnp.where(s.x > 0, y, a)
-        """,
-        """
-        m = s.x > 0
-        y = jnp.where(m, jnp.log(jnp.where(m, s.x, 1.0)), 0.0)
-        s.step()
-        return jnp.where(s.x > 0, y, a)
-        """,
-    ),
-    "what is asked of an object that a function is given": (
-        """
-        y = jnp.where(s.x > 0, jnp.log(s.x), 0.0)
-        step(s)
-        return jnp.where(s.x > 0, y, a)
-        """,
-        """
-        m = s.x > 0
-        y = jnp.where(m, jnp.log(jnp.where(m, s.x, 1.0)), 0.0)
-        step(s)
-        return jnp.where(s.x > 0, y, a)
-        """,
-        """
-        m = s.x > 0
-        y = jnp.where(m, jnp.log(jnp.where(m, s.x, 1.0)), 0.0)
-        step(s)
-        return jnp.where(s.x > 0, y, a)
-        """,
-    ),
-    "what is asked of an object of which a part is given": (
-        """
-        y = jnp.where(s.x > 0, jnp.log(s.x), 0.0)
-        b = step(s.y)
-        return jnp.where(s.x > 0, y, a)
-        """,
-        """
-        m = s.x > 0
-        y = jnp.where(m, jnp.log(jnp.where(m, s.x, 1.0)), 0.0)
-        b = step(s.y)
-        return jnp.where(s.x > 0, y, a)
-        """,
-        """
-        m = s.x > 0
-        y = jnp.where(m, jnp.log(jnp.where(m, s.x, 1.0)), 0.0)
-        b = step(s.y)
-        return jnp.where(m, y, a)
-        """,
-    ),
+    "what is asked of an object that a method may change": asked_again("s.step()", named=False),
+    "what is asked of an object that a function is given": asked_again("step(s)", named=False),
+    "what is asked of an object of which a part is given": asked_again("b = step(s.y)", named=True),
     "what is asked of a tensor that a method changes": (
         """
         y = torch.where(x > 0, torch.log(x), 0.0)

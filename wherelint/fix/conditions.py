@@ -14,9 +14,10 @@ from wherelint.fix.proof import is_number
 from wherelint.fix.shapes import misplaced
 from wherelint.fix.syntax import SourceNode, condition, has_effects, operands, optional_names, source_node
 from wherelint.frontend.module import Module
+from wherelint.graph.differentiate import fails
+from wherelint.graph.evaluate import evaluate
 from wherelint.graph.node import Const, Node, differentiable_inputs, leaves
 from wherelint.graph.search import Hazard
-from wherelint.ops import OPERATIONS
 
 #: An order of two variables, and the opposite of one that may hold of equal ones.
 _COMPARED, _OPPOSITE = re.compile(r"\(([\w.]+) ([<>]) ([\w.]+)\)"), re.compile(r"~\(([\w.]+) ([<>])=? ([\w.]+)\)")
@@ -124,15 +125,12 @@ class Conditions:
 
 
 def _breaks_at(op: Node, bound: Const) -> bool:
-    """Whether the derivative of an operation by its first operand is not finite at a number, whatever else it reads."""
-    entry, given = OPERATIONS[op.op], [bound, *op.inputs[1:]]
-    numbers = [np.atleast_2d(n.value).astype(np.float32) for n in given if isinstance(n, Const)]
-    if len(numbers) < len(given):
+    """Whether an operation is singular in its first operand at a number, whatever else it reads."""
+    first, *others = op.inputs
+    if not all(isinstance(n, Const) for n in others):
         return False
-    with np.errstate(all="ignore"):
-        out = entry.forward(*numbers)
-        part = entry.vjp(np.ones_like(out), out, *numbers)[0]
-    return part is not None and not bool(np.isfinite(part).all())
+    values = evaluate([*others, op], {}, known={first: bound.value.astype(np.float32)})
+    return bool(fails(op, values, "", {op, first}).any())
 
 
 def _implies(term: str, other: str) -> bool:

@@ -4,7 +4,6 @@ import ast
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from difflib import SequenceMatcher
 from itertools import chain, count
 from typing import TypeGuard
 
@@ -12,7 +11,7 @@ from wherelint.finding import Edit, Fix, Location
 from wherelint.fix.masks import WHERES
 from wherelint.fix.spelling import safe_name
 from wherelint.interpret.annotations import last_name
-from wherelint.io.edits import Source, shared
+from wherelint.io.edits import Source, changed
 
 _HEAD, _VALUE = re.compile(r"where(?:_v2)?\(\w+,[\w.]+"), re.compile(r"^[ \t]*\w+ = (.+)$", re.MULTILINE)
 #: What has variables of its own.
@@ -82,12 +81,7 @@ def _shorter(source: Source, new: Source) -> Iterator[str]:
 
 def _fresh(source: Source, new: Source) -> set[int]:
     """The rows of a text that another does not have."""
-    a, b = source.lines, new.lines
-    first = shared(a, b)
-    last = shared(a[first:][::-1], b[first:][::-1])
-    matcher = SequenceMatcher(None, a[first : len(a) - last], b[first : len(b) - last], autojunk=False)
-    rows = (range(first + b0, first + b1) for kind, _, _, b0, b1 in matcher.get_opcodes() if kind != "equal")
-    return {row + 1 for part in rows for row in part}
+    return {row + 1 for part in changed(source.lines, new.lines) for row in range(*part)}
 
 
 def _swapped(new: Source, first: ast.stmt, second: ast.stmt) -> str:
@@ -149,11 +143,12 @@ def _asking(statements: Sequence[ast.stmt], name: str, value: ast.expr) -> Itera
         for child in ast.iter_child_nodes(node) if not isinstance(node, _COMPREHENSIONS) else ():
             yield from within(child)
 
-    for at, each in enumerate(statements):
-        changes = _stores(each, value) or name in _stored(each)
+    changing = [_stores(each, value) or name in _stored(each) for each in statements]
+    last = max((at for at, changes in enumerate(changing) if changes), default=-1)
+    for at, (each, changes) in enumerate(zip(statements, changing, strict=True)):
         if changes and hasattr(each, "body"):
             return
-        lasting = not any(_stores(later, value) for later in statements[at:])
+        lasting = last < at
         for node in within(each):
             if _is_selection(node) and _same(node.args[0], value):
                 yield node

@@ -3,7 +3,7 @@
 import difflib
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 
 from wherelint.finding import Edit, Location
@@ -119,6 +119,14 @@ def _by_row(a0: int, a1: int, b0: int, b1: int) -> list[tuple[int, int, int, int
 def shared(a: Sequence[str], b: Sequence[str]) -> int:
     """How many elements two sequences begin with alike."""
     return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+
+
+def changed(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Where one list of rows differs from another: the places of each part in it, empty where rows are gone."""
+    first = shared(old, new)  # a million equal rows are not compared with each other
+    last = shared(old[first:][::-1], new[first:][::-1])
+    matcher = difflib.SequenceMatcher(None, old[first : len(old) - last], new[first : len(new) - last], autojunk=False)
+    yield from ((first + b0, first + b1) for kind, _, _, b0, b1 in matcher.get_opcodes() if kind != "equal")
 
 
 def touching(a: Edit, b: Edit) -> bool:

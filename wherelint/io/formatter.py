@@ -1,6 +1,5 @@
 """How a project breaks its lines: what it says of their length, and its formatter, where that is installed."""
 
-import difflib
 import os
 import shutil
 import subprocess
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from wherelint.io.disk import contents
-from wherelint.io.edits import physical_lines, shared
+from wherelint.io.edits import changed, physical_lines
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -68,12 +67,8 @@ def _apart(before: str, clean: str, after: str) -> bool:
 
 def _changed(before: str, after: str) -> Iterator[tuple[int, int]]:
     """The rows of a text that another does not have, from first to last."""
-    old, new = physical_lines(before), physical_lines(after)
-    first = shared(old, new)  # a million equal rows are not compared with each other
-    last = shared(old[first:][::-1], new[first:][::-1])
-    matcher = difflib.SequenceMatcher(None, old[first : len(old) - last], new[first : len(new) - last], autojunk=False)
-    rows = ((first + b0 + 1, first + b1) for kind, _, _, b0, b1 in matcher.get_opcodes() if kind != "equal")
-    yield from ((begin, max(end, begin)) for begin, end in rows)
+    for begin, end in changed(physical_lines(before), physical_lines(after)):
+        yield begin + 1, max(end, begin + 1)
 
 
 def _command(name: str, path: Path) -> list[str]:
