@@ -92,3 +92,66 @@ def is_of_the_compiler(error: Exception) -> bool:
 def is_compiled(node: Node) -> bool:
     """Whether the node is a whole graph that ``torch.compile`` made."""
     return "CompiledFunction" in node.name()
+
+
+_SAVED = "_saved_"
+
+
+def everything_saved(node: Node) -> Iterator[tuple[str, Any]]:
+    """What a node keeps for its backward, by name; nothing where the graph was freed."""
+    if hasattr(node, "saved_tensors"):  # of a custom function
+        try:
+            yield from ((str(i), each) for i, each in enumerate(node.saved_tensors))
+        except RuntimeError:
+            return
+    for name in dir(type(node)):
+        if name.startswith(_SAVED):
+            short = name.removeprefix(_SAVED)
+            yield short, saved(node, short)
+
+
+def made_at(node: Node) -> int:
+    """The place of a node in the order in which its thread made nodes."""
+    return node._sequence_nr()
+
+
+@contextmanager
+def around_saving(hooks: Any) -> Iterator[None]:
+    """Within the block every pair of hooks for saved tensors passes ``hooks``, and a thread can be given its own.
+
+    ``hooks.pushed(pack, unpack)`` gives the pair to be pushed, ``hooks.popped()`` is told; before a transform refuses
+    hooks, ``hooks.refused()`` may pop its own, and ``hooks.allowed()`` pushes them again.
+    """
+    private = torch._C._autograd
+    push, pop = private._push_saved_tensors_default_hooks, private._pop_saved_tensors_default_hooks
+    disable, enable = private._saved_tensors_hooks_disable, private._saved_tensors_hooks_enable
+
+    def pushed(pack: Any, unpack: Any) -> None:
+        push(*hooks.pushed(pack, unpack))
+
+    def popped() -> None:
+        hooks.popped()
+        pop()
+
+    def refused(message: str, *rest: Any) -> None:
+        if not rest or rest[0]:  # else those that are pushed may stay
+            hooks.refused()
+        disable(message, *rest)
+
+    def allowed() -> None:
+        enable()
+        hooks.allowed()
+
+    instead = pushed, popped, refused, allowed
+    names = (
+        "_push_saved_tensors_default_hooks", "_pop_saved_tensors_default_hooks", "_saved_tensors_hooks_disable",
+        "_saved_tensors_hooks_enable",
+    )  # fmt: skip
+    for name, function in zip(names, instead, strict=True):
+        setattr(private, name, function)
+    hooks.push, hooks.pop = push, pop
+    try:
+        yield
+    finally:
+        for name, function in zip(names, (push, pop, disable, enable), strict=True):
+            setattr(private, name, function)

@@ -4,6 +4,8 @@ The modules of the frameworks call `Session.saw` for each gradient, and `Session
 know nothing of each other, nor of how a report is printed.
 """
 
+from __future__ import annotations
+
 import ctypes
 import sys
 import threading
@@ -13,9 +15,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import sleep
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from wherelint.companion import Report
+if TYPE_CHECKING:  # the program imports NumPy first: it may set the number of threads before
+    from wherelint.companion import Report
 
 #: Of a gradient: all is finite; it is not although the value is; the value is not; it overflowed under a loss scale.
 Status = Literal["finite", "gradient", "value", "scaled"]
@@ -53,17 +56,21 @@ class Site:
     count: int = 0
     #: How many in a row were not finite, and the first of these that came of a value.
     bad: int = 0
-    pending: "Hit | None" = None
+    pending: Hit | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Hit:
-    """A gradient that is not finite: the ``number``-th of its site. ``explain`` is called once, outside of any trace."""
+    """A gradient that is not finite: the ``number``-th of its site. ``explain`` is called once, outside of any trace.
+
+    ``now``: it may be called at once, in the thread that notes the hit.
+    """
 
     site: Site
     number: int
     status: Status
     explain: Callable[[], Explanation]
+    now: bool = False
 
 
 @dataclass
@@ -83,6 +90,8 @@ class Session:
     #: What is not watched, and why: each said once.
     unwatched: dict[str, str] = field(default_factory=dict)
     stopping: bool = False
+    #: What prints and saves a report, where that need not wait for the end.
+    report: Callable[[Hit], None] | None = None
 
     def __post_init__(self) -> None:
         self._lock = threading.RLock()
@@ -119,6 +128,9 @@ class Session:
                 self._settle(hit.site, _PATIENCE)
             else:
                 self._accept(hit)
+            now = [each for each in self.hits if each is hit and hit.now]
+        for each in now if self.report else ():
+            self.report(each)
         if self.stopping:
             self.stop(unwind=unwind)
 
