@@ -6,7 +6,7 @@ hooks, modes, subclasses and the graph's ``next_functions``.
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -155,3 +155,32 @@ def around_saving(hooks: Any) -> Iterator[None]:
     finally:
         for name, function in zip(names, (push, pop, disable, enable), strict=True):
             setattr(private, name, function)
+
+
+def compiled_module() -> Any:
+    """The class of what ``torch.compile`` makes of a module."""
+    from torch._dynamo.eval_frame import OptimizedModule
+
+    return OptimizedModule
+
+
+def not_compiling() -> AbstractContextManager[Any]:
+    """Within the block, what ``torch.compile`` made runs as plain Python."""
+    stance = getattr(torch.compiler, "set_stance", None)  # since torch 2.6
+    return nullcontext() if stance is None else stance("force_eager")
+
+
+@contextmanager
+def without_donated_buffers() -> Iterator[None]:
+    """Within the block, what is compiled lets its graph be kept."""
+    import torch._functorch.config as config
+
+    if not hasattr(config, "donated_buffer"):  # before torch 2.6
+        yield
+        return
+    before = config.donated_buffer
+    config.donated_buffer = False
+    try:
+        yield
+    finally:
+        config.donated_buffer = before

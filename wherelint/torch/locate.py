@@ -63,12 +63,12 @@ def explained(traced: Traced) -> Report:
     own = tuple(plain[: traced.own])
     if finite(plain):
         return Report(traced.value_finite, True, True, gradient=own, masked=own)
-    graph = nodes(traced.roots)
-    run = Run(breaks=[])
+    graph = nodes(traced.roots, traced.ends)
+    run = Run(breaks=[], ends=traced.ends)
     gradients(traced, run)
     behind = reach({each.node for each in run.breaks or ()}, users(graph))
     candidates = frozenset([node for node in behind if kind(node)][:_MOST])
-    run = Run(breaks=[], killers=candidates)
+    run = Run(breaks=[], killers=candidates, ends=traced.ends)
     masked = gradients(traced, run)
     found = _poisons(run.breaks or [], graph, finite(masked))
     lost = "" if finite(masked) else ", ".join(sorted(run.lost))
@@ -99,12 +99,14 @@ class Traced:
     """A call: the roots of its graph, and the leaves that it is differentiated by, those of the arguments first."""
 
     roots: list[Tensor]
-    leaves: list[Tensor]
+    leaves: list[Any]
     values: list[Tensor]
     #: How many leaves there are in the arguments.
     own: int
     #: The cotangents of the roots; ones if there are none.
     seeds: Sequence[Tensor] = ()
+    #: Nodes that no pass goes through.
+    ends: frozenset[Node] = frozenset()
 
     @property
     def value_finite(self) -> bool:

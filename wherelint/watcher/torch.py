@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache, partial
 from pathlib import Path
@@ -23,10 +23,11 @@ from torch.autograd.graph import GradientEdge, Node
 
 from wherelint.companion.frames import Frame, is_library
 from wherelint.torch import compat
-from wherelint.torch.locate import _BAD, _SPREADS, Traced, explained, finite
+from wherelint.torch.locate import _BAD, _SPREADS, finite
 from wherelint.torch.masking import nodes, users
 from wherelint.torch.trace import _KEY
 from wherelint.watcher.imports import Imports
+from wherelint.watcher.replay import Calls, noted
 from wherelint.watcher.session import Explanation, Hit, Session, Site, Status, busy, current
 
 _HOME = str(Path(__file__).parents[1])
@@ -51,6 +52,8 @@ def hook(session: Session, imports: Imports) -> Iterator[None]:
         stack.enter_context(compat.around_saving(watcher.hooks))
         stack.enter_context(compat.around_backward(watcher.backward))
         stack.enter_context(_scaling_noted(watcher))
+        stack.enter_context(compat.without_donated_buffers())
+        stack.enter_context(noted(watcher.calls, imports))
         stack.callback(watcher.hooks.refused)
         watcher.hooks.allowed()
         yield
@@ -98,6 +101,8 @@ class _Hooks(threading.local):
         self.ours, self.others = False, 0
         #: What a backward pass unpacked last: what it makes next belongs to the same operation.
         self.last: Saved | None = None
+        #: What other hooks have packed is not to be unpacked: a checkpoint would compute it again.
+        self.peeking = False
         #: What the current pass unpacked; None outside of a pass that is watched.
         self.used: list[Saved] | None = None
 
@@ -106,10 +111,11 @@ class _Hooks(threading.local):
         return Saved(tensor if tensor.is_leaf else tensor.detach(), tensor._version, self._frames())
 
     def unpack(self, saved: Saved) -> Tensor:
-        self.last = saved
         if self.used is not None:
             self.used.append(saved)
-        return saved.unpacked()
+        tensor = torch.empty(0) if self.peeking and saved.hooked else saved.unpacked()
+        self.last = saved  # after what a checkpoint unpacks in between
+        return tensor
 
     def _frames(self) -> tuple[Frame, ...]:
         """Where the operation was called: innermost, and in the user's program."""
@@ -162,7 +168,7 @@ class _Watcher:
 
     def __init__(self, session: Session) -> None:
         self.session, self.hooks = session, _Hooks()
-        self.site = Site("torch")
+        self.site, self.calls = Site("torch"), Calls()
         self.scaling = False
 
     def backward(
@@ -187,48 +193,49 @@ class _Watcher:
             return found
         finally:
             hooks.used = hooks.last = None
+            self.calls.forget()
             for each in () if keep else used:
                 each.free(keep=self.session.memory == "full")
 
     def _look(self, roots: Sequence[Any], seeds: Sequence[Any], inputs: Sequence[Any], found: Any) -> None:
         hit = None
         try:
-            with torch.no_grad(), compat.without_modes(), busy():
-                leaves = list(inputs) or _leaves(roots)
-                grads = found or [each.grad for each in leaves]
-                if all_finite(grads):
-                    self.session.saw(self.site, "finite")
-                    return
-                hit = self._hit(roots, seeds, leaves)
+            with torch.no_grad(), busy():
+                with compat.without_modes():
+                    leaves = list(inputs) or _leaves(roots)
+                    grads = found or [each.grad for each in leaves]
+                    if all_finite(grads):
+                        self.session.saw(self.site, "finite")
+                        return
+                hit = self._hit(roots, seeds, leaves, grads)
         except Exception as error:  # never the program's business
             self.session.unwatched["a backward pass"] = f"{type(error).__name__}: {error}"
         if hit is not None:
             self.session.hit(hit)
 
-    def _hit(self, roots: Sequence[Any], seeds: Sequence[Any], leaves: Sequence[Any]) -> Hit | None:
+    def _hit(self, roots: Sequence[Any], seeds: Sequence[Any], leaves: Sequence[Any], grads: Sequence[Any]) -> Hit | None:
         values = [each for each in roots if isinstance(each, Tensor)]
         status: Status = "gradient" if all_finite(values) and all_finite(seeds) else "value"
         if status == "value" and self.site.pending:
             self.session.saw(self.site, status)
             return None
-        labelled(roots, self.hooks)
-        traced = Traced(list(roots), list(leaves), values, len(leaves), list(seeds))
         with torch.enable_grad():
-            report = explained(traced)
-        if status == "gradient" and report.gradient_finite:
-            return None  # a hook made it so, or another process
+            report = self.calls.explained(roots, seeds, leaves, partial(labelled, self.hooks))
+        if report is None:  # a hook made it so, or another process
+            return None
         if status == "gradient" and not report.poisoned and self.scaling:
             self.session.saw(self.site, "scaled")
             return None
         number = self.session.saw(self.site, status)
-        names = _names(leaves)
-        lost = [name for name, each in zip(names, report.gradient, strict=True) if not all_finite([each])]
-        return Hit(self.site, number, status, partial(Explanation, report, lost, len(names)), now=status != "value")
+        named = _named(leaves, grads)
+        lost = [name for name, each in named if not all_finite([each])]
+        return Hit(self.site, number, status, partial(Explanation, report, lost, len(named)), now=status != "value")
 
 
-def labelled(roots: Sequence[Any], hooks: _Hooks) -> None:
+def labelled(hooks: _Hooks, roots: Sequence[Any], ends: Collection[Node]) -> None:
     """Have the nodes of a graph know where they were made, and which operands and results are inf or nan."""
-    graph = nodes(roots)
+    graph = nodes(roots, ends)
+    hooks.peeking = True
     for node in graph:
         bad, frames = [], node.metadata.get(_KEY, ())
         for name, each in compat.everything_saved(node):
@@ -237,6 +244,7 @@ def labelled(roots: Sequence[Any], hooks: _Hooks) -> None:
             if isinstance(each, Tensor) and (each.is_floating_point() or each.is_complex()) and name != "result":
                 bad += [~torch.isfinite(each)]
         node.metadata[_KEY], node.metadata[_BAD] = frames, [each for each in bad if each.any()]
+    hooks.peeking = False
     for node, around in users(graph).items():
         result = compat.saved(node, "result")
         bad_result = isinstance(result, Tensor) and not all_finite([result])
@@ -272,13 +280,19 @@ def all_finite(tensors: Sequence[Any]) -> bool:
     return bool(torch.isfinite(torch.stack([each.float() for each in torch._foreach_norm(real, float("inf"))])).all())
 
 
-def _names(leaves: Sequence[Any]) -> list[str]:
-    """What the program's modules call some tensors; their shapes where they have no name."""
-    known: dict[int, str] = {}
+def _named(leaves: Sequence[Any], grads: Sequence[Any]) -> list[tuple[str, Any]]:
+    """The gradients of some leaves, and of every parameter, by what the program's modules call them."""
+    names: dict[int, str] = {}
+    found: dict[int, tuple[str, Any]] = {}
     for module in [each for each in gc.get_objects() if issubclass(type(each), torch.nn.Module)]:
         for name, parameter in module.named_parameters():
-            known[id(parameter)] = max(known.get(id(parameter), ""), name, key=len)
-    return [known.get(id(each)) or f"a tensor of shape {tuple(getattr(each, 'shape', ()))}" for each in leaves]
+            names[id(parameter)] = max(names.get(id(parameter), ""), name, key=len)
+            if parameter.grad is not None:
+                found[id(parameter)] = names[id(parameter)], parameter.grad
+    for each, grad in zip(leaves, grads, strict=True):
+        shape = f"a tensor of shape {tuple(getattr(each, 'shape', ()))}"
+        found[id(each)] = names.get(id(each), shape), grad
+    return list(found.values())
 
 
 @contextmanager
