@@ -175,19 +175,15 @@ def check(**options: Any) -> int:
 @click.option("-q", "--quiet", is_flag=True, help="Print reports only.")
 @click.argument("name", metavar="(SCRIPT | -m MODULE)", type=click.Path())
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGS]...")
-def run(
-    name: str, arguments: Sequence[str], is_module: bool, keep_going: bool, max_reports: int, memory: Any, **options: Any
-) -> int:
+def run(max_reports: int, **options: Any) -> int:
     """Run a program as it is, and explain its first gradient that is not finite.
 
     JAX, PyTorch and TensorFlow. The program is executed, and not changed; it is stopped at the first report.
     Exits with 1 if there is a report, else as the program does.
     """
     from wherelint.cli.running import run as run_watched
-    from wherelint.watcher.session import Session
 
-    session = Session(keep_going=keep_going, most=max_reports, memory=memory)
-    return run_watched(name, arguments, is_module=is_module, session=session, **options)
+    return run_watched(most=max_reports, **options)
 
 
 @cli.command()

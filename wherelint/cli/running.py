@@ -2,27 +2,24 @@
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
+from typing import Any
 
 import click
 
 from wherelint.cli.output import FAILED, FINDINGS, use_color
 from wherelint.watcher import program, watching
+from wherelint.watcher.children import followed
 from wherelint.watcher.report import Reporter
-from wherelint.watcher.session import Session
 
 
-def run(
-    name: str, arguments: Sequence[str], *, is_module: bool, session: Session, output_dir: Path, output_format: str,
-    quiet: bool, record: Path | None,
-) -> int:  # fmt: skip
+def run(name: str, arguments: Sequence[str], *, is_module: bool, record: Any, **options: Any) -> int:
     """Run it, report what was not finite, and return the exit status: 1 with a report, else the program's own."""
-    reporter = Reporter(session, output_dir, output_format, quiet, use_color("auto", sys.stderr))
-    with watching(session):
-        try:
+    reporter = Reporter(color=use_color("auto", sys.stderr), **options)
+    try:
+        with watching(reporter.session), followed(reporter):
             status = program.run_program(name, arguments, is_module=is_module)
-        except program.CannotRunError as error:
-            click.echo(f"error: {error}", err=True)
-            return FAILED
-    reporter.explain(session.end())
+    except program.CannotRunError as error:
+        click.echo(f"error: {error}", err=True)
+        return FAILED
+    reporter.explain(reporter.session.end())
     return FINDINGS if reporter.end() else status

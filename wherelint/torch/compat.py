@@ -184,3 +184,24 @@ def without_donated_buffers() -> Iterator[None]:
         yield
     finally:
         config.donated_buffer = before
+
+
+@contextmanager
+def around_transforms(gradient: Callable[..., Any], other: Callable[[str], None]) -> Iterator[None]:
+    """Within the block ``torch.func.grad`` and ``grad_and_value`` are ``gradient(original, f, argnums, has_aux, args,
+    kwargs)``, which gives the gradient and the rest; ``other`` is told of each other transform in reverse mode."""
+    from torch._functorch import eager_transforms as transforms
+
+    original, pull_back = transforms.grad_and_value_impl, transforms._vjp_with_argnums
+
+    @functools.wraps(pull_back)
+    def pulled_back(*args: Any, **options: Any) -> Any:
+        other("torch.func.vjp, jacrev and hessian")
+        return pull_back(*args, **options)
+
+    transforms.grad_and_value_impl = functools.wraps(original)(functools.partial(gradient, original))
+    transforms._vjp_with_argnums = pulled_back
+    try:
+        yield
+    finally:
+        transforms.grad_and_value_impl, transforms._vjp_with_argnums = original, pull_back

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from multiprocessing import process
 from pathlib import Path
-from typing import TYPE_CHECKING
+from tempfile import gettempdir
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import click
 
@@ -23,25 +25,31 @@ _NAMED = 6
 _RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "JAX_PROCESS_ID")
 
 
-@dataclass(eq=False)
 class Reporter:
-    """Prints reports to standard error, and saves what reproduces them below a directory."""
+    """Prints the reports of a session to standard error, and saves what reproduces them below a directory."""
 
-    session: Session
-    output_dir: Path | None = None
-    output_format: str = "full"
-    quiet: bool = False
-    color: bool = False
-    reports: list[Explanation] = field(default_factory=list)
+    def __init__(
+        self, output_dir: Path | None = None, output_format: str = "full", quiet: bool = False, color: bool = False,
+        told: str = "", **options: Any,
+    ) -> None:  # fmt: skip
+        """``options`` are those of the session; ``told`` is a file that a process which has a report writes."""
+        self.told = told or os.path.join(gettempdir(), f"wherelint-{uuid4()}")
+        self.output_dir, self.output_format, self.quiet, self.color = output_dir, output_format, quiet, color
+        self._options, self.session = options, Session(**options)
+        self.session.report = lambda hit: self.explain([hit])
+        self.again()
 
-    def __post_init__(self) -> None:
-        rank = next((os.environ[name] for name in _RANKS if name in os.environ), "")
-        self._prefix = f"wherelint (rank {rank}): " if rank else "wherelint: "
-        if self.output_dir is not None and rank:
-            self.output_dir /= f"rank-{rank}"
+    def again(self) -> None:
+        """Begin anew, in this thread: a process has been forked."""
+        self.session.begin()
+        self.reports: list[Explanation] = []
         self._known: set[object] = set()
         self._explained: set[Hit] = set()
-        self.session.report = lambda hit: self.explain([hit])
+
+    def options(self) -> dict[str, Any]:
+        """What makes another one like this."""
+        shown = {name: getattr(self, name) for name in ("output_dir", "output_format", "quiet", "color", "told")}
+        return shown | self._options
 
     def explain(self, hits: Iterable[Hit]) -> None:
         """Print and save a report for each cause that was not reported before."""
@@ -86,7 +94,7 @@ class Reporter:
             return
         from wherelint.io import disk
 
-        directory = self.output_dir / str(len(self.reports))
+        directory = self.output_dir / _process().replace(" ", "-") / str(len(self.reports))
         try:
             directory.mkdir(parents=True, exist_ok=True)
             disk.write(self.output_dir / ".gitignore", b"*\n")
@@ -113,17 +121,32 @@ class Reporter:
                     shown.add(finding.fix)
                     yield from _shown(finding, report)
 
-    def end(self) -> int:
-        """Print the last lines, and return how many causes were reported."""
+    def end(self, *, child: bool = False) -> int:
+        """Print the last lines, and return how many causes were reported; a ``child`` may have nothing to say."""
+        others = self._told(child=child)
+        if not (self.quiet or (not self.session.gradients and (child or others))):
+            self._tell()
+        return len(self.reports) + others
+
+    def _told(self, *, child: bool) -> bool:
+        """Whether another process has a report; one that has leaves word."""
+        if not child:
+            there = os.path.exists(self.told)
+            if there:
+                os.unlink(self.told)
+            return there
+        if self.reports:
+            Path(self.told).touch()
+        return False
+
+    def _tell(self) -> None:
         session = self.session
-        if self.quiet:
-            return len(self.reports)
         for what, why in session.unwatched.items():
             self._say(f"not watched: {what}: {why}")
         counts = [f"{count:,} gradients watched ({name})" for name, count in sorted(session.gradients.items())]
         if not counts:
-            self._say("no gradient was taken by JAX, torch or TensorFlow")
-            return len(self.reports)
+            self._say("no gradient was taken by JAX, torch or TensorFlow in this process")
+            return
         first = "all finite"
         if session.first:
             site, number = session.first
@@ -132,16 +155,27 @@ class Reporter:
         more += [f"{session.recovered} came of values that recovered"] if session.recovered else []
         reports = f"{len(self.reports)} report{'s' * (len(self.reports) != 1)}"
         self._say("; ".join([", ".join(counts), first, *more, reports]))
-        return len(self.reports)
 
     def _say(self, text: str) -> None:
-        self._line(self._prefix + text)
+        process = _process()
+        self._line(f"wherelint{f' ({process})' if process else ''}: {text}")
 
     def _line(self, text: str) -> None:
         try:
             click.echo(text, file=sys.stderr, color=self.color)
         except (OSError, ValueError):  # the program closed it
             pass
+
+
+def _process() -> str:
+    """Which one this is of the processes of a program: ``rank 1``; empty where there is one."""
+    rank = next((os.environ[name] for name in _RANKS if name in os.environ), None)
+    torch = sys.modules.get("torch.distributed")
+    if rank is None and torch is not None and torch.is_available() and torch.is_initialized():
+        rank = torch.get_rank()
+    if rank is None and process.parent_process() is not None:
+        return process.current_process().name
+    return "" if rank is None else f"rank {rank}"
 
 
 def _fix_at(op_at: Place, select_at: Place | None) -> tuple[Finding, FileReport] | None:

@@ -12,7 +12,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from time import sleep
 from typing import TYPE_CHECKING, Literal
@@ -81,21 +81,24 @@ class Session:
     most: int = 10
     #: Frees what a backward pass would have freed as soon as its gradients are known to be finite.
     memory: Literal["low", "full"] = "low"
-    gradients: Counter[str] = field(default_factory=Counter)
-    first: tuple[Site, int] | None = None
-    #: Gradients that overflowed under a loss scale, and values that were not finite and recovered.
-    scaled: int = 0
-    recovered: int = 0
-    hits: list[Hit] = field(default_factory=list)
-    #: What is not watched, and why: each said once.
-    unwatched: dict[str, str] = field(default_factory=dict)
-    stopping: bool = False
     #: What prints and saves a report, where that need not wait for the end.
     report: Callable[[Hit], None] | None = None
 
     def __post_init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin in this thread, with nothing seen."""
+        self.gradients: Counter[str] = Counter()
+        self.first: tuple[Site, int] | None = None
+        #: Gradients that overflowed under a loss scale, and values that were not finite and recovered.
+        self.scaled = self.recovered = 0
+        self.hits: list[Hit] = []
+        #: What is not watched, and why: each said once.
+        self.unwatched: dict[str, str] = {}
+        self.stopping = False
+        self.began_in = threading.current_thread()
         self._lock = threading.RLock()
-        self._thread = threading.current_thread()
         self._sites: dict[Site, None] = {}
         self._over = False
 
@@ -152,7 +155,7 @@ class Session:
             threading.Thread(target=self._interrupt, daemon=True).start()
 
     def _interrupt(self) -> None:
-        ident = self._thread.ident
+        ident = self.began_in.ident
         while (frame := sys._current_frames().get(ident or 0)) is not None:
             # Not inside of a callback of ours: who called that would make another exception of it.
             while frame is not None and not frame.f_code.co_filename.startswith(_OWN):
@@ -168,7 +171,7 @@ class Session:
         """The program has ended: nothing is raised any more. What there is to report, in its order."""
         with self._lock:
             self._over = True
-            _raise_in(self._thread.ident, None)
+            _raise_in(self.began_in.ident, None)
             for site in self._sites:
                 self._settle(site, 1)
             return self.hits

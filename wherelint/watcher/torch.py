@@ -20,10 +20,11 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd.graph import GradientEdge, Node
+from torch.utils._pytree import keystr, tree_flatten_with_path, tree_leaves
 
 from wherelint.companion.frames import Frame, is_library
 from wherelint.torch import compat
-from wherelint.torch.locate import _BAD, _SPREADS, finite
+from wherelint.torch.locate import _BAD, _SPREADS, finite, locate
 from wherelint.torch.masking import nodes, users
 from wherelint.torch.trace import _KEY
 from wherelint.watcher.imports import Imports
@@ -54,6 +55,7 @@ def hook(session: Session, imports: Imports) -> Iterator[None]:
         stack.enter_context(_scaling_noted(watcher))
         stack.enter_context(compat.without_donated_buffers())
         stack.enter_context(noted(watcher.calls, imports))
+        stack.enter_context(compat.around_transforms(watcher.transformed, watcher.unwatched))
         stack.callback(watcher.hooks.refused)
         watcher.hooks.allowed()
         yield
@@ -170,6 +172,7 @@ class _Watcher:
         self.session, self.hooks = session, _Hooks()
         self.site, self.calls = Site("torch"), Calls()
         self.scaling = False
+        self._inner: list[Tensor] = []
 
     def backward(
         self, run: compat.Backward, roots: Sequence[Any], seeds: Sequence[Any], keep: bool, create_graph: bool,
@@ -179,6 +182,8 @@ class _Watcher:
         within = compat.current_node() is not None
         if current() is not self.session or within or compat.is_traced(roots) or compat.is_transformed(seeds):
             used, hooks.used = hooks.used, None if within else hooks.used
+            if within:  # a reentrant checkpoint: the graph outside does not lead to its parameters
+                self._inner += _leaves(roots)
             try:
                 return run(roots, seeds, keep, create_graph, inputs, *rest)
             finally:
@@ -194,15 +199,55 @@ class _Watcher:
         finally:
             hooks.used = hooks.last = None
             self.calls.forget()
+            self._inner = []
             for each in () if keep else used:
                 each.free(keep=self.session.memory == "full")
+
+    def unwatched(self, what: str, why: str = "they have no graph to look at") -> None:
+        """Say once what cannot be watched."""
+        if current() is self.session and not torch.compiler.is_compiling():
+            self.session.unwatched[what] = why
+
+    def transformed(
+        self, run: Any, f: Any, argnums: Any, has_aux: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """The gradient of `torch.func`: the function is called again if that is not finite."""
+        grads, rest = found = run(f, argnums, has_aux, args, kwargs)
+        if current() is not self.session or torch.compiler.is_compiling():
+            return found
+        if compat.is_transformed(()):
+            self.unwatched("torch.func.grad inside of another transform", "its numbers are not known there")
+            return found
+        hit = None
+        try:
+            with torch.no_grad(), busy():
+                value, lost = (rest[0] if has_aux else rest), tree_leaves(grads)
+                if all_finite(lost):
+                    self.session.saw(self.site, "finite")
+                    return found
+                status: Status = "gradient" if all_finite([value]) else "value"
+                number = self.session.saw(self.site, status)
+                first = (lambda *args: f(*args, **kwargs)[0]) if has_aux else partial(f, **kwargs)
+                explain = partial(self._of_a_function, first, args, argnums, grads)
+                hit = Hit(self.site, number, status, explain, now=status != "value")
+        except Exception as error:  # never the program's business
+            self.unwatched("torch.func.grad", f"{type(error).__name__}: {error}")
+        if hit is not None:
+            self.session.hit(hit)
+        return found
+
+    def _of_a_function(self, f: Any, args: tuple[Any, ...], argnums: Any, grads: Any) -> Explanation:
+        with torch.enable_grad():
+            report = locate(f, *args, argnums=argnums)
+        named = [(keystr(path).lstrip("."), each) for path, each in tree_flatten_with_path(grads)[0]]
+        return Explanation(report, [name for name, each in named if not all_finite([each])], len(named))
 
     def _look(self, roots: Sequence[Any], seeds: Sequence[Any], inputs: Sequence[Any], found: Any) -> None:
         hit = None
         try:
             with torch.no_grad(), busy():
                 with compat.without_modes():
-                    leaves = list(inputs) or _leaves(roots)
+                    leaves = list(inputs) or [*_leaves(roots), *self._inner]
                     grads = found or [each.grad for each in leaves]
                     if all_finite(grads):
                         self.session.saw(self.site, "finite")
