@@ -277,6 +277,14 @@ def test_keywords_are_handed_on() -> None:
     assert [(p.op, p.select, p.count) for p in report.findings] == [("sqrt", "where", 2)]
 
 
+def test_parameters_may_be_made_and_written_inside() -> None:
+    def f(x: Tensor) -> Tensor:
+        embedding = nn.Embedding(3, 2, padding_idx=0)  # it fills a view under no_grad
+        return embedding.weight.detach().sum() * torch.where(x > 0, x.sqrt(), 0.0).sum()
+
+    assert [(p.op, p.select) for p in locate(f, X).findings] == [("sqrt", "where")]
+
+
 def test_a_function_that_begins_a_backward_pass_is_refused() -> None:
     def step(x: Tensor) -> Tensor:
         loss = (x * x).sum()
