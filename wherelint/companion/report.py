@@ -82,6 +82,9 @@ class Poison:
     framework: str = "jax"
     confidence: Confidence = "high"
     witness: Any = field(default=None, compare=False)
+    #: What the framework's own graph has there, and the elements that broke, for as long as the report lives.
+    node: Any = field(default=None, compare=False, repr=False)
+    elements: Any = field(default=None, compare=False, repr=False)
 
     @property
     def code(self) -> str:

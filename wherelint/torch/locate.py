@@ -198,6 +198,7 @@ def _poisons(breaks: list[Break], graph: dict[Node, list[Node]], masked_finite: 
         poison = Poison(
             operation(each.node), op_at, kind(killer) if killer else None, select_at, tuple(at[0].tolist()),
             count=len(at), genuine=genuine, op_within=op_within, select_within=select_within, framework="torch",
+            node=each.node, elements=each.elements,
         )  # fmt: skip
         found.setdefault((poison.op, op_at, op_within, poison.select, select_at, genuine), poison)
     return tuple(found.values())
@@ -237,6 +238,10 @@ def kind(node: Node) -> str | None:
 
 def operation(node: Node) -> str:
     """The catalogue's name of the operation that a node differentiates; torch's own if the catalogue has none."""
-    name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", _stem(node)).lower().removeprefix("special_")
-    name = name.removeprefix("linalg_")
+    name = stem(node).removeprefix("special_").removeprefix("linalg_")
     return catalogued(name) or name
+
+
+def stem(node: Node) -> str:
+    """What torch itself calls the operation that a node differentiates."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", _stem(node)).lower()

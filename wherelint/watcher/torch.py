@@ -27,6 +27,7 @@ from wherelint.torch import compat
 from wherelint.torch.locate import _BAD, _SPREADS, finite, locate
 from wherelint.torch.masking import nodes, users
 from wherelint.torch.trace import _KEY
+from wherelint.watcher import operands
 from wherelint.watcher.imports import Imports
 from wherelint.watcher.replay import Calls, noted
 from wherelint.watcher.session import Explanation, Hit, Session, Site, Status, busy, current
@@ -274,7 +275,8 @@ class _Watcher:
         number = self.session.saw(self.site, status)
         named = _named(leaves, grads)
         lost = [name for name, each in named if not all_finite([each])]
-        return Hit(self.site, number, status, partial(Explanation, report, lost, len(named)), now=status != "value")
+        found = Explanation(report, lost, len(named), partial(operands.save, report.findings))
+        return Hit(self.site, number, status, lambda: found, now=status != "value")
 
 
 def labelled(hooks: _Hooks, roots: Sequence[Any], ends: Collection[Node]) -> None:
