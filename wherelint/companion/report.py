@@ -77,6 +77,8 @@ class Poison:
     iteration: tuple[int, ...] = ()
     count: int = 1
     genuine: bool = False
+    #: No gradient is to blame: the operation made a number that is not finite, of finite ones.
+    value: bool = False
     op_within: Place | None = None
     select_within: Place | None = None
     framework: str = "jax"
@@ -99,6 +101,12 @@ class Poison:
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
+        if self.value:
+            yield f"{_at(self.op_at)}: {rules.spoken(self.op)} makes the first number that is not finite{self._element()}"
+            yield from _code_line(self.op_at)
+            if self.op_within:
+                yield f"  inside {self.op_within}"
+            return
         yield f"{_at(self.op_at)}: {rules.spoken(self.op)} has no finite derivative{self._element()}"
         yield from _code_line(self.op_at)
         if self.op_within:
@@ -130,7 +138,9 @@ class Poison:
         elsewhere = f" ({self.select_at})" if select.filename != place.filename else ""
         start, end = place._span()
         message = (
-            f"{rules.spoken(self.op)} has no finite derivative{self._element()}, and no selection drops it"
+            f"{rules.spoken(self.op)} makes the first number that is not finite{self._element()}"
+            if self.value
+            else f"{rules.spoken(self.op)} has no finite derivative{self._element()}, and no selection drops it"
             if self.genuine and not self.select
             else rules.message(self.code, self.op, self.select or "where", self.framework) + elsewhere
         )

@@ -22,11 +22,13 @@ from torch import Tensor
 from torch.autograd.graph import GradientEdge, Node
 from torch.utils._pytree import keystr, tree_flatten_with_path, tree_leaves
 
+from wherelint.companion import Report
 from wherelint.companion.frames import Frame, is_library
 from wherelint.torch import compat
 from wherelint.torch.locate import _BAD, _SPREADS, finite, locate
 from wherelint.torch.masking import nodes, users
 from wherelint.torch.trace import _KEY
+from wherelint.torch.values import explain_value
 from wherelint.watcher import operands
 from wherelint.watcher.imports import Imports
 from wherelint.watcher.replay import Calls, noted
@@ -251,7 +253,9 @@ class _Watcher:
                     leaves = list(inputs) or [*_leaves(roots), *self._inner]
                     grads = found or [each.grad for each in leaves]
                     if all_finite(grads):
-                        self.session.saw(self.site, "finite")
+                        # Parameters that a value has ruined may still give finite gradients.
+                        ruined = self.site.pending is not None and not all_finite(leaves)
+                        self.session.saw(self.site, "value" if ruined else "finite")
                         return
                 hit = self._hit(roots, seeds, leaves, grads)
         except Exception as error:  # never the program's business
@@ -265,8 +269,12 @@ class _Watcher:
         if status == "value" and self.site.pending:
             self.session.saw(self.site, status)
             return None
-        with torch.enable_grad():
-            report = self.calls.explained(roots, seeds, leaves, partial(labelled, self.hooks))
+        if status == "value":
+            labelled(self.hooks, roots, ())
+            report: Report | None = explain_value(roots)
+        else:
+            with torch.enable_grad():
+                report = self.calls.explained(roots, seeds, leaves, partial(labelled, self.hooks))
         if report is None:  # a hook made it so, or another process
             return None
         if status == "gradient" and not report.poisoned and self.scaling:
