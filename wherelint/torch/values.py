@@ -35,7 +35,8 @@ def explain_value(roots: Sequence[Any], ends: Collection[Node] = ()) -> Report:
         elif makers := [each.grad_fn for each in saved.values() if not finite([each]) and each.grad_fn is not None]:
             return _report(makers[0])  # it keeps nothing itself: a sum
         else:
-            return Report(False, False, False, note="A parameter or the data were not finite before.")
+            at, _ = places(label(node))
+            return Report(False, False, False, note=f"A parameter or the data were not finite before{f' {at}' if at else ''}.")
     return Report(False, False, False, note="Run with torch.autograd.set_detect_anomaly(True) to see which operation.")
 
 
