@@ -92,3 +92,18 @@ def is_of_the_compiler(error: Exception) -> bool:
 def is_compiled(node: Node) -> bool:
     """Whether the node is a whole graph that ``torch.compile`` made."""
     return "CompiledFunction" in node.name()
+
+
+def random_states() -> list[Tensor]:
+    """The states of torch's random numbers: on the CPU, and on each CUDA device once CUDA is in use."""
+    return [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else ())]
+
+
+def restore_random(states: Sequence[Tensor]) -> bool:
+    """Set the states again; whether they had changed."""
+    changed = not all(map(torch.equal, states, random_states()))
+    if changed:
+        torch.set_rng_state(states[0])
+        for device, state in enumerate(states[1:]):
+            torch.cuda.set_rng_state(state, device)
+    return changed

@@ -41,21 +41,29 @@ _SAVED_ENDS = {"low": ("min", "min_val"), "high": ("max", "max_val")}
 _KIND_OF = {node: kind for kind, found in _KINDS.items() for node in found.split()}
 
 
-def locate(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Report:
+#: What a finite report says of a function that draws random numbers.
+_DREW = (
+    "The function draws random numbers, so this call may differ from the failing one: "
+    "set torch.set_rng_state(state before that call)."
+)
+
+
+def locate(f: Callable[..., Any], *args: Any, argnums: int | Sequence[int] | None = None, **kwargs: Any) -> Report:
     """What poisons the gradient of ``f(*args)``, or of its sum, by the arguments and the parameters that it uses.
 
     ``f`` may be a module. Tensors of floats among the positional arguments are differentiated, in lists, tuples and
-    dicts, too; neither they nor any ``.grad`` is changed, but ``f`` is called, once.
+    dicts, too; with ``argnums`` only those of these arguments are, and no parameter. ``f`` is called once; arguments,
+    ``.grad`` and the state of random numbers stay as they are.
 
-    TypeError where there is nothing to differentiate, ValueError where the result has no gradient or ``f`` begins a
+    ValueError where there is no such argument, TypeError where there is nothing to differentiate, ValueError where the result has no gradient or ``f`` begins a
     backward pass itself, and NotImplementedError for what ``torch.compile`` made.
     """
     with Numbers():
-        traced = trace(partial(f, **kwargs), args)
+        traced = trace(partial(f, **kwargs), args, argnums)
     plain = gradients(traced)
     own = tuple(plain[: traced.own])
     if finite(plain):
-        return Report(traced.value_finite, True, True, gradient=own, masked=own)
+        return Report(traced.value_finite, True, True, gradient=own, masked=own, note=_DREW if traced.drew else "")
     graph = nodes(traced.roots)
     run = Run(breaks=[])
     gradients(traced, run)
@@ -96,6 +104,8 @@ class Traced:
     values: list[Tensor]
     #: How many leaves there are in the arguments.
     own: int
+    #: Whether the call drew random numbers.
+    drew: bool = False
 
     @property
     def value_finite(self) -> bool:
@@ -103,10 +113,17 @@ class Traced:
         return finite(self.values)
 
 
-def trace(f: Callable[..., Any], args: Sequence[Any]) -> Traced:
-    """Call ``f`` on copies of its arguments."""
+def trace(f: Callable[..., Any], args: Sequence[Any], argnums: int | Sequence[int] | None = None) -> Traced:
+    """Call ``f`` on copies of its arguments; the next call draws the same random numbers."""
     flat, shape = tree_flatten(args)
-    own = [each.detach().clone().requires_grad_() if differentiable(each) else None for each in flat]
+    kept = _numbers(argnums, len(args))
+    owners = [number in kept for number, each in enumerate(args) for _ in tree_flatten(each)[0]]
+    own = [each.detach().clone().requires_grad_(mine) if differentiable(each) else None
+           for each, mine in zip(flat, owners, strict=True)]  # fmt: skip
+    arguments = [each for each in own if each is not None and each.requires_grad]
+    if argnums is not None and not arguments:
+        raise TypeError("there is nothing to differentiate: no argument of argnums holds floats; write 0.0 for 0")
+    states = compat.random_states()
     # Copies of the leaves, so that `f` may write to its arguments.
     with torch.enable_grad():
         given = [each if leaf is None else leaf.clone() for each, leaf in zip(flat, own, strict=True)]
@@ -118,14 +135,26 @@ def trace(f: Callable[..., Any], args: Sequence[Any]) -> Traced:
                     "locate and hunt cannot look into what torch.compile made: call the plain function"
                 ) from error
             raise
+        finally:
+            drew = compat.restore_random(states)
     values = [each for each in tree_flatten(result)[0] if isinstance(each, Tensor)]
     roots = [each for each in values if each.requires_grad and differentiable(each)]
-    arguments = [each for each in own if each is not None]
     if not roots:
         raise _nothing(values, arguments)
+    if argnums is not None:
+        return Traced(roots, arguments, values, len(arguments), drew)
     behind = [v for v in (getattr(node, "variable", None) for node in nodes(roots)) if isinstance(v, Tensor)]
     others = [v for v in behind if not any(v is each for each in arguments)]
-    return Traced(roots, [*arguments, *others], values, len(arguments))
+    return Traced(roots, [*arguments, *others], values, len(arguments), drew)
+
+
+def _numbers(argnums: int | Sequence[int] | None, count: int) -> set[int]:
+    """The arguments that are differentiated; ValueError where there is no such one."""
+    given = range(count) if argnums is None else [argnums] if isinstance(argnums, int) else argnums
+    for k in given:
+        if not -count <= k < count:
+            raise ValueError(f"argnums has {k}, and the function is given {count} positional arguments")
+    return {k % count for k in given}
 
 
 def _nothing(values: Sequence[Tensor], arguments: Sequence[Tensor]) -> Exception:
