@@ -1,5 +1,7 @@
 """Which operation and which selection a gradient was lost to."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
@@ -55,21 +57,26 @@ def locate(f: Callable[..., Any], *args: Any, argnums: int | Sequence[int] | Non
     dicts, too; with ``argnums`` only those of these arguments are, and no parameter. ``f`` is called once; arguments,
     ``.grad`` and the state of random numbers stay as they are.
 
-    ValueError where there is no such argument, TypeError where there is nothing to differentiate, ValueError where the result has no gradient or ``f`` begins a
-    backward pass itself, and NotImplementedError for what ``torch.compile`` made.
+    TypeError where there is nothing to differentiate, ValueError where there is no such argument, the result has no
+    gradient or ``f`` begins a backward pass itself, and NotImplementedError for what ``torch.compile`` made.
     """
     with Numbers():
         traced = trace(partial(f, **kwargs), args, argnums)
+    return explained(traced)
+
+
+def explained(traced: Traced) -> Report:
+    """What poisons the gradients of a call; its nodes may be labelled, and know which operands were inf or nan."""
     plain = gradients(traced)
     own = tuple(plain[: traced.own])
     if finite(plain):
         return Report(traced.value_finite, True, True, gradient=own, masked=own, note=_DREW if traced.drew else "")
-    graph = nodes(traced.roots)
-    run = Run(breaks=[])
+    graph = nodes(traced.roots, traced.ends)
+    run = Run(breaks=[], ends=traced.ends)
     gradients(traced, run)
     behind = reach({each.node for each in run.breaks or ()}, users(graph))
     candidates = frozenset([node for node in behind if kind(node)][:_MOST])
-    run = Run(breaks=[], killers=candidates)
+    run = Run(breaks=[], killers=candidates, ends=traced.ends)
     masked = gradients(traced, run)
     found = _poisons(run.breaks or [], graph, finite(masked))
     lost = "" if finite(masked) else ", ".join(sorted(run.lost))
@@ -100,10 +107,14 @@ class Traced:
     """A call: the roots of its graph, and the leaves that it is differentiated by, those of the arguments first."""
 
     roots: list[Tensor]
-    leaves: list[Tensor]
+    leaves: list[Any]
     values: list[Tensor]
     #: How many leaves there are in the arguments.
     own: int
+    #: The cotangents of the roots; ones if there are none.
+    seeds: Sequence[Tensor] = ()
+    #: Nodes that no pass goes through.
+    ends: frozenset[Node] = frozenset()
     #: Whether the call drew random numbers.
     drew: bool = False
 
@@ -123,7 +134,7 @@ def trace(f: Callable[..., Any], args: Sequence[Any], argnums: int | Sequence[in
     arguments = [each for each in own if each is not None and each.requires_grad]
     if argnums is not None and not arguments:
         raise TypeError("there is nothing to differentiate: no argument of argnums holds floats; write 0.0 for 0")
-    states = compat.random_states()
+    states = _random_states()
     # Copies of the leaves, so that `f` may write to its arguments.
     with torch.enable_grad():
         given = [each if leaf is None else leaf.clone() for each, leaf in zip(flat, own, strict=True)]
@@ -136,16 +147,16 @@ def trace(f: Callable[..., Any], args: Sequence[Any], argnums: int | Sequence[in
                 ) from error
             raise
         finally:
-            drew = compat.restore_random(states)
+            drew = _restore(states)
     values = [each for each in tree_flatten(result)[0] if isinstance(each, Tensor)]
     roots = [each for each in values if each.requires_grad and differentiable(each)]
     if not roots:
         raise _nothing(values, arguments)
     if argnums is not None:
-        return Traced(roots, arguments, values, len(arguments), drew)
+        return Traced(roots, arguments, values, len(arguments), drew=drew)
     behind = [v for v in (getattr(node, "variable", None) for node in nodes(roots)) if isinstance(v, Tensor)]
     others = [v for v in behind if not any(v is each for each in arguments)]
-    return Traced(roots, [*arguments, *others], values, len(arguments), drew)
+    return Traced(roots, [*arguments, *others], values, len(arguments), drew=drew)
 
 
 def _numbers(argnums: int | Sequence[int] | None, count: int) -> set[int]:
@@ -155,6 +166,21 @@ def _numbers(argnums: int | Sequence[int] | None, count: int) -> set[int]:
         if not -count <= k < count:
             raise ValueError(f"argnums has {k}, and the function is given {count} positional arguments")
     return {k % count for k in given}
+
+
+def _random_states() -> list[Tensor]:
+    """The states of torch's random numbers: on the CPU, and on each CUDA device once CUDA is in use."""
+    return [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else ())]
+
+
+def _restore(states: Sequence[Tensor]) -> bool:
+    """Set the states again; whether they had changed."""
+    if all(map(torch.equal, states, _random_states())):
+        return False
+    torch.set_rng_state(states[0])
+    for device, state in enumerate(states[1:]):
+        torch.cuda.set_rng_state(state, device)
+    return True
 
 
 def _nothing(values: Sequence[Tensor], arguments: Sequence[Tensor]) -> Exception:
@@ -177,7 +203,7 @@ def gradients(traced: Traced, run: Run | None = None) -> list[Tensor | None]:
     """The gradients of the sum of the results by the leaves, masked with a run."""
     if not traced.roots or not traced.leaves:
         return [None] * len(traced.leaves)
-    seeds = [torch.ones_like(each) for each in traced.roots]
+    seeds = traced.seeds or [torch.ones_like(each) for each in traced.roots]
     masked = nullcontext() if run is None else compat.around_backward(partial(masked_pass, run, strict=False))
     try:
         with masked:

@@ -50,6 +50,8 @@ class Run:
     #: Operations through which dead masks could not be followed.
     lost: dict[str, None] = field(default_factory=dict)
     over: bool = False
+    #: Nodes that the pass does not go through.
+    ends: frozenset[Node] = frozenset()
 
     @property
     def eager(self) -> bool:

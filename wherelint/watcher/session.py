@@ -1,0 +1,216 @@
+"""What a watched program was seen to do: gradients counted, those that are not finite, and when to stop.
+
+The modules of the frameworks call `Session.saw` for each gradient, and `Session.hit` for one that is not finite. They
+know nothing of each other, nor of how a report is printed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import sleep
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:  # the program imports NumPy first: it may set the number of threads before
+    from wherelint.companion import Report
+
+#: Of a gradient: all is finite; it is not although the value is; the value is not; it overflowed under a loss scale.
+Status = Literal["finite", "gradient", "value", "scaled"]
+#: So many values in a row that are not finite are no accident: a line search or a first loss recovers.
+_PATIENCE = 3
+_OWN = str(Path(__file__).parent)
+
+
+class Stop(SystemExit):
+    """Unwinds a watched program: no ``except Exception`` of its own holds it up."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a gradient is not finite.
+
+    ``lost`` names the differentiated inputs (parameters) whose gradients are not finite, of ``inputs``; ``save`` writes
+    into a directory what reproduces it, and returns the names of its files. Nothing of it may raise.
+    """
+
+    report: Report
+    lost: Sequence[str] = ()
+    inputs: int = 0
+    save: Callable[[Path], Sequence[str]] | None = None
+    note: str = ""
+
+
+@dataclass(eq=False)
+class Site:
+    """A place of the program that takes gradients: a loss function, or every ``backward()``."""
+
+    framework: str
+    #: What is differentiated; empty where that has no name.
+    name: str = ""
+    count: int = 0
+    #: How many in a row were not finite, and the first of these that came of a value.
+    bad: int = 0
+    pending: Hit | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Hit:
+    """A gradient that is not finite: the ``number``-th of its site. ``explain`` is called once, outside of any trace.
+
+    ``now``: it may be called at once, in the thread that notes the hit.
+    """
+
+    site: Site
+    number: int
+    status: Status
+    explain: Callable[[], Explanation]
+    now: bool = False
+
+
+@dataclass
+class Session:
+    """One watched program."""
+
+    keep_going: bool = False
+    most: int = 10
+    #: Frees what a backward pass would have freed as soon as its gradients are known to be finite.
+    memory: Literal["low", "full"] = "low"
+    #: What prints and saves a report, where that need not wait for the end.
+    report: Callable[[Hit], None] | None = None
+
+    def __post_init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin in this thread, with nothing seen."""
+        self.gradients: Counter[str] = Counter()
+        self.first: tuple[Site, int] | None = None
+        #: Gradients that overflowed under a loss scale, and values that were not finite and recovered.
+        self.scaled = self.recovered = 0
+        self.hits: list[Hit] = []
+        #: What is not watched, and why: each said once.
+        self.unwatched: dict[str, str] = {}
+        self.stopping = False
+        self.began_in = threading.current_thread()
+        self._lock = threading.RLock()
+        self._sites: dict[Site, None] = {}
+        self._over = False
+
+    def saw(self, site: Site, status: Status) -> int:
+        """Count a gradient; its number at its site, from 1 on."""
+        with self._lock:
+            self._sites[site] = None
+            self.gradients[site.framework] += 1
+            site.count += 1
+            if status == "finite":
+                self.recovered += site.bad if site.pending else 0
+                site.bad, site.pending = 0, None
+            elif status == "scaled":
+                self.scaled += 1
+            else:
+                site.bad += 1
+                self.first = self.first or (site, site.count)
+                self._settle(site, _PATIENCE)
+            return site.count
+
+    def hit(self, hit: Hit, *, unwind: bool = True) -> None:
+        """Note a gradient that is not finite, and stop the program unless it is to go on.
+
+        A value that is not finite is noted only once it has lasted. ``unwind``: the caller runs in a thread of the
+        program, where `Stop` may be raised; else the thread that began the watch is interrupted.
+        """
+        with self._lock:
+            if hit.status == "value":
+                hit.site.pending = hit.site.pending or hit
+                self._settle(hit.site, _PATIENCE)
+            else:
+                self._accept(hit)
+            now = [each for each in self.hits if each is hit and hit.now]
+        for each in now if self.report else ():
+            self.report(each)
+        if self.stopping:
+            self.stop(unwind=unwind)
+
+    def _settle(self, site: Site, least: int) -> None:
+        if site.pending is not None and site.bad >= least:
+            self._accept(site.pending)
+            site.pending = None
+
+    def _accept(self, hit: Hit) -> None:
+        if not self.stopping and len(self.hits) < self.most:
+            self.hits.append(hit)
+            self.stopping = not self.keep_going
+
+    def stop(self, *, unwind: bool) -> None:
+        """Unwind the program: here, or in the thread that began the watch."""
+        if unwind:
+            raise Stop(1)
+        if not self._over:
+            threading.Thread(target=self._interrupt, daemon=True).start()
+
+    def _interrupt(self) -> None:
+        ident = self.began_in.ident
+        while (frame := sys._current_frames().get(ident or 0)) is not None:
+            # Not inside of a callback of ours: who called that would make another exception of it.
+            while frame is not None and not frame.f_code.co_filename.startswith(_OWN):
+                frame = frame.f_back  # type: ignore[assignment]
+            if frame is None or frame.f_code.co_name in _OUTSIDE:
+                break
+            sleep(0.001)
+        with self._lock:
+            if not self._over:
+                _raise_in(ident, Stop)
+
+    def end(self) -> list[Hit]:
+        """The program has ended: nothing is raised any more. What there is to report, in its order."""
+        with self._lock:
+            self._over = True
+            _raise_in(self.began_in.ident, None)
+            for site in self._sites:
+                self._settle(site, 1)
+            return self.hits
+
+
+#: Functions of ours that run the program, and are not called by it.
+_OUTSIDE = frozenset({"run_program"})
+
+
+def _raise_in(ident: int | None, exception: type[BaseException] | None) -> None:
+    """Have a thread raise as soon as it runs Python again; None takes that back."""
+    raised = None if exception is None else ctypes.py_object(exception)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident or 0), raised)
+
+
+_state = threading.local()
+_sessions: list[Session] = []
+
+
+def current() -> Session | None:
+    """The session that the program is watched by; None outside of any, and while something is being explained."""
+    return _sessions[-1] if _sessions and not getattr(_state, "busy", False) else None
+
+
+@contextmanager
+def begun(session: Session) -> Iterator[Session]:
+    """Within the block it is the current one, in every thread."""
+    _sessions.append(session)
+    try:
+        yield session
+    finally:
+        _sessions.remove(session)
+
+
+@contextmanager
+def busy() -> Iterator[None]:
+    """Within the block this thread's gradients are the watcher's own."""
+    _state.busy = True
+    try:
+        yield
+    finally:
+        _state.busy = False
