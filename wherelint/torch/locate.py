@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +16,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from wherelint.companion import Poison, Report
 from wherelint.companion.frames import places
+from wherelint.companion.smooth import Along, with_smooth
 from wherelint.ops import OPERATIONS
 from wherelint.torch import compat
 from wherelint.torch.masked import Break, Run
@@ -54,15 +55,42 @@ def locate(f: Callable[..., Any], *args: Any, argnums: int | Sequence[int] | Non
     """What poisons the gradient of ``f(*args)``, or of its sum, by the arguments and the parameters that it uses.
 
     ``f`` may be a module. Tensors of floats among the positional arguments are differentiated, in lists, tuples and
-    dicts, too; with ``argnums`` only those of these arguments are, and no parameter. ``f`` is called once; arguments,
-    ``.grad`` and the state of random numbers stay as they are.
+    dicts, too; with ``argnums`` only those of these arguments are, and no parameter. ``f`` is called once, and
+    where no selection drops what breaks, a few times more nearby; arguments, ``.grad`` and the state of random numbers
+    stay as they are.
 
     TypeError where there is nothing to differentiate, ValueError where there is no such argument, the result has no
     gradient or ``f`` begins a backward pass itself, and NotImplementedError for what ``torch.compile`` made.
     """
     with Numbers():
         traced = trace(partial(f, **kwargs), args, argnums)
-    return explained(traced)
+    report = explained(traced)
+    return with_smooth(report, partial(_lines, partial(f, **kwargs), args, argnums, report.masked))
+
+
+def _lines(
+    f: Callable[..., Any], args: Sequence[Any], argnums: int | Sequence[int] | None, masked: Sequence[Any], wide: bool
+) -> Iterator[Along]:
+    """The values of ``f`` along each element of the arguments whose gradient is not finite."""
+    flat, shape = tree_flatten(args)
+    flat = [_widened(each) if wide and differentiable(each) else each for each in flat]
+    owners = _differentiated(args, argnums)
+    moving = [i for i, each in enumerate(flat) if owners[i] and differentiable(each)]
+
+    def along(i: int, element: tuple[int, ...], step: float) -> list[Any]:
+        point = list(flat)
+        point[i] = flat[i].detach().clone()
+        point[i][element] += step * max(1.0, abs(point[i][element].item()))
+        found = trace(f, tree_unflatten(point, shape), argnums).values
+        return [each.detach().cpu().numpy() for each in found if differentiable(each)]
+
+    for i, gradient in zip(moving, masked, strict=True):
+        if gradient is not None:
+            yield from (partial(along, i, tuple(element)) for element in (~gradient.isfinite()).nonzero().tolist())
+
+
+def _widened(each: Tensor) -> Tensor:
+    return each.to(torch.complex128 if each.is_complex() else torch.float64)
 
 
 def explained(traced: Traced) -> Report:
@@ -127,10 +155,8 @@ class Traced:
 def trace(f: Callable[..., Any], args: Sequence[Any], argnums: int | Sequence[int] | None = None) -> Traced:
     """Call ``f`` on copies of its arguments; the next call draws the same random numbers."""
     flat, shape = tree_flatten(args)
-    kept = _numbers(argnums, len(args))
-    owners = [number in kept for number, each in enumerate(args) for _ in tree_flatten(each)[0]]
     own = [each.detach().clone().requires_grad_(mine) if differentiable(each) else None
-           for each, mine in zip(flat, owners, strict=True)]  # fmt: skip
+           for each, mine in zip(flat, _differentiated(args, argnums), strict=True)]  # fmt: skip
     arguments = [each for each in own if each is not None and each.requires_grad]
     if argnums is not None and not arguments:
         raise TypeError("there is nothing to differentiate: no argument of argnums holds floats; write 0.0 for 0")
@@ -159,13 +185,15 @@ def trace(f: Callable[..., Any], args: Sequence[Any], argnums: int | Sequence[in
     return Traced(roots, [*arguments, *others], values, len(arguments), drew=drew)
 
 
-def _numbers(argnums: int | Sequence[int] | None, count: int) -> set[int]:
-    """The arguments that are differentiated; ValueError where there is no such one."""
+def _differentiated(args: Sequence[Any], argnums: int | Sequence[int] | None) -> list[bool]:
+    """Whether each leaf of the arguments is differentiated; ValueError where there is no such argument."""
+    count = len(args)
     given = range(count) if argnums is None else [argnums] if isinstance(argnums, int) else argnums
     for k in given:
         if not -count <= k < count:
             raise ValueError(f"argnums has {k}, and the function is given {count} positional arguments")
-    return {k % count for k in given}
+    kept = {k % count for k in given}
+    return [number in kept for number, each in enumerate(args) for _ in tree_flatten(each)[0]]
 
 
 def _random_states() -> list[Tensor]:
