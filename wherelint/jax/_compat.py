@@ -1,6 +1,8 @@
 """What is used of JAX that is not public; ``tests/companion/test_jax_compat.py`` names what a version broke."""
 
+import importlib
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from itertools import compress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -128,3 +130,9 @@ def function(closed: ClosedJaxpr) -> tuple[str, str]:
     told = str(getattr(closed.jaxpr.debug_info, "func_src_info", None) or "")
     name, _, place = told.partition(" at ")
     return name, place.rpartition(":")[0]
+
+
+def double_precision() -> AbstractContextManager[Any]:
+    """Within the block, arrays may be of double precision."""
+    enable: Any = getattr(jax, "enable_x64", None) or importlib.import_module("jax.experimental").enable_x64
+    return enable(True)  # type: ignore[no-any-return]

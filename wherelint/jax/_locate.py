@@ -1,5 +1,6 @@
 """``locate``: which operation breaks a gradient, and which selection is to blame."""
 
+import contextlib
 import functools
 import math
 import time
@@ -7,10 +8,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+import jax
 import numpy as np
 from jax import numpy as jnp
 
 from wherelint.companion import Poison, Report
+from wherelint.companion.smooth import Along, with_smooth
+from wherelint.jax import _compat
 from wherelint.jax._activity import is_inexact, is_risky
 from wherelint.jax._compat import Path
 from wherelint.jax._mask import Flat
@@ -80,7 +84,30 @@ class Program:
         late = any(each.select is None and not each.genuine for each in findings) and search.late
         note = "The time was used up: locate(f, *witness) names the selections." if late else ""
         shaped = [self.flat.gradient(dict(zip(self.perturbed, each, strict=True))) for each in (plain, masked)]
-        return Report(bool(finite(values)), *kept, findings, gradient=shaped[0], masked=shaped[1], note=note)
+        report = Report(bool(finite(values)), *kept, findings, gradient=shaped[0], masked=shaped[1], note=note)
+        return report if search.late else with_smooth(report, functools.partial(self._lines, inputs, masked))
+
+    def _lines(self, inputs: Sequence[Any], masked: Sequence[Any], wide: bool) -> Iterator[Along]:
+        """The values along each element of the inputs whose gradient is not finite."""
+        precision = _compat.double_precision() if wide else contextlib.nullcontext()
+        values = jax.jit(self.flat.values)
+        given = [_widened(np.asarray(each)) if wide else np.asarray(each) for each in inputs]
+
+        def along(i: int, element: tuple[int, ...], step: float) -> list[Any]:
+            point = [np.array(each) for each in given]
+            point[i][element] += step * max(1.0, abs(complex(point[i][element])))
+            with precision:
+                return [np.asarray(each) for each in values(point) if jnp.issubdtype(each.dtype, jnp.inexact)]
+
+        for i, found in zip(self.perturbed, masked, strict=True):
+            for element in np.argwhere(~np.isfinite(np.asarray(found))):
+                yield functools.partial(along, i, tuple(element))
+
+
+def _widened(array: Any) -> Any:
+    if not jnp.issubdtype(array.dtype, jnp.inexact):
+        return array
+    return array.astype(np.complex128 if np.iscomplexobj(array) else np.float64)
 
 
 def gradient(program: Plan, residuals: Sequence[Any], transposer: Transposer) -> list[Any]:
