@@ -7,6 +7,8 @@ wherelint`` begins with the working directory on its path.
 import os
 import sys
 
+#: The search path that Python began with.
+ORIGINAL = [*sys.path]
 #: What has to be on the path for wherelint to be found.
 HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 

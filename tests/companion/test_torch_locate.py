@@ -252,9 +252,37 @@ def test_a_module_in_training_is_explained_without_a_note_on_what_did_not_matter
     assert (report.poisoned, report.note) == (True, "")
 
 
+def test_a_padded_row_of_attention_is_named_with_its_selection() -> None:
+    layer, padded = nn.MultiheadAttention(4, 2, batch_first=True), torch.tensor([[True, True], [False, False]])
+
+    def attend(x: Tensor) -> Tensor:
+        y, _ = layer(x, x, x, key_padding_mask=padded)
+        return y.masked_fill(padded[:, :, None], 0.0).sum()
+
+    report = locate(attend, torch.arange(16.0).reshape(2, 2, 4))
+    assert [(p.op, p.select) for p in report.findings] == [("softmax", "masked_fill")]
+    assert report.poisoned
+
+
+def test_a_spectrum_that_cannot_be_followed_is_noted() -> None:
+    def spectrum(x: Tensor) -> Tensor:
+        y = torch.stft(x.sqrt(), 4, 2, window=torch.ones(4), return_complex=True).abs()
+        return torch.where(y > 9, y, 0.0).sum()
+
+    assert "_fft_c2c" in locate(spectrum, torch.arange(8.0)).note
+
+
 def test_keywords_are_handed_on() -> None:
     report = locate(lambda x, *, floor: torch.where(x > floor, (x - floor).sqrt(), 0.0), X, floor=X[1])
     assert [(p.op, p.select, p.count) for p in report.findings] == [("sqrt", "where", 2)]
+
+
+def test_parameters_may_be_made_and_written_inside() -> None:
+    def f(x: Tensor) -> Tensor:
+        embedding = nn.Embedding(3, 2, padding_idx=0)  # it fills a view under no_grad
+        return embedding.weight.detach().sum() * torch.where(x > 0, x.sqrt(), 0.0).sum()
+
+    assert [(p.op, p.select) for p in locate(f, X).findings] == [("sqrt", "where")]
 
 
 def test_a_function_that_begins_a_backward_pass_is_refused() -> None:

@@ -18,10 +18,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # it was closed by whoever started this
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
-    collect_rarely()
+    if list(sys.argv[1:] if arguments is None else arguments)[:1] != ["run"]:  # streams and collector are the program's
+        for stream in (sys.stdout, sys.stderr):
+            if hasattr(stream, "reconfigure"):
+                stream.reconfigure(errors="backslashreplace")
+        collect_rarely()
     try:
         status = cli.main(arguments, prog_name="wherelint", standalone_mode=False)
         sys.stdout.flush()

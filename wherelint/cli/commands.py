@@ -149,6 +149,43 @@ def check(**options: Any) -> int:
         return reader_left()
 
 
+@cli.command(
+    short_help="Run a program, and explain its first gradient that is not finite.",
+    context_settings={"allow_interspersed_args": False},
+)
+@click.option("-m", "is_module", is_flag=True, help="Run a module, as `python -m` does.")
+@click.option("--keep-going", is_flag=True, help="Report each cause once, and do not stop the program.")
+@click.option(
+    "--max-reports", type=click.IntRange(min=1), default=10, show_default=True, metavar="N",
+    help="Report at most so many causes.",
+)  # fmt: skip
+@click.option(
+    "--output-dir", type=click.Path(path_type=Path, file_okay=False), default="wherelint-run", show_default=True,
+    metavar="DIR", help="Save reports, and what reproduces them, here.",
+)  # fmt: skip
+@click.option(
+    "--output-format", type=click.Choice(STYLES), default="full", show_default=True, metavar="FORMAT",
+    help="As that of check; on standard error.",
+)  # fmt: skip
+@_file("--record", help="Record which calls gradients pass, for check --gradient-coverage.")
+@click.option(
+    "--memory", type=click.Choice(["low", "full"]), default="low", show_default=True,
+    help="low: torch frees a graph as soon as its gradients are known to be finite.",
+)  # fmt: skip
+@click.option("-q", "--quiet", is_flag=True, help="Print reports only.")
+@click.argument("name", metavar="(SCRIPT | -m MODULE)", type=click.Path())
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGS]...")
+def run(max_reports: int, **options: Any) -> int:
+    """Run a program as it is, and explain its first gradient that is not finite.
+
+    JAX, PyTorch and TensorFlow. The program is executed, and not changed; it is stopped at the first report.
+    Exits with 1 if there is a report, else as the program does.
+    """
+    from wherelint.cli.running import run as run_watched
+
+    return run_watched(most=max_reports, **options)
+
+
 @cli.command()
 @click.argument("names", nargs=-1, metavar="[CODE | TOPIC]...")
 @click.option("--all", "every", is_flag=True, help="All rules.")

@@ -6,7 +6,7 @@ hooks, modes, subclasses and the graph's ``next_functions``.
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -92,3 +92,116 @@ def is_of_the_compiler(error: Exception) -> bool:
 def is_compiled(node: Node) -> bool:
     """Whether the node is a whole graph that ``torch.compile`` made."""
     return "CompiledFunction" in node.name()
+
+
+_SAVED = "_saved_"
+
+
+def everything_saved(node: Node) -> Iterator[tuple[str, Any]]:
+    """What a node keeps for its backward, by name; nothing where the graph was freed."""
+    if hasattr(node, "saved_tensors"):  # of a custom function
+        try:
+            yield from ((str(i), each) for i, each in enumerate(node.saved_tensors))
+        except RuntimeError:
+            return
+    for name in dir(type(node)):
+        if name.startswith(_SAVED):
+            short = name.removeprefix(_SAVED)
+            yield short, saved(node, short)
+
+
+def made_at(node: Node) -> int:
+    """The place of a node in the order in which its thread made nodes."""
+    return node._sequence_nr()
+
+
+@contextmanager
+def around_saving(hooks: Any) -> Iterator[None]:
+    """Within the block every pair of hooks for saved tensors passes ``hooks``, and a thread can be given its own.
+
+    ``hooks.pushed(pack, unpack)`` gives the pair to be pushed, ``hooks.popped()`` is told; before a transform refuses
+    hooks, ``hooks.refused()`` may pop its own, and ``hooks.allowed()`` pushes them again.
+    """
+    private = torch._C._autograd
+    push, pop = private._push_saved_tensors_default_hooks, private._pop_saved_tensors_default_hooks
+    disable, enable = private._saved_tensors_hooks_disable, private._saved_tensors_hooks_enable
+
+    def pushed(pack: Any, unpack: Any) -> None:
+        push(*hooks.pushed(pack, unpack))
+
+    def popped() -> None:
+        hooks.popped()
+        pop()
+
+    def refused(message: str, *rest: Any) -> None:
+        if not rest or rest[0]:  # else those that are pushed may stay
+            hooks.refused()
+        disable(message, *rest)
+
+    def allowed() -> None:
+        enable()
+        hooks.allowed()
+
+    instead = pushed, popped, refused, allowed
+    names = (
+        "_push_saved_tensors_default_hooks", "_pop_saved_tensors_default_hooks", "_saved_tensors_hooks_disable",
+        "_saved_tensors_hooks_enable",
+    )  # fmt: skip
+    for name, function in zip(names, instead, strict=True):
+        setattr(private, name, function)
+    hooks.push, hooks.pop = push, pop
+    try:
+        yield
+    finally:
+        for name, function in zip(names, (push, pop, disable, enable), strict=True):
+            setattr(private, name, function)
+
+
+def compiled_module() -> Any:
+    """The class of what ``torch.compile`` makes of a module."""
+    from torch._dynamo.eval_frame import OptimizedModule
+
+    return OptimizedModule
+
+
+def not_compiling() -> AbstractContextManager[Any]:
+    """Within the block, what ``torch.compile`` made runs as plain Python."""
+    stance = getattr(torch.compiler, "set_stance", None)  # since torch 2.6
+    return nullcontext() if stance is None else stance("force_eager")
+
+
+@contextmanager
+def without_donated_buffers() -> Iterator[None]:
+    """Within the block, what is compiled lets its graph be kept."""
+    import torch._functorch.config as config
+
+    if not hasattr(config, "donated_buffer"):  # before torch 2.6
+        yield
+        return
+    before = config.donated_buffer
+    config.donated_buffer = False
+    try:
+        yield
+    finally:
+        config.donated_buffer = before
+
+
+@contextmanager
+def around_transforms(gradient: Callable[..., Any], other: Callable[[str], None]) -> Iterator[None]:
+    """Within the block ``torch.func.grad`` and ``grad_and_value`` are ``gradient(original, f, argnums, has_aux, args,
+    kwargs)``, which gives the gradient and the rest; ``other`` is told of each other transform in reverse mode."""
+    from torch._functorch import eager_transforms as transforms
+
+    original, pull_back = transforms.grad_and_value_impl, transforms._vjp_with_argnums
+
+    @functools.wraps(pull_back)
+    def pulled_back(*args: Any, **options: Any) -> Any:
+        other("torch.func.vjp, jacrev and hessian")
+        return pull_back(*args, **options)
+
+    transforms.grad_and_value_impl = functools.wraps(original)(functools.partial(gradient, original))
+    transforms._vjp_with_argnums = pulled_back
+    try:
+        yield
+    finally:
+        transforms.grad_and_value_impl, transforms._vjp_with_argnums = original, pull_back

@@ -53,14 +53,14 @@ def apply(call: Call, target: Any) -> Any:
         return _wrap(call, call.value(), rule, {})
     call.keep_ghosts()
     finite = [] if run.breaks is None else [torch.isfinite(each) for each in call.cotangents]
-    known = rule(call) if run.eager or call.in_place else None  # before its operands are written
+    known = call.masks(rule) if run.eager or call.in_place else None  # before its operands are written
     value = call.value()
     if rule is _contract:
         harmless = _is_harmless(call, value) if run.breaks is None else all(map(_is_finite, call.residuals))
         if not harmless and len(call.cotangents) == 1 and not call.in_place:
             value = _without_dead_terms(call, call.cotangents[0])
     elif rule in _PRODUCTS and (run.breaks is not None or not _is_harmless(call, value)):
-        known = _repair(call, rule, value, rule(call) if known is None else known, finite)
+        known = _repair(call, rule, value, call.masks(rule) if known is None else known, finite)
     call.settle()
     if rule in (_contract, _rows, _unknown) or (rule is _elementwise and _undifferentiated(call) is None):
         call.forget()
@@ -109,10 +109,11 @@ def _wrap(call: Call, value: Any, masks: _Rule, known: dict[Any, Any] | None, nu
         return value
     if not (value.is_floating_point() or value.is_complex()):
         return value
+    base = _viewed(call) if masks is _view else None
     if known is None:
-        return Masked(value, Ghost.later(value, call, masks, number))
+        return Masked(value, Ghost.later(value, call, masks, number, base))
     dead = {key: each for key, mask in known.items() if (each := mask if number is None else mask[number]) is not None}
-    return Masked(value, Ghost(value, dead, call.run, base=call.operands[0] if masks is _view else None))
+    return Masked(value, Ghost(value, dead, call.run, base=base))
 
 
 def _write(target: Any, call: Call, masks: dict[Any, Tensor]) -> Any:
@@ -125,6 +126,21 @@ def _write(target: Any, call: Call, masks: dict[Any, Tensor]) -> Any:
     if ghost.base is None and not ghost.blank and not call.run.eager:
         target.ghost = Ghost(target.value, masks, call.run)
         return target
+    try:
+        _overwrite(ghost, call, masks)
+    except RuntimeError:  # several elements of the mask share their memory
+        call.run.lost[call.name] = None
+        for each in (ghost, ghost.base):
+            if each is not None:
+                each.dead.clear()
+    for each in (ghost, ghost.base):
+        if each is not None:
+            each.version += 1
+            each.blank = False
+    return target
+
+
+def _overwrite(ghost: Ghost, call: Call, masks: dict[Any, Tensor]) -> None:
     for key, mask in masks.items():
         if key in ghost.dead:
             ghost.dead[key].copy_(mask)
@@ -134,11 +150,6 @@ def _write(target: Any, call: Call, masks: dict[Any, Tensor]) -> Any:
             ghost.dead[call.node] |= mask
     for key in ghost.dead.keys() - masks.keys():
         ghost.dead[key].zero_()
-    for each in (ghost, ghost.base):
-        if each is not None:
-            each.version += 1
-            each.blank = False
-    return target
 
 
 def _live(operand: Ghost, key: Any) -> Tensor:
@@ -149,14 +160,23 @@ def _live(operand: Ghost, key: Any) -> Tensor:
     return torch.full(operand.shape, not operand.blank, dtype=operand.dtype, device=operand.device)
 
 
-def _view(call: Call) -> Any:
+def _viewed(call: Call) -> Ghost:
+    """What is viewed: a buffer itself, which may be written through the view."""
     (operand,) = call.operands
+    return operand.base if operand.blank and operand.base else operand
+
+
+def _view(call: Call) -> Any:
+    operand = _viewed(call)
 
     def view(dead: Tensor) -> Any:
         if call.name == "view_as_complex":  # a number is dead where both of its parts are
+            if not bool((dead.all(-1) == dead.any(-1)).all()):
+                call.run.lost[call.name] = None
             return dead.all(-1)
         return dead[..., None].expand(*dead.shape, 2) if call.name == "view_as_real" else call.over(lambda t: dead)
 
+    operand.dead.update({key: operand.laid(dead) for key, dead in operand.dead.items()})  # the base of the views
     return {key: view(dead) for key, dead in operand.dead.items()}
 
 
@@ -172,8 +192,8 @@ def _move(call: Call) -> Any:
         return call.over(lambda t: t.dead_by(key), lambda t: t == 0 if t.is_floating_point() else t, kwargs=kwargs)
 
     keys, first = call.killers(), call.args[0]
-    if isinstance(first, list | tuple) and any(isinstance(t, Tensor) for t in first) and EVERY not in keys:
-        keys.append(EVERY)
+    if isinstance(first, list | tuple) and any(isinstance(t, Tensor) for t in first):
+        keys += [key for key in _own(call) if key not in keys]
     return {key: mask(key) for key in keys}
 
 
@@ -251,10 +271,14 @@ def _kill(call: Call, masks: dict[Any, Tensor], own: Tensor) -> dict[Any, Tensor
     """The masks with what the operation itself drops."""
     if not _any(own):
         return masks
-    for key in (EVERY, call.node):
-        if key is EVERY or (call.run.killers and key in call.run.killers):
-            masks[key] = masks[key] | own if key in masks else own
+    for key in _own(call):
+        masks[key] = masks[key] | own if key in masks else own
     return masks
+
+
+def _own(call: Call) -> tuple[Any, ...]:
+    """The keys of what the operation itself drops."""
+    return (EVERY, call.node) if call.run.killers and call.node in call.run.killers else (EVERY,)
 
 
 def _elementwise(call: Call) -> Any:
@@ -322,9 +346,8 @@ def _buffer(call: Call) -> Any:
 
 def _blank(call: Call, value: Tensor) -> Dead:
     """As long as nothing is written to it, all of a buffer is dead; its masks lie as its elements do."""
-    keys = (EVERY, *((call.node,) if call.run.killers and call.node in call.run.killers else ()))
     return {key: torch.empty_strided(value.shape, value.stride(), dtype=torch.bool, device=value.device).fill_(True)
-            for key in keys}  # fmt: skip
+            for key in _own(call)}  # fmt: skip
 
 
 def _unknown(call: Call) -> Any:

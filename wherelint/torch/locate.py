@@ -1,5 +1,7 @@
 """Which operation and which selection a gradient was lost to."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
@@ -52,16 +54,21 @@ def locate(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Report:
     """
     with Numbers():
         traced = trace(partial(f, **kwargs), args)
+    return explained(traced)
+
+
+def explained(traced: Traced) -> Report:
+    """What poisons the gradients of a call; its nodes may be labelled, and know which operands were inf or nan."""
     plain = gradients(traced)
     own = tuple(plain[: traced.own])
     if finite(plain):
         return Report(traced.value_finite, True, True, gradient=own, masked=own)
-    graph = nodes(traced.roots)
-    run = Run(breaks=[])
+    graph = nodes(traced.roots, traced.ends)
+    run = Run(breaks=[], ends=traced.ends)
     gradients(traced, run)
     behind = reach({each.node for each in run.breaks or ()}, users(graph))
     candidates = frozenset([node for node in behind if kind(node)][:_MOST])
-    run = Run(breaks=[], killers=candidates)
+    run = Run(breaks=[], killers=candidates, ends=traced.ends)
     masked = gradients(traced, run)
     found = _poisons(run.breaks or [], graph, finite(masked))
     lost = "" if finite(masked) else ", ".join(sorted(run.lost))
@@ -92,10 +99,14 @@ class Traced:
     """A call: the roots of its graph, and the leaves that it is differentiated by, those of the arguments first."""
 
     roots: list[Tensor]
-    leaves: list[Tensor]
+    leaves: list[Any]
     values: list[Tensor]
     #: How many leaves there are in the arguments.
     own: int
+    #: The cotangents of the roots; ones if there are none.
+    seeds: Sequence[Tensor] = ()
+    #: Nodes that no pass goes through.
+    ends: frozenset[Node] = frozenset()
 
     @property
     def value_finite(self) -> bool:
@@ -148,7 +159,7 @@ def gradients(traced: Traced, run: Run | None = None) -> list[Tensor | None]:
     """The gradients of the sum of the results by the leaves, masked with a run."""
     if not traced.roots or not traced.leaves:
         return [None] * len(traced.leaves)
-    seeds = [torch.ones_like(each) for each in traced.roots]
+    seeds = traced.seeds or [torch.ones_like(each) for each in traced.roots]
     masked = nullcontext() if run is None else compat.around_backward(partial(masked_pass, run, strict=False))
     try:
         with masked:

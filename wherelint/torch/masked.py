@@ -50,6 +50,8 @@ class Run:
     #: Operations through which dead masks could not be followed.
     lost: dict[str, None] = field(default_factory=dict)
     over: bool = False
+    #: Nodes that the pass does not go through.
+    ends: frozenset[Node] = frozenset()
 
     @property
     def eager(self) -> bool:
@@ -60,12 +62,12 @@ class Run:
 class Ghost:
     """What is left of a cotangent without its value: its shape, and its masks or how they are made."""
 
-    __slots__ = ("_dead", "_later", "base", "blank", "clean", "device", "dtype", "run", "shape", "version")
+    __slots__ = ("_dead", "_later", "base", "blank", "clean", "device", "dtype", "run", "shape", "stride", "version")
 
     def __init__(
         self, value: Tensor, dead: Dead | None, run: Run, *, base: Ghost | None = None, blank: bool = False
     ) -> None:
-        self.shape, self.dtype, self.device = value.shape, value.dtype, value.device
+        self.shape, self.stride, self.dtype, self.device = value.shape, value.stride(), value.dtype, value.device
         self.run, self.base, self.blank = run, base, blank
         self.version = 0
         #: Whether nothing of it can be dead.
@@ -74,9 +76,11 @@ class Ghost:
         self._later: tuple[Call, Callable[[Call], Any], int | None] | None = None
 
     @classmethod
-    def later(cls, value: Tensor, call: Call, masks: Callable[[Call], Any], number: int | None) -> Ghost:
+    def later(
+        cls, value: Tensor, call: Call, masks: Callable[[Call], Any], number: int | None, base: Ghost | None
+    ) -> Ghost:
         """The ghost of a result (of that number, if there are several) whose masks are worked out on demand."""
-        made = cls(value, None, call.run, base=call.operands[0] if masks.__name__ == "_view" else None)
+        made = cls(value, None, call.run, base=base)
         made._later = call, masks, number
         return made
 
@@ -94,6 +98,16 @@ class Ghost:
         assert self._dead is not None
         return self._dead
 
+    def laid(self, mask: Tensor) -> Tensor:
+        """A mask with the strides of the cotangent: what views the one can view the other."""
+        if mask.stride() == self.stride or mask.shape != self.shape:
+            return mask
+        for axis, step in enumerate(self.stride):
+            if not step and mask.shape[axis] > 1:  # one element in memory
+                mask = mask.bool().all(axis, keepdim=True).to(mask.dtype)
+        made = torch.empty_strided(mask.shape, self.stride, dtype=mask.dtype, device=mask.device)
+        return made.copy_(mask).expand(self.shape)
+
     def dead_by(self, key: Node | None) -> Tensor:
         """The mask of one key; nothing is dead by a key that there is none for."""
         return self.dead.get(key, torch.zeros(self.shape, dtype=torch.bool, device=self.device))
@@ -106,7 +120,7 @@ class Ghost:
         if call.is_stale():
             call.run.lost[call.name] = None
             return
-        found = ((key, mask if number is None else mask[number]) for key, mask in masks(call).items())
+        found = ((key, mask if number is None else mask[number]) for key, mask in call.masks(masks).items())
         self._dead = {key: mask for key, mask in found if mask is not None}
 
 
@@ -163,7 +177,7 @@ class Call:
         if isinstance(tree, Masked):
             ghost = tree.ghost
             if ghost.blank:  # what is written to a buffer later is none of this operation's business
-                ghost = Ghost(tree.value, {}, ghost.run, blank=True)
+                ghost = Ghost(tree.value, {}, ghost.run, base=ghost, blank=True)
             self.operands.append(ghost)
             self.cotangents.append(tree.value)
             return tree.value
@@ -176,6 +190,15 @@ class Call:
     def value(self) -> Any:
         """What the operation makes of the values."""
         return self.func(*self._plain_args, **self._plain_kwargs)
+
+    def masks(self, rule: Callable[[Call], Any]) -> dict[Any, Any]:
+        """The masks of the result; none where torch refuses to do to masks what it does to numbers."""
+        try:
+            found: dict[Any, Any] = rule(self)
+        except (RuntimeError, IndexError):
+            self.run.lost[self.name] = None
+            return {}
+        return found
 
     def keep_ghosts(self) -> None:
         """From now on ``args`` and ``kwargs`` have the ghosts in place of masked cotangents."""
@@ -216,10 +239,13 @@ class Call:
         *,
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """What the operation makes of other operands."""
+        """What the operation makes of other operands, which lie in memory as the cotangents do."""
+
+        def laid(ghost: Ghost) -> Any:
+            return ghost.laid(cotangent(ghost))
+
         return self.func(
-            *_mapped(self.args, cotangent, residual),
-            **_mapped(self.kwargs if kwargs is None else kwargs, cotangent, residual),
+            *_mapped(self.args, laid, residual), **_mapped(self.kwargs if kwargs is None else kwargs, laid, residual)
         )
 
     def killers(self) -> list[Node | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import torch
@@ -71,7 +71,7 @@ def masked_pass(
         )
     if create_graph:
         raise NotImplementedError("mask_gradients gives no second derivatives: create_graph=True is not supported")
-    order = nodes(roots)
+    order = nodes(roots, run.ends)
     if any(map(compat.is_compiled, order)):
         raise NotImplementedError("mask_gradients cannot look into what torch.compile made: call the plain function")
     broken: list[str] = []
@@ -112,13 +112,13 @@ def _seed(seed: Any, run: Run) -> Tensor:
     return Masked(seed, Ghost(seed, {None: seed == 0} if bool((seed == 0).any()) else {}, run))
 
 
-def nodes(roots: Iterable[Any]) -> dict[Node, list[Node]]:
-    """The graph behind some tensors: each node with those that it hands cotangents to, roots first."""
+def nodes(roots: Iterable[Any], ends: Collection[Node] = ()) -> dict[Node, list[Node]]:
+    """The graph behind some tensors, up to some ends: each node with those that it hands cotangents to, roots first."""
     found: dict[Node, list[Node]] = {}
     todo = [root.node if isinstance(root, GradientEdge) else root.grad_fn for root in roots]
     while todo:
         node = todo.pop()
-        if node is not None and node not in found:
+        if node is not None and node not in found and node not in ends:
             found[node] = [each for each, _ in node.next_functions if each is not None]
             todo.extend(found[node])
     return found

@@ -66,7 +66,7 @@ class Labels(TorchFunctionMode):
         here: tuple[Frame, ...] = ()
         with compat.without_modes():
             first = [result] if isinstance(result, Tensor) else list(tensors(result)) or list(tensors(args[:1]))
-            todo = [layer.grad_fn for each in first for layer in compat.layers(each)]
+            todo = [_node(layer) for each in first for layer in compat.layers(each)]
         new: list[Node] = []
         while todo:
             node = todo.pop()
@@ -79,6 +79,14 @@ class Labels(TorchFunctionMode):
     def here(self) -> tuple[Frame, ...]:
         """The frames that new nodes are labelled with."""
         return calling(_OWN)
+
+
+def _node(tensor: Tensor) -> Node | None:
+    """The node that a tensor comes from."""
+    try:
+        return tensor.grad_fn
+    except RuntimeError:  # a view that was made under ``no_grad`` and written since has none
+        return None
 
 
 def tensors(tree: Any, depth: int = 3) -> Iterator[Tensor]:

@@ -4,18 +4,21 @@ The modules of the frameworks call `Session.saw` for each gradient, and `Session
 know nothing of each other, nor of how a report is printed.
 """
 
+from __future__ import annotations
+
 import ctypes
 import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from time import sleep
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from wherelint.companion import Report
+if TYPE_CHECKING:  # the program imports NumPy first: it may set the number of threads before
+    from wherelint.companion import Report
 
 #: Of a gradient: all is finite; it is not although the value is; the value is not; it overflowed under a loss scale.
 Status = Literal["finite", "gradient", "value", "scaled"]
@@ -53,17 +56,21 @@ class Site:
     count: int = 0
     #: How many in a row were not finite, and the first of these that came of a value.
     bad: int = 0
-    pending: "Hit | None" = None
+    pending: Hit | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Hit:
-    """A gradient that is not finite: the ``number``-th of its site. ``explain`` is called once, outside of any trace."""
+    """A gradient that is not finite: the ``number``-th of its site. ``explain`` is called once, outside of any trace.
+
+    ``now``: it may be called at once, in the thread that notes the hit.
+    """
 
     site: Site
     number: int
     status: Status
     explain: Callable[[], Explanation]
+    now: bool = False
 
 
 @dataclass
@@ -74,19 +81,24 @@ class Session:
     most: int = 10
     #: Frees what a backward pass would have freed as soon as its gradients are known to be finite.
     memory: Literal["low", "full"] = "low"
-    gradients: Counter[str] = field(default_factory=Counter)
-    first: tuple[Site, int] | None = None
-    #: Gradients that overflowed under a loss scale, and values that were not finite and recovered.
-    scaled: int = 0
-    recovered: int = 0
-    hits: list[Hit] = field(default_factory=list)
-    #: What is not watched, and why: each said once.
-    unwatched: dict[str, str] = field(default_factory=dict)
-    stopping: bool = False
+    #: What prints and saves a report, where that need not wait for the end.
+    report: Callable[[Hit], None] | None = None
 
     def __post_init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin in this thread, with nothing seen."""
+        self.gradients: Counter[str] = Counter()
+        self.first: tuple[Site, int] | None = None
+        #: Gradients that overflowed under a loss scale, and values that were not finite and recovered.
+        self.scaled = self.recovered = 0
+        self.hits: list[Hit] = []
+        #: What is not watched, and why: each said once.
+        self.unwatched: dict[str, str] = {}
+        self.stopping = False
+        self.began_in = threading.current_thread()
         self._lock = threading.RLock()
-        self._thread = threading.current_thread()
         self._sites: dict[Site, None] = {}
         self._over = False
 
@@ -119,6 +131,9 @@ class Session:
                 self._settle(hit.site, _PATIENCE)
             else:
                 self._accept(hit)
+            now = [each for each in self.hits if each is hit and hit.now]
+        for each in now if self.report else ():
+            self.report(each)
         if self.stopping:
             self.stop(unwind=unwind)
 
@@ -140,7 +155,7 @@ class Session:
             threading.Thread(target=self._interrupt, daemon=True).start()
 
     def _interrupt(self) -> None:
-        ident = self._thread.ident
+        ident = self.began_in.ident
         while (frame := sys._current_frames().get(ident or 0)) is not None:
             # Not inside of a callback of ours: who called that would make another exception of it.
             while frame is not None and not frame.f_code.co_filename.startswith(_OWN):
@@ -156,7 +171,7 @@ class Session:
         """The program has ended: nothing is raised any more. What there is to report, in its order."""
         with self._lock:
             self._over = True
-            _raise_in(self._thread.ident, None)
+            _raise_in(self.began_in.ident, None)
             for site in self._sites:
                 self._settle(site, 1)
             return self.hits

@@ -1,0 +1,5 @@
+"""wherelint in a running TensorFlow program: `locate`."""
+
+from wherelint.tensorflow.locate import locate
+
+__all__ = ["locate"]

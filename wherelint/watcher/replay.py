@@ -1,0 +1,269 @@
+"""Calls that a graph of torch shows as one node: what `torch.compile` made, and reentrant checkpoints.
+
+A pass notes which cotangents reach such a node and leave it. If a gradient is not finite, the parts between these nodes
+are looked at one by one, and the call is run again as plain Python, with the random state and the autocast of the time.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.graph import GradientEdge, Node
+from torch.utils._pytree import tree_leaves
+
+from wherelint.companion import Report
+from wherelint.torch import compat
+from wherelint.torch.locate import Numbers, Traced, explained, finite
+from wherelint.torch.masking import nodes
+
+_CALL = "wherelint call"
+
+
+@dataclass(eq=False)
+class Call:
+    """One call; it holds none of its nodes, which hold it.
+
+    ``again`` runs it, given one of its nodes; ``outputs`` says of each differentiable result which of these made it.
+    """
+
+    again: Callable[[Node], Any]
+    outputs: list[tuple[int, int]] = field(default_factory=list)
+    #: By node, what reached it in the current pass, and what it handed on.
+    arrived: dict[int, Sequence[Tensor | None]] = field(default_factory=dict)
+    left: dict[int, Sequence[Tensor | None]] = field(default_factory=dict)
+
+    def forget(self) -> None:
+        """Let go of the cotangents of a pass."""
+        self.arrived, self.left = {}, {}
+
+
+class Calls:
+    """The calls that the current pass goes through."""
+
+    def __init__(self) -> None:
+        self.seen: dict[Call, None] = {}
+
+    def note(self, again: Callable[[Node], Any], results: Any) -> None:
+        """Note a call that has been made."""
+        call, numbers = Call(again), dict[Node, int]()
+        for each in tree_leaves(results):
+            if isinstance(each, Tensor) and each.requires_grad and (node := each.grad_fn) is not None:
+                if node not in numbers:
+                    if _CALL in node.metadata:  # of an inner call
+                        return
+                    numbers[node] = len(numbers)
+                call.outputs.append((numbers[node], each.output_nr))
+        for node, number in numbers.items():
+            node.metadata[_CALL] = call, number
+            node.register_prehook(functools.partial(self._arrive, call, number))
+            node.register_hook(functools.partial(self._leave, call, number))
+
+    def _arrive(self, call: Call, number: int, cotangents: Sequence[Tensor | None]) -> None:
+        self.seen[call] = None
+        call.arrived[number] = cotangents
+
+    def _leave(
+        self, call: Call, number: int, made: Sequence[Tensor | None], cotangents: Sequence[Tensor | None]
+    ) -> None:
+        call.left[number] = made
+
+    def forget(self) -> None:
+        """The pass is over."""
+        for call in self.seen:
+            call.forget()
+        self.seen = {}
+
+    def explained(self, roots: Sequence[Any], seeds: Sequence[Any], leaves: Sequence[Any], label: Any) -> Report | None:
+        """The report on the part of a graph that breaks its gradient; None where none of them does.
+
+        ``label`` is called with the roots of each part.
+        """
+        graph = nodes(roots)
+        ends = {node: node.metadata[_CALL] for node in graph if _CALL in node.metadata}
+        if not ends:
+            label(roots, frozenset())
+            return _broken(Traced(list(roots), list(leaves), _tensors(roots), len(leaves), list(seeds)))
+        beyond = {v for node in nodes(_after(ends)) if (v := getattr(node, "variable", None)) is not None}
+        before = nodes(roots, ends)
+        edges = [GradientEdge(n, i) for node in before for n, i in node.next_functions if n in ends]
+        here = [v for node in before if (v := getattr(node, "variable", None)) is not None and v not in beyond]
+        own = [(root, seed) for root, seed in zip(roots, seeds, strict=True) if _node(root) not in ends]
+        if own:
+            label([root for root, _ in own], frozenset(ends))
+            some = [root for root, _ in own]
+            traced = Traced(
+                some, [*dict.fromkeys(edges), *here], _tensors(some), 0, [s for _, s in own], frozenset(ends)
+            )
+            if report := _broken(traced):
+                return report
+        for node, (call, _) in ends.items():
+            if report := self._inside(call, node, label):
+                return report
+        for node, (call, number) in ends.items():
+            left = call.left.get(number, ())
+            pairs = [
+                (GradientEdge(n, i), ct) for (n, i), ct in zip(node.next_functions, left, strict=False)
+                if n is not None and ct is not None
+            ]  # fmt: skip
+            if pairs and finite(ct for _, ct in pairs):
+                edges, cotangents = zip(*pairs, strict=True)
+                if report := self.explained(edges, cotangents, _variables(edges), label):
+                    return report
+        return None
+
+    def _inside(self, call: Call, node: Node, label: Any) -> Report | None:
+        arrived = [call.arrived.get(number, ()) for number, _ in call.outputs]
+        if not all(map(finite, arrived)):
+            return None
+        with Numbers():
+            made = tree_leaves(call.again(node))
+        made = [each for each in made if isinstance(each, Tensor) and each.requires_grad and each.grad_fn is not None]
+        cotangents = [every[at] if at < len(every) else None for every, (_, at) in zip(arrived, call.outputs, strict=True)]
+        pairs = [(root, ct) for root, ct in zip(made, cotangents, strict=False) if ct is not None]
+        if len(made) != len(cotangents) or not pairs:
+            return None
+        roots, seeds = zip(*pairs, strict=True)
+        return _broken(Traced(list(roots), _variables(roots), list(roots), 0, list(seeds)))
+
+
+def _broken(traced: Traced) -> Report | None:
+    if not traced.leaves:
+        return None
+    report = explained(traced)
+    return None if report.gradient_finite else report
+
+
+def _node(root: Any) -> Node | None:
+    return root.node if isinstance(root, GradientEdge) else root.grad_fn
+
+
+def _tensors(roots: Sequence[Any]) -> list[Tensor]:
+    return [each for each in roots if isinstance(each, Tensor)]
+
+
+def _after(ends: Any) -> list[GradientEdge]:
+    return [GradientEdge(n, i) for node in ends for n, i in node.next_functions if n is not None]
+
+
+def _variables(roots: Sequence[Any]) -> list[Tensor]:
+    return [v for node in nodes(roots) if (v := getattr(node, "variable", None)) is not None]
+
+
+@contextmanager
+def noted(calls: Calls, imports: Any) -> Iterator[None]:
+    """Within the block, such calls are noted as they are made."""
+    with ExitStack() as undo:
+        imports.after("torch.utils.checkpoint", lambda: undo.enter_context(_checkpoints(calls)))
+        imports.after("torch._dynamo.eval_frame", lambda: undo.enter_context(_compiled_modules(calls)))
+        undo.enter_context(_compiled_functions(calls))
+        yield
+
+
+@contextmanager
+def _checkpoints(calls: Calls) -> Iterator[None]:
+    function = torch.utils.checkpoint.CheckpointFunction
+    original = function.apply
+
+    def apply(*args: Any) -> Any:
+        results = original(*args)
+        if torch.is_grad_enabled():
+            calls.note(_checkpoint_again, results)
+        return results
+
+    function.apply = staticmethod(apply)
+    try:
+        yield
+    finally:
+        del function.apply
+
+
+def _checkpoint_again(node: Any) -> Any:
+    """Run the function of a reentrant checkpoint as its backward does."""
+    inputs = list(node.inputs)
+    for i, tensor in zip(node.tensor_indices, node.saved_tensors, strict=True):
+        inputs[i] = tensor.detach().requires_grad_(tensor.requires_grad)
+    state = node.fwd_cpu_state if node.preserve_rng_state else torch.get_rng_state()
+    with torch.random.fork_rng(devices=[]), torch.enable_grad(), torch.autocast("cpu", **node.cpu_autocast_kwargs):
+        torch.set_rng_state(state)
+        return node.run_function(*inputs)
+
+
+def _replayed(function: Callable[..., Any], args: Any, kwargs: Any) -> Callable[[Node], Any]:
+    """Runs a call again, as plain Python, in the random state and under the autocast of now."""
+    state, buffers = torch.get_rng_state(), _buffers(function)
+    cast = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
+
+    def again(_: Node) -> Any:
+        kept = [(each, each.clone()) for each in buffers]
+        with torch.random.fork_rng(devices=[]), torch.enable_grad(), torch.autocast("cpu", cast[1], enabled=cast[0]):
+            torch.set_rng_state(state)
+            try:
+                with compat.not_compiling():
+                    return function(*args, **kwargs)
+            finally:
+                with torch.no_grad():
+                    for each, value in kept:
+                        each.copy_(value)
+
+    return again
+
+
+def _buffers(function: Any) -> list[Tensor]:
+    owner = getattr(function, "__self__", function)
+    return list(owner.buffers()) if isinstance(owner, torch.nn.Module) else []
+
+
+@contextmanager
+def _compiled_functions(calls: Calls) -> Iterator[None]:
+    original = torch.compile
+
+    @functools.wraps(original)
+    def compile(model: Any = None, **options: Any) -> Any:  # noqa: A001
+        if model is None:
+            return lambda model: compile(model, **options)
+        made = original(model, **options)
+        if isinstance(model, torch.nn.Module):  # see `_compiled_modules`
+            return made
+
+        @functools.wraps(made)
+        def called(*args: Any, **kwargs: Any) -> Any:
+            if torch.compiler.is_compiling() or not torch.is_grad_enabled():
+                return made(*args, **kwargs)
+            again = _replayed(model, args, kwargs)
+            results = made(*args, **kwargs)
+            calls.note(again, results)
+            return results
+
+        return called
+
+    torch.compile = compile
+    try:
+        yield
+    finally:
+        torch.compile = original
+
+
+@contextmanager
+def _compiled_modules(calls: Calls) -> Iterator[None]:
+    kind = compat.compiled_module()
+    original = kind.__call__
+
+    def called(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if torch.compiler.is_compiling() or not torch.is_grad_enabled():
+            return original(self, *args, **kwargs)
+        again = _replayed(self._orig_mod, args, kwargs)
+        results = original(self, *args, **kwargs)
+        calls.note(again, results)
+        return results
+
+    kind.__call__ = called
+    try:
+        yield
+    finally:
+        kind.__call__ = original

@@ -1,0 +1,209 @@
+"""What is printed and saved of the gradients that were not finite."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from multiprocessing import process
+from pathlib import Path
+from tempfile import gettempdir
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import click
+
+from wherelint.watcher.session import Explanation, Hit, Session, busy
+
+if TYPE_CHECKING:
+    from wherelint.companion import Place, Poison
+    from wherelint.finding import FileReport, Finding
+
+#: How many parameters are named.
+_NAMED = 6
+#: Environment variables by which launchers number the processes of one program.
+_RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "JAX_PROCESS_ID")
+
+
+class Reporter:
+    """Prints the reports of a session to standard error, and saves what reproduces them below a directory."""
+
+    def __init__(
+        self, output_dir: Path | None = None, output_format: str = "full", quiet: bool = False, color: bool = False,
+        told: str = "", **options: Any,
+    ) -> None:  # fmt: skip
+        """``options`` are those of the session; ``told`` is a file that a process which has a report writes."""
+        self.told = told or os.path.join(gettempdir(), f"wherelint-{uuid4()}")
+        self.output_dir, self.output_format, self.quiet, self.color = output_dir, output_format, quiet, color
+        self._options, self.session = options, Session(**options)
+        self.session.report = lambda hit: self.explain([hit])
+        self.again()
+
+    def again(self) -> None:
+        """Begin anew, in this thread: a process has been forked."""
+        self.session.begin()
+        self.reports: list[Explanation] = []
+        self._known: set[object] = set()
+        self._explained: set[Hit] = set()
+
+    def options(self) -> dict[str, Any]:
+        """What makes another one like this."""
+        shown = {name: getattr(self, name) for name in ("output_dir", "output_format", "quiet", "color", "told")}
+        return shown | self._options
+
+    def explain(self, hits: Iterable[Hit]) -> None:
+        """Print and save a report for each cause that was not reported before."""
+        for hit in hits:
+            if hit in self._explained:
+                continue
+            self._explained.add(hit)
+            with busy():
+                try:
+                    found = hit.explain()
+                except Exception as error:
+                    self._say(f"gradient {hit.number} is not finite, and could not be explained: {error!r:.500}")
+                    continue
+            cause = frozenset((each.op, each.op_at, each.select, each.select_at) for each in found.report.findings)
+            if cause and cause in self._known:
+                continue
+            self._known.add(cause)
+            self.reports.append(found)
+            self._print(hit, found)
+
+    def _print(self, hit: Hit, found: Explanation) -> None:
+        framework, name = hit.site.framework, hit.site.name
+        of = f"of {name} " if name else ""
+        what = "the value is not finite" if hit.status == "value" else "not finite, although the value is"
+        self._say(click.style(f"gradient {hit.number} {of}({framework}): {what}", bold=True))
+        findings = found.report.findings
+        if self.output_format in ("full", "concise"):
+            self._line(str(found.report) if self.output_format == "full" else found.report.summary())
+        else:
+            self._line(found.report.render(self.output_format))
+        if found.note:
+            self._line(found.note)
+        if found.lost:
+            more = f" and {len(found.lost) - _NAMED} more" if len(found.lost) > _NAMED else ""
+            self._line(f"lost: {len(found.lost)} of {found.inputs} gradients: {', '.join(found.lost[:_NAMED])}{more}")
+        for line in self._advice(findings):
+            self._line(line)
+        self._save(found)
+
+    def _save(self, found: Explanation) -> None:
+        if self.output_dir is None:
+            return
+        from wherelint.io import disk
+
+        directory = self.output_dir / _process().replace(" ", "-") / str(len(self.reports))
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            disk.write(self.output_dir / ".gitignore", b"*\n")
+            disk.write(directory / "report.txt", f"{found.report}\n".encode())
+            disk.write(directory / "report.json", found.report.render("json").encode())
+            names = [] if found.save is None else list(found.save(directory))
+        except Exception as error:
+            self._line(f"not saved: {error!r:.300}")
+            return
+        script = directory / "repro.py"
+        again = f" (again: python {script})" if script.name in names else ""
+        self._line(f"saved: {directory}{os.sep}{again}")
+
+    def _advice(self, findings: Iterable[Poison]) -> Iterator[str]:
+        """What to do next: read about the rule, and the fix that the linter has for that place."""
+        codes = dict.fromkeys(each.code for each in findings if each.select)
+        if codes:
+            yield f"next: {'; '.join(f'wherelint explain {code}' for code in codes)}"
+        shown: set[object] = set()
+        for each in findings:
+            if each.op_at is not None and each.select and (fix := _fix_at(each.op_at, each.select_at)):
+                finding, report = fix
+                if finding.fix not in shown:
+                    shown.add(finding.fix)
+                    yield from _shown(finding, report)
+
+    def end(self, *, child: bool = False) -> int:
+        """Print the last lines, and return how many causes were reported; a ``child`` may have nothing to say."""
+        others = self._told(child=child)
+        if not (self.quiet or (not self.session.gradients and (child or others))):
+            self._tell()
+        return len(self.reports) + others
+
+    def _told(self, *, child: bool) -> bool:
+        """Whether another process has a report; one that has leaves word."""
+        if not child:
+            there = os.path.exists(self.told)
+            if there:
+                os.unlink(self.told)
+            return there
+        if self.reports:
+            Path(self.told).touch()
+        return False
+
+    def _tell(self) -> None:
+        session = self.session
+        for what, why in session.unwatched.items():
+            self._say(f"not watched: {what}: {why}")
+        counts = [f"{count:,} gradients watched ({name})" for name, count in sorted(session.gradients.items())]
+        if not counts:
+            self._say("no gradient was taken by JAX, torch or TensorFlow in this process")
+            return
+        first = "all finite"
+        if session.first:
+            site, number = session.first
+            first = f"the first that was not finite was number {number:,}{f' of {site.name}' if site.name else ''}"
+        more = [f"{session.scaled} overflowed under a loss scale"] if session.scaled else []
+        more += [f"{session.recovered} came of values that recovered"] if session.recovered else []
+        reports = f"{len(self.reports)} report{'s' * (len(self.reports) != 1)}"
+        self._say("; ".join([", ".join(counts), first, *more, reports]))
+
+    def _say(self, text: str) -> None:
+        process = _process()
+        self._line(f"wherelint{f' ({process})' if process else ''}: {text}")
+
+    def _line(self, text: str) -> None:
+        try:
+            click.echo(text, file=sys.stderr, color=self.color)
+        except (OSError, ValueError):  # the program closed it
+            pass
+
+
+def _process() -> str:
+    """Which one this is of the processes of a program: ``rank 1``; empty where there is one."""
+    rank = next((os.environ[name] for name in _RANKS if name in os.environ), None)
+    torch = sys.modules.get("torch.distributed")
+    if rank is None and torch is not None and torch.is_available() and torch.is_initialized():
+        rank = torch.get_rank()
+    if rank is None and process.parent_process() is not None:
+        return process.current_process().name
+    return "" if rank is None else f"rank {rank}"
+
+
+def _fix_at(op_at: Place, select_at: Place | None) -> tuple[Finding, FileReport] | None:
+    """The linter's finding with a fix at the place of an operation, and the report on its file."""
+    from wherelint.api import check_source
+    from wherelint.companion.frames import is_library
+    from wherelint.io.config import Settings
+
+    if is_library(op_at.filename):
+        return None
+    try:
+        content = Path(op_at.filename).read_bytes()
+    except OSError:
+        return None
+    report = check_source(content, op_at.shown, settings=Settings(confidence="low"), fixes=True)
+    rows = {op_at.row} | ({select_at.row} if select_at else set())
+    for finding in report.findings:
+        for each in finding.places:
+            if finding.fix and finding.fix.offered and {each.location.row, each.select.location.row} >= rows:
+                return finding, report
+    return None
+
+
+def _shown(finding: Finding, report: FileReport) -> Iterator[str]:
+    """A fix as sentence and diff."""
+    from wherelint.report import text
+
+    assert finding.fix is not None
+    yield f"fix ({finding.fix.applicability}): {finding.fix.message}"
+    for line in text.change(report.text, finding):
+        yield "  " + "".join(part for part, _ in line)

@@ -1,0 +1,357 @@
+"""Watches the backward passes of torch.
+
+What an operation saves for its backward passes through hooks of ours, which note the line that called it. A pass keeps
+its graph until the gradients are known to be finite; if they are not, the masked passes of `wherelint.torch` go over
+the same graph again, so that nothing is computed anew.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import cache, partial
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.graph import GradientEdge, Node
+from torch.utils._pytree import keystr, tree_flatten_with_path, tree_leaves
+
+from wherelint.companion.frames import Frame, is_library
+from wherelint.torch import compat
+from wherelint.torch.locate import _BAD, _SPREADS, finite, locate
+from wherelint.torch.masking import nodes, users
+from wherelint.torch.trace import _KEY
+from wherelint.watcher.imports import Imports
+from wherelint.watcher.replay import Calls, noted
+from wherelint.watcher.session import Explanation, Hit, Session, Site, Status, busy, current
+
+_HOME = str(Path(__file__).parents[1])
+_FREED = (
+    "Trying to backward through the graph a second time (or directly access saved tensors after they have already been "
+    "freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify "
+    "retain_graph=True if you need to backward through the graph a second time or if you need to access saved tensors "
+    "after calling backward."
+)
+_MODIFIED = (
+    "one of the variables needed for gradient computation has been modified by an inplace operation: [{kind} {shape}], "
+    "is at version {now}; expected version {then} instead. Hint: enable anomaly detection to find the operation that "
+    "failed to compute its gradient, with torch.autograd.set_detect_anomaly(True)."
+)
+
+
+@contextmanager
+def hook(session: Session, imports: Imports) -> Iterator[None]:
+    """Within the block every backward pass is watched."""
+    watcher = _Watcher(session)
+    with ExitStack() as stack:
+        stack.enter_context(compat.around_saving(watcher.hooks))
+        stack.enter_context(compat.around_backward(watcher.backward))
+        stack.enter_context(_scaling_noted(watcher))
+        stack.enter_context(compat.without_donated_buffers())
+        stack.enter_context(noted(watcher.calls, imports))
+        stack.enter_context(compat.around_transforms(watcher.transformed, watcher.unwatched))
+        stack.callback(watcher.hooks.refused)
+        watcher.hooks.allowed()
+        yield
+
+
+class Saved:
+    """A tensor that an operation saved for its backward, and where that was called."""
+
+    __slots__ = ("frames", "freed", "hooked", "tensor", "version")
+
+    def __init__(self, tensor: Any, version: int, frames: tuple[Frame, ...], hooked: Any = None) -> None:
+        self.tensor, self.version, self.frames = tensor, version, frames
+        #: Unpacks what other hooks made of the tensor.
+        self.hooked = hooked
+        self.freed = False
+
+    def unpacked(self) -> Tensor:
+        """The tensor, if torch would give it."""
+        if self.freed:
+            raise RuntimeError(_FREED)
+        if self.hooked is not None:
+            unpacked: Tensor = self.hooked(self.tensor)
+            return unpacked
+        tensor: Tensor = self.tensor
+        if tensor._version != self.version:
+            kind, shape = tensor.type(), list(tensor.shape)
+            raise RuntimeError(_MODIFIED.format(kind=kind, shape=shape, now=tensor._version, then=self.version))
+        return tensor
+
+    def free(self, *, keep: bool) -> None:
+        """Do as torch does once a pass has gone by; ``keep`` what it holds all the same."""
+        self.freed = True
+        if not keep:
+            self.tensor = self.hooked = None
+
+
+class _Hooks(threading.local):
+    """The hooks for saved tensors, in every thread that takes gradients."""
+
+    push: Any
+    pop: Any
+
+    def __init__(self) -> None:
+        #: Whether ours are pushed, and how many others are above them.
+        self.ours, self.others = False, 0
+        #: What a backward pass unpacked last: what it makes next belongs to the same operation.
+        self.last: Saved | None = None
+        #: What other hooks have packed is not to be unpacked: a checkpoint would compute it again.
+        self.peeking = False
+        #: What the current pass unpacked; None outside of a pass that is watched.
+        self.used: list[Saved] | None = None
+
+    def pack(self, tensor: Tensor) -> Saved:
+        # The result of an operation would hold the operation that holds it.
+        return Saved(tensor if tensor.is_leaf else tensor.detach(), tensor._version, self._frames())
+
+    def unpack(self, saved: Saved) -> Tensor:
+        if self.used is not None:
+            self.used.append(saved)
+        tensor = torch.empty(0) if self.peeking and saved.hooked else saved.unpacked()
+        self.last = saved  # after what a checkpoint unpacks in between
+        return tensor
+
+    def _frames(self) -> tuple[Frame, ...]:
+        """Where the operation was called: innermost, and in the user's program."""
+        if self.used is not None and self.last is not None:
+            return self.last.frames
+        first: FrameType | None = sys._getframe(2)
+        while first is not None and _is_own(first.f_code):
+            first = first.f_back
+        frame = first
+        while frame is not None and is_library(frame.f_code.co_filename):
+            frame = frame.f_back
+        if first is None or frame is None:
+            return ()
+        user = frame.f_code, frame.f_lasti
+        return (user,) if frame is first else ((first.f_code, first.f_lasti), user)
+
+    def pushed(self, pack: Any, unpack: Any) -> tuple[Any, Any]:
+        """Hooks of the program's, which also note the line."""
+        self.others += 1
+
+        def packed(tensor: Tensor) -> Saved:
+            return Saved(pack(tensor), 0, self._frames(), unpack)
+
+        return packed, self.unpack
+
+    def popped(self) -> None:
+        """Other hooks are gone."""
+        self.others -= 1
+
+    def refused(self) -> None:
+        """Leave, where nobody may have hooks."""
+        if self.ours and not self.others:
+            self.pop()
+            self.ours = False
+
+    def allowed(self) -> None:
+        """Come (back)."""
+        if not self.ours and not self.others:
+            self.push(self.pack, self.unpack)
+            self.ours = True
+
+
+@cache
+def _is_own(code: CodeType) -> bool:
+    return code.co_filename.startswith(_HOME)
+
+
+class _Watcher:
+    """What is looked at after each backward pass."""
+
+    def __init__(self, session: Session) -> None:
+        self.session, self.hooks = session, _Hooks()
+        self.site, self.calls = Site("torch"), Calls()
+        self.scaling = False
+        self._inner: list[Tensor] = []
+
+    def backward(
+        self, run: compat.Backward, roots: Sequence[Any], seeds: Sequence[Any], keep: bool, create_graph: bool,
+        inputs: Sequence[Any] = (), *rest: Any,
+    ) -> Any:  # fmt: skip
+        hooks = self.hooks
+        within = compat.current_node() is not None
+        if current() is not self.session or within or compat.is_traced(roots) or compat.is_transformed(seeds):
+            used, hooks.used = hooks.used, None if within else hooks.used
+            if within:  # a reentrant checkpoint: the graph outside does not lead to its parameters
+                self._inner += _leaves(roots)
+            try:
+                return run(roots, seeds, keep, create_graph, inputs, *rest)
+            finally:
+                hooks.used = used
+        known = hooks.ours
+        hooks.allowed()  # in a new thread
+        hooks.used = used = []
+        try:
+            found = run(roots, seeds, keep or known, create_graph, inputs, *rest)
+            hooks.used = None
+            self._look(roots, seeds, inputs, found)
+            return found
+        finally:
+            hooks.used = hooks.last = None
+            self.calls.forget()
+            self._inner = []
+            for each in () if keep else used:
+                each.free(keep=self.session.memory == "full")
+
+    def unwatched(self, what: str, why: str = "they have no graph to look at") -> None:
+        """Say once what cannot be watched."""
+        if current() is self.session and not torch.compiler.is_compiling():
+            self.session.unwatched[what] = why
+
+    def transformed(
+        self, run: Any, f: Any, argnums: Any, has_aux: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """The gradient of `torch.func`: the function is called again if that is not finite."""
+        grads, rest = found = run(f, argnums, has_aux, args, kwargs)
+        if current() is not self.session or torch.compiler.is_compiling():
+            return found
+        if compat.is_transformed(()):
+            self.unwatched("torch.func.grad inside of another transform", "its numbers are not known there")
+            return found
+        hit = None
+        try:
+            with torch.no_grad(), busy():
+                value, lost = (rest[0] if has_aux else rest), tree_leaves(grads)
+                if all_finite(lost):
+                    self.session.saw(self.site, "finite")
+                    return found
+                status: Status = "gradient" if all_finite([value]) else "value"
+                number = self.session.saw(self.site, status)
+                first = (lambda *args: f(*args, **kwargs)[0]) if has_aux else partial(f, **kwargs)
+                explain = partial(self._of_a_function, first, args, argnums, grads)
+                hit = Hit(self.site, number, status, explain, now=status != "value")
+        except Exception as error:  # never the program's business
+            self.unwatched("torch.func.grad", f"{type(error).__name__}: {error}")
+        if hit is not None:
+            self.session.hit(hit)
+        return found
+
+    def _of_a_function(self, f: Any, args: tuple[Any, ...], argnums: Any, grads: Any) -> Explanation:
+        with torch.enable_grad():
+            report = locate(f, *args, argnums=argnums)
+        named = [(keystr(path).lstrip("."), each) for path, each in tree_flatten_with_path(grads)[0]]
+        return Explanation(report, [name for name, each in named if not all_finite([each])], len(named))
+
+    def _look(self, roots: Sequence[Any], seeds: Sequence[Any], inputs: Sequence[Any], found: Any) -> None:
+        hit = None
+        try:
+            with torch.no_grad(), busy():
+                with compat.without_modes():
+                    leaves = list(inputs) or [*_leaves(roots), *self._inner]
+                    grads = found or [each.grad for each in leaves]
+                    if all_finite(grads):
+                        self.session.saw(self.site, "finite")
+                        return
+                hit = self._hit(roots, seeds, leaves, grads)
+        except Exception as error:  # never the program's business
+            self.session.unwatched["a backward pass"] = f"{type(error).__name__}: {error}"
+        if hit is not None:
+            self.session.hit(hit)
+
+    def _hit(self, roots: Sequence[Any], seeds: Sequence[Any], leaves: Sequence[Any], grads: Sequence[Any]) -> Hit | None:
+        values = [each for each in roots if isinstance(each, Tensor)]
+        status: Status = "gradient" if all_finite(values) and all_finite(seeds) else "value"
+        if status == "value" and self.site.pending:
+            self.session.saw(self.site, status)
+            return None
+        with torch.enable_grad():
+            report = self.calls.explained(roots, seeds, leaves, partial(labelled, self.hooks))
+        if report is None:  # a hook made it so, or another process
+            return None
+        if status == "gradient" and not report.poisoned and self.scaling:
+            self.session.saw(self.site, "scaled")
+            return None
+        number = self.session.saw(self.site, status)
+        named = _named(leaves, grads)
+        lost = [name for name, each in named if not all_finite([each])]
+        return Hit(self.site, number, status, partial(Explanation, report, lost, len(named)), now=status != "value")
+
+
+def labelled(hooks: _Hooks, roots: Sequence[Any], ends: Collection[Node]) -> None:
+    """Have the nodes of a graph know where they were made, and which operands and results are inf or nan."""
+    graph = nodes(roots, ends)
+    hooks.peeking = True
+    for node in graph:
+        bad, frames = [], node.metadata.get(_KEY, ())
+        for name, each in compat.everything_saved(node):
+            frames = frames or (hooks.last.frames if hooks.last else ())
+            hooks.last = None
+            if isinstance(each, Tensor) and (each.is_floating_point() or each.is_complex()) and name != "result":
+                bad += [~torch.isfinite(each)]
+        node.metadata[_KEY], node.metadata[_BAD] = frames, [each for each in bad if each.any()]
+    hooks.peeking = False
+    for node, around in users(graph).items():
+        result = compat.saved(node, "result")
+        bad_result = isinstance(result, Tensor) and not all_finite([result])
+        node.metadata[_SPREADS] = bad_result or any(each.metadata[_BAD] for each in around)
+
+
+def _leaves(roots: Sequence[Any]) -> list[Tensor]:
+    """The leaves behind some tensors, each once."""
+    found: list[Tensor] = []
+    todo = [each.node if isinstance(each, GradientEdge) else each.grad_fn for each in roots]
+    found += [each for each in roots if isinstance(each, Tensor) and each.grad_fn is None]
+    seen: set[Node | None] = {None, *todo}
+    while todo:
+        node = todo.pop()
+        if node is None:
+            continue
+        after = node.next_functions
+        if not after and isinstance(variable := getattr(node, "variable", None), Tensor):
+            found.append(variable)
+        for each, _ in after:
+            if each not in seen:
+                seen.add(each)
+                todo.append(each)
+    return found
+
+
+def all_finite(tensors: Sequence[Any]) -> bool:
+    """Whether nothing in some tensors is inf or nan; None is."""
+    real = [each._values() if each.is_sparse else each for each in tensors if isinstance(each, Tensor)]
+    real = [each for each in real if (each.is_floating_point() or each.is_complex()) and each.numel()]
+    if len(real) < 2 or len({each.device for each in real}) > 1 or any(map(torch.is_complex, real)):
+        return finite(real)
+    return bool(torch.isfinite(torch.stack([each.float() for each in torch._foreach_norm(real, float("inf"))])).all())
+
+
+def _named(leaves: Sequence[Any], grads: Sequence[Any]) -> list[tuple[str, Any]]:
+    """The gradients of some leaves, and of every parameter, by what the program's modules call them."""
+    names: dict[int, str] = {}
+    found: dict[int, tuple[str, Any]] = {}
+    for module in [each for each in gc.get_objects() if issubclass(type(each), torch.nn.Module)]:
+        for name, parameter in module.named_parameters():
+            names[id(parameter)] = max(names.get(id(parameter), ""), name, key=len)
+            if parameter.grad is not None:
+                found[id(parameter)] = names[id(parameter)], parameter.grad
+    for each, grad in zip(leaves, grads, strict=True):
+        shape = f"a tensor of shape {tuple(getattr(each, 'shape', ()))}"
+        found[id(each)] = names.get(id(each), shape), grad
+    return list(found.values())
+
+
+@contextmanager
+def _scaling_noted(watcher: _Watcher) -> Iterator[None]:
+    """Note whether a loss is scaled: then an overflow is the scaler's business."""
+    scaler = torch.amp.GradScaler
+    original = scaler.scale
+
+    def scale(self: Any, outputs: Any) -> Any:
+        watcher.scaling = self.is_enabled()
+        return original(self, outputs)
+
+    scaler.scale = scale
+    try:
+        yield
+    finally:
+        scaler.scale = original
