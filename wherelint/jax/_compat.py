@@ -1,13 +1,19 @@
 """What is used of JAX that is not public; ``tests/companion/test_jax_compat.py`` names what a version broke."""
 
+import functools
 import importlib
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from itertools import compress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
+from jax._src import api as _api
 from jax._src import core as _core
+from jax._src import debugging as _debugging
+from jax._src import linear_util as _linear
+from jax._src import pjit as _pjit
 from jax._src import source_info_util as _source
 from jax._src.interpreters import partial_eval as _partial
 from jax.interpreters import ad
@@ -136,3 +142,76 @@ def double_precision() -> AbstractContextManager[Any]:
     """Within the block, arrays may be of double precision."""
     enable: Any = getattr(jax, "enable_x64", None) or importlib.import_module("jax.experimental").enable_x64
     return enable(True)  # type: ignore[no-any-return]
+
+
+#: The function that all of reverse mode passes: a private one that the public ones call, or (since jax 0.10) ``vjp``.
+VJP = "_vjp" if hasattr(_api, "_vjp") else "vjp"
+
+
+@contextmanager
+def replaced(name: str, make: Callable[[Any], Any], owner: Any = _api) -> Iterator[None]:
+    """Within the block a function of JAX is another one, made of the original."""
+    original = getattr(owner, name)
+    new = functools.wraps(original)(make(original))
+    owners = [each for each in (jax, owner) if getattr(each, name, None) is original]
+    for each in owners:
+        setattr(each, name, new)
+    try:
+        yield
+    finally:
+        for each in owners:
+            setattr(each, name, original)
+
+
+def instead(fun: Any, new: Callable[..., Any]) -> Any:
+    """A function to differentiate in place of another one, of the kind that `VJP` takes."""
+    if not isinstance(fun, _linear.WrappedFun):
+        return new
+    told = {"debug_info": fun.debug_info} if "debug_info" in inspect.signature(_linear.wrap_init).parameters else {}
+    return _linear.wrap_init(new, **told)
+
+
+def is_eager() -> bool:
+    """Whether nothing is being traced."""
+    return _core.trace_state_clean()
+
+
+def current_trace() -> Any:
+    """What is tracing."""
+    return _core.trace_ctx.trace if hasattr(_core, "trace_ctx") else _core.thread_local_state.trace_state.trace_stack.dynamic
+
+
+class _Unlisted(_debugging.DebugEffect):
+    """What a callback does that nobody waits for."""
+
+
+@contextmanager
+def unlisted() -> Iterator[None]:
+    """Callbacks that are traced within the block do not make each call of what is compiled slow.
+
+    JAX calls a compiled function through Python if it has effects, which takes 20 us for each array that it is given.
+    """
+    before, _debugging.debug_effect = _debugging.debug_effect, _Unlisted()
+    try:
+        yield
+    finally:
+        _debugging.debug_effect = before
+
+
+@contextmanager
+def quick_calls() -> Iterator[None]:
+    """Within the block functions whose only effects are `unlisted` are called as those without any."""
+
+    def make(original: Any) -> Any:
+        effects = [*inspect.signature(original).parameters].index("effects")
+
+        def fast(executable: Any, *rest: Any) -> Any:
+            call = getattr(executable, "unsafe_call", None)
+            if hasattr(call, "has_unordered_effects") and all(isinstance(e, _Unlisted) for e in rest[effects - 1]):
+                call.has_unordered_effects = False
+            return original(executable, *rest)
+
+        return fast
+
+    with replaced("_get_fastpath_data", make, _pjit):
+        yield

@@ -73,13 +73,19 @@ class Program:
         self._tags = Tags(self.closed)
         self.plan = plan(self._tags, inputs, self.perturbed)
 
-    def explain(self, inputs: Sequence[Any], deadline: float = math.inf) -> Report:
-        """The report of one input; after the deadline, no selection is looked for any more."""
+    def explain(
+        self, inputs: Sequence[Any], deadline: float = math.inf, cts: Sequence[Any] | None = None
+    ) -> Report:
+        """The report of one input; after the deadline, no selection is looked for any more.
+
+        ``cts`` are the cotangents of the results (None: ones).
+        """
         values, residuals = self.plan.run_forward([jnp.asarray(value) for value in inputs])
-        plain = gradient(self.plan, residuals, Transposer("ieee"))
-        masked = plain if finite(plain) else gradient(self.plan, residuals, Transposer("dead"))
+        backward = functools.partial(gradient, self.plan, residuals, cts=cts)
+        plain = backward(Transposer("ieee"))
+        masked = plain if finite(plain) else backward(Transposer("dead"))
         kept = bool(finite(plain)), bool(finite(masked))
-        search = _Search(self.plan, inputs, residuals, self._tags, deadline)
+        search = _Search(backward, inputs, self._tags, deadline)
         findings = () if kept[0] else tuple(search.findings(genuine=not kept[1]))
         late = any(each.select is None and not each.genuine for each in findings) and search.late
         note = "The time was used up: locate(f, *witness) names the selections." if late else ""
@@ -110,10 +116,13 @@ def _widened(array: Any) -> Any:
     return array.astype(np.complex128 if np.iscomplexobj(array) else np.float64)
 
 
-def gradient(program: Plan, residuals: Sequence[Any], transposer: Transposer) -> list[Any]:
-    """The gradient of the sum of all results."""
+def gradient(
+    program: Plan, residuals: Sequence[Any], transposer: Transposer, cts: Sequence[Any] | None = None
+) -> list[Any]:
+    """The gradient of the sum of all results, or of their products with cotangents."""
     outs = program.linear.jaxpr.outvars
-    cts = [jnp.ones(v.aval.shape, v.aval.dtype) if is_inexact(v) else None for v in outs]
+    ones = [jnp.ones(v.aval.shape, v.aval.dtype) for v in outs] if cts is None else cts
+    cts = [ct if is_inexact(v) else None for v, ct in zip(outs, ones, strict=True)]
     found = program.run_backward(transposer, residuals, cts)
     inputs = program.linear.jaxpr.invars[len(residuals) :]
     pairs = zip(found, inputs, strict=True)
@@ -231,10 +240,9 @@ class _Search:
     """The breaks of one gradient, and who is to blame."""
 
     def __init__(
-        self, program: Plan, inputs: Sequence[Any], residuals: Sequence[Any], tags: Tags, deadline: float
+        self, backward: Callable[[Transposer], list[Any]], inputs: Sequence[Any], tags: Tags, deadline: float
     ) -> None:
-        self._program, self._inputs, self._residuals, self._tags = program, inputs, residuals, tags
-        self._deadline = deadline
+        self._backward, self._inputs, self._tags, self._deadline = backward, inputs, tags, deadline
         self._selections: dict[Site, Origin] = {}
         self._indices: set[Site] = set()
         self._matter: dict[Site, bool] = {}
@@ -268,7 +276,7 @@ class _Search:
 
     def _notes(self, watcher: _Watcher) -> Iterator[tuple[_Key, Any]]:
         """What happened in the gradient's backward pass, in its order."""
-        gradient(self._program, self._residuals, watcher)
+        self._backward(watcher)
         return ((key, array) for key, array in watcher.notes if np.any(array))
 
     def _breaks(self) -> list[_Break]:
@@ -298,7 +306,7 @@ class _Search:
     def _matters(self, site: Site) -> bool:
         """Whether the gradient is lost if only this operation is left without a mask: a selection may lie below it."""
         if site not in self._matter:
-            lost = self.late or not finite(gradient(self._program, self._residuals, _Watcher(bare=site)))
+            lost = self.late or not finite(self._backward(_Watcher(bare=site)))
             self._matter[site] = lost
         return self._matter[site]
 
