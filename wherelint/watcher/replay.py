@@ -124,7 +124,9 @@ class Calls:
         with Numbers():  # for what saves nothing
             made = tree_leaves(call.again(node))
         made = [each for each in made if isinstance(each, Tensor) and each.requires_grad and each.grad_fn is not None]
-        cotangents = [every[at] if at < len(every) else None for every, (_, at) in zip(arrived, call.outputs, strict=True)]
+        cotangents = [
+            every[at] if at < len(every) else None for every, (_, at) in zip(arrived, call.outputs, strict=True)
+        ]
         pairs = [(root, ct) for root, ct in zip(made, cotangents, strict=False) if ct is not None]
         if len(made) != len(cotangents) or not pairs:
             return None

@@ -12,7 +12,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import sleep
 from typing import TYPE_CHECKING, Literal
@@ -83,6 +83,8 @@ class Session:
     memory: Literal["low", "full"] = "low"
     #: What prints and saves a report, where that need not wait for the end.
     report: Callable[[Hit], None] | None = None
+    #: What waits for gradients that are still being computed.
+    barriers: list[Callable[[], object]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.begin()
@@ -169,6 +171,8 @@ class Session:
 
     def end(self) -> list[Hit]:
         """The program has ended: nothing is raised any more. What there is to report, in its order."""
+        for wait in self.barriers:
+            wait()
         with self._lock:
             self._over = True
             _raise_in(self.began_in.ident, None)
