@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from multiprocessing import process
 from pathlib import Path
 from tempfile import gettempdir
@@ -169,10 +170,8 @@ class Reporter:
     def _line(self, text: str) -> None:
         if self.silent:
             return
-        try:
+        with suppress(OSError, ValueError):  # the program closed it
             click.echo(text, file=sys.stderr, color=self.color)
-        except (OSError, ValueError):  # the program closed it
-            pass
 
 
 def _process() -> str:

@@ -134,8 +134,9 @@ class Session:
             else:
                 self._accept(hit)
             now = [each for each in self.hits if each is hit and hit.now]
-        for each in now if self.report else ():
-            self.report(each)
+        for each in now:
+            if self.report is not None:
+                self.report(each)
         if self.stopping:
             self.stop(unwind=unwind)
 
