@@ -173,7 +173,8 @@ class Report:
     """What ``locate`` or ``hunt`` found; its text is for people.
 
     ``value_finite``, ``gradient_finite`` and ``masked_finite`` (the gradient that is left when dropped elements receive
-    nothing) are of the arguments themselves, and of the witness where ``hunt`` found one.
+    nothing) are of the arguments themselves, and of the witness where ``hunt`` found one that poisons the gradient. If
+    it found only inputs that no mask repairs, the report may have findings and be ``ok``.
     """
 
     value_finite: bool
@@ -209,7 +210,7 @@ class Report:
     def summary(self) -> str:
         """One line: what is finite and what is not, and how long it was looked for."""
         if self.ok:
-            told = "The value and its gradient are finite."
+            told = f"The value and its gradient are finite{' at the arguments themselves' * bool(self.findings)}."
         elif not self.value_finite:
             told = "The value is not finite, so there is no gradient."
         elif self.masked_finite:
