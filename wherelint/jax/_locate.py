@@ -11,6 +11,7 @@ import numpy as np
 from jax import numpy as jnp
 
 from wherelint.companion import Poison, Report
+from wherelint.jax import _host
 from wherelint.jax._activity import is_inexact, is_risky
 from wherelint.jax._compat import Path
 from wherelint.jax._mask import Flat
@@ -76,8 +77,10 @@ class Program:
 
         ``cts`` are the cotangents of the results (None: ones).
         """
-        values, residuals = self.plan.run_forward([jnp.asarray(value) for value in inputs])
-        backward = functools.partial(gradient, self.plan, residuals, cts=cts)
+        out = _host.evaluate(self.plan.forward, inputs)
+        values, residuals = out[:self.plan.results], out[self.plan.results:]
+        def backward(transposer: Transposer) -> list[Any]:
+            return _host.noted(transposer, lambda *residuals: gradient(self.plan, residuals, transposer, cts), *residuals)
         plain = backward(Transposer("ieee"))
         masked = plain if finite(plain) else backward(Transposer("dead"))
         kept = bool(finite(plain)), bool(finite(masked))

@@ -226,7 +226,8 @@ class Tags(Evaluation):
         sites = {origin.site for origin in origins}
         before, after = (_Operands(sites, repair=repair) for repair in (False, True))
         for each in (before, after):
-            each.run(self._program, inputs)
+            from wherelint.jax import _host
+            _host.noted(each, lambda *xs, each=each: each.run(self._program, xs), *inputs)
         found: dict[Site, list[Any]] = {}
         for (at, bad), (_, still) in zip(before.notes, after.notes, strict=True):
             found.setdefault(at, []).append(np.asarray(bad & ~still))
