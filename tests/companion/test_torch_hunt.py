@@ -166,6 +166,19 @@ def test_a_function_that_refuses_inputs_is_hunted_all_the_same() -> None:
         hunt(f, -torch.ones(2))
 
 
+def test_every_input_is_tried_with_the_same_random_numbers() -> None:
+    drawn = []
+
+    def f(x: Tensor) -> Tensor:
+        drawn.append(torch.rand(1).item())
+        return root(x)
+
+    state = torch.get_rng_state()
+    assert hunt(f, torch.ones(8), budget=50).poisoned
+    assert len(set(drawn)) == 1
+    assert torch.equal(torch.get_rng_state(), state)
+
+
 def test_the_same_seed_tries_the_same() -> None:
     assert hunt(root, torch.ones(40), seed=3).tried == hunt(root, torch.ones(40), seed=3).tried
     start = [np.ones(40, np.float32)]

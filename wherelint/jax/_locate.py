@@ -1,5 +1,6 @@
 """``locate``: which operation breaks a gradient, and which selection is to blame."""
 
+import contextlib
 import functools
 import math
 import time
@@ -7,14 +8,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+import jax
 import numpy as np
 from jax import numpy as jnp
 
 from wherelint.companion import Poison, Report
-from wherelint.jax import _host
+from wherelint.companion.smooth import Along, with_smooth
+from wherelint.jax import _compat, _host
 from wherelint.jax._activity import is_inexact, is_risky
 from wherelint.jax._compat import Path
 from wherelint.jax._mask import Flat
+from wherelint.jax._notes import Notes
 from wherelint.jax._plan import Plan, plan
 from wherelint.jax._primitives import CALLS, DROPS
 from wherelint.jax._tags import Origin, Site, Tags, in_jax, site_of
@@ -77,11 +81,14 @@ class Program:
 
         ``cts`` are the cotangents of the results (None: ones).
         """
-        out = _host.evaluate(self.plan.forward, inputs)
-        values, residuals = out[:self.plan.results], out[self.plan.results:]
-        def backward(transposer: Transposer) -> list[Any]:
-            return _host.noted(transposer, lambda *residuals: gradient(self.plan, residuals, transposer, cts), *residuals)
-        plain = backward(Transposer("ieee"))
+        inputs = [jnp.asarray(value) for value in inputs]
+        for evaluate, noted in ((_host.evaluate, _host.noted), (_compat.evaluate, _called)):
+            out = evaluate(self.plan.forward, inputs)
+            values, residuals = out[: self.plan.results], out[self.plan.results :]
+            backward = functools.partial(_backward, self.plan, residuals, cts, noted)
+            plain = backward(Transposer("ieee"))
+            if not finite(plain):  # else what is compiled may round or flush differently
+                break
         masked = plain if finite(plain) else backward(Transposer("dead"))
         kept = bool(finite(plain)), bool(finite(masked))
         search = _Search(backward, inputs, self._tags, deadline)
@@ -89,7 +96,41 @@ class Program:
         late = any(each.select is None and not each.genuine for each in findings) and search.late
         note = "The time was used up: locate(f, *witness) names the selections." if late else ""
         shaped = [self.flat.gradient(dict(zip(self.perturbed, each, strict=True))) for each in (plain, masked)]
-        return Report(bool(finite(values)), *kept, findings, gradient=shaped[0], masked=shaped[1], note=note)
+        report = Report(bool(finite(values)), *kept, findings, gradient=shaped[0], masked=shaped[1], note=note)
+        return report if search.late else with_smooth(report, functools.partial(self._lines, inputs, masked))
+
+    def _lines(self, inputs: Sequence[Any], masked: Sequence[Any], wide: bool) -> Iterator[Along]:
+        """The values along each element of the inputs whose gradient is not finite."""
+        precision = _compat.double_precision() if wide else contextlib.nullcontext()
+        values = jax.jit(self.flat.values)
+        given = [_widened(np.asarray(each)) if wide else np.asarray(each) for each in inputs]
+
+        def along(i: int, element: tuple[int, ...], step: float) -> list[Any]:
+            point = [np.array(each) for each in given]
+            point[i][element] += step * max(1.0, abs(complex(point[i][element])))
+            with precision:
+                return [np.asarray(each) for each in values(point) if jnp.issubdtype(each.dtype, jnp.inexact)]
+
+        for i, found in zip(self.perturbed, masked, strict=True):
+            for element in np.argwhere(~np.isfinite(np.asarray(found))):
+                yield functools.partial(along, i, tuple(element))
+
+
+def _widened(array: Any) -> Any:
+    if not jnp.issubdtype(array.dtype, jnp.inexact):
+        return array
+    return array.astype(np.complex128 if np.iscomplexobj(array) else np.float64)
+
+
+def _backward(
+    program: Plan, residuals: Sequence[Any], cts: Sequence[Any] | None, noted: Callable[..., Any], how: Transposer
+) -> list[Any]:
+    found: list[Any] = noted(how, lambda *given: gradient(program, given, how, cts), *residuals)
+    return found
+
+
+def _called(notes: Notes, f: Callable[..., Any], *arguments: Any) -> Any:
+    return f(*arguments)
 
 
 def gradient(
@@ -106,9 +147,10 @@ def gradient(
 
 
 def finite(arrays: Sequence[Any]) -> Any:
-    """Whether no element is nan or inf, as a boolean of JAX."""
+    """Whether no element is nan or inf, as a boolean of JAX for its arrays."""
     real = [array for array in arrays if jnp.issubdtype(array.dtype, jnp.inexact)]
-    return jnp.all(jnp.array([jnp.all(jnp.isfinite(array)) for array in real]))
+    library = np if all(isinstance(array, np.ndarray) for array in real) else jnp
+    return library.all(library.array([library.all(library.isfinite(array)) for array in real]))
 
 
 _What = int | Literal["drops", "spreads", "stops"]
@@ -149,9 +191,11 @@ class _Watcher(Transposer):
 
     watches = True
 
-    def __init__(self, *, only: frozenset[Site] | None = None, bare: Site | None = None) -> None:
+    def __init__(
+        self, *, only: frozenset[Site] | None = None, bare: Site | None = None, at: Site | None = None
+    ) -> None:
         super().__init__("dead")
-        self._only, self._bare = only, bare
+        self._only, self._bare, self._at = only, bare, at
 
     def drops(self, step: Step) -> bool:
         return self._only is None or _key(step).site in self._only
@@ -173,6 +217,8 @@ class _Watcher(Transposer):
             self.notes.append((_key(step, "drops"), _some(unread)))
         if step.name in _AROUND or any(eqn.primitive.name in _WHOLE for eqn in step.path):
             return
+        if self._bare is not None or (self._at is not None and _key(step).site != self._at):
+            return  # nobody reads them
         self.notes += _breaks(step, results)
         if step.name in _SELECTIONS and self._only is None:
             # Also what an outer selection dropped already: the nearer one is to blame.
@@ -222,7 +268,7 @@ class _Search:
         self._selections: dict[Site, Origin] = {}
         self._indices: set[Site] = set()
         self._matter: dict[Site, bool] = {}
-        self._kept: dict[frozenset[Site], dict[tuple[Site, object], Any]] = {}
+        self._kept: dict[tuple[frozenset[Site], Site], dict[object, Any]] = {}
 
     @property
     def late(self) -> bool:
@@ -297,7 +343,7 @@ class _Search:
                 if self.late:
                     yield None, left
                     return
-                kept = left & self._keeps(others | {site}).get((each.key.site, each.key.what), False)
+                kept = left & self._keeps(others | {site}, each.key.site).get(each.key.what, False)
                 if np.any(kept):
                     yield self._selections[site], kept
                     left = left & ~kept
@@ -305,12 +351,12 @@ class _Search:
                     return
         yield self._selections[nearest[0]] if nearest else None, left
 
-    def _keeps(self, sites: frozenset[Site]) -> dict[tuple[Site, object], Any]:
-        """The elements that these selections alone keep from breaking, by equation and operand."""
-        if sites not in self._kept:
-            notes = self._notes(_Watcher(only=sites))
-            self._kept[sites] = {(key.site, key.what): np.asarray(array) for key, array in notes if not key.genuine}
-        return self._kept[sites]
+    def _keeps(self, sites: frozenset[Site], at: Site) -> dict[object, Any]:
+        """The elements that these selections alone keep from breaking at an equation, by operand."""
+        if (sites, at) not in self._kept:
+            notes = self._notes(_Watcher(only=sites, at=at))
+            self._kept[sites, at] = {key.what: np.asarray(array) for key, array in notes if not key.genuine}
+        return self._kept[sites, at]
 
 
 def _as_elements(operand: Any, elements: Any, loops: int) -> Any:

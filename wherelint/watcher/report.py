@@ -54,18 +54,19 @@ class Reporter:
     def explain(self, hits: Iterable[Hit]) -> None:
         """Print and save a report for each cause that was not reported before."""
         for hit in hits:
-            if hit in self._explained:
-                continue
-            self._explained.add(hit)
-            with busy():
-                try:
-                    found = hit.explain()
-                except Exception as error:
-                    self._say(f"gradient {hit.number} is not finite, and could not be explained: {error!r:.500}")
-                    continue
-            cause = frozenset((each.op, each.op_at, each.select, each.select_at) for each in found.report.findings)
-            if cause and cause in self._known:
-                continue
+            if hit not in self._explained:
+                self._explained.add(hit)
+                with busy():
+                    self._explain(hit)
+
+    def _explain(self, hit: Hit) -> None:
+        try:
+            found = hit.explain()
+        except Exception as error:
+            self._say(f"gradient {hit.number} is not finite, and could not be explained: {error!r:.500}")
+            return
+        cause = frozenset((each.op, each.op_at, each.select, each.select_at) for each in found.report.findings)
+        if not cause or cause not in self._known:
             self._known.add(cause)
             self.reports.append(found)
             self._print(hit, found)

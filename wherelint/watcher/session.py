@@ -250,8 +250,8 @@ def begun(session: Session) -> Iterator[Session]:
 @contextmanager
 def busy() -> Iterator[None]:
     """Within the block this thread's gradients are the watcher's own."""
-    _state.busy = True
+    before, _state.busy = getattr(_state, "busy", False), True
     try:
         yield
     finally:
-        _state.busy = False
+        _state.busy = before
