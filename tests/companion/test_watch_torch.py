@@ -21,7 +21,7 @@ from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 from wherelint.watcher import torch as watcher  # noqa: E402
 from wherelint.watcher import watching  # noqa: E402
-from wherelint.watcher.session import Explanation, Hit, Session, Stop  # noqa: E402
+from wherelint.watcher.session import Explanation, Hit, Session, Stop, busy  # noqa: E402
 
 GOOD, BAD = torch.ones(3, 2), torch.tensor([[1.0, 1.0], [1.0, -1.0], [2.0, 1.0]])
 
@@ -367,9 +367,14 @@ def test_what_a_compiled_function_counts_is_not_counted_twice() -> None:
 
 def test_the_operands_show_it_in_another_process(tmp_path: Path) -> None:
     names: list[str] = []
+
+    def saved(hit: Hit) -> None:
+        with busy():
+            names.extend((hit.explain().save or list)(tmp_path))
+
     net = Net()
     with watched() as session:
-        session.report = lambda hit: names.extend((hit.explain().save or list)(tmp_path))
+        session.report = saved
         plain(net, BAD)
     assert {*names} == {"operands.pt", "repro.py"}
     command = [sys.executable, str(tmp_path / "repro.py")]

@@ -310,7 +310,7 @@ def labelled(hooks: _Hooks, roots: Sequence[Any]) -> set[Node]:
     Returns those of which something has been freed.
     """
     graph, freed = nodes(roots), set[Node]()
-    hooks.peeking = True
+    hooks.peeking, hooks.last = True, None
     for node in graph:
         bad, frames = [], node.metadata.get(_KEY, ())
         for name, each in compat.everything_saved(node):
