@@ -112,7 +112,7 @@ class Poison:
 
     def _lines(self) -> Iterator[str]:
         if self.value:
-            yield f"{_at(self.op_at)}: {rules.spoken(self.op)} makes the first number that is not finite{self._element()}"
+            yield f"{_at(self.op_at)}: {self._maker()}"
             yield from _code_line(self.op_at)
             if self.op_within:
                 yield f"  inside {self.op_within}"
@@ -136,6 +136,9 @@ class Poison:
         if self.select_within:
             yield f"  inside {self.select_within}"
 
+    def _maker(self) -> str:
+        return f"{rules.spoken(self.op)} makes the first number that is not finite{self._element()}"
+
     def _element(self) -> str:
         more = f" and {self.count - 1} more" if self.count > 1 else ""
         element = f" at element {self.index}{more}" if self.index else ""
@@ -151,7 +154,7 @@ class Poison:
         elsewhere = f" ({self.select_at})" if select.filename != place.filename else ""
         start, end = place._span()
         message = (
-            f"{rules.spoken(self.op)} makes the first number that is not finite{self._element()}"
+            self._maker()
             if self.value
             else f"{rules.spoken(self.op)} has no finite derivative{self._element()}, and no selection drops it"
             if self.bare

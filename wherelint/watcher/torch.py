@@ -10,9 +10,10 @@ from __future__ import annotations
 import gc
 import sys
 import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache, partial
+from math import inf
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -35,6 +36,9 @@ from wherelint.watcher.replay import Calls, noted
 from wherelint.watcher.session import Explanation, Hit, Session, Site, Status, busy, current
 
 _HOME = str(Path(__file__).parents[1])
+#: So many bytes are little; a tensor that is a larger part of what was saved than this one in so many is freed at once.
+_MUCH, _PARTS = 64 << 20, 40
+_FURTHER = "It is lost further on, in what torch had freed: run again with --memory full."
 _FREED = (
     "Trying to backward through the graph a second time (or directly access saved tensors after they have already been "
     "freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify "
@@ -67,10 +71,10 @@ def hook(session: Session, imports: Imports) -> Iterator[None]:
 class Saved:
     """A tensor that an operation saved for its backward, and where that was called."""
 
-    __slots__ = ("frames", "freed", "hooked", "tensor", "version")
+    __slots__ = ("frames", "freed", "hooked", "size", "tensor", "version")
 
-    def __init__(self, tensor: Any, version: int, frames: tuple[Frame, ...], hooked: Any = None) -> None:
-        self.tensor, self.version, self.frames = tensor, version, frames
+    def __init__(self, tensor: Any, version: int, frames: tuple[Frame, ...], size: int = 0, hooked: Any = None) -> None:
+        self.tensor, self.version, self.frames, self.size = tensor, version, frames, size
         #: Unpacks what other hooks made of the tensor.
         self.hooked = hooked
         self.freed = False
@@ -108,18 +112,24 @@ class _Hooks(threading.local):
         self.last: Saved | None = None
         #: What other hooks have packed is not to be unpacked: a checkpoint would compute it again.
         self.peeking = False
+        #: How many bytes were saved since the last pass; from what size on the current pass lets go of a tensor.
+        self.bytes, self.limit = 0, inf
         #: What the current pass unpacked; None outside of a pass that is watched.
         self.used: list[Saved] | None = None
 
     def pack(self, tensor: Tensor) -> Saved:
+        size = tensor.numel() * tensor.element_size()
+        self.bytes += size
         # The result of an operation would hold the operation that holds it.
-        return Saved(tensor if tensor.is_leaf else tensor.detach(), tensor._version, self._frames())
+        return Saved(tensor if tensor.is_leaf else tensor.detach(), tensor._version, self._frames(), size)
 
     def unpack(self, saved: Saved) -> Tensor:
         if self.used is not None:
             self.used.append(saved)
-        tensor = torch.empty(0) if self.peeking and saved.hooked else saved.unpacked()
+        tensor = torch.empty(0) if self.peeking and (saved.hooked or saved.freed) else saved.unpacked()
         self.last = saved  # after what a checkpoint unpacks in between
+        if saved.size > self.limit:  # the operation still has it
+            saved.free(keep=False)
         return tensor
 
     def _frames(self) -> tuple[Frame, ...]:
@@ -142,7 +152,7 @@ class _Hooks(threading.local):
         self.others += 1
 
         def packed(tensor: Tensor) -> Saved:
-            return Saved(pack(tensor), 0, self._frames(), unpack)
+            return Saved(pack(tensor), 0, self._frames(), hooked=unpack)
 
         return packed, self.unpack
 
@@ -194,13 +204,16 @@ class _Watcher:
         known = hooks.ours
         hooks.allowed()  # in a new thread
         hooks.used = used = []
+        if not keep and hooks.bytes > _MUCH and self.session.memory == "low":
+            hooks.limit = hooks.bytes / _PARTS
+        hooks.bytes = 0
         try:
             found = run(roots, seeds, keep or known, create_graph, inputs, *rest)
-            hooks.used = None
+            hooks.used, hooks.limit = None, inf
             self._look(roots, seeds, inputs, found)
             return found
         finally:
-            hooks.used = hooks.last = None
+            hooks.used, hooks.last, hooks.limit = None, None, inf
             self.calls.forget()
             self._inner = []
             for each in () if keep else used:
@@ -263,18 +276,22 @@ class _Watcher:
         if hit is not None:
             self.session.hit(hit)
 
-    def _hit(self, roots: Sequence[Any], seeds: Sequence[Any], leaves: Sequence[Any], grads: Sequence[Any]) -> Hit | None:
+    def _hit(
+        self, roots: Sequence[Any], seeds: Sequence[Any], leaves: Sequence[Any], grads: Sequence[Any]
+    ) -> Hit | None:
         values = [each for each in roots if isinstance(each, Tensor)]
         status: Status = "gradient" if all_finite(values) and all_finite(seeds) else "value"
         if status == "value" and self.site.pending:
             self.session.saw(self.site, status)
             return None
+        freed = labelled(self.hooks, roots)
         if status == "value":
-            labelled(self.hooks, roots, ())
             report: Report | None = explain_value(roots)
         else:
             with torch.enable_grad():
-                report = self.calls.explained(roots, seeds, leaves, partial(labelled, self.hooks))
+                report = self.calls.explained(roots, seeds, leaves, partial(labelled, self.hooks), freed)
+        if report is None and freed:
+            report = Report(True, False, False, note=_FURTHER)
         if report is None:  # a hook made it so, or another process
             return None
         if status == "gradient" and not report.poisoned and self.scaling:
@@ -287,15 +304,20 @@ class _Watcher:
         return Hit(self.site, number, status, lambda: found, now=status != "value")
 
 
-def labelled(hooks: _Hooks, roots: Sequence[Any], ends: Collection[Node]) -> None:
-    """Have the nodes of a graph know where they were made, and which operands and results are inf or nan."""
-    graph = nodes(roots, ends)
+def labelled(hooks: _Hooks, roots: Sequence[Any]) -> set[Node]:
+    """Have the nodes of a graph know where they were made, and which operands and results are inf or nan.
+
+    Returns those of which something has been freed.
+    """
+    graph, freed = nodes(roots), set[Node]()
     hooks.peeking = True
     for node in graph:
         bad, frames = [], node.metadata.get(_KEY, ())
         for name, each in compat.everything_saved(node):
-            frames = frames or (hooks.last.frames if hooks.last else ())
-            hooks.last = None
+            if hooks.last is not None:
+                frames = frames or hooks.last.frames
+                freed |= {node} if hooks.last.freed else set()
+                hooks.last = None
             if isinstance(each, Tensor) and (each.is_floating_point() or each.is_complex()) and name != "result":
                 bad += [~torch.isfinite(each)]
         node.metadata[_KEY], node.metadata[_BAD] = frames, [each for each in bad if each.any()]
@@ -304,6 +326,7 @@ def labelled(hooks: _Hooks, roots: Sequence[Any], ends: Collection[Node]) -> Non
         result = compat.saved(node, "result")
         bad_result = isinstance(result, Tensor) and not all_finite([result])
         node.metadata[_SPREADS] = bad_result or any(each.metadata[_BAD] for each in around)
+    return freed
 
 
 def _leaves(roots: Sequence[Any]) -> list[Tensor]:
