@@ -39,7 +39,10 @@ def hook(session: Session, imports: Imports) -> Iterator[None]:
     clear_caches()  # what a notebook has compiled is traced again
     session.callers += _compat.CALLERS
     with ExitStack() as patches:
-        patches.enter_context(_compat.replaced(_compat.VJP, partial(_watched, {})))
+        sites: dict[Any, Site] = {}
+        patches.enter_context(_compat.replaced(_compat.VJP, partial(_watched, sites, _Pullback)))
+        patches.enter_context(_compat.replaced("linearize", partial(_watched, sites, _Pushforward)))
+        patches.enter_context(_compat.replaced("linear_transpose", _transposed))
         patches.enter_context(_compat.quick_calls())
         try:
             yield
@@ -49,8 +52,8 @@ def hook(session: Session, imports: Imports) -> Iterator[None]:
                 jax.effects_barrier()
 
 
-def _watched(sites: dict[Any, Site], original: Callable[..., Any]) -> Callable[..., Any]:
-    """``vjp`` with a pullback that looks at what it returns."""
+def _watched(sites: dict[Any, Site], kind: Any, original: Callable[..., Any]) -> Callable[..., Any]:
+    """``vjp`` with a pullback that looks at what it returns, and ``linearize`` likewise."""
 
     def vjp(fun: Any, *primals: Any, **options: Any) -> Any:
         session = current()
@@ -76,7 +79,7 @@ def _watched(sites: dict[Any, Site], original: Callable[..., Any]) -> Callable[.
                 _not_watched(session, taken.site, error)
                 return found
         try:
-            return found[0], _Pullback(found[1], taken, leaves, _real(found[0])), *found[2:]
+            return found[0], kind(found[1], taken, leaves, _real(found[0])), *found[2:]
         except Exception as error:
             _not_watched(session, taken.site, error)
             return found
@@ -189,6 +192,26 @@ class _Pullback:
             except Exception as error:
                 _not_watched(session, self._taken.site, error)
         return found
+
+
+@jax.tree_util.register_pytree_node_class
+class _Pushforward(_Pullback):
+    """What ``linearize`` returns; what is made of that by ``linear_transpose`` looks at the gradients."""
+
+    def __call__(self, *tangents: Any) -> Any:
+        return self._pull(*tangents)
+
+    def transposed(self, pull: Any) -> _Pullback:
+        """The pullback."""
+        return _Pullback(pull, self._taken, self._numbers, self._values)
+
+
+def _transposed(original: Callable[..., Any]) -> Callable[..., Any]:
+    def linear_transpose(fun: Any, *primals: Any, **options: Any) -> Any:
+        pull = original(fun, *primals, **options)
+        return fun.transposed(pull) if isinstance(fun, _Pushforward) else pull
+
+    return linear_transpose
 
 
 def _tap(taken: _Taken, status: Any, numbers: Sequence[Any], cts: Sequence[Any]) -> None:
