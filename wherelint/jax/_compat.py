@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
 from jax._src import api as _api
+from jax._src import callback as _callback
 from jax._src import core as _core
 from jax._src import debugging as _debugging
 from jax._src import linear_util as _linear
@@ -146,6 +147,8 @@ def double_precision() -> AbstractContextManager[Any]:
 
 #: The function that all of reverse mode passes: a private one that the public ones call, or (since jax 0.10) ``vjp``.
 VJP = "_vjp" if hasattr(_api, "_vjp") else "vjp"
+#: The files that call back.
+CALLERS = [_debugging.__file__, _callback.__file__]
 
 
 @contextmanager

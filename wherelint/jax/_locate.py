@@ -14,10 +14,11 @@ from jax import numpy as jnp
 
 from wherelint.companion import Poison, Report
 from wherelint.companion.smooth import Along, with_smooth
-from wherelint.jax import _compat
+from wherelint.jax import _compat, _host
 from wherelint.jax._activity import is_inexact, is_risky
 from wherelint.jax._compat import Path
 from wherelint.jax._mask import Flat
+from wherelint.jax._notes import Notes
 from wherelint.jax._plan import Plan, plan
 from wherelint.jax._primitives import CALLS, DROPS
 from wherelint.jax._tags import Origin, Site, Tags, in_jax, site_of
@@ -80,9 +81,14 @@ class Program:
 
         ``cts`` are the cotangents of the results (None: ones).
         """
-        values, residuals = self.plan.run_forward([jnp.asarray(value) for value in inputs])
-        backward = functools.partial(gradient, self.plan, residuals, cts=cts)
-        plain = backward(Transposer("ieee"))
+        inputs = [jnp.asarray(value) for value in inputs]
+        for evaluate, noted in ((_host.evaluate, _host.noted), (_compat.evaluate, _called)):
+            out = evaluate(self.plan.forward, inputs)
+            values, residuals = out[: self.plan.results], out[self.plan.results :]
+            backward = functools.partial(_backward, self.plan, residuals, cts, noted)
+            plain = backward(Transposer("ieee"))
+            if not finite(plain):  # else what is compiled may round or flush differently
+                break
         masked = plain if finite(plain) else backward(Transposer("dead"))
         kept = bool(finite(plain)), bool(finite(masked))
         search = _Search(backward, inputs, self._tags, deadline)
@@ -116,6 +122,17 @@ def _widened(array: Any) -> Any:
     return array.astype(np.complex128 if np.iscomplexobj(array) else np.float64)
 
 
+def _backward(
+    program: Plan, residuals: Sequence[Any], cts: Sequence[Any] | None, noted: Callable[..., Any], how: Transposer
+) -> list[Any]:
+    found: list[Any] = noted(how, lambda *given: gradient(program, given, how, cts), *residuals)
+    return found
+
+
+def _called(notes: Notes, f: Callable[..., Any], *arguments: Any) -> Any:
+    return f(*arguments)
+
+
 def gradient(
     program: Plan, residuals: Sequence[Any], transposer: Transposer, cts: Sequence[Any] | None = None
 ) -> list[Any]:
@@ -130,9 +147,10 @@ def gradient(
 
 
 def finite(arrays: Sequence[Any]) -> Any:
-    """Whether no element is nan or inf, as a boolean of JAX."""
+    """Whether no element is nan or inf, as a boolean of JAX for its arrays."""
     real = [array for array in arrays if jnp.issubdtype(array.dtype, jnp.inexact)]
-    return jnp.all(jnp.array([jnp.all(jnp.isfinite(array)) for array in real]))
+    library = np if all(isinstance(array, np.ndarray) for array in real) else jnp
+    return library.all(library.array([library.all(library.isfinite(array)) for array in real]))
 
 
 _What = int | Literal["drops", "spreads", "stops"]
@@ -173,9 +191,11 @@ class _Watcher(Transposer):
 
     watches = True
 
-    def __init__(self, *, only: frozenset[Site] | None = None, bare: Site | None = None) -> None:
+    def __init__(
+        self, *, only: frozenset[Site] | None = None, bare: Site | None = None, at: Site | None = None
+    ) -> None:
         super().__init__("dead")
-        self._only, self._bare = only, bare
+        self._only, self._bare, self._at = only, bare, at
 
     def drops(self, step: Step) -> bool:
         return self._only is None or _key(step).site in self._only
@@ -197,6 +217,8 @@ class _Watcher(Transposer):
             self.notes.append((_key(step, "drops"), _some(unread)))
         if step.name in _AROUND or any(eqn.primitive.name in _WHOLE for eqn in step.path):
             return
+        if self._bare is not None or (self._at is not None and _key(step).site != self._at):
+            return  # nobody reads them
         self.notes += _breaks(step, results)
         if step.name in _SELECTIONS and self._only is None:
             # Also what an outer selection dropped already: the nearer one is to blame.
@@ -246,7 +268,7 @@ class _Search:
         self._selections: dict[Site, Origin] = {}
         self._indices: set[Site] = set()
         self._matter: dict[Site, bool] = {}
-        self._kept: dict[frozenset[Site], dict[tuple[Site, object], Any]] = {}
+        self._kept: dict[tuple[frozenset[Site], Site], dict[object, Any]] = {}
 
     @property
     def late(self) -> bool:
@@ -321,7 +343,7 @@ class _Search:
                 if self.late:
                     yield None, left
                     return
-                kept = left & self._keeps(others | {site}).get((each.key.site, each.key.what), False)
+                kept = left & self._keeps(others | {site}, each.key.site).get(each.key.what, False)
                 if np.any(kept):
                     yield self._selections[site], kept
                     left = left & ~kept
@@ -329,12 +351,12 @@ class _Search:
                     return
         yield self._selections[nearest[0]] if nearest else None, left
 
-    def _keeps(self, sites: frozenset[Site]) -> dict[tuple[Site, object], Any]:
-        """The elements that these selections alone keep from breaking, by equation and operand."""
-        if sites not in self._kept:
-            notes = self._notes(_Watcher(only=sites))
-            self._kept[sites] = {(key.site, key.what): np.asarray(array) for key, array in notes if not key.genuine}
-        return self._kept[sites]
+    def _keeps(self, sites: frozenset[Site], at: Site) -> dict[object, Any]:
+        """The elements that these selections alone keep from breaking at an equation, by operand."""
+        if (sites, at) not in self._kept:
+            notes = self._notes(_Watcher(only=sites, at=at))
+            self._kept[sites, at] = {key.what: np.asarray(array) for key, array in notes if not key.genuine}
+        return self._kept[sites, at]
 
 
 def _as_elements(operand: Any, elements: Any, loops: int) -> Any:

@@ -112,7 +112,8 @@ def everything_saved(node: Node) -> Iterator[tuple[str, Any]]:
 
 def made_at(node: Node) -> int:
     """The place of a node in the order in which its thread made nodes."""
-    return node._sequence_nr()
+    number: int = node._sequence_nr()
+    return number
 
 
 @contextmanager

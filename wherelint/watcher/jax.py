@@ -23,7 +23,7 @@ from wherelint.companion.frames import is_library
 from wherelint.jax import _compat
 from wherelint.watcher.calls import Call, Traced, is_key, is_traced, trace
 from wherelint.watcher.imports import Imports
-from wherelint.watcher.session import Explanation, Hit, Session, Site, Status, busy, current
+from wherelint.watcher.session import Explanation, Hit, Session, Site, Status, current
 
 _STATUS: tuple[Status, ...] = ("finite", "gradient", "value")
 #: Where wrappers keep the function that they call.
@@ -37,6 +37,7 @@ def hook(session: Session, imports: Imports) -> Iterator[None]:
     """Within the block the gradients of JAX are watched; at its end all have been counted."""
     clear_caches: Any = jax.clear_caches
     clear_caches()  # what a notebook has compiled is traced again
+    session.callers += _compat.CALLERS
     with ExitStack() as patches:
         patches.enter_context(_compat.replaced(_compat.VJP, partial(_watched, {})))
         patches.enter_context(_compat.quick_calls())
@@ -138,15 +139,11 @@ class _Taken:
                 _not_watched(session, self.site, error)
 
     def _explain(self, status: Status, numbers: list[Any], cts: list[Any]) -> Explanation:
-        try:
-            with busy():
-                traced, values = self.traced, iter(numbers)
-                inputs = [next(values) if each is None else each for each in self.kept]
-                if traced is None:
-                    traced, inputs, _ = self.again(numbers)
-                return Call(traced, inputs, cts).explain(status)
-        except Exception as error:
-            return Explanation(None, note=f"{type(error).__name__}: {error}")
+        traced, values = self.traced, iter(numbers)
+        inputs = [next(values) if each is None else each for each in self.kept]
+        if traced is None:
+            traced, inputs, _ = self.again(numbers)
+        return Call(traced, inputs, cts).explain(status)
 
 
 def _copied(leaf: Any) -> Any:

@@ -46,6 +46,7 @@ def run_program(name: str, arguments: Sequence[str], *, is_module: bool) -> int:
 def _ended(run: Callable[[], object]) -> int:
     try:
         run()
+        _join()
     except Stop:
         return 1
     except SystemExit as error:
@@ -58,7 +59,6 @@ def _ended(run: Callable[[], object]) -> int:
             raise
         _show(error)
         return _INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
-    _join()
     return 0
 
 

@@ -276,7 +276,9 @@ class _Watcher:
         if hit is not None:
             self.session.hit(hit)
 
-    def _hit(self, roots: Sequence[Any], seeds: Sequence[Any], leaves: Sequence[Any], grads: Sequence[Any]) -> Hit | None:
+    def _hit(
+        self, roots: Sequence[Any], seeds: Sequence[Any], leaves: Sequence[Any], grads: Sequence[Any]
+    ) -> Hit | None:
         values = [each for each in roots if isinstance(each, Tensor)]
         status: Status = "gradient" if all_finite(values) and all_finite(seeds) else "value"
         if status == "value" and self.site.pending:
