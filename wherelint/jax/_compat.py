@@ -4,7 +4,7 @@ import functools
 import importlib
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import compress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -132,6 +132,11 @@ def frames(eqn: JaxprEqn) -> list[Place]:
     ]
 
 
+def current_traceback() -> Any:
+    """Where the program stands, or what it had traced that is now being transformed."""
+    return _source.current().traceback
+
+
 def function(closed: ClosedJaxpr) -> tuple[str, str]:
     """Name and file of the function that a program was traced from; empty where they are not known."""
     told = str(getattr(closed.jaxpr.debug_info, "func_src_info", None) or "")
@@ -218,3 +223,10 @@ def quick_calls() -> Iterator[None]:
 
     with replaced("_get_fastpath_data", make, _pjit):
         yield
+
+
+def settle() -> None:
+    """Wait for what is being computed, and its callbacks; what fails there the program has seen."""
+    with suppress(Exception):
+        jax.block_until_ready(jax.live_arrays())  # type: ignore[no-untyped-call]
+        jax.effects_barrier()  # type: ignore[no-untyped-call]
