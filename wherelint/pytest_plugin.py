@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 #: The companions, and what installs the hooks of gradient coverage for each.
 _COMPANIONS = {"jax": "wherelint.jax", "torch": "wherelint.torch"}
-_HOOKS = {"jax": "wherelint.companion.coverage_jax", "torch": "wherelint.torch.record"}
+_HOOKS = {"jax": "wherelint.jax._record", "torch": "wherelint.torch.record"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -64,7 +64,6 @@ class _Ours(dict[str, bool | None]):
     def __missing__(self, filename: str) -> bool | None:
         whole = os.path.realpath(os.path.join(self._began, filename))
         runner = any(f"{os.sep}{name}{os.sep}" in whole for name in ("_pytest", "pluggy"))
-        self[filename] = (
-            None if runner else whole.startswith(self._root) and not any(map(is_library, (filename, whole)))
-        )
+        ours = whole.startswith(self._root) and not is_library(whole) and not is_library(filename)
+        self[filename] = None if runner else ours
         return self[filename]

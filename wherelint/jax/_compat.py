@@ -5,7 +5,7 @@ import importlib
 import inspect
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import compress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -133,6 +133,11 @@ def frames(eqn: JaxprEqn) -> list[Place]:
     ]
 
 
+def current_traceback() -> Any:
+    """Where the program stands, or what it had traced that is now being transformed."""
+    return _source.current().traceback
+
+
 def function(closed: ClosedJaxpr) -> tuple[str, str]:
     """Name and file of the function that a program was traced from; empty where they are not known."""
     told = str(getattr(closed.jaxpr.debug_info, "func_src_info", None) or "")
@@ -257,3 +262,10 @@ def _code(f: Any) -> tuple[str, str] | None:
 
 def _differentiates(code: tuple[str, str] | None) -> bool:
     return code is not None and any(code[0].endswith(f"/{end}") and code[1] in of for end, of in _GRADIENTS.items())
+
+
+def settle() -> None:
+    """Wait for what is being computed, and its callbacks; what fails there the program has seen."""
+    with suppress(Exception):
+        jax.block_until_ready(jax.live_arrays())  # type: ignore[no-untyped-call]
+        jax.effects_barrier()  # type: ignore[no-untyped-call]

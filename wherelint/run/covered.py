@@ -142,7 +142,6 @@ def read(paths: tuple[Path, ...]) -> Coverage:
         except OSError as error:
             raise ConfigError(f"{path}: cannot read the gradient coverage: {error.strerror}") from None
         except MalformedError as error:
-            raise ConfigError(
-                f"{path}: {error}; write one with wherelint run --record, or pytest --gradient-coverage"
-            ) from None
+            how = "wherelint run --record, or pytest --gradient-coverage"
+            raise ConfigError(f"{path}: {error}; write one with {how}") from None
     return found

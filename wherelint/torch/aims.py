@@ -65,7 +65,9 @@ class Aims(TorchFunctionMode):
 
     def _note(self, name: str, args: Sequence[Any]) -> None:
         operation = singular(name, args)
-        for targets in _targets(operation) if operation is not None else ():
+        if operation is None:
+            return
+        for targets in _targets(operation):
             aimed = {i: t for i, t in targets.items() if i < len(args) and _moves(args[i])}
             if aimed:
                 with compat.without_modes():

@@ -148,8 +148,9 @@ class _Coverage(Labels):
 def _plain(operand: Any) -> Any:
     """The numbers of an operand; None for what has none."""
     inner = compat.layers(operand)[-1] if isinstance(operand, Tensor) else None
-    plain = type(inner) in (Tensor, torch.nn.Parameter) and inner.is_floating_point()
-    return inner.detach() if inner is not None and plain else None
+    if inner is None or type(inner) not in (Tensor, torch.nn.Parameter) or not inner.is_floating_point():
+        return None
+    return inner.detach()
 
 
 def _between(roots: Sequence[Any], inputs: Sequence[Any]) -> Iterator[Node]:

@@ -15,7 +15,7 @@ from wherelint.watcher.session import Session, begun
 
 FRAMEWORKS = ("jax", "torch", "tensorflow")
 #: What records the calls that gradients pass.
-_RECORDERS = {"jax": "wherelint.companion.coverage_jax", "torch": "wherelint.torch.record"}
+_RECORDERS = {"jax": "wherelint.jax._record", "torch": "wherelint.torch.record"}
 
 
 @contextmanager

@@ -47,9 +47,7 @@ def hook(session: Session, imports: Imports) -> Iterator[None]:
         try:
             yield
         finally:
-            with suppress(Exception):  # which the program has seen
-                jax.block_until_ready(jax.live_arrays())
-                jax.effects_barrier()
+            _compat.settle()
 
 
 def _watched(sites: dict[Any, Site], kind: Any, original: Callable[..., Any]) -> Callable[..., Any]:
