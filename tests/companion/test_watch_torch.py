@@ -292,6 +292,15 @@ def test_what_no_selection_drops_is_explained() -> None:
     assert "no selection drops it" in str(found.report)
 
 
+def test_an_index_that_saves_nothing_has_a_place() -> None:
+    x = torch.zeros(3, requires_grad=True)
+    with watched() as session:
+        both = torch.stack([x.sin(), x.sqrt()])  # the root
+        first = both[0]  # the selection
+        first.square().sum().backward()
+    assert rows(explained(session.hits[0])) == {("the root", "the selection")}
+
+
 def test_each_cause_is_kept_while_the_program_goes_on() -> None:
     net = Net()
     with watched(keep_going=True, most=2) as session:
