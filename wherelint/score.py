@@ -79,9 +79,11 @@ WEIGHTS: dict[str, float] = {
     "in a backward pass": -2.0,  # 0, 1, 2
     # What the user says, which goes before everything.
     "said to be differentiated": 9.0,
-    "said not to be differentiated": -9.0,
-    # Measured: it ran in the user's tests, and never with gradients.
+    "said not to be differentiated": -99.0,
+    # Measured: it ran, and never with gradients; a gradient passed, and the operand came next to the point, or did not.
     "ran without gradients": -9.0,
+    "came to the point": 50.0,  # no guess outweighs it
+    "kept away from the point": -0.3,  # another run may come there
 }
 
 #: What the shape of the program says counts nothing against a guard of the operand itself: its author met the input.

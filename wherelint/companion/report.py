@@ -112,7 +112,7 @@ class Poison:
 
     def _lines(self) -> Iterator[str]:
         if self.value:
-            yield f"{_at(self.op_at)}: {rules.spoken(self.op)} makes the first number that is not finite{self._element()}"
+            yield f"{_at(self.op_at)}: {self._maker()}"
             yield from _code_line(self.op_at)
             if self.op_within:
                 yield f"  inside {self.op_within}"
@@ -136,6 +136,9 @@ class Poison:
         if self.select_within:
             yield f"  inside {self.select_within}"
 
+    def _maker(self) -> str:
+        return f"{rules.spoken(self.op)} makes the first number that is not finite{self._element()}"
+
     def _element(self) -> str:
         more = f" and {self.count - 1} more" if self.count > 1 else ""
         element = f" at element {self.index}{more}" if self.index else ""
@@ -151,7 +154,7 @@ class Poison:
         elsewhere = f" ({self.select_at})" if select.filename != place.filename else ""
         start, end = place._span()
         message = (
-            f"{rules.spoken(self.op)} makes the first number that is not finite{self._element()}"
+            self._maker()
             if self.value
             else f"{rules.spoken(self.op)} has no finite derivative{self._element()}, and no selection drops it"
             if self.bare
@@ -170,7 +173,8 @@ class Report:
     """What ``locate`` or ``hunt`` found; its text is for people.
 
     ``value_finite``, ``gradient_finite`` and ``masked_finite`` (the gradient that is left when dropped elements receive
-    nothing) are of the arguments themselves, and of the witness where ``hunt`` found one.
+    nothing) are of the arguments themselves, and of the witness where ``hunt`` found one that poisons the gradient. If
+    it found only inputs that no mask repairs, the report may have findings and be ``ok``.
     """
 
     value_finite: bool
@@ -206,7 +210,7 @@ class Report:
     def summary(self) -> str:
         """One line: what is finite and what is not, and how long it was looked for."""
         if self.ok:
-            told = "The value and its gradient are finite."
+            told = f"The value and its gradient are finite{' at the arguments themselves' * bool(self.findings)}."
         elif not self.value_finite:
             told = "The value is not finite, so there is no gradient."
         elif self.masked_finite:

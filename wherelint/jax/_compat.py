@@ -3,8 +3,9 @@
 import functools
 import importlib
 import inspect
+import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import compress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -176,6 +177,11 @@ def frames(eqn: JaxprEqn) -> list[Place]:
     ]
 
 
+def current_traceback() -> Any:
+    """Where the program stands, or what it had traced that is now being transformed."""
+    return _source.current().traceback
+
+
 def function(closed: ClosedJaxpr) -> tuple[str, str]:
     """Name and file of the function that a program was traced from; empty where they are not known."""
     told = str(getattr(closed.jaxpr.debug_info, "func_src_info", None) or "")
@@ -225,7 +231,11 @@ def is_eager() -> bool:
 
 def current_trace() -> Any:
     """What is tracing."""
-    return _core.trace_ctx.trace if hasattr(_core, "trace_ctx") else _core.thread_local_state.trace_state.trace_stack.dynamic
+    return (
+        _core.trace_ctx.trace
+        if hasattr(_core, "trace_ctx")
+        else _core.thread_local_state.trace_state.trace_stack.dynamic
+    )
 
 
 class _Unlisted(_debugging.DebugEffect):
@@ -262,3 +272,44 @@ def quick_calls() -> Iterator[None]:
 
     with replaced("_get_fastpath_data", make, _pjit):
         yield
+
+
+#: The functions and classes that compute a gradient, by the ends of their files and by module.
+_GRADIENTS = {
+    "jax/_src/api.py": ("grad_f", "grad_f_aux", "value_and_grad_f"),
+    "flax/nnx/transforms/autodiff.py": ("grad_wrapper",),
+}
+_GRADIENT_CLASSES = {("equinox._ad", "_GradWrapper"), ("equinox._ad", "_ValueAndGradWrapper")}
+
+
+def is_gradient(f: Any) -> bool:
+    """Whether ``jax.grad``, equinox or flax made a function that gives a gradient; also below ``jit`` and ``vmap``."""
+    seen = set[int]()
+    while f is not None and id(f) not in seen:
+        seen.add(id(f))
+        name, closed = _code(f), [each.cell_contents for each in getattr(f, "__closure__", None) or ()]
+        if (type(f).__module__, type(f).__name__) in _GRADIENT_CLASSES or _differentiates(name):
+            return True
+        if name and not re.search(r"/(jax|equinox|flax)/", name[0]):  # the program's own
+            return False
+        if any(map(_differentiates, map(_code, closed))):
+            return True
+        inner = (getattr(f, at, None) for at in ("__wrapped__", "func", "__func__"))
+        f = next((each for each in inner if each is not None), None)
+    return False
+
+
+def _code(f: Any) -> tuple[str, str] | None:
+    code = getattr(f, "__code__", None)
+    return code and (code.co_filename.replace("\\", "/"), code.co_name)
+
+
+def _differentiates(code: tuple[str, str] | None) -> bool:
+    return code is not None and any(code[0].endswith(f"/{end}") and code[1] in of for end, of in _GRADIENTS.items())
+
+
+def settle() -> None:
+    """Wait for what is being computed, and its callbacks; what fails there the program has seen."""
+    with suppress(Exception):
+        jax.block_until_ready(jax.live_arrays())  # type: ignore[no-untyped-call]
+        jax.effects_barrier()  # type: ignore[no-untyped-call]

@@ -5,10 +5,16 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
+import numpy as np
+import tensorflow as tf
 from tensorflow.python.eager import backprop, context, execute, record
-from tensorflow.python.framework import op_callbacks
+from tensorflow.python.eager.polymorphic_function import atomic_function
+from tensorflow.python.framework import func_graph, op_callbacks, ops
+from tensorflow.python.ops import control_flow_util, resource_variable_ops
+from tensorflow.python.ops.parallel_for import control_flow_ops
 
 #: Called with the type of an operation, its attributes, operands and results.
 Note = Callable[[str, Any, Sequence[Any], Sequence[Any]], None]
@@ -47,12 +53,134 @@ def own_gradients(own: Own) -> Iterator[None]:
     """Within the block what brings its own gradient is noted as well: custom gradients, calls of functions."""
     original = record.record_operation
 
-    def recorded(name: str, results: Any, operands: Any, backward: Any, *rest: Any, **more: Any) -> None:
-        original(name, results, operands, backward, *rest, **more)
-        own(name, operands, results, backward)
+    def recorded(
+        op_type: str, output_tensors: Any, input_tensors: Any, backward_function: Any, forward_function: Any = None
+    ) -> None:
+        original(op_type, output_tensors, input_tensors, backward_function, forward_function)
+        own(op_type, input_tensors, output_tensors, backward_function)
 
     record.record_operation = recorded
     try:
         yield
     finally:
         record.record_operation = original
+
+
+def gradient_of(operation: Any) -> Callable[..., Any] | None:
+    """The gradient that an operation of a graph brings, if it is not the registered one."""
+    try:
+        name = operation.get_attr("_gradient_op_type")
+    except ValueError:
+        return None
+    found: Callable[..., Any] = ops._gradient_registry.lookup(name.decode())
+    return found
+
+
+@contextmanager
+def graph_within(outer: Any) -> Iterator[Any]:
+    """Within the block a graph is built that captures what it needs of the outer one."""
+    with outer.as_default():
+        graph = func_graph.FuncGraph("wherelint")
+    with graph.as_default():
+        yield graph
+
+
+def function_graph(graph: Any, name: str) -> Any:
+    """The graph of a function that another graph calls. LookupError where there is none."""
+    function = graph._get_function(name)
+    if function is None:
+        raise LookupError(f"the function {name} is not known")
+    return function.graph
+
+
+def is_eager(tensor: Any) -> bool:
+    """Whether a tensor has a value."""
+    return isinstance(tensor, ops.EagerTensor)
+
+
+def read_type(handle: Any) -> Any:
+    """The type of the variable that a handle is of; None if it is of something else."""
+    data = getattr(handle, "_handle_data", None)
+    if data is None or not data.is_set or len(data.shape_and_type) != 1:
+        return None
+    return tf.as_dtype(data.shape_and_type[0].dtype)
+
+
+def read(handle: Any) -> Any:
+    """The value of that variable; None if there is none."""
+    dtype = read_type(handle)
+    return None if dtype is None else tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype)
+
+
+def storage(tensor: Any) -> Any:
+    """The same for tensors that share their numbers, and for nothing else; on an accelerator, for the same numbers."""
+    if "CPU" not in tensor.backing_device:
+        return tensor.dtype, tensor.numpy().tobytes()
+    return np.asarray(memoryview(tensor)).__array_interface__["data"][0]
+
+
+def counter(size: int) -> Any:
+    """A variable of so many zeros that tf.function does not take for the program's."""
+    with tf.init_scope():
+        return resource_variable_ops.ResourceVariable([0] * size, dtype=tf.int64, trainable=False, name="wherelint")
+
+
+def is_function(graph: Any) -> bool:
+    """Whether a graph is that of a tf.function, or of a part of one."""
+    return isinstance(graph, func_graph.FuncGraph)
+
+
+def in_xla(graph: Any) -> bool:
+    """Whether XLA compiles what is traced in a graph."""
+    return bool(control_flow_util.GraphOrParentsInXlaContext(graph))
+
+
+def is_compiled(function: Any) -> bool:
+    """Whether XLA compiles a function."""
+    return bool(function.cached_definition.attr["_XlaMustCompile"].b)
+
+
+def stop_recording() -> Any:
+    """A block in which no tape sees anything."""
+    return record.stop_recording()
+
+
+@contextmanager
+def around_functions(around: Callable[..., Any]) -> Iterator[None]:
+    """Within the block ``around(call, function, graph, arguments)`` does what calling a traced function does."""
+    kind = atomic_function.AtomicFunction
+    original = kind.call_flat
+
+    def call_flat(self: Any, *args: Any) -> Any:
+        return around(partial(original, self, *args), self, self._cached_graph, args)
+
+    kind.call_flat = call_flat
+    try:
+        yield
+    finally:
+        kind.call_flat = original
+
+
+@contextmanager
+def around_tapes(push: Callable[..., Any], pop: Callable[..., Any]) -> Iterator[None]:
+    """Within the block ``push(begin, tape)`` and ``pop(end, tape)`` do what begins and ends the recording of a tape."""
+    kind, names = tf.GradientTape, ("_push_tape", "_pop_tape")
+    originals = [getattr(kind, name) for name in names]
+    for name, original, around in zip(names, originals, (push, pop), strict=True):
+        setattr(kind, name, lambda tape, original=original, around=around: around(original, tape))
+    try:
+        yield
+    finally:
+        for name, original in zip(names, originals, strict=True):
+            setattr(kind, name, original)
+
+
+@contextmanager
+def around_vectorized(around: Callable[..., Any]) -> Iterator[None]:
+    """Within the block ``around(vectorize, ...)`` does what vectorizes a function: ``jacobian``, ``vectorized_map``."""
+    original = control_flow_ops._pfor_impl
+    control_flow_ops._pfor_impl = partial(around, original)
+    try:
+        yield
+    finally:
+        control_flow_ops._pfor_impl = original

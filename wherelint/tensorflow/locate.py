@@ -12,7 +12,7 @@ import tensorflow as tf
 from wherelint.companion import Report
 from wherelint.companion.frames import calling, places
 from wherelint.tensorflow import compat
-from wherelint.tensorflow.masked import Call, adopt, all_finite, explained
+from wherelint.tensorflow.masked import Call, adopt, all_finite, explained, with_reads
 
 _OWN = tuple(os.path.dirname(os.path.abspath(each)) + os.sep for each in (tf.__file__, __file__))
 
@@ -32,13 +32,15 @@ def locate(f: Callable[..., Any], *args: Any) -> Report:
     with recorded(calls), _collected(gradients), tf.GradientTape() as tape:
         results = tf.nest.flatten(f(*given))
     values = [each for each in results if _is_floating(each)]
-    sources = [*leaves, *(each.handle for each in tape.watched_variables())]
+    variables = [each.handle for each in tape.watched_variables()]
+    sources = [*leaves, *variables]
     if any(each is found for each in values for found in gradients):
         raise ValueError("the function returns a gradient: hand over the one that it differentiates")
     if not sources:
         raise TypeError("there is nothing to differentiate: no argument holds floats; write 0.0 for 0")
     if not values:
         raise TypeError("there is nothing to differentiate: the function returns no tensor of floats; return the loss")
+    calls = with_reads(calls, variables)
     report = explained(calls, values, sources, [tf.ones_like(each) for each in values])
     if all(each is None for each in report.gradient):
         raise ValueError(

@@ -31,7 +31,7 @@ _PRODUCTS = frozenset(
 )
 #: Which elements a cotangent reaches does not depend on the operands.
 _FIXED = _PRODUCTS | frozenset(
-    """Reshape Transpose Sum Mean ConcatV2 ExpandDims Squeeze Tile Pack Cast Identity IdentityN ReadVariableOp
+    """Reshape Transpose Sum Mean ConcatV2 ExpandDims Squeeze Tile Pack Cast Identity IdentityN
     BroadcastTo Neg AddV2 Add Sub AddN BiasAdd Pad PadV2 MirrorPad ReverseV2 Cumsum Diag MatrixDiagV3 MatrixDiagPartV3
     MatrixBandPart AvgPool UnsortedSegmentSum SegmentSumV2 Softmax LogSoftmax L2Loss SoftmaxCrossEntropyWithLogits
     SparseSoftmaxCrossEntropyWithLogits""".split()
@@ -46,6 +46,13 @@ _NAMES = {
     "RealDiv": "divide", "Div": "divide", "Inv": "reciprocal", "Mul": "multiply", "MatMul": "matmul",
     "BatchMatMulV2": "matmul", "BatchMatMulV3": "matmul",
 }  # fmt: skip
+#: Derivatives that are 0 for a cotangent of 0, whatever the operand is, unless XLA compiles them.
+_COMPILED: dict[str, Callable[[Any, Any], Any]] = {
+    "Sqrt": lambda ct, y: ct * 0.5 / y,
+    "Rsqrt": lambda ct, y: ct * -0.5 * y * y * y,
+    "Reciprocal": lambda ct, y: -ct * y * y,
+    "Inv": lambda ct, y: -ct * y * y,
+}
 #: How many selections are told apart: the nearest ones to what broke.
 _MOST = 64
 
@@ -64,13 +71,19 @@ class Call:
     #: of ``computed``, which other calls have made of the operands.
     backward: Callable[..., Any] | None = None
     computed: Sequence[Any] = ()
+    #: Whether XLA has compiled it.
+    compiled: bool = False
     live: Sequence[bool] = ()
 
     def pull(self, cotangents: Sequence[Any]) -> list[Any]:
         """The cotangents of the operands."""
-        given = [tf.zeros_like(r) if ct is None else ct for r, ct in zip(self.results, cotangents, strict=True)]
+        given = [_zeros(r) if ct is None else ct for r, ct in zip(self.results, cotangents, strict=True)]
+        if self.kind == "ReadVariableOp":
+            return given
         if self.backward is not None:
             found = self.backward(*given)
+        elif self.compiled and self.kind in _COMPILED:
+            found = _COMPILED[self.kind](given[0], self.results[0])
         else:
             found = compat.pulled(self.kind, self.attributes, self.operands, self.results, given)
         found = found if isinstance(found, list | tuple) else [found]
@@ -85,6 +98,20 @@ def adopt(calls: list[Call], own: Call) -> None:
     own.computed = [each.operands[0] for each in copied]
     calls[:] = [each for each in calls if each not in copied]
     calls.append(own)
+
+
+def with_reads(calls: Sequence[Call], handles: Iterable[Any]) -> list[Call]:
+    """The calls, with those that read variables and are not noted: operands that share the numbers of a variable."""
+    variables = {compat.storage(compat.read(each)): each for each in handles}
+    made, found = {id(result) for call in calls for result in call.results}, []
+    for call in calls:
+        for each in call.operands:
+            if id(each) not in made and each.dtype.is_floating and compat.is_eager(each):
+                made.add(id(each))
+                if (handle := variables.get(compat.storage(each))) is not None:
+                    found.append(Call("ReadVariableOp", (), [handle], [each]))
+        found.append(call)
+    return found
 
 
 @dataclass
@@ -160,6 +187,8 @@ class _Pass:
             if not kills:  # what it drops by itself is alive
                 found &= ~_unreached(call, number, [tf.ones_like(each) for each in call.results], got)
             return found
+        if call.kind == "ReadVariableOp":
+            return dead[0]
         if call.kind in _FIXED and any(bool(tf.reduce_any(each)) for each in dead):
             return _unreached(_anywhere(call), number, alive, got)
         return tf.zeros(got.shape, tf.bool)
@@ -200,9 +229,38 @@ def explained(calls: Sequence[Call], roots: Sequence[Any], sources: Sequence[Any
     return Report(all_finite(roots), False, all_finite(masked), poisons, gradient=gradient, masked=masked)
 
 
+def first_not_finite(calls: Sequence[Call], roots: Sequence[Any]) -> Report:
+    """Where the first inf or nan behind the roots was made of what is finite; else the first nan of what is none."""
+    origins = (_origin(calls, roots, broken) for broken in (lambda each: ~finite(each), tf.math.is_nan))
+    found = next((each for each in origins if each), None)
+    return Report(False, False, False, (found,) if found else ())
+
+
+def _origin(calls: Sequence[Call], roots: Sequence[Any], broken: Callable[[Any], Any]) -> Poison | None:
+    def is_broken(each: Any) -> bool:
+        return bool(each.dtype.is_floating and tf.reduce_any(broken(each)))
+
+    wanted, found = {id(each) for each in roots if is_broken(each)}, None
+    for call in reversed(calls):
+        made = [each for each in call.results if id(each) in wanted]
+        if made and call.kind != "ReadVariableOp":
+            given = [each for each in (*call.operands, *call.computed) if is_broken(each)]
+            wanted.update(map(id, given))
+            found = found if given else (call, next(iter(made)))
+    if found is None:
+        return None
+    call, result = found
+    at = np.argwhere(broken(result))
+    op_at, op_within = call.places()
+    return Poison(
+        _operation(call.kind), op_at, None, None, tuple(map(int, at[0])), count=len(at), genuine=True,
+        op_within=op_within, framework="tensorflow",
+    )  # fmt: skip
+
+
 def _poisons(one: _Break, calls: Sequence[Call], roots: Sequence[Any], seeds: Sequence[Any]) -> Iterator[Poison]:
     for genuine, elements in ((False, one.elements & one.dead), (True, one.elements & ~one.dead)):
-        at = tf.where(elements).numpy()
+        at = np.argwhere(elements)
         if not len(at):
             continue
         killer = _clip(one.call, calls) if genuine else _killer(one, elements, calls, roots, seeds)
@@ -287,6 +345,12 @@ def _anywhere(call: Call) -> Call:
     operands = [tf.constant(rng.uniform(1, 2, each.shape), each.dtype) if each.dtype.is_floating else each
                 for each in call.operands]  # fmt: skip
     return replace(call, operands=operands, results=compat.run(call.kind, call.attributes, operands, len(call.results)))
+
+
+def _zeros(like: Any) -> Any:
+    zeros = tf.zeros_like(like)
+    zeros._is_zeros_tensor = True  # spares TensorFlow what it does for second derivatives
+    return zeros
 
 
 def finite(tensor: Any) -> Any:

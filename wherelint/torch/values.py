@@ -36,7 +36,8 @@ def explain_value(roots: Sequence[Any], ends: Collection[Node] = ()) -> Report:
             return _report(makers[0])  # it keeps nothing itself: a sum
         else:
             at, _ = places(label(node))
-            return Report(False, False, False, note=f"A parameter or the data were not finite before{f' {at}' if at else ''}.")
+            note = f"A parameter or the data were not finite before{f' {at}' if at else ''}."
+            return Report(False, False, False, note=note)
     return Report(False, False, False, note="Run with torch.autograd.set_detect_anomaly(True) to see which operation.")
 
 

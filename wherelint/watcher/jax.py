@@ -38,6 +38,7 @@ def hook(session: Session, imports: Imports) -> Iterator[None]:
     clear_caches: Any = jax.clear_caches
     clear_caches()  # what a notebook has compiled is traced again
     session.callers += _compat.CALLERS
+    session.barriers.append(_compat.settle)
     with ExitStack() as patches:
         sites: dict[Any, Site] = {}
         patches.enter_context(_compat.replaced(_compat.VJP, partial(_watched, sites, _Pullback)))
@@ -47,9 +48,7 @@ def hook(session: Session, imports: Imports) -> Iterator[None]:
         try:
             yield
         finally:
-            with suppress(Exception):  # which the program has seen
-                jax.block_until_ready(jax.live_arrays())
-                jax.effects_barrier()
+            _compat.settle()
 
 
 def _watched(sites: dict[Any, Site], kind: Any, original: Callable[..., Any]) -> Callable[..., Any]:

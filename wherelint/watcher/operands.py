@@ -42,8 +42,8 @@ def value(*operands):
 gradients = torch.autograd.grad(value(*operands), [each for each in operands if torch.is_tensor(each)])
 print("the value is", value(*operands).item())
 for gradient in gradients:
-    at = (~torch.isfinite(gradient)).nonzero()
-    print("the gradient is finite" if not len(at) else f"the gradient is {{gradient[tuple(at[0])]}} at {{at[0].tolist()}}")
+    for at in (~torch.isfinite(gradient)).nonzero()[:1]:
+        print(f"the gradient is {{gradient[tuple(at)]}} at {{at.tolist()}}")
 '''
 
 

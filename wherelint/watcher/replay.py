@@ -95,7 +95,11 @@ class Calls:
         before = nodes(roots, ends)
         beyond = {id(each) for each in _variables(_after(ends))}
         here = [each for each in _variables(roots, ends) if id(each) not in beyond]
-        edges = dict.fromkeys(GradientEdge(n, i) for node in before for n, i in node.next_functions if n in ends)
+        # What hands a cotangent to a leaf that is also reached from beyond is where this part ends.
+        last = {node for node, after in before.items() if any(id(getattr(n, "variable", None)) in beyond for n in after)}
+        edges = dict.fromkeys(
+            GradientEdge(n, i) for node in before for n, i in node.next_functions if n in ends or n in last
+        )
         own = [(root, seed) for root, seed in zip(roots, seeds, strict=True) if _node(root) not in ends]
         if own:
             some, cotangents = zip(*own, strict=True)
@@ -124,7 +128,9 @@ class Calls:
         with Numbers():  # for what saves nothing
             made = tree_leaves(call.again(node))
         made = [each for each in made if isinstance(each, Tensor) and each.requires_grad and each.grad_fn is not None]
-        cotangents = [every[at] if at < len(every) else None for every, (_, at) in zip(arrived, call.outputs, strict=True)]
+        cotangents = [
+            every[at] if at < len(every) else None for every, (_, at) in zip(arrived, call.outputs, strict=True)
+        ]
         pairs = [(root, ct) for root, ct in zip(made, cotangents, strict=False) if ct is not None]
         if len(made) != len(cotangents) or not pairs:
             return None

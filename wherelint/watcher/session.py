@@ -88,6 +88,8 @@ class Session:
     memory: Literal["low", "full"] = "low"
     #: What prints and saves a report, where that need not wait for the end.
     report: Callable[[Hit], None] | None = None
+    #: What waits for gradients that are still being computed.
+    barriers: list[Callable[[], object]] = field(default_factory=list)
     #: Files that call the program back, and make another exception of what is raised in there.
     callers: list[str] = field(default_factory=list)
 
@@ -139,8 +141,9 @@ class Session:
             else:
                 self._accept(hit)
             now = [each for each in self.hits if each is hit and hit.now]
-        for each in now if self.report else ():
-            self.report(each)
+        for each in now:
+            if self.report is not None:
+                self.report(each)
         if self.stopping:
             self.stop(unwind=unwind)
 
@@ -187,6 +190,8 @@ class Session:
 
     def end(self) -> list[Hit]:
         """The program has ended: nothing is raised any more. What there is to report, in its order."""
+        for wait in self.barriers:
+            wait()
         with self._lock:
             self._over = True
             if threading.current_thread() is self.began_in:

@@ -7,6 +7,7 @@ the same graph again, so that nothing is computed anew.
 
 from __future__ import annotations
 
+import dis
 import gc
 import sys
 import threading
@@ -26,7 +27,7 @@ from torch.utils._pytree import keystr, tree_flatten_with_path, tree_leaves
 from wherelint.companion import Report
 from wherelint.companion.frames import Frame, is_library
 from wherelint.torch import compat
-from wherelint.torch.locate import _BAD, _SPREADS, finite, locate
+from wherelint.torch.locate import _BAD, _SPREADS, finite, kind, locate
 from wherelint.torch.masking import nodes, users
 from wherelint.torch.trace import _KEY
 from wherelint.torch.values import explain_value
@@ -39,6 +40,7 @@ _HOME = str(Path(__file__).parents[1])
 #: So many bytes are little; a tensor that is a larger part of what was saved than this one in so many is freed at once.
 _MUCH, _PARTS = 64 << 20, 40
 _FURTHER = "It is lost further on, in what torch had freed: run again with --memory full."
+_SUBSCRIPTS = frozenset({"BINARY_SUBSCR", "BINARY_SLICE", "STORE_SUBSCR", "STORE_SLICE"})
 _FREED = (
     "Trying to backward through the graph a second time (or directly access saved tensors after they have already been "
     "freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify "
@@ -276,7 +278,9 @@ class _Watcher:
         if hit is not None:
             self.session.hit(hit)
 
-    def _hit(self, roots: Sequence[Any], seeds: Sequence[Any], leaves: Sequence[Any], grads: Sequence[Any]) -> Hit | None:
+    def _hit(
+        self, roots: Sequence[Any], seeds: Sequence[Any], leaves: Sequence[Any], grads: Sequence[Any]
+    ) -> Hit | None:
         values = [each for each in roots if isinstance(each, Tensor)]
         status: Status = "gradient" if all_finite(values) and all_finite(seeds) else "value"
         if status == "value" and self.site.pending:
@@ -308,7 +312,7 @@ def labelled(hooks: _Hooks, roots: Sequence[Any]) -> set[Node]:
     Returns those of which something has been freed.
     """
     graph, freed = nodes(roots), set[Node]()
-    hooks.peeking = True
+    hooks.peeking, hooks.last = True, None
     for node in graph:
         bad, frames = [], node.metadata.get(_KEY, ())
         for name, each in compat.everything_saved(node):
@@ -320,11 +324,36 @@ def labelled(hooks: _Hooks, roots: Sequence[Any]) -> set[Node]:
                 bad += [~torch.isfinite(each)]
         node.metadata[_KEY], node.metadata[_BAD] = frames, [each for each in bad if each.any()]
     hooks.peeking = False
+    _place_the_rest(sorted((node for node in graph if node.next_functions), key=compat.made_at))
     for node, around in users(graph).items():
         result = compat.saved(node, "result")
         bad_result = isinstance(result, Tensor) and not all_finite([result])
         node.metadata[_SPREADS] = bad_result or any(each.metadata[_BAD] for each in around)
     return freed
+
+
+def _place_the_rest(made: Sequence[Node]) -> None:
+    """Give a place to indices that save nothing: the subscript that ran between what was called before and after."""
+    for i, node in enumerate(made):
+        if node.metadata[_KEY] or kind(node) not in ("index", "assignment"):
+            continue
+        before = next((frames[-1] for each in reversed(made[:i]) if (frames := each.metadata[_KEY])), None)
+        after = next((frames[-1] for each in made[i + 1 :] if (frames := each.metadata[_KEY])), None)
+        for frame, other, forwards in ((before, after, True), (after, before, False)):
+            found = [at for at in _subscripts(frame[0]) if (at > frame[1]) == forwards] if frame else []
+            if frame and other and frame[0] is other[0]:
+                found = [at for at in found if (at < other[1]) == forwards]
+            if frame and found:
+                node.metadata[_KEY] = ((frame[0], found[0 if forwards else -1]),)
+                break
+
+
+def _subscripts(code: CodeType) -> list[int]:
+    """Where a function reads or writes a part of something: offsets of its instructions."""
+    return [
+        each.offset for each in dis.get_instructions(code)
+        if each.opname in _SUBSCRIPTS or (each.opname == "BINARY_OP" and each.argrepr == "[]")
+    ]  # fmt: skip
 
 
 def _leaves(roots: Sequence[Any]) -> list[Tensor]:
