@@ -48,10 +48,13 @@ _logs = jax.__version_info__ >= (0, 11, 1)
 def open_constants(closed: ClosedJaxpr) -> ClosedJaxpr:
     """The program with its constants as its first inputs."""
     jaxpr = closed.jaxpr
+    invars = [*jaxpr.constvars, *jaxpr.invars]
+    return ClosedJaxpr(jaxpr.replace(constvars=[], invars=invars, debug_info=_unnamed(jaxpr)), ())
+
+
+def _unnamed(jaxpr: Jaxpr) -> Any:
     unnamed = getattr(jaxpr.debug_info, "with_unknown_names", None)  # an old JAX knows no names, a new one warns
-    told = unnamed and unnamed()
-    opened = jaxpr.replace(constvars=[], invars=[*jaxpr.constvars, *jaxpr.invars], debug_info=told)
-    return ClosedJaxpr(opened, ())
+    return unnamed and unnamed()
 
 
 def evaluate(closed: ClosedJaxpr, arguments: Sequence[Any]) -> list[Any]:
@@ -119,6 +122,47 @@ def programs(eqn: JaxprEqn) -> list[ClosedJaxpr]:
             if hasattr(each, "eqns"):
                 found.append(each if hasattr(each, "consts") else ClosedJaxpr(each, ()))
     return found
+
+
+def _axes(eqn: JaxprEqn) -> set[str]:
+    """The named axes that an equation communicates along."""
+    given = (eqn.params.get(key) for key in ("axes", "axis_name"))
+    return {name for each in given for name in (each if isinstance(each, tuple) else [each]) if isinstance(name, str)}
+
+
+def _is_around(name: str) -> bool:
+    try:
+        jax.lax.psum(1, name)
+    except NameError:
+        return False
+    return True
+
+
+#: What one device computes alone of what it would together with others: the same.
+_TOGETHER = frozenset("pvary pbroadcast psum psum2 psum_invariant pmax pmin".split())
+
+
+def alone(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """A program without communication along the axes that it is traced for; what it computes on one device."""
+    same: dict[Any, Any] = {}
+    eqns = []
+    for eqn in closed.jaxpr.eqns:
+        operands = [v if isinstance(v, Literal) else same.get(v, v) for v in eqn.invars]
+        if eqn.primitive.name in _TOGETHER and all(map(_is_around, _axes(eqn))):
+            same.update(zip(eqn.outvars, operands, strict=True))
+        else:
+            params = {key: _alone(value) for key, value in eqn.params.items()}
+            eqns.append(eqn.replace(invars=operands, params=params))
+    outvars = [v if isinstance(v, Literal) else same.get(v, v) for v in closed.jaxpr.outvars]
+    return ClosedJaxpr(closed.jaxpr.replace(eqns=eqns, outvars=outvars, debug_info=_unnamed(closed.jaxpr)), closed.consts)
+
+
+def _alone(value: Any) -> Any:
+    if isinstance(value, (tuple, list)):
+        return type(value)(map(_alone, value)) if any(hasattr(each, "eqns") for each in value) else value
+    if hasattr(value, "eqns"):
+        return alone(value) if hasattr(value, "consts") else alone(ClosedJaxpr(value, ())).jaxpr
+    return value
 
 
 def frames(eqn: JaxprEqn) -> list[Place]:

@@ -72,7 +72,8 @@ def trace(
     active = tuple(each is None for each in results[:count])
     inputs = [*closed.consts, *arguments]
     keys = tuple(jax.random.key_impl(each) if is_key(each) else None for each in inputs)
-    return Traced(_compat.open_constants(closed), len(closed.consts), tree, active, keys), inputs, run
+    program = _compat.alone(_compat.open_constants(closed))
+    return Traced(program, len(closed.consts), tree, active, keys), inputs, run
 
 
 class Call:

@@ -68,7 +68,7 @@ def _watched(sites: dict[Any, Site], kind: Any, original: Callable[..., Any]) ->
             state = random.getstate(), np.random.get_state()
             try:
                 traced, inputs, run = again(leaves)
-                taken = _Taken(taken.site, again, traced, [None if is_traced(each) else each for each in inputs])
+                taken = _Taken(taken.site, None, traced, [None if is_traced(each) else each for each in inputs])
                 leaves = [each for each in inputs if is_traced(each)]
                 found = original(_compat.instead(fun, run), *primals, **options)
             except Exception as error:
@@ -113,9 +113,9 @@ class _Taken:
     """Where a gradient is taken, and of what."""
 
     site: Site
-    #: Traces the function.
-    again: Callable[..., Any]
-    #: What it was traced to; None where it runs outside of a trace.
+    #: Traces the function, where it runs outside of a trace.
+    again: Callable[..., Any] | None
+    #: What it was traced to otherwise: the function itself may hold numbers of an outer trace.
     traced: Traced | None = None
     #: The inputs of that; None for those that are known only when it runs.
     kept: Sequence[Any] = ()
@@ -144,6 +144,7 @@ class _Taken:
         traced, values = self.traced, iter(numbers)
         inputs = [next(values) if each is None else each for each in self.kept]
         if traced is None:
+            assert self.again is not None
             traced, inputs, _ = self.again(numbers)
         return Call(traced, inputs, cts).explain(status)
 
