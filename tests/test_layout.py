@@ -70,7 +70,8 @@ def room(name: str) -> str:
 def test_imports_run_one_way(name: str) -> None:
     here = room(name)
     if not here:
-        assert IMPORTS[name] <= {"wherelint.version", "wherelint.api", "wherelint.watcher.blocks"}  # all but the first when they are used
+        # All but the first are imported when they are used.
+        assert IMPORTS[name] <= {"wherelint.version", "wherelint.api", "wherelint.watcher.blocks"}
         return
     for other in IMPORTS[name] - {"wherelint"}:
         if here in COMPANION or (name in STARTS and room(other) in COMPANION):

@@ -106,7 +106,9 @@ def test_a_syntax_error_is_shown_as_python_does(tmp_path: Path) -> None:
 
 
 def test_no_framework_is_imported_for_a_program_that_has_none(tmp_path: Path) -> None:
-    (tmp_path / "program.py").write_text("import sys\nprint({'jax', 'torch', 'tensorflow', 'numpy'} & {*sys.modules})\n")
+    (tmp_path / "program.py").write_text(
+        "import sys\nprint({'jax', 'torch', 'tensorflow', 'numpy'} & {*sys.modules})\n"
+    )
     assert ran(tmp_path, "-m", "wherelint", "run", "program.py")[1] == "set()\n"
 
 

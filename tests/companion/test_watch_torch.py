@@ -6,7 +6,7 @@ import hashlib
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +30,8 @@ GOOD, BAD = torch.ones(3, 2), torch.tensor([[1.0, 1.0], [1.0, -1.0], [2.0, 1.0]]
 def watched(**options: Any) -> Iterator[Session]:
     session = Session(**options)
     with watching(session):
-        try:
+        with suppress(Stop):
             yield session
-        except Stop:
-            pass
         session.end()
 
 

@@ -154,7 +154,9 @@ def alone(closed: ClosedJaxpr) -> ClosedJaxpr:
             params = {key: _alone(value) for key, value in eqn.params.items()}
             eqns.append(eqn.replace(invars=operands, params=params))
     outvars = [v if isinstance(v, Literal) else same.get(v, v) for v in closed.jaxpr.outvars]
-    return ClosedJaxpr(closed.jaxpr.replace(eqns=eqns, outvars=outvars, debug_info=_unnamed(closed.jaxpr)), closed.consts)
+    return ClosedJaxpr(
+        closed.jaxpr.replace(eqns=eqns, outvars=outvars, debug_info=_unnamed(closed.jaxpr)), closed.consts
+    )
 
 
 def _alone(value: Any) -> Any:

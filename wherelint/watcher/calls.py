@@ -111,7 +111,9 @@ class Call:
     def _not_finite(self, arrays: Sequence[Any]) -> list[int]:
         real = [(i, each) for i, each in enumerate(arrays) if each is not None and not is_key(each)]
         return [
-            i for i, x in real if jnp.issubdtype(jnp.result_type(x), jnp.inexact) and not np.isfinite(np.asarray(x)).all()
+            i
+            for i, x in real
+            if jnp.issubdtype(jnp.result_type(x), jnp.inexact) and not np.isfinite(np.asarray(x)).all()
         ]
 
     def save(self, directory: Path) -> list[str]:
@@ -124,7 +126,12 @@ class Call:
 
         def function(*given: Any) -> list[Any]:
             values = dict(zip(split, given, strict=True))
-            return self._run(*(jax.random.wrap_key_data(values[i], impl=keys[i]) if i in keys else values[i] for i in range(len(values))))
+            return self._run(
+                *(
+                    jax.random.wrap_key_data(values[i], impl=keys[i]) if i in keys else values[i]
+                    for i in range(len(values))
+                )
+            )
 
         with busy():
             shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in numbers[: len(split)]]

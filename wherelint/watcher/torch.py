@@ -134,6 +134,11 @@ class _Hooks(threading.local):
             saved.free(keep=False)
         return tensor
 
+    def taken(self) -> Saved | None:
+        """What was unpacked since this was asked last."""
+        last, self.last = self.last, None
+        return last
+
     def _frames(self) -> tuple[Frame, ...]:
         """Where the operation was called: innermost, and in the user's program."""
         if self.used is not None and self.last is not None:
@@ -312,14 +317,14 @@ def labelled(hooks: _Hooks, roots: Sequence[Any]) -> set[Node]:
     Returns those of which something has been freed.
     """
     graph, freed = nodes(roots), set[Node]()
-    hooks.peeking, hooks.last = True, None
+    hooks.peeking = True
+    hooks.taken()
     for node in graph:
         bad, frames = [], node.metadata.get(_KEY, ())
         for name, each in compat.everything_saved(node):
-            if hooks.last is not None:
-                frames = frames or hooks.last.frames
-                freed |= {node} if hooks.last.freed else set()
-                hooks.last = None
+            if (last := hooks.taken()) is not None:
+                frames = frames or last.frames
+                freed |= {node} if last.freed else set()
             if isinstance(each, Tensor) and (each.is_floating_point() or each.is_complex()) and name != "result":
                 bad += [~torch.isfinite(each)]
         node.metadata[_KEY], node.metadata[_BAD] = frames, [each for each in bad if each.any()]
