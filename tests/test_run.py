@@ -77,7 +77,7 @@ def test_a_module_is_run_as_python_does(tmp_path: Path) -> None:
     (tmp_path / "inner").mkdir()
     (tmp_path / "inner" / "__init__.py").write_text("")
     (tmp_path / "inner" / "program.py").write_text(PROGRAM)
-    status, output, errors = ran(tmp_path, "-m", "inner.program", "--fail")
+    status, output, _ = ran(tmp_path, "-m", "inner.program", "--fail")
     found = ran(tmp_path, "-m", "wherelint", "run", "-m", "inner.program", "--fail")
     assert found[:2] == (status, output)
     assert found[2].endswith("ZeroDivisionError: division by zero\n" + NOTHING)

@@ -82,7 +82,8 @@ def _module(name: str) -> Callable[[], object]:
 def _directory(name: str) -> Callable[[], object]:
     """A directory or an archive that holds a ``__main__.py``."""
     if not os.path.exists(name):
-        raise CannotRunError(f"{name}: no such file")
+        hint = "; give the script itself: wherelint run train.py" if name.startswith("python") else ""
+        raise CannotRunError(f"{name}: no such file{hint}")
     sys.path.insert(0, name)
     return lambda: runpy._run_module_as_main("__main__", False)  # type: ignore[attr-defined]
 

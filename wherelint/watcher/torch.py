@@ -328,12 +328,12 @@ def labelled(hooks: _Hooks, roots: Sequence[Any]) -> set[Node]:
             if isinstance(each, Tensor) and (each.is_floating_point() or each.is_complex()) and name != "result":
                 bad += [~torch.isfinite(each)]
         node.metadata[_KEY], node.metadata[_BAD] = frames, [each for each in bad if each.any()]
-    hooks.peeking = False
     _place_the_rest(sorted((node for node in graph if node.next_functions), key=compat.made_at))
     for node, around in users(graph).items():
         result = compat.saved(node, "result")
         bad_result = isinstance(result, Tensor) and not all_finite([result])
         node.metadata[_SPREADS] = bad_result or any(each.metadata[_BAD] for each in around)
+    hooks.peeking = False
     return freed
 
 
