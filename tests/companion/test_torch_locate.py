@@ -322,14 +322,35 @@ def test_parameters_may_be_made_and_written_inside() -> None:
     assert [(p.op, p.select) for p in locate(f, X).findings] == [("sqrt", "where")]
 
 
-def test_a_function_that_begins_a_backward_pass_is_refused() -> None:
-    def step(x: Tensor) -> Tensor:
-        loss = (x * x).sum()
-        loss.backward()
-        return loss
+def step(x: Tensor) -> Tensor:
+    loss = (x * x).sum()
+    loss.backward()
+    return loss
 
-    with pytest.raises(ValueError, match="begins a backward pass itself"):
-        locate(step, X)
+
+WEIGHT = nn.Parameter(torch.ones(4))
+
+
+@pytest.mark.parametrize(
+    ("f", "arguments"),
+    [
+        (step, (X,)),
+        (lambda x: step(x).item(), (X,)),
+        (lambda x: torch.autograd.grad(two(x), x)[0], (X,)),
+        (lambda: step(WEIGHT).detach(), ()),
+    ],
+)
+def test_a_function_that_begins_a_backward_pass_is_refused(f: Callable[..., Any], arguments: Any) -> None:
+    with pytest.raises(ValueError, match="itself: pass the one that computes the loss, without `backward"):
+        locate(f, *arguments)
+
+
+@pytest.mark.parametrize("transform", [torch.func.grad, torch.func.grad_and_value])
+def test_a_gradient_is_refused_and_the_loss_asked_for(transform: Any) -> None:
+    for search in (locate, hunt):
+        with pytest.raises(TypeError, match=r"already: pass the loss that it differentiates, locate\(loss, x\) and"):
+            search(transform(two), X)
+    assert locate(lambda x: transform(torch.sum)(x)[0] * 0 + two(x), X + 1).ok  # a loss with a gradient in it
 
 
 def test_what_is_singular_in_earnest_has_no_selection() -> None:

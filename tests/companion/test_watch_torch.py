@@ -6,7 +6,7 @@ import hashlib
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 from wherelint.watcher import torch as watcher  # noqa: E402
 from wherelint.watcher import watching  # noqa: E402
-from wherelint.watcher.session import Explanation, Hit, Session, Stop  # noqa: E402
+from wherelint.watcher.session import Explanation, Hit, Session, Stop, busy  # noqa: E402
 
 GOOD, BAD = torch.ones(3, 2), torch.tensor([[1.0, 1.0], [1.0, -1.0], [2.0, 1.0]])
 
@@ -30,10 +30,8 @@ GOOD, BAD = torch.ones(3, 2), torch.tensor([[1.0, 1.0], [1.0, -1.0], [2.0, 1.0]]
 def watched(**options: Any) -> Iterator[Session]:
     session = Session(**options)
     with watching(session):
-        try:
+        with suppress(Stop):
             yield session
-        except Stop:
-            pass
         session.end()
 
 
@@ -292,6 +290,15 @@ def test_what_no_selection_drops_is_explained() -> None:
     assert "no selection drops it" in str(found.report)
 
 
+def test_an_index_that_saves_nothing_has_a_place() -> None:
+    x = torch.zeros(3, requires_grad=True)
+    with watched() as session:
+        both = torch.stack([x.sin(), x.sqrt()])  # the root
+        first = both[0]  # the selection
+        first.square().sum().backward()
+    assert rows(explained(session.hits[0])) == {("the root", "the selection")}
+
+
 def test_each_cause_is_kept_while_the_program_goes_on() -> None:
     net = Net()
     with watched(keep_going=True, most=2) as session:
@@ -367,9 +374,14 @@ def test_what_a_compiled_function_counts_is_not_counted_twice() -> None:
 
 def test_the_operands_show_it_in_another_process(tmp_path: Path) -> None:
     names: list[str] = []
+
+    def saved(hit: Hit) -> None:
+        with busy():
+            names.extend((hit.explain().save or list)(tmp_path))
+
     net = Net()
     with watched() as session:
-        session.report = lambda hit: names.extend((hit.explain().save or list)(tmp_path))
+        session.report = saved
         plain(net, BAD)
     assert {*names} == {"operands.pt", "repro.py"}
     command = [sys.executable, str(tmp_path / "repro.py")]

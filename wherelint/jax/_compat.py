@@ -3,6 +3,7 @@
 import functools
 import importlib
 import inspect
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import compress
@@ -47,10 +48,13 @@ _logs = jax.__version_info__ >= (0, 11, 1)
 def open_constants(closed: ClosedJaxpr) -> ClosedJaxpr:
     """The program with its constants as its first inputs."""
     jaxpr = closed.jaxpr
+    invars = [*jaxpr.constvars, *jaxpr.invars]
+    return ClosedJaxpr(jaxpr.replace(constvars=[], invars=invars, debug_info=_unnamed(jaxpr)), ())
+
+
+def _unnamed(jaxpr: Jaxpr) -> Any:
     unnamed = getattr(jaxpr.debug_info, "with_unknown_names", None)  # an old JAX knows no names, a new one warns
-    told = unnamed and unnamed()
-    opened = jaxpr.replace(constvars=[], invars=[*jaxpr.constvars, *jaxpr.invars], debug_info=told)
-    return ClosedJaxpr(opened, ())
+    return unnamed and unnamed()
 
 
 def evaluate(closed: ClosedJaxpr, arguments: Sequence[Any]) -> list[Any]:
@@ -120,6 +124,49 @@ def programs(eqn: JaxprEqn) -> list[ClosedJaxpr]:
     return found
 
 
+def _axes(eqn: JaxprEqn) -> set[str]:
+    """The named axes that an equation communicates along."""
+    given = (eqn.params.get(key) for key in ("axes", "axis_name"))
+    return {name for each in given for name in (each if isinstance(each, tuple) else [each]) if isinstance(name, str)}
+
+
+def _is_around(name: str) -> bool:
+    try:
+        jax.lax.psum(1, name)
+    except NameError:
+        return False
+    return True
+
+
+#: What one device computes alone of what it would together with others: the same.
+_TOGETHER = frozenset("pvary pbroadcast psum psum2 psum_invariant pmax pmin".split())
+
+
+def alone(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """A program without communication along the axes that it is traced for; what it computes on one device."""
+    same: dict[Any, Any] = {}
+    eqns = []
+    for eqn in closed.jaxpr.eqns:
+        operands = [v if isinstance(v, Literal) else same.get(v, v) for v in eqn.invars]
+        if eqn.primitive.name in _TOGETHER and all(map(_is_around, _axes(eqn))):
+            same.update(zip(eqn.outvars, operands, strict=True))
+        else:
+            params = {key: _alone(value) for key, value in eqn.params.items()}
+            eqns.append(eqn.replace(invars=operands, params=params))
+    outvars = [v if isinstance(v, Literal) else same.get(v, v) for v in closed.jaxpr.outvars]
+    return ClosedJaxpr(
+        closed.jaxpr.replace(eqns=eqns, outvars=outvars, debug_info=_unnamed(closed.jaxpr)), closed.consts
+    )
+
+
+def _alone(value: Any) -> Any:
+    if isinstance(value, (tuple, list)):
+        return type(value)(map(_alone, value)) if any(hasattr(each, "eqns") for each in value) else value
+    if hasattr(value, "eqns"):
+        return alone(value) if hasattr(value, "consts") else alone(ClosedJaxpr(value, ())).jaxpr
+    return value
+
+
 def frames(eqn: JaxprEqn) -> list[Place]:
     """Where an equation was traced, the innermost first, without JAX's machinery."""
     traceback = eqn.source_info.traceback
@@ -186,7 +233,11 @@ def is_eager() -> bool:
 
 def current_trace() -> Any:
     """What is tracing."""
-    return _core.trace_ctx.trace if hasattr(_core, "trace_ctx") else _core.thread_local_state.trace_state.trace_stack.dynamic
+    return (
+        _core.trace_ctx.trace
+        if hasattr(_core, "trace_ctx")
+        else _core.thread_local_state.trace_state.trace_stack.dynamic
+    )
 
 
 class _Unlisted(_debugging.DebugEffect):
@@ -223,6 +274,40 @@ def quick_calls() -> Iterator[None]:
 
     with replaced("_get_fastpath_data", make, _pjit):
         yield
+
+
+#: The functions and classes that compute a gradient, by the ends of their files and by module.
+_GRADIENTS = {
+    "jax/_src/api.py": ("grad_f", "grad_f_aux", "value_and_grad_f"),
+    "flax/nnx/transforms/autodiff.py": ("grad_wrapper",),
+}
+_GRADIENT_CLASSES = {("equinox._ad", "_GradWrapper"), ("equinox._ad", "_ValueAndGradWrapper")}
+
+
+def is_gradient(f: Any) -> bool:
+    """Whether ``jax.grad``, equinox or flax made a function that gives a gradient; also below ``jit`` and ``vmap``."""
+    seen = set[int]()
+    while f is not None and id(f) not in seen:
+        seen.add(id(f))
+        name, closed = _code(f), [each.cell_contents for each in getattr(f, "__closure__", None) or ()]
+        if (type(f).__module__, type(f).__name__) in _GRADIENT_CLASSES or _differentiates(name):
+            return True
+        if name and not re.search(r"/(jax|equinox|flax)/", name[0]):  # the program's own
+            return False
+        if any(map(_differentiates, map(_code, closed))):
+            return True
+        inner = (getattr(f, at, None) for at in ("__wrapped__", "func", "__func__"))
+        f = next((each for each in inner if each is not None), None)
+    return False
+
+
+def _code(f: Any) -> tuple[str, str] | None:
+    code = getattr(f, "__code__", None)
+    return code and (code.co_filename.replace("\\", "/"), code.co_name)
+
+
+def _differentiates(code: tuple[str, str] | None) -> bool:
+    return code is not None and any(code[0].endswith(f"/{end}") and code[1] in of for end, of in _GRADIENTS.items())
 
 
 def settle() -> None:

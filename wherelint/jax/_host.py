@@ -15,7 +15,7 @@ from wherelint.jax._compat import ClosedJaxpr, JaxprEqn, Path
 from wherelint.jax._notes import Notes
 from wherelint.jax._primitives import CALLS
 
-_CALLS = CALLS | {"custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr"}
+_CALLS = CALLS | {"custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "custom_vmap_call"}
 #: So many equations of a loop are computed one by one.
 _ROUNDS = 30_000
 #: By the name of the primitive, which is that of NumPy where none is given.
@@ -83,6 +83,10 @@ _RULES: dict[str, Callable[..., Any]] = {
 class Host:
     """Computes programs; calls, loops that are short and the arm of a ``cond`` that is taken equation by equation."""
 
+    def __init__(self) -> None:
+        #: The rounds of the loops that are being run, the outermost first.
+        self.rounds: list[int] = []
+
     def run(self, program: ClosedJaxpr, inputs: Sequence[Any], path: Path = ()) -> list[Any]:
         """What a program computes, as arrays of NumPy (random keys as they are)."""
         jaxpr = program.jaxpr
@@ -119,7 +123,9 @@ class Host:
         stacked = [np.empty(v.aval.shape, v.aval.dtype) for v in eqn.outvars[count:]]
         rounds = range(eqn.params["length"])
         for i in reversed(rounds) if eqn.params["reverse"] else rounds:
+            self.rounds.append(i)
             results = self.run(body, [*consts, *carry, *(each[i] for each in every)], path)
+            self.rounds.pop()
             carry = results[:count]
             for into, each in zip(stacked, results[count:], strict=True):
                 into[i] = each

@@ -14,7 +14,7 @@ from jax import numpy as jnp
 from wherelint.companion import Report
 from wherelint.companion.points import TIME, Array, Bounds, Domain, Explained, Hits, combined_points, special_points
 from wherelint.jax._aim import STEPS, approaches, literals
-from wherelint.jax._locate import Program, finite, gradient
+from wherelint.jax._locate import Program, finite, gradient, refuse_gradient
 from wherelint.jax._plan import replaced
 from wherelint.jax._transpose import Transposer
 
@@ -47,6 +47,7 @@ def hunt(
     the nearest input is the witness of ``genuine`` findings, the last ones; ``ok`` is about ``args``. Raises what
     ``locate`` raises.
     """
+    refuse_gradient(f)
     began = time.monotonic()
     search = _Search(f, args, Domain.of(f, len(args), bounds, positive), budget, began + 0.75 * seconds)
     note = search.run(seed)

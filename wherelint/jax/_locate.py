@@ -42,10 +42,21 @@ def locate(f: Callable[..., Any], *args: Any, argnums: int | Sequence[int] | Non
     or inf, together with the selection without which it would not have: the one that, if it were the only one to drop
     anything, would keep the operation from doing so. ``genuine`` findings are singular in earnest. Raises what ``f``
     raises when it is traced, NotImplementedError for what ``mask_gradients`` refuses, and TypeError where ``jax.grad``
-    has nothing to differentiate.
+    has nothing to differentiate, or where ``f`` is a gradient itself.
     """
+    refuse_gradient(f)
     program = Program(f, args, kwargs, argnums)
     return program.explain(program.flat.inputs)
+
+
+def refuse_gradient(f: Callable[..., Any]) -> None:
+    """TypeError if ``f`` is not what is differentiated, but the result of that."""
+    if _compat.is_gradient(f):
+        raise TypeError(
+            "this function is a gradient already: pass the loss that it differentiates, locate(loss, x) and not "
+            "locate(jax.grad(loss), x). A loss that contains a gradient is fine; to differentiate a gradient once "
+            "more, pass lambda x: jax.grad(loss)(x)"
+        )
 
 
 class Program:
@@ -74,9 +85,7 @@ class Program:
         self._tags = Tags(self.closed)
         self.plan = plan(self._tags, inputs, self.perturbed)
 
-    def explain(
-        self, inputs: Sequence[Any], deadline: float = math.inf, cts: Sequence[Any] | None = None
-    ) -> Report:
+    def explain(self, inputs: Sequence[Any], deadline: float = math.inf, cts: Sequence[Any] | None = None) -> Report:
         """The report of one input; after the deadline, no selection is looked for any more.
 
         ``cts`` are the cotangents of the results (None: ones).

@@ -257,3 +257,11 @@ def around_transforms(gradient: Callable[..., Any], other: Callable[[str], None]
         yield
     finally:
         transforms.grad_and_value_impl, transforms._vjp_with_argnums = original, pull_back
+
+
+def is_gradient(f: Any) -> bool:
+    """Whether ``torch.func.grad`` or ``grad_and_value`` made the function."""
+    code: Any = getattr(f, "__code__", None)
+    if code is None or "/torch/_functorch/" not in code.co_filename.replace("\\", "/"):
+        return False
+    return not {"grad_impl", "grad_and_value_impl"}.isdisjoint(code.co_names)

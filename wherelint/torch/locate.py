@@ -44,6 +44,10 @@ _SAVED_ENDS = {"low": ("min", "min_val"), "high": ("max", "max_val")}
 _KIND_OF = {node: kind for kind, found in _KINDS.items() for node in found.split()}
 
 
+_BEGINS = (
+    "the function begins a backward pass itself: pass the one that computes the loss, without `backward()` and "
+    "`torch.autograd.grad`"
+)
 #: What a finite report says of a function that draws random numbers.
 _DREW = (
     "The function draws random numbers, so this call may differ from the failing one: "
@@ -154,15 +158,25 @@ class Traced:
 
 def trace(f: Callable[..., Any], args: Sequence[Any], argnums: int | Sequence[int] | None = None) -> Traced:
     """Call ``f`` on copies of its arguments; the next call draws the same random numbers."""
+    if compat.is_gradient(f.func if isinstance(f, partial) else f):
+        raise TypeError(
+            "this function is a gradient already: pass the loss that it differentiates, locate(loss, x) and not "
+            "locate(torch.func.grad(loss), x)"
+        )
     flat, shape = tree_flatten(args)
     own = [each.detach().clone().requires_grad_(mine) if differentiable(each) else None
            for each, mine in zip(flat, _differentiated(args, argnums), strict=True)]  # fmt: skip
     arguments = [each for each in own if each is not None and each.requires_grad]
     if argnums is not None and not arguments:
         raise TypeError("there is nothing to differentiate: no argument of argnums holds floats; write 0.0 for 0")
-    states = _random_states()
+    states, passes = _random_states(), list[bool]()
+
+    def noted(backward: compat.Backward, *rest: Any) -> Any:
+        passes.append(True)
+        return backward(*rest)
+
     # Copies of the leaves, so that `f` may write to its arguments.
-    with torch.enable_grad():
+    with torch.enable_grad(), compat.around_backward(noted):
         given = [each if leaf is None else leaf.clone() for each, leaf in zip(flat, own, strict=True)]
         try:
             result = f(*tree_unflatten(given, shape))
@@ -177,7 +191,7 @@ def trace(f: Callable[..., Any], args: Sequence[Any], argnums: int | Sequence[in
     values = [each for each in tree_flatten(result)[0] if isinstance(each, Tensor)]
     roots = [each for each in values if each.requires_grad and differentiable(each)]
     if not roots:
-        raise _nothing(values, arguments)
+        raise ValueError(_BEGINS) if passes else _nothing(values, arguments)
     if argnums is not None:
         return Traced(roots, arguments, values, len(arguments), drew=drew)
     behind = [v for v in (getattr(node, "variable", None) for node in nodes(roots)) if isinstance(v, Tensor)]
@@ -239,9 +253,7 @@ def gradients(traced: Traced, run: Run | None = None) -> list[Tensor | None]:
     except RuntimeError as error:
         if "second time" not in str(error):
             raise
-        raise ValueError(
-            "the function begins a backward pass itself: hand over the one that it differentiates"
-        ) from error
+        raise ValueError(_BEGINS) from error
 
 
 def finite(found: Iterable[Tensor | None]) -> bool:

@@ -16,7 +16,7 @@ from wherelint.companion import Report
 from wherelint.jax import _compat
 from wherelint.jax._locate import Program
 from wherelint.jax._values import explain_value
-from wherelint.watcher.session import Explanation, Status
+from wherelint.watcher.session import Explanation, Status, busy
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +72,8 @@ def trace(
     active = tuple(each is None for each in results[:count])
     inputs = [*closed.consts, *arguments]
     keys = tuple(jax.random.key_impl(each) if is_key(each) else None for each in inputs)
-    return Traced(_compat.open_constants(closed), len(closed.consts), tree, active, keys), inputs, run
+    program = _compat.alone(_compat.open_constants(closed))
+    return Traced(program, len(closed.consts), tree, active, keys), inputs, run
 
 
 class Call:
@@ -82,7 +83,7 @@ class Call:
         self._program, self._active = traced.program, traced.active
         pairs = zip(inputs, traced.keys, strict=True)
         self._inputs = [x if impl is None or is_key(x) else jax.random.wrap_key_data(x, impl=impl) for x, impl in pairs]
-        self._cts = [jnp.asarray(ct) for ct, active in zip(cts, traced.active, strict=True) if active]
+        self._cts = [np.asarray(ct) for ct, active in zip(cts, traced.active, strict=True) if active]
         numbered = jax.tree.unflatten(traced.tree, range(traced.constants, len(inputs)))
         skipped = 0 if len(numbered) > 1 else 1
         #: The inputs that are differentiated, by their names in the arguments.
@@ -95,15 +96,78 @@ class Call:
     def explain(self, status: Status) -> Explanation:
         """Why the gradient is not finite, or the value."""
         if status == "value":
-            return Explanation(explain_value(self._run, self._inputs), (), len(self._names), self.save)
+            report = explain_value(self._run, self._inputs)
+            lost = [] if report.findings else [self._names.get(i, "data") for i in self._not_finite(self._inputs)]
+            note = f"Not finite before: {', '.join(dict.fromkeys(lost))}." if lost else ""
+            return Explanation(report, (), len(self._names), self.save, note)
         program = Program(self._run, self._inputs, {}, [*self._names])
         report = program.explain(program.flat.inputs, cts=self._cts)
-        lost = [name for i, name in self._names.items() if not np.isfinite(np.asarray(report.gradient[i])).all()]
+        lost = [self._names[i] for i in self._not_finite(report.gradient)]
         return Explanation(replace(report, gradient=None, masked=None), lost, len(self._names), self.save)
 
     def _run(self, *inputs: Any) -> list[Any]:
         return _compat.evaluate(self._program, inputs)[: sum(self._active)]
 
+    def _not_finite(self, arrays: Sequence[Any]) -> list[int]:
+        real = [(i, each) for i, each in enumerate(arrays) if each is not None and not is_key(each)]
+        return [
+            i
+            for i, x in real
+            if jnp.issubdtype(jnp.result_type(x), jnp.inexact) and not np.isfinite(np.asarray(x)).all()
+        ]
+
     def save(self, directory: Path) -> list[str]:
         """Write the arguments, the function and a script that runs it; the names of the files."""
-        raise NotImplementedError
+        split = sorted(range(len(self._inputs)), key=lambda i: i not in self._names)
+        plain = [jax.random.key_data(x) if is_key(x) else np.asarray(x) for x in self._inputs]
+        numbers = [*(plain[i] for i in split), *self._cts]
+        np.savez(directory / "arguments.npz", *(np.asarray(x).view(_storable(x)) for x in numbers))
+        keys = {i: jax.random.key_impl(x) for i, x in enumerate(self._inputs) if is_key(x)}
+
+        def function(*given: Any) -> list[Any]:
+            values = dict(zip(split, given, strict=True))
+            return self._run(
+                *(
+                    jax.random.wrap_key_data(values[i], impl=keys[i]) if i in keys else values[i]
+                    for i in range(len(values))
+                )
+            )
+
+        with busy():
+            shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in numbers[: len(split)]]
+            exported = export.export(jax.jit(function))(*shapes)
+            (directory / "function.bin").write_bytes(exported.serialize(vjp_order=1))
+        script = _SCRIPT.format(
+            x64=jax.config.jax_enable_x64, dtypes=[str(x.dtype) for x in numbers], count=len(split),
+            names=[self._names[i] for i in split if i in self._names],
+        )  # fmt: skip
+        (directory / "repro.py").write_text(script, "utf-8")
+        return ["arguments.npz", "function.bin", "repro.py"]
+
+
+def _storable(array: Any) -> Any:
+    """A dtype of NumPy's own of the same size."""
+    return array.dtype if array.dtype.kind in "biufc" else f"u{array.dtype.itemsize}"
+
+
+_SCRIPT = '''"""A function whose gradient is not finite, without the program that it comes from."""
+
+import pathlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import export
+
+jax.config.update("jax_enable_x64", {x64})
+here = pathlib.Path(__file__).parent
+f = export.deserialize((here / "function.bin").read_bytes()).call
+dtypes = {dtypes}
+numbers = [x.view(jnp.dtype(d)) for x, d in zip(np.load(here / "arguments.npz").values(), dtypes)]
+inputs, cotangents = numbers[:{count}], numbers[{count}:]
+names = {names}
+value, pull = jax.vjp(lambda *xs: f(*xs, *inputs[len(names):]), *inputs[: len(names)])
+print("value finite:", all(bool(jnp.isfinite(x).all()) for x in value))
+for name, x in zip(names, pull(cotangents)):
+    print("gradient finite:", bool(jnp.isfinite(x).all()), name)
+'''

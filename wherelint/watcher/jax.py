@@ -38,8 +38,12 @@ def hook(session: Session, imports: Imports) -> Iterator[None]:
     clear_caches: Any = jax.clear_caches
     clear_caches()  # what a notebook has compiled is traced again
     session.callers += _compat.CALLERS
+    session.barriers.append(_compat.settle)
     with ExitStack() as patches:
-        patches.enter_context(_compat.replaced(_compat.VJP, partial(_watched, {})))
+        sites: dict[Any, Site] = {}
+        patches.enter_context(_compat.replaced(_compat.VJP, partial(_watched, sites, _Pullback)))
+        patches.enter_context(_compat.replaced("linearize", partial(_watched, sites, _Pushforward)))
+        patches.enter_context(_compat.replaced("linear_transpose", _transposed))
         patches.enter_context(_compat.quick_calls())
         try:
             yield
@@ -47,8 +51,8 @@ def hook(session: Session, imports: Imports) -> Iterator[None]:
             _compat.settle()
 
 
-def _watched(sites: dict[Any, Site], original: Callable[..., Any]) -> Callable[..., Any]:
-    """``vjp`` with a pullback that looks at what it returns."""
+def _watched(sites: dict[Any, Site], kind: Any, original: Callable[..., Any]) -> Callable[..., Any]:
+    """``vjp`` with a pullback that looks at what it returns, and ``linearize`` likewise."""
 
     def vjp(fun: Any, *primals: Any, **options: Any) -> Any:
         session = current()
@@ -64,7 +68,7 @@ def _watched(sites: dict[Any, Site], original: Callable[..., Any]) -> Callable[.
             state = random.getstate(), np.random.get_state()
             try:
                 traced, inputs, run = again(leaves)
-                taken = _Taken(taken.site, again, traced, [None if is_traced(each) else each for each in inputs])
+                taken = _Taken(taken.site, None, traced, [None if is_traced(each) else each for each in inputs])
                 leaves = [each for each in inputs if is_traced(each)]
                 found = original(_compat.instead(fun, run), *primals, **options)
             except Exception as error:
@@ -74,7 +78,7 @@ def _watched(sites: dict[Any, Site], original: Callable[..., Any]) -> Callable[.
                 _not_watched(session, taken.site, error)
                 return found
         try:
-            return found[0], _Pullback(found[1], taken, leaves, _real(found[0])), *found[2:]
+            return found[0], kind(found[1], taken, leaves, _real(found[0])), *found[2:]
         except Exception as error:
             _not_watched(session, taken.site, error)
             return found
@@ -109,9 +113,9 @@ class _Taken:
     """Where a gradient is taken, and of what."""
 
     site: Site
-    #: Traces the function.
-    again: Callable[..., Any]
-    #: What it was traced to; None where it runs outside of a trace.
+    #: Traces the function, where it runs outside of a trace.
+    again: Callable[..., Any] | None
+    #: What it was traced to otherwise: the function itself may hold numbers of an outer trace.
     traced: Traced | None = None
     #: The inputs of that; None for those that are known only when it runs.
     kept: Sequence[Any] = ()
@@ -140,6 +144,7 @@ class _Taken:
         traced, values = self.traced, iter(numbers)
         inputs = [next(values) if each is None else each for each in self.kept]
         if traced is None:
+            assert self.again is not None
             traced, inputs, _ = self.again(numbers)
         return Call(traced, inputs, cts).explain(status)
 
@@ -187,6 +192,26 @@ class _Pullback:
             except Exception as error:
                 _not_watched(session, self._taken.site, error)
         return found
+
+
+@jax.tree_util.register_pytree_node_class
+class _Pushforward(_Pullback):
+    """What ``linearize`` returns; what is made of that by ``linear_transpose`` looks at the gradients."""
+
+    def __call__(self, *tangents: Any) -> Any:
+        return self._pull(*tangents)
+
+    def transposed(self, pull: Any) -> _Pullback:
+        """The pullback."""
+        return _Pullback(pull, self._taken, self._numbers, self._values)
+
+
+def _transposed(original: Callable[..., Any]) -> Callable[..., Any]:
+    def linear_transpose(fun: Any, *primals: Any, **options: Any) -> Any:
+        pull = original(fun, *primals, **options)
+        return fun.transposed(pull) if isinstance(fun, _Pushforward) else pull
+
+    return linear_transpose
 
 
 def _tap(taken: _Taken, status: Any, numbers: Sequence[Any], cts: Sequence[Any]) -> None:

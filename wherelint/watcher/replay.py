@@ -96,7 +96,9 @@ class Calls:
         beyond = {id(each) for each in _variables(_after(ends))}
         here = [each for each in _variables(roots, ends) if id(each) not in beyond]
         # What hands a cotangent to a leaf that is also reached from beyond is where this part ends.
-        last = {node for node, after in before.items() if any(id(getattr(n, "variable", None)) in beyond for n in after)}
+        last = {
+            node for node, after in before.items() if any(id(getattr(n, "variable", None)) in beyond for n in after)
+        }
         edges = dict.fromkeys(
             GradientEdge(n, i) for node in before for n, i in node.next_functions if n in ends or n in last
         )

@@ -7,6 +7,7 @@ the same graph again, so that nothing is computed anew.
 
 from __future__ import annotations
 
+import dis
 import gc
 import sys
 import threading
@@ -26,7 +27,7 @@ from torch.utils._pytree import keystr, tree_flatten_with_path, tree_leaves
 from wherelint.companion import Report
 from wherelint.companion.frames import Frame, is_library
 from wherelint.torch import compat
-from wherelint.torch.locate import _BAD, _SPREADS, finite, locate
+from wherelint.torch.locate import _BAD, _SPREADS, finite, kind, locate
 from wherelint.torch.masking import nodes, users
 from wherelint.torch.trace import _KEY
 from wherelint.torch.values import explain_value
@@ -39,6 +40,7 @@ _HOME = str(Path(__file__).parents[1])
 #: So many bytes are little; a tensor that is a larger part of what was saved than this one in so many is freed at once.
 _MUCH, _PARTS = 64 << 20, 40
 _FURTHER = "It is lost further on, in what torch had freed: run again with --memory full."
+_SUBSCRIPTS = frozenset({"BINARY_SUBSCR", "BINARY_SLICE", "STORE_SUBSCR", "STORE_SLICE"})
 _FREED = (
     "Trying to backward through the graph a second time (or directly access saved tensors after they have already been "
     "freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify "
@@ -131,6 +133,11 @@ class _Hooks(threading.local):
         if saved.size > self.limit:  # the operation still has it
             saved.free(keep=False)
         return tensor
+
+    def taken(self) -> Saved | None:
+        """What was unpacked since this was asked last."""
+        last, self.last = self.last, None
+        return last
 
     def _frames(self) -> tuple[Frame, ...]:
         """Where the operation was called: innermost, and in the user's program."""
@@ -311,22 +318,47 @@ def labelled(hooks: _Hooks, roots: Sequence[Any]) -> set[Node]:
     """
     graph, freed = nodes(roots), set[Node]()
     hooks.peeking = True
+    hooks.taken()
     for node in graph:
         bad, frames = [], node.metadata.get(_KEY, ())
         for name, each in compat.everything_saved(node):
-            if hooks.last is not None:
-                frames = frames or hooks.last.frames
-                freed |= {node} if hooks.last.freed else set()
-                hooks.last = None
+            if (last := hooks.taken()) is not None:
+                frames = frames or last.frames
+                freed |= {node} if last.freed else set()
             if isinstance(each, Tensor) and (each.is_floating_point() or each.is_complex()) and name != "result":
                 bad += [~torch.isfinite(each)]
         node.metadata[_KEY], node.metadata[_BAD] = frames, [each for each in bad if each.any()]
-    hooks.peeking = False
+    _place_the_rest(sorted((node for node in graph if node.next_functions), key=compat.made_at))
     for node, around in users(graph).items():
         result = compat.saved(node, "result")
         bad_result = isinstance(result, Tensor) and not all_finite([result])
         node.metadata[_SPREADS] = bad_result or any(each.metadata[_BAD] for each in around)
+    hooks.peeking = False
     return freed
+
+
+def _place_the_rest(made: Sequence[Node]) -> None:
+    """Give a place to indices that save nothing: the subscript that ran between what was called before and after."""
+    for i, node in enumerate(made):
+        if node.metadata[_KEY] or kind(node) not in ("index", "assignment"):
+            continue
+        before = next((frames[-1] for each in reversed(made[:i]) if (frames := each.metadata[_KEY])), None)
+        after = next((frames[-1] for each in made[i + 1 :] if (frames := each.metadata[_KEY])), None)
+        for frame, other, forwards in ((before, after, True), (after, before, False)):
+            found = [at for at in _subscripts(frame[0]) if (at > frame[1]) == forwards] if frame else []
+            if frame and other and frame[0] is other[0]:
+                found = [at for at in found if (at < other[1]) == forwards]
+            if frame and found:
+                node.metadata[_KEY] = ((frame[0], found[0 if forwards else -1]),)
+                break
+
+
+def _subscripts(code: CodeType) -> list[int]:
+    """Where a function reads or writes a part of something: offsets of its instructions."""
+    return [
+        each.offset for each in dis.get_instructions(code)
+        if each.opname in _SUBSCRIPTS or (each.opname == "BINARY_OP" and each.argrepr == "[]")
+    ]  # fmt: skip
 
 
 def _leaves(roots: Sequence[Any]) -> list[Tensor]:

@@ -86,7 +86,9 @@ def explanation(
     note = ""
     if not all_finite(roots):
         report = first_not_finite(calls, roots)
-        before = {id(each.operands[0]) for each in calls if each.kind == "ReadVariableOp" and not all_finite(each.results)}
+        before = {
+            id(each.operands[0]) for each in calls if each.kind == "ReadVariableOp" and not all_finite(each.results)
+        }
         names = [name for name, source in zip(taken.names, sources, strict=True) if id(source) in before]
         note = f"Not finite before the step: {', '.join(names)}." if names else ""
     else:
