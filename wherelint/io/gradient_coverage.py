@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Container
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -101,10 +102,10 @@ class Coverage:
         """Whether the operand of any operation of a file came next to a point."""
         return any(each.is_near for each in self.distances.get(path, {}).values())
 
-    def distance(self, path: str, place: Span, code: str) -> Distance | None:
+    def distance(self, path: str, place: Span, codes: Container[str | None]) -> Distance | None:
         """How near the operands of the operation at a place came, to the point that they came nearest to."""
         found = [each for (span, of, _), each in self.distances.get(path, {}).items()
-                 if of == code and (span == place or (not span[2] and span[0] == place[0]))]  # fmt: skip
+                 if of in codes and (span == place or (not span[2] and span[0] == place[0]))]  # fmt: skip
         return min(found, key=lambda each: (not each.is_near, each.least), default=None)
 
     def dumps(self) -> str:

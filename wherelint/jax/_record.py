@@ -29,6 +29,7 @@ from wherelint.ops import OPERATIONS
 
 #: What runs a jitted function.
 _JITTED = frozenset({"jit", "pjit"})
+_SINGULAR = {name: op for name, op in CATALOGUE.items() if OPERATIONS[op].code}
 #: The function that transposes a jaxpr; ``tests/companion/test_jax_compat.py`` says which version broke it.
 _TRANSPOSE = ("backward_pass3", "backward_pass")
 
@@ -95,19 +96,17 @@ def _reached(jaxpr: Any, differentiated: Sequence[bool], cotangents: Sequence[An
 
 
 def _mark(marks: Marks, traceback: Any) -> None:
-    marks.gradient.update(frame for frame, _ in _frames(marks, traceback))
+    marks.gradient.update(_frames(marks, traceback))
 
 
-def _frames(marks: Marks, traceback: Any) -> Iterator[tuple[Frame, list[str]]]:
-    """The frames of the program, the innermost first; with the names of the functions further in."""
-    inside: list[str] = []
+def _frames(marks: Marks, traceback: Any) -> Iterator[Frame]:
+    """The frames of the program, the innermost first."""
     for code, offset in zip(*traceback.raw_frames(), strict=True):
         ours = marks.ours[code.co_filename]
         if ours:
-            yield (code, offset), inside
+            yield code, offset
         elif ours is None or code.co_name.startswith("trace_to_jaxpr"):  # beyond stands whoever traced it first
             return
-        inside.append(code.co_name)
 
 
 @contextmanager
@@ -120,7 +119,7 @@ def _measured(marks: Marks) -> Iterator[None]:
     before = dict(jvps), dict(others)
     measure = _Measure(marks)
     for primitive, rule in before[0].items():
-        if primitive.name in CATALOGUE or primitive.name in _JITTED:
+        if primitive.name in _SINGULAR or primitive.name in _JITTED:
             jvps[primitive] = measure.around(primitive.name, rule, lambda primals, tangents: primals)
     for primitive, rule in before[1].items():
         if primitive.name in _JITTED:
@@ -139,9 +138,9 @@ class _Measure(Evaluation):
 
     calls = CALLS | {"custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr"}
 
-    def __init__(self, marks: Marks, call: Frame | None = None, name: str = "") -> None:
+    def __init__(self, marks: Marks, call: Frame | None = None, op: str = "") -> None:
         super().__init__()
-        self._marks, self._call, self._name = marks, call, name
+        self._marks, self._call, self._op = marks, call, op
 
     def around(self, name: str, rule: Callable[..., Any], primals: Callable[..., Sequence[Any]]) -> Callable[..., Any]:
         """The rule of a primitive, which takes notes before it returns."""
@@ -156,29 +155,32 @@ class _Measure(Evaluation):
 
     def one(self, eqn: Any, given: list[Any], path: Any) -> list[Any]:
         made = super().one(eqn, given, path)
-        if self._call is not None and eqn.primitive.name in CATALOGUE:
-            self._note(str(eqn.primitive.name), given, made[0], eqn.params, self._call, self._name)
+        if self._call is not None and eqn.primitive.name in _SINGULAR:
+            self._note(str(eqn.primitive.name), given, made[0], eqn.params, self._call)
         return made
 
     def _differentiated(self, name: str, primals: Sequence[Any], made: Any, params: Any) -> None:
-        frame, inside = next(_frames(self._marks, _compat.current_traceback()), (None, []))
+        frame = next(_frames(self._marks, _compat.current_traceback()), None)
         if frame is None:
             return
         if name not in _JITTED:
-            self._note(name, primals, made, params, frame, next((n for n in reversed(inside) if n in FUNCTIONS), ""))
+            self._note(name, primals, made, params, frame)
         elif is_library(_compat.function(params["jaxpr"])[1]):  # what it is made of was traced for another call
-            called = str(params["name"]).lstrip("_")
-            _Measure(self._marks, frame, called).run(params["jaxpr"], [*map(lax.stop_gradient, primals)])
+            inside = _Measure(self._marks, frame, FUNCTIONS.get(str(params["name"]).lstrip("_"), ""))
+            inside.run(params["jaxpr"], [*map(lax.stop_gradient, primals)])
 
-    def _note(self, name: str, given: Sequence[Any], made: Any, params: Any, frame: Frame, called: str) -> None:
+    def _note(self, name: str, given: Sequence[Any], made: Any, params: Any, frame: Frame) -> None:
         if name == "integer_pow" and params["y"] >= 0:
             return
-        op = CATALOGUE[name]
-        code = OPERATIONS[FUNCTIONS.get(called, op)].code
+        op = _SINGULAR[name]
+        code = OPERATIONS[self._op or op].code
+        of_norm = op == "sqrt" and code == "WL108"  # the sum of squares
+        if code != OPERATIONS[op].code and not of_norm:
+            return
         operands = [lax.stop_gradient(x) if jnp.issubdtype(jnp.result_type(x), jnp.floating) else None for x in given]
         for point, near in nearest(op, "jax", operands, lax.stop_gradient(made), jnp):
-            of_norm = op == "sqrt" and code == "WL108"  # the sum of squares
-            _tell(partial(self._came, frame, code, point), jnp.sign(near) * jnp.sqrt(abs(near)) if of_norm else near)
+            near = jnp.sign(near) * jnp.sqrt(abs(near)) if of_norm else near
+            _tell(partial(self._came, frame, str(code), point), near)
 
     def _came(self, frame: Frame, code: str, point: float | None, near: Any) -> None:
         least, mean = np.asarray(near).tolist()

@@ -28,6 +28,8 @@ REFUTED = frozenset(
 
 #: What was measured of the operand, by the names of the score's table.
 NEAR, FAR = "came to the point", "kept away from the point"
+#: Rules about operations that a framework may take for each other: a root is a power.
+_ROOTS = frozenset({"WL101", "WL106"})
 #: So many characters of an operand are shown.
 _LONGEST = 50
 
@@ -82,8 +84,8 @@ class Evidence:
         kind = known.kind(name, at)
         self.differentiated += kind == "gradient"
         if kind == "gradient":
-            operation = OPERATIONS.get(finding.op)
-            distance = known.distance(name, at, operation.code or "") if operation is not None else None
+            code = OPERATIONS[finding.op].code if finding.op in OPERATIONS else None
+            distance = known.distance(name, at, _ROOTS if code in _ROOTS else {code})
             evidence = tuple(each for each in finding.evidence if each not in REFUTED)
             message, why = finding.message, "a gradient passed through it"
             if distance is not None:

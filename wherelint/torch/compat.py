@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, overrides
 from torch._subclasses import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.autograd import graph
@@ -169,6 +169,57 @@ def not_compiling() -> AbstractContextManager[Any]:
     """Within the block, what ``torch.compile`` made runs as plain Python."""
     stance = getattr(torch.compiler, "set_stance", None)  # since torch 2.6
     return nullcontext() if stance is None else stance("force_eager")
+
+
+@contextmanager
+def around_compiled(aside: Callable[[], AbstractContextManager[Any]]) -> Iterator[None]:
+    """Within the block, what ``torch.compile`` makes runs within ``aside()``."""
+    original = torch.compile
+
+    @functools.wraps(original)
+    def compile(model: Any = None, **options: Any) -> Any:  # noqa: A001
+        if model is None:
+            return lambda model: compile(model, **options)
+        made = original(model, **options)
+        run = made.forward if isinstance(made, torch.nn.Module) else made
+
+        @functools.wraps(run)
+        def called(*args: Any, **kwargs: Any) -> Any:
+            if torch.compiler.is_compiling():
+                return run(*args, **kwargs)
+            with aside():
+                return run(*args, **kwargs)
+
+        if not isinstance(made, torch.nn.Module):
+            return called
+        made.forward = called
+        return made
+
+    torch.compile = compile
+    try:
+        yield
+    finally:
+        torch.compile = original
+
+
+@contextmanager
+def without_mode(mode: Any) -> Iterator[None]:
+    """Within the block a mode is not asked; others are."""
+    stack = overrides._get_current_function_mode_stack()
+    above = stack[stack.index(mode) + 1 :] if mode in stack else []
+    if mode in stack:
+        for _ in (mode, *above):
+            overrides._pop_mode()
+        for each in above:
+            overrides._push_mode(each)
+    try:
+        yield
+    finally:
+        if mode in stack:
+            for _ in above:
+                overrides._pop_mode()
+            for each in (mode, *above):
+                overrides._push_mode(each)
 
 
 @contextmanager

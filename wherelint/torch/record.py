@@ -50,7 +50,7 @@ def hook(marks: Marks) -> Iterator[None]:
         with seen.again():
             return backward(roots, *rest)
 
-    with seen, compat.around_backward(run):
+    with seen, compat.around_backward(run), compat.around_compiled(seen.aside):
         yield
     marks.gradient.update(*seen.passed.values())
     marks.ran.update(seen.ran.values(), (stack[0] for stack in seen.stacks.values() if stack))
@@ -87,6 +87,17 @@ class _Coverage(Labels):
             self.inside -= 1
             TorchFunctionMode.__exit__(self, None, None, None)
 
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Be out of the way: ``torch.compile`` would compile this, too."""
+        hooked = torch.autograd.Function.__dict__["apply"]
+        torch.autograd.Function.apply = self._apply
+        try:
+            with compat.without_mode(self):
+                yield
+        finally:
+            torch.autograd.Function.apply = hooked
+
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
@@ -108,6 +119,8 @@ class _Coverage(Labels):
         """Note how near the operands of a call came to its singular points."""
         operation = singular(name, args)
         if operation is None or operation.code is None or torch.compiler.is_compiling():
+            return
+        if name.endswith("_") and not name.startswith("__"):  # the operand is overwritten
             return
         if result.is_cuda and torch.cuda.is_current_stream_capturing():
             return
