@@ -153,13 +153,13 @@ def test_a_report_in_a_format(tmp_path: Path) -> None:
 def test_the_page_shows_what_is_printed(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     require("torch")
     page = docs.page("run")
-    program, shown = re.findall(r"```python\n(.+?)```\n\n```text\n(.*?)```", page, re.DOTALL)[0]
+    program, shown = re.findall(r"```python\n(.+?)```\n\n```console\n\$ wherelint run train.py\n(.*?)```", page, re.DOTALL)[0]
     (tmp_path / "train.py").write_text(program)
     status, output, errors = ran(tmp_path, "-m", "wherelint", "run", "train.py")
     assert (status, output) == (1, "")
     if request.config.getoption("--regenerate"):
         path = Path(docs.__file__).parent / "run.md"
-        path.write_text(page.replace(f"```text\n{shown}```", f"```text\n{errors}```", 1), encoding="utf-8")
+        path.write_text(page.replace(f"train.py\n{shown}```", f"train.py\n{errors}```", 1), encoding="utf-8")
     else:
         assert errors == shown
 
