@@ -4,17 +4,19 @@
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.eager import backprop, context, execute, record
+from tensorflow.python.eager import backprop, context, execute, forwardprop, record
 from tensorflow.python.eager.polymorphic_function import atomic_function
-from tensorflow.python.framework import func_graph, op_callbacks, ops
+from tensorflow.python.framework import func_graph, op_callbacks, op_def_registry, ops
 from tensorflow.python.ops import control_flow_util, resource_variable_ops
 from tensorflow.python.ops.parallel_for import control_flow_ops
+from tensorflow.python.saved_model import save
 
 #: Called with the type of an operation, its attributes, operands and results.
 Note = Callable[[str, Any, Sequence[Any], Sequence[Any]], None]
@@ -66,6 +68,11 @@ def own_gradients(own: Own) -> Iterator[None]:
         record.record_operation = original
 
 
+def definition(kind: str) -> Any:
+    """What operands and attributes an operation has."""
+    return op_def_registry.get(kind)
+
+
 def gradient_of(operation: Any) -> Callable[..., Any] | None:
     """The gradient that an operation of a graph brings, if it is not the registered one."""
     try:
@@ -98,9 +105,14 @@ def is_eager(tensor: Any) -> bool:
     return isinstance(tensor, ops.EagerTensor)
 
 
+def is_of_forward_mode(filename: str) -> bool:
+    """Whether the code of a file computes derivatives forward, by tapes of its own."""
+    return filename == forwardprop.__file__
+
+
 def read_type(handle: Any) -> Any:
     """The type of the variable that a handle is of; None if it is of something else."""
-    data = getattr(handle, "_handle_data", None)
+    data = resource_variable_ops.get_eager_safe_handle_data(handle)
     if data is None or not data.is_set or len(data.shape_and_type) != 1:
         return None
     return tf.as_dtype(data.shape_and_type[0].dtype)
@@ -119,10 +131,37 @@ def storage(tensor: Any) -> Any:
     return np.asarray(memoryview(tensor)).__array_interface__["data"][0]
 
 
+_counters: list[Any] = []
+
+
 def counter(size: int) -> Any:
     """A variable of so many zeros that tf.function does not take for the program's."""
     with tf.init_scope():
-        return resource_variable_ops.ResourceVariable([0] * size, dtype=tf.int64, trainable=False, name="wherelint")
+        made = resource_variable_ops.ResourceVariable([0] * size, dtype=tf.int64, trainable=False, name="wherelint")
+    _counters.append(ref(made))
+    return made
+
+
+@contextmanager
+def counters_saved(unwatched: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
+    """Within the block a function that counts can be saved: its counters are saved with it."""
+    original = save.save_and_return_nodes
+
+    def saved(obj: Any, *args: Any, **kwargs: Any) -> Any:
+        holder = tf.Module()
+        holder.counters = [made for each in _counters if (made := each()) is not None]
+        obj._track_trackable(holder, "wherelint", overwrite=True)
+        try:
+            with unwatched():
+                return original(obj, *args, **kwargs)
+        finally:
+            obj._delete_tracking("wherelint")
+
+    save.save_and_return_nodes = saved
+    try:
+        yield
+    finally:
+        save.save_and_return_nodes = original
 
 
 def is_function(graph: Any) -> bool:
@@ -133,6 +172,12 @@ def is_function(graph: Any) -> bool:
 def in_xla(graph: Any) -> bool:
     """Whether XLA compiles what is traced in a graph."""
     return bool(control_flow_util.GraphOrParentsInXlaContext(graph))
+
+
+def is_compiled_within() -> bool:
+    """Whether XLA compiles the graph that is built."""
+    graph = ops.get_default_graph()
+    return is_function(graph) and (in_xla(graph.outer_graph) or graph.name.startswith("__forward_"))
 
 
 def is_compiled(function: Any) -> bool:

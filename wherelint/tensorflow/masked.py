@@ -75,6 +75,12 @@ class Call:
     compiled: bool = False
     live: Sequence[bool] = ()
 
+    @property
+    def statement(self) -> Any:
+        """The same for the calls that a statement makes in a loop."""
+        where = self.places()
+        return self.kind, where if any(where) else id(self)
+
     def pull(self, cotangents: Sequence[Any]) -> list[Any]:
         """The cotangents of the operands."""
         given = [_zeros(r) if ct is None else ct for r, ct in zip(self.results, cotangents, strict=True)]
@@ -123,10 +129,9 @@ class _Break:
 
 @dataclass
 class _Pass:
-    """A backward pass over the calls, down to ``last``; with ``killers``, only those selections drop anything."""
+    """A masked backward pass over the calls, down to ``last``; with ``killers``, only those selections drop anything."""
 
     calls: Sequence[Call]
-    masked: bool = True
     killers: frozenset[Call] | None = None
     last: Call | None = None
     breaks: list[_Break] = field(default_factory=list)
@@ -147,30 +152,34 @@ class _Pass:
                 break
         return self
 
+    def drops(self, call: Call) -> bool:
+        """Whether some of what a call was given is dead."""
+        return any(bool(tf.reduce_any(self.dead[id(each)])) for each in call.operands if id(each) in self.dead)
+
     def _through(self, call: Call, cotangents: list[Any]) -> None:
         whole = all_finite(cotangents)
-        wide = _widened(call) if self.masked else call
+        wide = _widened(call)
         pulled = wide.pull(cotangents)
-        clean = self._clean(wide, pulled).pull(cotangents)
+        clean = self._clean(wide, pulled, cotangents)
         for number, (operand, live, got) in enumerate(zip(call.operands, call.live, pulled, strict=False)):
             if not live or got is None:
                 continue
-            dead = self._masks(wide, number, got) if self.masked else tf.zeros(got.shape, tf.bool)
+            dead = self._masks(wide, number, got)
             broken = ~finite(got)
-            if whole and self.masked and bool(tf.reduce_any(broken)):
+            if whole and bool(tf.reduce_any(broken)):
                 self.breaks.append(_Break(call, broken, dead | finite(clean[number])))
             handed = tf.where(dead, tf.zeros_like(got), clean[number])
             self._hand(operand, *((handed, dead) if wide is call else _narrowed(handed, dead, operand.shape)))
 
-    def _clean(self, call: Call, pulled: Sequence[Any]) -> Call:
-        """A product of what nothing drops, if the cotangents of the operands are not finite."""
-        if not self.masked or call.kind not in _PRODUCTS or all_finite(pulled):
-            return call
+    def _clean(self, call: Call, pulled: list[Any], cotangents: Sequence[Any]) -> list[Any]:
+        """The cotangents of the operands of a product of what nothing drops."""
+        if call.kind not in _PRODUCTS or all_finite(pulled):
+            return pulled
         operands = [
             tf.where(self._masks(call, number, each), tf.zeros_like(each), each) if each.dtype.is_floating else each
             for number, each in enumerate(call.operands)
         ]
-        return replace(call, operands=operands)
+        return replace(call, operands=operands).pull(cotangents)
 
     def _masks(self, call: Call, number: int, got: Any) -> Any:
         """Which elements of an operand nothing reaches but what is dead."""
@@ -209,8 +218,14 @@ class _Pass:
             self.cotangents[key], self.dead[key] = cotangent, dead
 
 
-def explained(calls: Sequence[Call], roots: Sequence[Any], sources: Sequence[Any], seeds: Sequence[Any]) -> Report:
-    """What poisons the gradient of the roots by the sources, with the cotangents of the roots."""
+def explained(
+    calls: Sequence[Call], roots: Sequence[Any], sources: Sequence[Any], seeds: Sequence[Any],
+    gradient: Sequence[Any] | None = None,
+) -> Report:  # fmt: skip
+    """What poisons the gradient of the roots by the sources, with the cotangents of the roots.
+
+    ``gradient``, if it is known, is what is not finite.
+    """
     live = {id(each) for each in sources}
     for call in calls:
         call.live = [id(each) in live for each in call.operands]
@@ -218,15 +233,35 @@ def explained(calls: Sequence[Call], roots: Sequence[Any], sources: Sequence[Any
             live.update(id(each) for each in call.results if each.dtype.is_floating)
     calls = [call for call in calls if any(call.live)]
     pairs = [(root, seed) for root, seed in zip(roots, seeds, strict=True) if id(root) in live]
-    roots, seeds = [root for root, _ in pairs], [seed for _, seed in pairs]
-    plain = _Pass(calls, masked=False).run(roots, seeds)
-    gradient = tuple(plain.cotangents.get(id(each)) for each in sources)
-    if all_finite(gradient):
-        return Report(all_finite(roots), True, True, gradient=gradient, masked=gradient)
+    value_finite, (roots, seeds) = all_finite(roots), ([each[i] for each in pairs] for i in (0, 1))
+    if gradient is None:
+        gradient = _plain(calls, roots, sources, seeds)
+        if all_finite(gradient):
+            return Report(value_finite, True, True, gradient=gradient, masked=gradient)
     run = _Pass(calls).run(roots, seeds)
     masked = tuple(run.cotangents.get(id(each)) for each in sources)
-    poisons = tuple(dict.fromkeys(each for one in run.breaks for each in _poisons(one, calls, roots, seeds)))
-    return Report(all_finite(roots), False, all_finite(masked), poisons, gradient=gradient, masked=masked)
+    poisons = tuple(dict.fromkeys(_poisons(run, roots, seeds)))
+    return Report(value_finite, False, all_finite(masked), poisons, gradient=gradient, masked=masked)
+
+
+def _plain(
+    calls: Sequence[Call], roots: Sequence[Any], sources: Sequence[Any], seeds: Sequence[Any]
+) -> tuple[Any, ...]:
+    """The gradient as TensorFlow computes it."""
+    found: dict[int, Any] = {}
+
+    def hand(tensor: Any, cotangent: Any) -> None:
+        found[id(tensor)] = found[id(tensor)] + cotangent if id(tensor) in found else cotangent
+
+    for root, seed in zip(roots, seeds, strict=True):
+        hand(root, seed)
+    for call in reversed(calls):
+        cotangents = [found.get(id(each)) for each in call.results]
+        if any(each is not None for each in cotangents):
+            for operand, live, got in zip(call.operands, call.live, call.pull(cotangents), strict=False):
+                if live and got is not None:
+                    hand(operand, got)
+    return tuple(found.get(id(each)) for each in sources)
 
 
 def first_not_finite(calls: Sequence[Call], roots: Sequence[Any]) -> Report:
@@ -258,36 +293,39 @@ def _origin(calls: Sequence[Call], roots: Sequence[Any], broken: Callable[[Any],
     )  # fmt: skip
 
 
-def _poisons(one: _Break, calls: Sequence[Call], roots: Sequence[Any], seeds: Sequence[Any]) -> Iterator[Poison]:
-    for genuine, elements in ((False, one.elements & one.dead), (True, one.elements & ~one.dead)):
-        at = np.argwhere(elements)
-        if not len(at):
-            continue
-        killer = _clip(one.call, calls) if genuine else _killer(one, elements, calls, roots, seeds)
-        op_at, op_within = one.call.places()
-        select_at, select_within = killer.places() if killer else (None, None)
-        kind = _KINDS.get(killer.kind, "multiply") if killer else None
-        yield Poison(
-            _operation(one.call.kind), op_at, kind, select_at, tuple(map(int, at[0])), count=len(at), genuine=genuine,
-            op_within=op_within, select_within=select_within, framework="tensorflow",
-        )  # fmt: skip
+def _poisons(run: _Pass, roots: Sequence[Any], seeds: Sequence[Any]) -> Iterator[Poison]:
+    told: set[Any] = set()  # a loop breaks at the same place again
+    for one in run.breaks:
+        for genuine, elements in ((False, one.elements & one.dead), (True, one.elements & ~one.dead)):
+            at = np.argwhere(elements)
+            if not len(at) or (genuine, one.call.statement) in told:
+                continue
+            told.add((genuine, one.call.statement))
+            killer = _clip(one.call, run.calls) if genuine else _killer(one, elements, run, roots, seeds)
+            op_at, op_within = one.call.places()
+            select_at, select_within = killer.places() if killer else (None, None)
+            kind = _KINDS.get(killer.kind, "multiply") if killer else None
+            yield Poison(
+                _operation(one.call.kind), op_at, kind, select_at, tuple(map(int, at[0])), count=len(at),
+                genuine=genuine, op_within=op_within, select_within=select_within, framework="tensorflow",
+            )  # fmt: skip
 
 
-def _killer(
-    one: _Break, elements: Any, calls: Sequence[Call], roots: Sequence[Any], seeds: Sequence[Any]
-) -> Call | None:
-    """The nearest selection that alone drops every one of the elements."""
-    reached, nearest = {id(each) for each in one.call.results}, []
-    for call in calls[calls.index(one.call) + 1 :]:
+def _killer(one: _Break, elements: Any, run: _Pass, roots: Sequence[Any], seeds: Sequence[Any]) -> Call | None:
+    """The nearest selection that alone drops every one of the elements, whenever it runs."""
+    reached: set[int] = {id(each) for each in one.call.results}
+    nearest: dict[Any, list[Call]] = {}
+    for call in run.calls[run.calls.index(one.call) :]:
         if any(id(each) in reached for each in call.operands):
             reached.update(id(each) for each in call.results)
-            if call.kind in _KINDS or call.kind == "Mul":
-                nearest.append(call)
-    for call in nearest[:_MOST]:
-        alone = _Pass(calls, killers=frozenset({call}), last=one.call).run(roots, seeds)
+        if (call.kind in _KINDS or call.kind == "Mul") and run.drops(call):
+            nearest.setdefault(call.statement, []).append(call)
+    near = [calls for calls in nearest.values() if any(id(each) in reached for call in calls for each in call.results)]
+    for calls in near[:_MOST]:
+        alone = _Pass(run.calls, killers=frozenset(calls), last=one.call).run(roots, seeds)
         if any(bool(tf.reduce_all(each.dead | ~elements)) for each in alone.breaks
                if each.call is one.call and each.elements.shape == elements.shape):  # fmt: skip
-            return call
+            return calls[0]
     return None
 
 

@@ -66,31 +66,31 @@ class Replay:
         return [known[each.name] for each in wanted]
 
     def _needed(self, graph: Any, wanted: Sequence[Any], known: Known) -> list[Any]:
-        """The operations behind tensors, in their order; what isn't pure and known is an end."""
-        todo = [each.op for each in wanted]
-        if self.writes:
-            todo += [each for each in graph.get_operations() if _is_effect(each)]
-        found = set()
+        """The operations behind tensors, each after those that it needs; what isn't pure and known is an end."""
+        first = [each for each in graph.get_operations() if _is_effect(each)] if self.writes else []
+        todo = [(each, False) for each in reversed([*first, *(each.op for each in wanted)])]
+        seen: set[Any] = set()
+        found: list[Any] = []
         while todo:
-            operation = todo.pop()
-            if operation not in found:
-                found.add(operation)
-                if operation in self.stops:
-                    todo += [each.op for each in self.stops[operation][0]]
-                elif not is_end(operation) or any(each.name not in known for each in operation.outputs):
-                    todo += [each.op for each in operation.inputs]
-                elif operation.type == "ReadVariableOp":
-                    todo.append(operation.inputs[0].op)
-        return [each for each in graph.get_operations() if each in found]
+            operation, ready = todo.pop()
+            if ready:
+                found.append(operation)
+            elif operation not in seen:
+                seen.add(operation)
+                todo.append((operation, True))
+                there = operation.outputs and all(each.name in known for each in operation.outputs)
+                if not (there and is_end(operation)):
+                    needs = self.stops[operation][0] if operation in self.stops else operation.inputs
+                    todo += [(each.op, False) for each in needs]
+        return found
 
     def _run(self, operation: Any, known: Known) -> None:
         if operation in self.stops:
             return self.stops[operation][1](known)
         kind, names = operation.type, [each.name for each in operation.outputs]
-        if operation.inputs and all(each.name in known for each in operation.outputs) and is_end(operation):
-            if kind == "ReadVariableOp":
-                variable = known[operation.inputs[0].name]
-                self._note(operation, "ReadVariableOp", (), [variable.source], [known[names[0]]])
+        if operation.inputs and all(each in known for each in names) and is_end(operation):
+            if kind == "ReadVariableOp" and (variable := known.get(operation.inputs[0].name)):
+                self._note(operation, kind, (), [variable.source], [known[names[0]]])
             return
         if kind in ("Placeholder", "PlaceholderWithDefault") and names[0] not in known:
             raise LookupError(f"the value of {names[0]} is not known")
@@ -251,7 +251,7 @@ def is_end(operation: Any) -> bool:
 
 
 def _is_effect(operation: Any) -> bool:
-    return operation.type in _WRITES or (operation.op_def.is_stateful and is_followed(operation))
+    return operation.type in _WRITES or operation.type in _READS or (operation.op_def.is_stateful and is_followed(operation))
 
 
 def attributes_of(operation: Any) -> tuple[Any, ...]:

@@ -38,6 +38,7 @@ def hook(session: Session, imports: Imports) -> Iterator[None]:
         undo.enter_context(compat.around_tapes(watch.push, watch.pop))
         undo.enter_context(compat.own_gradients(watch.own))
         undo.enter_context(compat.around_functions(watch.call))
+        undo.enter_context(compat.counters_saved(busy))
         undo.enter_context(compat.around_vectorized(watch.vectorized))
         undo.enter_context(_replaced(tf.GradientTape, "gradient", watch.gradient))
         imports.after(_SCALERS, lambda: undo.enter_context(_scaled_losses()))
@@ -97,11 +98,11 @@ class _Watch:
 
     @contextmanager
     def safely(self, what: str) -> Iterator[None]:
-        """Within the block no tape records, and an exception of ours is noted."""
+        """Within the block an exception of ours is noted."""
         try:
-            with compat.stop_recording():
-                yield
+            yield
         except Exception as error:
+            if os.environ.get("TFW"): import traceback; traceback.print_exc()
             self.session.unwatched.setdefault(what, f"{type(error).__name__}: {error!s:.300}")
 
     def push(self, begin: Callable[[Any], None], tape: Any) -> None:
@@ -164,7 +165,7 @@ class _Watch:
         unconnected_gradients: Any = tf.UnconnectedGradients.NONE,
     ) -> Any:  # fmt: skip
         found = gradient(tape, target, sources, output_gradients, unconnected_gradients)
-        if not self.on():
+        if not self.on() or compat.is_of_forward_mode(sys._getframe(2).f_code.co_filename):
             return found
         if self.local.vectorizing:
             self.session.unwatched.setdefault("jacobian, vectorized_map", "TensorFlow vectorizes these gradients")
@@ -173,16 +174,22 @@ class _Watch:
         if tape._tape is None:
             tape._wherelint = []
         with self.safely("a gradient"):
-            taken = self._taken(target, sources, output_gradients, found)
-            if taken is None:
-                return found
-            if tf.executing_eagerly():
-                self._look(taken, notes)
-            elif compat.is_function(graph := tf.compat.v1.get_default_graph()):
-                trace(self.session, taken, graph)
-            else:
-                self.session.unwatched.setdefault("a gradient", "it runs in a tf.compat.v1.Session")
+            with compat.stop_recording():
+                hit = self._watched(target, sources, output_gradients, found, notes)
+            if hit:
+                self.session.hit(hit)
         return found
+
+    def _watched(self, target: Any, sources: Any, output_gradients: Any, found: Any, notes: list[Call]) -> Hit | None:
+        taken = self._taken(target, sources, output_gradients, found)
+        if taken and tf.executing_eagerly():
+            return self._look(taken, notes)
+        graph = tf.compat.v1.get_default_graph()
+        if taken and compat.is_function(graph):
+            trace(self.session, taken, graph)
+        elif taken:
+            self.session.unwatched.setdefault("a gradient", "it runs in a tf.compat.v1.Session")
+        return None
 
     def _taken(self, target: Any, sources: Any, output_gradients: Any, found: Any) -> Taken | None:
         roots = tf.nest.flatten(target, expand_composites=True)
@@ -206,20 +213,21 @@ class _Watch:
         name = frame[0].co_name.removeprefix("tf__")
         return self.sites.setdefault(frame, Site("tensorflow", "" if name.startswith("<") else name))
 
-    def _look(self, taken: Taken, notes: list[Call]) -> None:
+    def _look(self, taken: Taken, notes: list[Call]) -> Hit | None:
         """Count an eager gradient, and explain it if it is not finite."""
         site = taken.site
         if maybe_finite(taken.found) or (all(finite := [all_finite([each]) for each in taken.found])):
             self.session.saw(site, "finite")
-            return
+            return None
         status: Status = "scaled" if taken.scaled else "gradient" if all_finite(taken.roots) else "value"
         number = self.session.saw(site, status)
-        if status == "gradient" or (status == "value" and site.pending is None):
-            with busy():
-                calls = [part for each in notes for part in _parts(each)]
-                calls = with_reads(calls, [each for each in taken.sources if each.dtype == tf.resource])
-            explain = partial(explanation, taken, calls, taken.roots, taken.seeds, taken.sources, finite)
-            self.session.hit(Hit(site, number, status, explain, now=True))
+        if status == "scaled" or (status == "value" and site.pending):
+            return None
+        with busy():
+            calls = [part for each in notes for part in _parts(each)]
+            calls = with_reads(calls, [each for each in taken.sources if each.dtype == tf.resource])
+        explain = partial(explanation, taken, calls, taken.roots, taken.seeds, taken.sources, finite)
+        return Hit(site, number, status, explain, now=True)
 
 
 def _parts(call: Call) -> list[Call]:

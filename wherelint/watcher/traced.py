@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from wherelint.tensorflow import compat
 from wherelint.tensorflow.masked import Call, all_finite, explained, finite, first_not_finite
+from wherelint.tensorflow.script import save
 from wherelint.tensorflow.replay import Known, Replay, Variable, is_end, is_followed
 from wherelint.watcher.session import Explanation, Hit, Session, Site, Status, current
 
@@ -83,7 +84,7 @@ def explanation(
     fine: Sequence[bool] | None = None,
 ) -> Explanation:  # fmt: skip
     """Why a gradient is not finite, by the calls between its sources and roots; ``fine`` says which results are."""
-    note = ""
+    note, saved = "", None
     if not all_finite(roots):
         report = first_not_finite(calls, roots)
         before = {
@@ -93,11 +94,15 @@ def explanation(
         note = f"Not finite before the step: {', '.join(names)}." if names else ""
     else:
         seeds = [tf.ones_like(root) if seed is None else seed for root, seed in zip(roots, seeds, strict=True)]
-        report = explained(calls, roots, sources, seeds)
+        report = explained(calls, roots, sources, seeds, fine and ())
+        title = "The value is finite, and its gradient is not."
+        saved = partial(
+            save, title=title, calls=calls, roots=roots, seeds=seeds, sources=sources, names=taken.names
+        )
     if fine is None:
         fine = [all_finite([each]) for each in report.gradient or ()]
     lost = [name for name, one in zip(taken.names, fine, strict=False) if not one]
-    return Explanation(report, lost, len(taken.names), note=note)
+    return Explanation(report, lost, len(taken.names), saved, note)
 
 
 @tf.autograph.experimental.do_not_convert
@@ -199,12 +204,11 @@ def in_functions(
     if not noted:
         yield
         return
-    eager, compiled = tf.executing_eagerly(), [each for each in noted if each.compiled]
-    keeper: _Keeper | None = None
-    if compiled and compat.is_compiled(function):
-        with safely("a function that XLA compiles"):
-            if eager or not compat.in_xla(tf.compat.v1.get_default_graph().outer_graph):
-                keeper = _Keeper(session, compiled, graph, arguments)
+    eager, keeper = tf.executing_eagerly(), None
+    compiled = [each for each in noted if each.compiled]
+    if compiled and compat.is_compiled(function) and not compat.is_compiled_within():
+        with safely("a function that XLA compiles"), compat.stop_recording():
+            keeper = _Keeper(session, compiled, graph, arguments)
     try:
         yield
     except Exception:
@@ -212,9 +216,10 @@ def in_functions(
             with safely("a gradient"):
                 _count(session, noted)
         raise
-    with safely("a gradient"):
-        if keeper:
+    if keeper:
+        with safely("a function that XLA compiles"), compat.stop_recording():
             keeper.end()
+    with safely("a gradient"):
         if eager:
             _count(session, noted)
         else:
