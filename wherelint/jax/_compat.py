@@ -142,29 +142,34 @@ def _is_around(name: str) -> bool:
 _TOGETHER = frozenset("pvary pbroadcast psum psum2 psum_invariant pmax pmin".split())
 
 
-def alone(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """A program without communication along the axes that it is traced for; what it computes on one device."""
+def alone(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, bool]:
+    """A program without communication along the axes that it is traced for, as on one device; whether it has any."""
     same: dict[Any, Any] = {}
-    eqns = []
+    eqns, inside = [], False
     for eqn in closed.jaxpr.eqns:
         operands = [v if isinstance(v, Literal) else same.get(v, v) for v in eqn.invars]
         if eqn.primitive.name in _TOGETHER and all(map(_is_around, _axes(eqn))):
             same.update(zip(eqn.outvars, operands, strict=True))
         else:
             params = {key: _alone(value) for key, value in eqn.params.items()}
+            inside = inside or any(params[key] is not value for key, value in eqn.params.items())
             eqns.append(eqn.replace(invars=operands, params=params))
+    if not same and not inside:
+        return closed, False
     outvars = [v if isinstance(v, Literal) else same.get(v, v) for v in closed.jaxpr.outvars]
-    return ClosedJaxpr(
-        closed.jaxpr.replace(eqns=eqns, outvars=outvars, debug_info=_unnamed(closed.jaxpr)), closed.consts
-    )
+    jaxpr = closed.jaxpr.replace(eqns=eqns, outvars=outvars, debug_info=_unnamed(closed.jaxpr))
+    return ClosedJaxpr(jaxpr, closed.consts), True
 
 
 def _alone(value: Any) -> Any:
-    if isinstance(value, (tuple, list)):
-        return type(value)(map(_alone, value)) if any(hasattr(each, "eqns") for each in value) else value
-    if hasattr(value, "eqns"):
-        return alone(value) if hasattr(value, "consts") else alone(ClosedJaxpr(value, ())).jaxpr
-    return value
+    if type(value) in (tuple, list):
+        inside = type(value)(map(_alone, value))
+        return inside if any(new is not old for new, old in zip(inside, value, strict=True)) else value
+    if not hasattr(value, "eqns"):
+        return value
+    closed = value if hasattr(value, "consts") else ClosedJaxpr(value, ())
+    program, changed = alone(closed)
+    return value if not changed else program if closed is value else program.jaxpr
 
 
 def frames(eqn: JaxprEqn) -> list[Place]:

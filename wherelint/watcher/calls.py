@@ -30,6 +30,8 @@ class Traced:
     active: tuple[bool, ...]
     #: By input, how a random key is made; None for what is none.
     keys: tuple[Any, ...]
+    #: Whether it is a part of what several devices compute together.
+    shared: bool
 
 
 def is_traced(leaf: Any) -> bool:
@@ -72,8 +74,8 @@ def trace(
     active = tuple(each is None for each in results[:count])
     inputs = [*closed.consts, *arguments]
     keys = tuple(jax.random.key_impl(each) if is_key(each) else None for each in inputs)
-    program = _compat.alone(_compat.open_constants(closed))
-    return Traced(program, len(closed.consts), tree, active, keys), inputs, run
+    program, shared = _compat.alone(_compat.open_constants(closed))
+    return Traced(program, len(closed.consts), tree, active, keys, shared), inputs, run
 
 
 class Call:
@@ -103,7 +105,8 @@ class Call:
         program = Program(self._run, self._inputs, {}, [*self._names])
         report = program.explain(program.flat.inputs, cts=self._cts)
         lost = [self._names[i] for i in self._not_finite(report.gradient)]
-        return Explanation(replace(report, gradient=None, masked=None), lost, len(self._names), self.save)
+        note = "One operation at a time, it is finite: it depends on how the program is compiled." if report.ok else ""
+        return Explanation(replace(report, gradient=None, masked=None), lost, len(self._names), self.save, note)
 
     def _run(self, *inputs: Any) -> list[Any]:
         return _compat.evaluate(self._program, inputs)[: sum(self._active)]

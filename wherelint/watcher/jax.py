@@ -8,7 +8,7 @@ into it over to the host, where they are explained later. Outside of a trace the
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from types import FunctionType
 from typing import Any
@@ -25,6 +25,10 @@ from wherelint.watcher.calls import Call, Traced, is_key, is_traced, trace
 from wherelint.watcher.imports import Imports
 from wherelint.watcher.session import Explanation, Hit, Session, Site, Status, current
 
+#: The inputs of a function that are not known before, and the cotangents of its results.
+_Numbers = tuple[list[Any], list[Any]]
+#: The numbers of so many devices are kept.
+_DEVICES = 15
 _STATUS: tuple[Status, ...] = ("finite", "gradient", "value")
 #: Where wrappers keep the function that they call.
 _INSIDE = ("__wrapped__", "__func__", "func", "f", "fun", "_fun")
@@ -119,6 +123,8 @@ class _Taken:
     traced: Traced | None = None
     #: The inputs of that; None for those that are known only when it runs.
     kept: Sequence[Any] = ()
+    #: What was handed over where several devices compute together.
+    others: list[_Numbers] = field(default_factory=list)
 
     def see(self, status: Any = 0, numbers: Sequence[Any] = (), cts: Sequence[Any] = (), *, unwind: bool) -> None:
         """Count a gradient; if it is not finite, keep what it was taken of."""
@@ -127,9 +133,13 @@ class _Taken:
             return
         told = _STATUS[int(status)]
         number = session.saw(self.site, told)
-        if told != "finite" and not session.stopping and not (told == "value" and self.site.pending):
-            explain = partial(self._explain, told, [*map(_copied, numbers)], [*map(_copied, cts)])
-            session.hit(Hit(self.site, number, told, explain), unwind=unwind)
+        shared = self.traced is not None and self.traced.shared
+        if told == "finite" or (told == "value" and self.site.pending) or (session.stopping and not shared):
+            return
+        given = [*map(_copied, numbers)], [*map(_copied, cts)]
+        if shared:  # the others of its devices see the same, and each knows its own numbers
+            self.others[:] = [*self.others[-_DEVICES:], given]
+        session.hit(Hit(self.site, number, told, partial(self._explain, told, given)), unwind=unwind)
 
     def see_inside(self, count: int, *numbers: Any) -> None:
         """The same from what is compiled, which must not fail: so many numbers, and then cotangents."""
@@ -140,7 +150,14 @@ class _Taken:
             if (session := current()) is not None:
                 _not_watched(session, self.site, error)
 
-    def _explain(self, status: Status, numbers: list[Any], cts: list[Any]) -> Explanation:
+    def _explain(self, status: Status, given: _Numbers) -> Explanation:
+        for each in (given, *self.others):
+            found = self._explained(status, *each)
+            if not found.report.ok:
+                break
+        return found
+
+    def _explained(self, status: Status, numbers: list[Any], cts: list[Any]) -> Explanation:
         traced, values = self.traced, iter(numbers)
         inputs = [next(values) if each is None else each for each in self.kept]
         if traced is None:
