@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax import numpy as jnp
 from scipy import special
 
 from wherelint.jax import _compat
@@ -143,7 +144,10 @@ class Host:
                 return [_REDUCE[name](given[0], axis=tuple(eqn.params["axes"]))]
             if name in _RULES:
                 return [_RULES[name](*given, **eqn.params)]
-        return _compat.bind(eqn, given)
+        # A primitive of another package may count on arrays of JAX.
+        return _compat.bind(
+            eqn, [x if _is_extended(v) else jnp.asarray(x) for x, v in zip(given, eqn.invars, strict=True)]
+        )
 
 
 def _is_extended(v: Any) -> bool:
