@@ -23,8 +23,8 @@ _NAME, _VERSION = "gradient coverage", 1
 KINDS = ("gradient", "ran", "blocked")
 _MOST_BYTES = 64 << 20
 Span = tuple[int, int, int, int]
-#: Of a mean distance: so near an operand is at the point, up to what a longer run or another seed adds. A guard that
-#: holds (a floor, an added epsilon of use) stays some percent away, and most operands that vary do, too.
+#: Of a mean distance: what comes so near in one run may reach the point in a longer one. A thousand ordinary numbers
+#: come that near together, a few do not. (Where an epsilon keeps an operand from the point, there is no finding.)
 _NEAR = 1e-3
 
 

@@ -13,7 +13,7 @@ from wherelint.io.gradient_coverage import Coverage, Distance, MalformedError, d
 from wherelint.io.notebook import spelled
 from wherelint.ops import OPERATIONS
 from wherelint.run.results import Result
-from wherelint.score import confidence
+from wherelint.score import FAR, NEAR, confidence
 
 #: Why one might doubt that a gradient flows, which a gradient that passed refutes.
 REFUTED = frozenset(
@@ -26,8 +26,6 @@ REFUTED = frozenset(
 )  # fmt: skip
 
 
-#: What was measured of the operand, by the names of the score's table.
-NEAR, FAR = "came to the point", "kept away from the point"
 #: Rules about operations that a framework may take for each other: a root is a power.
 _ROOTS = frozenset({"WL101", "WL106"})
 #: So many characters of an operand are shown.

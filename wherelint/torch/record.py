@@ -56,8 +56,9 @@ def hook(marks: Marks) -> Iterator[None]:
     marks.ran.update(seen.ran.values(), (stack[0] for stack in seen.stacks.values() if stack))
     marks.blocked.update(seen.blocked.values())
     for (_, _, code, point, _), (frame, numbers) in seen.distances.items():
-        least, mean = numbers.tolist()
-        marks.came(frame, Distance(code, point, least, -mean))
+        with suppress(Exception):  # the program may have lost the device
+            least, mean = numbers.tolist()
+            marks.came(frame, Distance(code, point, least, -mean))
 
 
 class _Coverage(Labels):
