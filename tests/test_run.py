@@ -153,7 +153,8 @@ def test_a_report_in_a_format(tmp_path: Path) -> None:
 def test_the_page_shows_what_is_printed(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     require("torch")
     page = docs.page("run")
-    program, shown = re.findall(r"```python\n(.+?)```\n\n```console\n\$ wherelint run train.py\n(.*?)```", page, re.DOTALL)[0]
+    block = r"```python\n(.+?)```\n\n```console\n\$ wherelint run train.py\n(.*?)```"
+    program, shown = re.findall(block, page, re.DOTALL)[0]
     (tmp_path / "train.py").write_text(program)
     status, output, errors = ran(tmp_path, "-m", "wherelint", "run", "train.py")
     assert (status, output) == (1, "")

@@ -12,7 +12,6 @@ import numpy as np
 from jax import export
 from jax import numpy as jnp
 
-from wherelint.companion import Report
 from wherelint.jax import _compat
 from wherelint.jax._locate import Program
 from wherelint.jax._values import explain_value
