@@ -122,8 +122,8 @@ def _lines(call: Call, operands: Sequence[str], results: Sequence[str]) -> list[
             arguments.append((name, f"tf.{tf.as_dtype(each).name}" if name in types else _shown(each)))
     target = results[0] if len(results) == 1 else ", ".join(results)
     unpacked = "[:]" if len(results) > 1 else ""
-    given = ", ".join(f"{name}={each}" for name, each in arguments)
-    told.append(f"    {target} = raw_ops.{call.kind}({given}){unpacked}")
+    written = ", ".join(f"{name}={each}" for name, each in arguments)
+    told.append(f"    {target} = raw_ops.{call.kind}({written}){unpacked}")
     return told
 
 

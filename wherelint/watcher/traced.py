@@ -273,10 +273,9 @@ def _count(session: Session, noted: Sequence[Traced]) -> None:
         new = [now - before for now, before in zip(counts, each.seen, strict=True)]
         told, kept = each.told, each.kept
         each.seen, each.told, each.kept = counts, [], None
-        bad: list[tuple[Status, Any]] = [("gradient", None)] * new[1] + [("value", None)] * new[2]
-        if each.taken.scaled:
-            bad = [("scaled", None) for _ in bad]
-        elif kept and bad:
+        statuses: list[Status] = ["gradient"] * new[1] + ["value"] * new[2]
+        bad: list[tuple[Status, Any]] = [("scaled" if each.taken.scaled else status, None) for status in statuses]
+        if kept and bad and not each.taken.scaled:
             bad[0] = bad[0][0], partial(_replayed, each, *kept)
         bad += told
         for _ in range(new[0] - len(bad)):
