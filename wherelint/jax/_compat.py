@@ -131,8 +131,9 @@ def _axes(eqn: JaxprEqn) -> set[str]:
 
 
 def _is_around(name: str) -> bool:
+    psum: Any = jax.lax.psum
     try:
-        jax.lax.psum(1, name)
+        psum(1, name)
     except NameError:
         return False
     return True
@@ -238,10 +239,9 @@ def is_eager() -> bool:
 
 def current_trace() -> Any:
     """What is tracing."""
+    core: Any = _core
     return (
-        _core.trace_ctx.trace
-        if hasattr(_core, "trace_ctx")
-        else _core.thread_local_state.trace_state.trace_stack.dynamic
+        core.trace_ctx.trace if hasattr(core, "trace_ctx") else core.thread_local_state.trace_state.trace_stack.dynamic
     )
 
 
@@ -270,7 +270,7 @@ def quick_calls() -> Iterator[None]:
         effects = [*inspect.signature(original).parameters].index("effects")
 
         def fast(executable: Any, *rest: Any) -> Any:
-            call = getattr(executable, "unsafe_call", None)
+            call: Any = getattr(executable, "unsafe_call", None)
             if hasattr(call, "has_unordered_effects") and all(isinstance(e, _Unlisted) for e in rest[effects - 1]):
                 call.has_unordered_effects = False
             return original(executable, *rest)
