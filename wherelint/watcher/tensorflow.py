@@ -102,7 +102,6 @@ class _Watch:
         try:
             yield
         except Exception as error:
-            if os.environ.get("TFW"): import traceback; traceback.print_exc()
             self.session.unwatched.setdefault(what, f"{type(error).__name__}: {error!s:.300}")
 
     def push(self, begin: Callable[[Any], None], tape: Any) -> None:
