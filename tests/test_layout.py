@@ -35,7 +35,9 @@ ROOMS = """
 """.strip().split("\n")
 LEVELS = {room: level for level, rooms in enumerate(reversed(ROOMS)) for room in rooms.split()}
 #: The companion runs in the user's process; the linter never imports it.
-COMPANION = {"companion", "jax", "torch", "tensorflow", "pytest_plugin"}
+COMPANION = {"companion", "jax", "torch", "tensorflow", "pytest_plugin", "watcher"}
+#: What starts it: the command ``run``, and ``wherelint.watch``, when they are used.
+STARTS = {"wherelint.watcher.blocks", "wherelint.cli.running"}
 _MOST_LINES = 450
 
 
@@ -68,10 +70,11 @@ def room(name: str) -> str:
 def test_imports_run_one_way(name: str) -> None:
     here = room(name)
     if not here:
-        assert IMPORTS[name] <= {"wherelint.version", "wherelint.api"}  # the latter when it is used
+        # All but the first are imported when they are used.
+        assert IMPORTS[name] <= {"wherelint.version", "wherelint.api", "wherelint.watcher.blocks"}
         return
     for other in IMPORTS[name] - {"wherelint"}:
-        if here in COMPANION:
+        if here in COMPANION or (name in STARTS and room(other) in COMPANION):
             assert room(other) in COMPANION | LEVELS.keys()
         else:
             assert LEVELS[room(other)] <= LEVELS[here], other

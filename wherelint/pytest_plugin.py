@@ -19,19 +19,26 @@ if TYPE_CHECKING:
 
 #: The companions, and what installs the hooks of gradient coverage for each.
 _COMPANIONS = {"jax": "wherelint.jax", "torch": "wherelint.torch"}
-_HOOKS = {"jax": "wherelint.companion.coverage_jax", "torch": "wherelint.torch.record"}
+_HOOKS = {"jax": "wherelint.jax._record", "torch": "wherelint.torch.record"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--gradient-coverage[=FILE]``."""
-    parser.getgroup("wherelint").addoption(
+    """``--watch-gradients`` and ``--gradient-coverage[=FILE]``."""
+    group = parser.getgroup("wherelint")
+    group.addoption(
+        "--watch-gradients", action="store_true",
+        help="Fail each test in which a gradient is not finite although the value is, and say why.",
+    )  # fmt: skip
+    group.addoption(
         "--gradient-coverage", nargs="?", const="gradient-coverage.json", metavar="FILE",
         help="Note which calls gradients pass, for `wherelint check --gradient-coverage FILE`.",
     )  # fmt: skip
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Record, if that is asked for."""
+    """Watch and record, if that is asked for."""
+    if config.getoption("--watch-gradients"):
+        config.pluginmanager.register(_Watcher(), "wherelint-watch-gradients")
     if config.getoption("--gradient-coverage"):
         config.pluginmanager.register(_Recorder(config), "wherelint-gradient-coverage")
 
@@ -112,6 +119,29 @@ def _finite(each: Any) -> bool:
         kinds = "fcV"  # NumPy has no name for the kind of a bfloat16
         return array.dtype.kind not in kinds or bool(np.isfinite(array.astype(np.complex128)).all())
     return True
+
+
+class _Watcher:
+    """A test in which a gradient is poisoned fails with the report."""
+
+    def __init__(self) -> None:
+        from wherelint.watcher.blocks import TestWatch
+
+        self._watch = TestWatch()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self) -> Iterator[None]:
+        __tracebackhide__ = True
+        from wherelint.companion import PoisonedGradient
+
+        try:
+            with self._watch.test():
+                return (yield)
+        except PoisonedGradient as error:  # the report is all that matters
+            raise error.with_traceback(None) from None
+
+    def pytest_unconfigure(self) -> None:
+        self._watch.close()
 
 
 class _Recorder:

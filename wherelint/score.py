@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from typing import Literal
 
 _START = 0.5
+#: Evidence that a run gives once a finding is there; no search can hope for it.
+NEAR, FAR = "came to the point", "kept away from the point"
 
 WEIGHTS: dict[str, float] = {
     # Did the author guard it? What the condition has to do with the operand that is singular.
@@ -79,9 +81,11 @@ WEIGHTS: dict[str, float] = {
     "in a backward pass": -2.0,  # 0, 1, 2
     # What the user says, which goes before everything.
     "said to be differentiated": 9.0,
-    "said not to be differentiated": -9.0,
-    # Measured: it ran in the user's tests, and never with gradients.
+    "said not to be differentiated": -99.0,
+    # Measured: it ran, and never with gradients; a gradient passed, and the operand came next to the point, or did not.
     "ran without gradients": -9.0,
+    NEAR: 50.0,  # no guess outweighs it
+    FAR: -0.3,  # another run may come there
 }
 
 #: What the shape of the program says counts nothing against a guard of the operand itself: its author met the input.

@@ -15,8 +15,11 @@ import pytest
 jax = pytest.importorskip("jax")
 from jax import numpy as jnp  # noqa: E402
 
-from wherelint.companion import coverage_jax  # noqa: E402
-from wherelint.jax import LOWEST, _compat  # noqa: E402
+from wherelint.jax import (  # noqa: E402
+    LOWEST,
+    _compat,
+    _record,
+)
 
 #: Every name of JAX that is not documented, and who needs it.
 PRIVATE = {
@@ -81,13 +84,13 @@ def test_private_names_are_used_in_one_place() -> None:
     package = Path(_compat.__file__).parents[1]
     imports = re.compile(r"(from|import) jax\._src")
     users = {path.name for path in package.rglob("*.py") if imports.search(path.read_text("utf-8"))}
-    assert users == {"_compat.py", "coverage_jax.py"}  # the plugin imports that one without the rest
+    assert users == {"_compat.py", "_record.py"}
 
 
 def test_jax_transposes_in_a_function_that_can_be_replaced() -> None:
     private = import_module("jax._src.interpreters.ad")
-    found = [name for name in coverage_jax._TRANSPOSE if hasattr(private, name)]
-    assert found, f"jax {jax.__version__} has none of {coverage_jax._TRANSPOSE}: gradient coverage sees nothing"
+    found = [name for name in _record._TRANSPOSE if hasattr(private, name)]
+    assert found, f"jax {jax.__version__} has none of {_record._TRANSPOSE}: gradient coverage sees nothing"
     given = list(inspect.signature(getattr(private, found[0])).parameters)[:1]
     assert given == ["jaxpr"], f"jax {jax.__version__} hands something else to {found[0]}"
 

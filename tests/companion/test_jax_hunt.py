@@ -66,7 +66,7 @@ JAX_CASES = sorted(
 def test_published_bugs_are_found_from_ordinary_inputs(name: str) -> None:
     described, args = case(name)
     f = load(CASES / name / "unsafe.py").f
-    report = hunt(f, *args, seconds=120)
+    report = hunt(f, *args, seconds=120, budget=640)
     assert report.poisoned == (name not in MISSED)
     if report.poisoned:
         assert reproduced(f, report.witness)
@@ -80,7 +80,7 @@ def test_published_bugs_are_found_from_ordinary_inputs(name: str) -> None:
 def test_what_is_found_in_safe_programs_is_real(name: str) -> None:
     _, args = case(name)
     f = load(CASES / name / "safe.py").f
-    report = hunt(f, *args, seconds=120)
+    report = hunt(f, *args, seconds=120, budget=640)
     assert not report.poisoned or reproduced(f, report.witness)
 
 
@@ -152,13 +152,30 @@ def test_an_extreme_witness_is_of_low_confidence() -> None:
     assert {poison.confidence for poison in report.findings} <= {"low"}
 
 
-@pytest.mark.parametrize("f", [double_where, jnp.sin, lambda x: lax.cond(x[0] > 0, jnp.sqrt, jnp.abs, x)])
+@pytest.mark.parametrize("f", [double_where, jnp.sin, lambda x: lax.cond(x.min() > 0, jnp.sqrt, jnp.abs, x)])
 def test_nothing_is_found_where_nothing_is_wrong(f: Callable[..., Any]) -> None:
     report = hunt(f, X, budget=300)
     assert report.ok
     assert report.findings == ()
     assert report.witness is None
     assert 10 < report.tried <= 300
+
+
+def test_an_input_that_no_mask_repairs_is_the_witness_of_a_report_that_is_fine() -> None:
+    report = hunt(lambda x: jnp.sum(jnp.sqrt(x) ** 2), np.float32([1, 2]), budget=300)
+    assert report.ok
+    assert [(p.op, p.genuine, p.witness[0].tolist()) for p in report.findings] == [("sqrt", True, [0.0, 2.0])]
+    assert "are finite at the arguments themselves" in str(report)
+    assert "all that breaks it; at the nearest, argument 0 is [0., 2.]." in str(report)
+
+
+def test_two_things_move_at_once() -> None:
+    def padded_mean(mask: Any, score: Any) -> Any:
+        return jnp.sum(jnp.where(mask > 0, jnp.exp(score), 0.0)) / jnp.sum(mask)
+
+    report = hunt(padded_mean, np.ones(3, np.float32), np.ones(3, np.float32), budget=640)
+    assert [(p.op, p.select) for p in report.findings][:1] == [("exp", "where")]
+    assert reproduced(padded_mean, report.witness)
 
 
 def test_what_cannot_occur_is_not_tried() -> None:

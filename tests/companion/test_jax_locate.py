@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import json
 import re
@@ -18,7 +19,7 @@ from jax import lax  # noqa: E402
 from jax import numpy as jnp  # noqa: E402
 
 from wherelint.companion import Report  # noqa: E402
-from wherelint.jax import locate, mask_gradients  # noqa: E402
+from wherelint.jax import hunt, locate, mask_gradients  # noqa: E402
 from wherelint.jax._primitives import CATALOGUE  # noqa: E402
 from wherelint.jax._tags import FUNCTIONS  # noqa: E402
 from wherelint.ops import OPERATIONS  # noqa: E402
@@ -374,13 +375,71 @@ def test_what_is_singular_in_earnest() -> None:
     report = locate(lambda x: jnp.sum(jnp.sqrt(x) ** 2), X)
     (poison,) = report.findings
     assert (poison.op, poison.genuine, poison.select, report.masked_finite) == ("sqrt", True, None, False)
-    assert "truly singular" in str(report)
+    assert "no selection drops all that breaks it" in str(report)
+
+
+def huber(x: Any) -> Any:
+    r = jnp.sqrt(jnp.sum(x * x))
+    return jnp.where(r < 1, 0.5 * r * r, r - 0.5)
+
+
+def test_of_a_smooth_function_it_says_how_to_write_it() -> None:
+    (poison,) = locate(huber, jnp.zeros(3)).findings
+    assert (poison.op, poison.genuine, poison.smooth) == ("sqrt", True, True)
+    assert "the function is smooth here: write the root of s as `where(s > 0, sqrt(" in str(poison)
+    assert not locate(lambda x: jnp.sqrt(jnp.sum(x * x)), jnp.zeros(3)).findings[0].smooth
+    (poison,) = locate(lambda x: jnp.sum(1 / (jnp.exp(-x) + 1)), jnp.float32([-100, 1])).findings
+    assert (poison.smooth, poison.count) == (True, 1)  # it overflows
 
 
 def test_a_quotient_of_zeros_is_put_there_by_no_selection() -> None:
-    report = locate(jax.grad(lambda x: jnp.where(x > 0, jnp.log(x), 0.0)), 0.0)
+    report = locate(lambda x: jax.grad(lambda y: jnp.where(y > 0, jnp.log(y), 0.0))(x), 0.0)
     assert not report.value_finite
     assert [(p.op, p.genuine, p.select) for p in report.findings] == [("divide", True, None)]
+
+
+def root(x: Any) -> Any:
+    return jnp.sum(jnp.where(x > 0, jnp.sqrt(x), 0.0))
+
+
+class Losses:
+    def loss(self, x: Any) -> Any:
+        return root(x)
+
+
+def made_by(library: str, *names: str) -> Any:
+    """A function of a library that makes gradients, as it is imported."""
+    module = pytest.importorskip(library)
+    return [getattr(module, name) for name in names]
+
+
+@pytest.mark.parametrize(
+    ("library", "names"),
+    [
+        ("jax", ("grad", "value_and_grad")),
+        ("equinox", ("filter_grad", "filter_value_and_grad")),
+        ("flax.nnx", ("grad", "value_and_grad")),
+    ],
+)
+def test_a_gradient_is_refused_and_the_loss_asked_for(library: str, names: tuple[str, ...]) -> None:
+    for transform in made_by(library, *names):
+        gradient = transform(root)
+        for f in (gradient, jax.jit(gradient), functools.partial(gradient), transform(Losses().loss)):
+            for search in (locate, hunt):
+                with pytest.raises(TypeError, match=r"pass the loss that it differentiates, locate\(loss, x\) and not"):
+                    search(f, X)
+        # A loss with a gradient in it.
+        assert locate(lambda x, g=gradient: jax.tree.leaves(g(x))[-1] * 0 + root(x), X + 1).ok
+
+
+def test_what_is_no_gradient_is_not_refused() -> None:
+    @functools.wraps(jax.grad(root))
+    def penalty(x: Any) -> Any:
+        return jnp.sum(jax.grad(root)(x) ** 2) + root(x)
+
+    for f in (root, jax.jit(root), functools.partial(root), Losses().loss, jax.vmap(root), jax.checkpoint(root)):
+        assert locate(f, X[:, None] if f is not root else X).poisoned
+    assert locate(penalty, X + 1).ok
 
 
 @pytest.mark.parametrize("bound", [0.0, -1.0])

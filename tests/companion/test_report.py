@@ -51,6 +51,10 @@ def test_what_is_singular_in_earnest_names_no_selection(poison: Poison) -> None:
     genuine = replace(poison, genuine=True, select=None, select_at=None)
     assert "no selection drops it" in str(genuine)
     assert "explain" not in str(genuine)
+    assert "smooth" not in str(genuine)
+    smooth = replace(genuine, smooth=True)
+    assert "the function is smooth here: give arccos a harmless operand there, and select the limit" in str(smooth)
+    assert "smooth here: write the root of s as `where(s > 0, sqrt(" in str(replace(smooth, op="norm"))
     assert json.loads(report(genuine).render("json"))[0]["select"]["kind"] is None
 
 
@@ -103,7 +107,7 @@ def test_raising(poison: Poison) -> None:
         ((True, True, True), "are finite"),
         ((False, False, False), "The value is not finite"),
         ((True, False, True), "if dropped elements received no cotangent"),
-        ((True, False, False), "truly singular"),
+        ((True, False, False), "no selection drops all that breaks it"),
     ],
 )
 def test_the_summary_says_what_is_finite(finite: tuple[bool, bool, bool], told: str) -> None:

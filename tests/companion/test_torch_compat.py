@@ -138,11 +138,88 @@ def test_a_block_asks_no_modes() -> None:
     assert seen.calls == [], VERSION
 
 
+def test_what_a_node_has_saved_is_found_by_name() -> None:
+    x = torch.ones(2, requires_grad=True)
+    quotient, root = x / (x + 1), x.sqrt()
+    assert quotient.grad_fn is not None
+    assert root.grad_fn is not None
+    assert {name for name, _ in compat.everything_saved(quotient.grad_fn)} == {"self", "other"}, VERSION
+    assert compat.made_at(quotient.grad_fn) < compat.made_at(root.grad_fn), VERSION
+
+
+class Hooks:
+    """Hooks that note what is done with hooks."""
+
+    push: Any
+    pop: Any
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def pushed(self, pack: Any, unpack: Any) -> tuple[Any, Any]:
+        self.seen.append("pushed")
+        return pack, unpack
+
+    def popped(self) -> None:
+        self.seen.append("popped")
+
+    def refused(self) -> None:
+        self.seen.append("refused")
+
+    def allowed(self) -> None:
+        self.seen.append("allowed")
+
+
+def test_hooks_for_saved_tensors_are_seen_and_so_is_who_refuses_them() -> None:
+    hooks = Hooks()
+    with compat.around_saving(hooks):
+        with torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x):
+            pass
+        torch.func.grad(torch.sin)(torch.ones(()))
+        hooks.push(lambda x: x, lambda x: x)
+        hooks.pop()
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x):
+        pass
+    assert hooks.seen == ["pushed", "popped", "refused", "allowed"], VERSION
+
+
+def test_transforms_in_reverse_mode_are_seen() -> None:
+    seen: list[Any] = []
+
+    def gradient(original: Any, *given: Any) -> Any:
+        seen.append(given[1:])
+        return original(*given)
+
+    x = torch.ones(())
+    with compat.around_transforms(gradient, seen.append):
+        torch.func.grad(torch.sin)(x)
+        torch.func.vjp(torch.sin, x)
+    torch.func.grad(torch.sin)(x)
+    assert seen == [(0, False, (x,), {}), "torch.func.vjp, jacrev and hessian"], VERSION
+
+
+def test_what_is_compiled_may_keep_its_graph() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return x.sin().cos()
+
+    x = torch.ones(2, requires_grad=True)
+    with compat.without_donated_buffers():
+        y = torch.compile(f, backend="aot_eager")(x).sum()
+        y.backward(retain_graph=True)
+        y.backward()
+    model = torch.compile(torch.nn.Linear(2, 2), backend="aot_eager")
+    assert isinstance(model, compat.compiled_module()), VERSION
+    compiled: list[Any] = []
+    with compat.not_compiling():
+        torch.compile(f, backend=lambda graph, inputs: compiled.append(graph) or graph)(x)
+    assert not compiled, VERSION
+
+
 def test_private_names_are_used_in_one_place() -> None:
     package = Path(compat.__file__).parent
     users = {
         path.name
-        for path in package.glob("*.py")
+        for path in [*package.glob("*.py"), *(package.parent / "watcher").glob("*.py")]
         if re.search(r"torch\._C|_functorch|_subclasses", path.read_text("utf-8"))
     }
     assert users == {"compat.py"}

@@ -118,8 +118,8 @@ def run_check(options: dict[str, Any], configuration: Configuration) -> int:
     fix_mode, snippets, plots = _fix_mode(options), _snippets(options), _plots(options)
     content = sys.stdin.buffer.read() if stdin else b""
 
-    def again(report: FileReport, refuted: Mapping[FixKey, str]) -> FileReport:
-        settings = configuration.settings(Path(os.path.abspath(report.filename)).parent)
+    def again(report: FileReport, refuted: Mapping[FixKey, str], **changes: Any) -> FileReport:
+        settings = replace(configuration.settings(Path(os.path.abspath(report.filename)).parent), **changes)
         if stdin:
             return check_source(content, name, settings, fix_mode, snippets=snippets, plots=plots, refuted=refuted)
         target = files.Target(report.filename, settings, fix_mode, snippets, plots, refuted)
@@ -139,7 +139,7 @@ def run_check(options: dict[str, Any], configuration: Configuration) -> int:
     if options["fix"] and snippets and not stdin:  # without, they are made already
         result = _fixed_elsewhere(result, options, configuration)
     if not rewrites:
-        result = _weighed(result, options, configuration)
+        result = _weighed(result, options, configuration, lambda report: again(report, {}, confidence="low"))
     if options["write_baseline"] is not None:
         return _write_baseline(result, options, configuration)
     result, stale = engine.without_known(result, configuration.settings)
@@ -161,11 +161,13 @@ def run_check(options: dict[str, Any], configuration: Configuration) -> int:
     return _confirm_and_report(unwritten(result, written), options, sys.stdout)
 
 
-def _weighed(result: Result, options: dict[str, Any], configuration: Configuration) -> Result:
+def _weighed(
+    result: Result, options: dict[str, Any], configuration: Configuration, again: Callable[[FileReport], FileReport]
+) -> Result:
     """The result, its findings weighed by the calls that ran."""
     from wherelint.run.covered import Evidence
 
-    evidence = Evidence(configuration.settings, options["gradient_coverage"])
+    evidence = Evidence(configuration.settings, options["gradient_coverage"], again)
     result = evidence.weigh(result)
     if options["verbose"]:
         click.echo("".join(f"{printable(line)}\n" for line in evidence.changed), nl=False, err=True)

@@ -103,7 +103,7 @@ def cli() -> None:
 @_file("--write-baseline", help="Write the findings to such a file, and stop.")
 @click.option("--since", metavar="REV", help="Show only what changed since the branch left this revision of git.")
 @click.option("--watch", is_flag=True, help="Check again whenever a file changes, until Ctrl-C.")
-@_file("--gradient-coverage", multiple=True, help="Use the gradients recorded by pytest --gradient-coverage.")
+@_file("--gradient-coverage", multiple=True, help="Use what run --record or pytest --gradient-coverage saw.")
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True)
 @click.option("-q", "--quiet", is_flag=True, help="Print findings and errors only.")
 @click.option("-v", "--verbose", is_flag=True, help="Print the evidence, the time, and what was skipped.")

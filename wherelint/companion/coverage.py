@@ -4,9 +4,10 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 
 from wherelint.companion.frames import Frame, is_library, place
-from wherelint.io.gradient_coverage import KINDS, Coverage, digest_of
+from wherelint.io.gradient_coverage import KINDS, Coverage, Distance, Span, digest_of
 
 
 @dataclass
@@ -17,10 +18,21 @@ class Marks:
     gradient: set[Frame] = field(default_factory=set)
     ran: set[Frame] = field(default_factory=set)
     blocked: set[Frame] = field(default_factory=set)
+    #: How near the operand of a call came to a point, by frame, code and point.
+    distances: dict[tuple[Frame, str, float | None], Distance] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self._lock = Lock()
+        #: Where a script is that has a relative name: it may change the directory.
+        self._began = os.getcwd()
         #: By file name, whether it is one of the program's; None if nothing beyond its frame is of interest.
-        self.ours = _Ours(os.path.realpath(self.root) + os.sep)
+        self.ours = _Ours(os.path.realpath(self.root) + os.sep, self._began)
+
+    def came(self, frame: Frame, distance: Distance) -> None:
+        """The operand of a call came so near; in any thread."""
+        key = frame, distance.code, distance.point
+        with self._lock:
+            self.distances[key] = distance.joined(self.distances.get(key))
 
     def coverage(self) -> Coverage:
         """The same by file and span."""
@@ -28,22 +40,30 @@ class Marks:
         for kind in KINDS:
             frames: Iterable[Frame] = getattr(self, kind)
             for frame in frames:
-                at = place(frame)
-                path = Path(os.path.relpath(os.path.realpath(at.filename), os.path.realpath(self.root))).as_posix()
-                span = (at.row, at.column, at.end_row, at.end_column) if at.end_row else (at.row, 0, 0, 0)
+                path, span = self._at(frame, found)
                 found.add(path, kind, span)
-                if path not in found.digests:
-                    found.digests[path] = digest_of(at.filename)
+        for (frame, *_), distance in self.distances.items():
+            found.came(*self._at(frame, found), distance)
         return found
+
+    def _at(self, frame: Frame, found: Coverage) -> tuple[str, Span]:
+        """The path and the span of a call, whose file gets its digest."""
+        at = place(frame)
+        filename = os.path.realpath(os.path.join(self._began, at.filename))
+        path = Path(os.path.relpath(filename, os.path.realpath(self.root))).as_posix()
+        if path not in found.digests:
+            found.digests[path] = digest_of(filename)
+        return path, (at.row, at.column, at.end_row, at.end_column) if at.end_row else (at.row, 0, 0, 0)
 
 
 class _Ours(dict[str, bool | None]):
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, began: str) -> None:
         super().__init__()
-        self._root = root
+        self._root, self._began = root, began
 
     def __missing__(self, filename: str) -> bool | None:
-        whole = os.path.realpath(filename)
+        whole = os.path.realpath(os.path.join(self._began, filename))
         runner = any(f"{os.sep}{name}{os.sep}" in whole for name in ("_pytest", "pluggy"))
-        self[filename] = None if runner else whole.startswith(self._root) and not is_library(whole)
+        ours = whole.startswith(self._root) and not is_library(whole) and not is_library(filename)
+        self[filename] = None if runner else ours
         return self[filename]

@@ -1,9 +1,10 @@
 """Where a gradient may be poisoned: inputs near given ones at which programs tend to be singular."""
 
 import inspect
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import combinations, zip_longest
+from dataclasses import dataclass, field, replace
+from itertools import combinations, product, zip_longest
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,10 @@ Array = npt.NDArray[Any]
 _SPECIAL = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 100.0, -100.0, 1e-9, 1e4, -1e4, 1e10, -1e10)
 #: How many elements, rows, rows in pairs and literals are tried.
 _ELEMENTS, _ROWS, _PAIRED, _LITERALS = 16, 8, 6, 12
+#: Why not everything was tried.
+TIME = "The time was used up."
+#: How many inputs that no mask repairs are explained until one is confirmed, and how many of its arrays are shown.
+_NEAREST, _SHOWN = 3, 2
 #: Beyond that an input is an extreme one.
 _EXTREME = 1e3
 
@@ -91,20 +96,73 @@ def chosen(hits: Iterable[list[Array]], start: Sequence[Array], most: int) -> li
     return sorted(turns[:most], key=far)
 
 
-def common(seen: Iterable[tuple[list[Array], Any, Report]], start: Sequence[Array]) -> Report | None:
-    """What was found at some inputs, every pair once: at the first input that shows it, which is its ``witness``.
+#: An input, as arguments, and what is found there.
+Explained = tuple[tuple[Any, ...], Report]
 
-    ``seen``: the inputs, the nearest first, as they moved and as arguments, each with its report. None without any.
+
+@dataclass
+class Hits:
+    """The inputs that were tried at which the value is finite and the gradient is not.
+
+    ``owners``: the number of the argument that each array of ``start`` belongs to.
     """
-    found: dict[tuple[Any, ...], Poison] = {}
-    first: Report | None = None
-    for point, arguments, report in seen:
-        first = first or report
-        confidence: Confidence = "low" if distance(point, start)[0] else "high"
+
+    start: Sequence[Array]
+    owners: Sequence[int]
+    #: The masked gradient is finite there; no mask makes it finite there.
+    poisoned: list[list[Array]] = field(default_factory=list)
+    lost: list[list[Array]] = field(default_factory=list)
+
+    def add(self, point: list[Array], *, poisoned: bool) -> None:
+        """Note an input; one with subnormal numbers only where a mask repairs it."""
+        if poisoned:
+            self.poisoned.append(point)
+        elif not any(((each != 0) & (np.abs(each) < np.finfo(each.dtype).tiny)).any() for each in point):
+            self.lost.append(point)
+
+    def report(self, explain: Callable[[list[Array]], Explained], most: int, deadline: float, note: str = "") -> Report:
+        """What was found at so many inputs, the nearest first, or else at the start: every pair once.
+
+        Each finding has the first input that shows it as its ``witness``; those at an input that no mask repairs are
+        the last, and a note says how many such inputs there are.
+        """
+        found: dict[tuple[Any, ...], Poison] = {}
+        first, notes = None, [note]
+        for point in chosen(self.poisoned, self.start, most):
+            arguments, report = explain(point) if not first or time.monotonic() < deadline else ((), None)
+            if first and (report is None or report.note):
+                notes.append(TIME)
+                break
+            if report and report.poisoned:  # compiled for many inputs at once, a branch is a selection
+                first = first or report
+                self._add(found, point, arguments, report)
+        first = first or explain(list(self.start))[1]
+        notes = [first.note, *(each for each in notes if each != first.note and not first.note.startswith(each[:-1]))]
+        for point in chosen(self.lost, self.start, _NEAREST) if time.monotonic() < deadline else ():
+            arguments, report = explain(point)
+            if report.value_finite and not report.gradient_finite and not report.masked_finite:
+                self._add(found, point, arguments, report)
+                notes.append(self._of_lost(point))
+                break
+        return replace(first, findings=tuple(found.values()) or first.findings, note=" ".join(filter(None, notes)))
+
+    def _add(self, found: dict[tuple[Any, ...], Poison], point: list[Array], arguments: Any, report: Report) -> None:
+        confidence: Confidence = "low" if distance(point, self.start)[0] else "high"
         for poison in report.findings:
             key = (poison.op, poison.op_at, poison.op_within, poison.select, poison.select_at)
             found.setdefault(key, replace(poison, witness=arguments, confidence=confidence))
-    return first and replace(first, findings=tuple(found.values()))
+
+    def _of_lost(self, point: list[Array]) -> str:
+        moved = [
+            f"argument {owner} is {np.array2string(each, precision=4, threshold=8, separator=', ')}"
+            for each, owner, before in zip(point, self.owners, self.start, strict=True)
+            if not np.array_equal(each, before)
+        ]
+        where = " and ".join(moved[:_SHOWN]) or "the arguments are those given"
+        return (
+            f"At {len(self.lost)} of the inputs the gradient is not finite, and no selection drops all that breaks it; "
+            f"at the nearest, {where}."
+        )
 
 
 def special_points(start: Sequence[Array], literals: Iterable[float] = (), seed: int = 0) -> Iterator[list[Array]]:
@@ -116,12 +174,9 @@ def special_points(start: Sequence[Array], literals: Iterable[float] = (), seed:
     rng = np.random.default_rng(seed)
 
     def moved(number: int, change: Mapping[Any, Any]) -> list[Array]:
-        point = [np.array(each) for each in start]
-        for where, value in change.items():
-            point[number][where] = value
-        return point
+        return _set(start, {(number, where): value for where, value in change.items()})
 
-    values = [*_SPECIAL[:4], *_neighbours(literals, start), *_SPECIAL[4:]]
+    values = _values(literals, start)
     for number, each in enumerate(start):  # equal ones first: the distance of two points is 0
         for i, j in combinations(range(min(len(each), _PAIRED) if each.ndim else 0), 2):
             yield moved(number, {j: each[i]})
@@ -141,6 +196,56 @@ def special_points(start: Sequence[Array], literals: Iterable[float] = (), seed:
                     yield moved(number, {np.unravel_index(element, each.shape): value})
         if len(start) > 1:
             yield [np.full_like(each, value) for each in start]
+
+
+def combined_points(
+    start: Sequence[Array], literals: Iterable[float] = (), aimed: Sequence[list[Array]] = (), seed: int = 0
+) -> Iterator[list[Array]]:
+    """Inputs with special values in two arrays at once, and those of ``aimed`` with one in an array, the likely first.
+
+    Of one array, two rows or elements have special values.
+    """
+    rng = np.random.default_rng(seed)
+    values = _values(literals, start)
+
+    def two(p: int, q: int) -> Iterator[list[Array]]:
+        a, b = start[p], start[q]
+        for u, v in _likely(values, values):
+            yield _set(start, {(p, ...): u, (q, ...): v})
+            if a.ndim and b.ndim and len(a) == len(b) > 1:
+                row = int(rng.integers(len(a)))
+                yield _set(start, {(p, row): u, (q, row): v})
+
+    def within(i: int, j: int) -> Iterator[list[Array]]:
+        return (_set(start, {(0, i): u, (0, j): v}) for u, v in _likely(values, values))
+
+    def from_aimed(q: int) -> Iterator[list[Array]]:
+        return (_set(point, {(q, ...): v}) for point, v in _likely(aimed, values))
+
+    if len(start) > 1:
+        turns = [*(two(p, q) for p, q in combinations(range(len(start)), 2)), *map(from_aimed, range(len(start)))]
+    else:
+        rows = min(len(start[0]), _PAIRED) if start[0].ndim else 0
+        turns = [within(i, j) for i, j in combinations(range(rows), 2)]
+    return (point for turn in zip_longest(*turns) for point in turn if point is not None)
+
+
+def _likely(some: Sequence[Any], others: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+    """All pairs; those of two that stand far behind are the last."""
+    places = sorted(product(range(len(some)), range(len(others))), key=lambda place: (place[0] + 1) * (place[1] + 1))
+    return ((some[i], others[j]) for i, j in places)
+
+
+def _set(start: Sequence[Array], change: Mapping[tuple[int, Any], Any]) -> list[Array]:
+    """The arrays with other values at (number, index)."""
+    point = [np.array(each) for each in start]
+    for (number, where), value in change.items():
+        point[number][where] = value
+    return point
+
+
+def _values(literals: Iterable[float], start: Sequence[Array]) -> list[float]:
+    return [*_SPECIAL[:4], *_neighbours(literals, start), *_SPECIAL[4:]]
 
 
 def _neighbours(literals: Iterable[float], start: Sequence[Array]) -> list[float]:

@@ -16,6 +16,10 @@ from wherelint.version import __version__
 
 #: What the linter says of an operation that is no singular one of the catalogue: it met a nan.
 _OTHER = "WL111"
+#: What is written where a function is smooth, but not in the way that it is computed.
+_ROOTS = frozenset({"sqrt", "norm", "euclidean_norm", "hypot", "distance"})
+_ROOT = "write the root of s as `where(s > 0, sqrt(where(s > 0, s, 1)), 0)`"
+_OTHERWISE = "give {op} a harmless operand there, and select the limit of the function"
 #: How much of a gradient a failure shows.
 _LONGEST = 400
 #: And of a clip onto a singular point.
@@ -64,8 +68,8 @@ class Poison:
     and ``select_at`` are places of the user's program, or None where the framework does not say; where the operation or
     the selection stands in a library, ``op_within`` and ``select_within`` are the places in there. ``index`` is the
     first element that broke, of ``count``; ``iteration`` holds one number for each enclosing loop, the outer one first.
-    A ``genuine`` break is singular in earnest: no selection drops it, and there is no finite gradient to be had. The
-    selection, if there is one, is then the clip that puts its operand onto the singular point.
+    No selection drops a ``genuine`` break. The selection, if there is one, is then the clip that puts its operand onto
+    the singular point. ``smooth``: finite differences say that the function has a gradient there all the same.
     ``witness`` is the arguments at which it was seen (``hunt``).
     """
 
@@ -77,6 +81,8 @@ class Poison:
     iteration: tuple[int, ...] = ()
     count: int = 1
     genuine: bool = False
+    #: No gradient is to blame: the operation made a number that is not finite, of finite ones.
+    value: bool = False
     op_within: Place | None = None
     select_within: Place | None = None
     framework: str = "jax"
@@ -85,6 +91,12 @@ class Poison:
     #: What the framework's own graph has there, and the elements that broke, for as long as the report lives.
     node: Any = field(default=None, compare=False, repr=False)
     elements: Any = field(default=None, compare=False, repr=False)
+    smooth: bool = False
+
+    @property
+    def bare(self) -> bool:
+        """Whether no selection has anything to do with it."""
+        return self.genuine and not self.select
 
     @property
     def code(self) -> str:
@@ -99,12 +111,21 @@ class Poison:
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
+        if self.value:
+            yield f"{_at(self.op_at)}: {self._maker()}"
+            yield from _code_line(self.op_at)
+            if self.op_within:
+                yield f"  inside {self.op_within}"
+            return
         yield f"{_at(self.op_at)}: {rules.spoken(self.op)} has no finite derivative{self._element()}"
         yield from _code_line(self.op_at)
         if self.op_within:
             yield f"  inside {self.op_within}"
-        if self.genuine and not self.select:
-            yield "  no selection drops it: the gradient does not exist here"
+        if self.bare:
+            yield "  no selection drops it"
+            if self.smooth:
+                form = _ROOT if self.op in _ROOTS else _OTHERWISE.format(op=rules.spoken(self.op))
+                yield f"  the function is smooth here: {form}"
             return
         drops = rules.selection_phrase(self.select).removeprefix("where ") if self.select else "something drops it"
         if self.genuine:
@@ -114,6 +135,9 @@ class Poison:
         yield from _code_line(self.select_at)
         if self.select_within:
             yield f"  inside {self.select_within}"
+
+    def _maker(self) -> str:
+        return f"{rules.spoken(self.op)} makes the first number that is not finite{self._element()}"
 
     def _element(self) -> str:
         more = f" and {self.count - 1} more" if self.count > 1 else ""
@@ -130,8 +154,10 @@ class Poison:
         elsewhere = f" ({self.select_at})" if select.filename != place.filename else ""
         start, end = place._span()
         message = (
-            f"{rules.spoken(self.op)} has no finite derivative{self._element()}, and no selection drops it"
-            if self.genuine and not self.select
+            self._maker()
+            if self.value
+            else f"{rules.spoken(self.op)} has no finite derivative{self._element()}, and no selection drops it"
+            if self.bare
             else rules.message(self.code, self.op, self.select or "where", self.framework) + elsewhere
         )
         return Finding(
@@ -147,7 +173,8 @@ class Report:
     """What ``locate`` or ``hunt`` found; its text is for people.
 
     ``value_finite``, ``gradient_finite`` and ``masked_finite`` (the gradient that is left when dropped elements receive
-    nothing) are of the arguments themselves, and of the witness where ``hunt`` found one.
+    nothing) are of the arguments themselves, and of the witness where ``hunt`` found one that poisons the gradient. If
+    it found only inputs that no mask repairs, the report may have findings and be ``ok``.
     """
 
     value_finite: bool
@@ -183,13 +210,13 @@ class Report:
     def summary(self) -> str:
         """One line: what is finite and what is not, and how long it was looked for."""
         if self.ok:
-            told = "The value and its gradient are finite."
+            told = f"The value and its gradient are finite{' at the arguments themselves' * bool(self.findings)}."
         elif not self.value_finite:
             told = "The value is not finite, so there is no gradient."
         elif self.masked_finite:
             told = "The value is finite, its gradient is not; it would be if dropped elements received no cotangent."
         else:
-            told = "The value is finite, its gradient is not, whatever is dropped: it is truly singular."
+            told = "The value is finite, its gradient is not, and no selection drops all that breaks it."
         inputs = f" {self.tried} input{'s' * (self.tried > 1)} in {self.seconds:.1f} s." if self.tried else ""
         return told + inputs + (f" {self.note}" if self.note else "")
 

@@ -13,9 +13,9 @@ from wherelint.graph.guard import Guard
 from wherelint.graph.node import Const, Node, inputs_in, rounded_away
 from wherelint.graph.occurrence import read_gradient
 from wherelint.graph.run import Hazard, code
-from wherelint.score import WEIGHTS, worth
+from wherelint.score import NEAR, WEIGHTS, worth
 
-_FOR = frozenset(name for name, weight in WEIGHTS.items() if weight > 0)
+_FOR = frozenset(name for name, weight in WEIGHTS.items() if weight > 0 and name != NEAR)
 _ROUNDING = 1e-9
 
 

@@ -1,11 +1,21 @@
 """What is used of JAX that is not public; ``tests/companion/test_jax_compat.py`` names what a version broke."""
 
-from collections.abc import Sequence
+import functools
+import importlib
+import inspect
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import compress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
+from jax._src import api as _api
+from jax._src import callback as _callback
 from jax._src import core as _core
+from jax._src import debugging as _debugging
+from jax._src import linear_util as _linear
+from jax._src import pjit as _pjit
 from jax._src import source_info_util as _source
 from jax._src.interpreters import partial_eval as _partial
 from jax.interpreters import ad
@@ -38,10 +48,13 @@ _logs = jax.__version_info__ >= (0, 11, 1)
 def open_constants(closed: ClosedJaxpr) -> ClosedJaxpr:
     """The program with its constants as its first inputs."""
     jaxpr = closed.jaxpr
+    invars = [*jaxpr.constvars, *jaxpr.invars]
+    return ClosedJaxpr(jaxpr.replace(constvars=[], invars=invars, debug_info=_unnamed(jaxpr)), ())
+
+
+def _unnamed(jaxpr: Jaxpr) -> Any:
     unnamed = getattr(jaxpr.debug_info, "with_unknown_names", None)  # an old JAX knows no names, a new one warns
-    told = unnamed and unnamed()
-    opened = jaxpr.replace(constvars=[], invars=[*jaxpr.constvars, *jaxpr.invars], debug_info=told)
-    return ClosedJaxpr(opened, ())
+    return unnamed and unnamed()
 
 
 def evaluate(closed: ClosedJaxpr, arguments: Sequence[Any]) -> list[Any]:
@@ -111,6 +124,54 @@ def programs(eqn: JaxprEqn) -> list[ClosedJaxpr]:
     return found
 
 
+def _axes(eqn: JaxprEqn) -> set[str]:
+    """The named axes that an equation communicates along."""
+    given = (eqn.params.get(key) for key in ("axes", "axis_name"))
+    return {name for each in given for name in (each if isinstance(each, tuple) else [each]) if isinstance(name, str)}
+
+
+def _is_around(name: str) -> bool:
+    try:
+        jax.lax.psum(1, name)
+    except NameError:
+        return False
+    return True
+
+
+#: What one device computes alone of what it would together with others: the same.
+_TOGETHER = frozenset("pvary pbroadcast psum psum2 psum_invariant pmax pmin".split())
+
+
+def alone(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, bool]:
+    """A program without communication along the axes that it is traced for, as on one device; whether it has any."""
+    same: dict[Any, Any] = {}
+    eqns, inside = [], False
+    for eqn in closed.jaxpr.eqns:
+        operands = [v if isinstance(v, Literal) else same.get(v, v) for v in eqn.invars]
+        if eqn.primitive.name in _TOGETHER and all(map(_is_around, _axes(eqn))):
+            same.update(zip(eqn.outvars, operands, strict=True))
+        else:
+            params = {key: _alone(value) for key, value in eqn.params.items()}
+            inside = inside or any(params[key] is not value for key, value in eqn.params.items())
+            eqns.append(eqn.replace(invars=operands, params=params))
+    if not same and not inside:
+        return closed, False
+    outvars = [v if isinstance(v, Literal) else same.get(v, v) for v in closed.jaxpr.outvars]
+    jaxpr = closed.jaxpr.replace(eqns=eqns, outvars=outvars, debug_info=_unnamed(closed.jaxpr))
+    return ClosedJaxpr(jaxpr, closed.consts), True
+
+
+def _alone(value: Any) -> Any:
+    if type(value) in (tuple, list):
+        inside = type(value)(map(_alone, value))
+        return inside if any(new is not old for new, old in zip(inside, value, strict=True)) else value
+    if not hasattr(value, "eqns"):
+        return value
+    closed = value if hasattr(value, "consts") else ClosedJaxpr(value, ())
+    program, changed = alone(closed)
+    return value if not changed else program if closed is value else program.jaxpr
+
+
 def frames(eqn: JaxprEqn) -> list[Place]:
     """Where an equation was traced, the innermost first, without JAX's machinery."""
     traceback = eqn.source_info.traceback
@@ -123,8 +184,139 @@ def frames(eqn: JaxprEqn) -> list[Place]:
     ]
 
 
+def current_traceback() -> Any:
+    """Where the program stands, or what it had traced that is now being transformed."""
+    return _source.current().traceback
+
+
 def function(closed: ClosedJaxpr) -> tuple[str, str]:
     """Name and file of the function that a program was traced from; empty where they are not known."""
     told = str(getattr(closed.jaxpr.debug_info, "func_src_info", None) or "")
     name, _, place = told.partition(" at ")
     return name, place.rpartition(":")[0]
+
+
+def double_precision() -> AbstractContextManager[Any]:
+    """Within the block, arrays may be of double precision."""
+    enable: Any = getattr(jax, "enable_x64", None) or importlib.import_module("jax.experimental").enable_x64
+    return enable(True)  # type: ignore[no-any-return]
+
+
+#: The function that all of reverse mode passes: a private one that the public ones call, or (since jax 0.10) ``vjp``.
+VJP = "_vjp" if hasattr(_api, "_vjp") else "vjp"
+#: The files that call back.
+CALLERS = [_debugging.__file__, _callback.__file__]
+
+
+@contextmanager
+def replaced(name: str, make: Callable[[Any], Any], owner: Any = _api) -> Iterator[None]:
+    """Within the block a function of JAX is another one, made of the original."""
+    original = getattr(owner, name)
+    new = functools.wraps(original)(make(original))
+    owners = [each for each in (jax, owner) if getattr(each, name, None) is original]
+    for each in owners:
+        setattr(each, name, new)
+    try:
+        yield
+    finally:
+        for each in owners:
+            setattr(each, name, original)
+
+
+def instead(fun: Any, new: Callable[..., Any]) -> Any:
+    """A function to differentiate in place of another one, of the kind that `VJP` takes."""
+    if not isinstance(fun, _linear.WrappedFun):
+        return new
+    told = {"debug_info": fun.debug_info} if "debug_info" in inspect.signature(_linear.wrap_init).parameters else {}
+    return _linear.wrap_init(new, **told)
+
+
+def is_eager() -> bool:
+    """Whether nothing is being traced."""
+    return _core.trace_state_clean()
+
+
+def current_trace() -> Any:
+    """What is tracing."""
+    return (
+        _core.trace_ctx.trace
+        if hasattr(_core, "trace_ctx")
+        else _core.thread_local_state.trace_state.trace_stack.dynamic
+    )
+
+
+class _Unlisted(_debugging.DebugEffect):
+    """What a callback does that nobody waits for."""
+
+
+@contextmanager
+def unlisted() -> Iterator[None]:
+    """Callbacks that are traced within the block do not make each call of what is compiled slow.
+
+    JAX calls a compiled function through Python if it has effects, which takes 20 us for each array that it is given.
+    """
+    before, _debugging.debug_effect = _debugging.debug_effect, _Unlisted()
+    try:
+        yield
+    finally:
+        _debugging.debug_effect = before
+
+
+@contextmanager
+def quick_calls() -> Iterator[None]:
+    """Within the block functions whose only effects are `unlisted` are called as those without any."""
+
+    def make(original: Any) -> Any:
+        effects = [*inspect.signature(original).parameters].index("effects")
+
+        def fast(executable: Any, *rest: Any) -> Any:
+            call = getattr(executable, "unsafe_call", None)
+            if hasattr(call, "has_unordered_effects") and all(isinstance(e, _Unlisted) for e in rest[effects - 1]):
+                call.has_unordered_effects = False
+            return original(executable, *rest)
+
+        return fast
+
+    with replaced("_get_fastpath_data", make, _pjit):
+        yield
+
+
+#: The functions and classes that compute a gradient, by the ends of their files and by module.
+_GRADIENTS = {
+    "jax/_src/api.py": ("grad_f", "grad_f_aux", "value_and_grad_f"),
+    "flax/nnx/transforms/autodiff.py": ("grad_wrapper",),
+}
+_GRADIENT_CLASSES = {("equinox._ad", "_GradWrapper"), ("equinox._ad", "_ValueAndGradWrapper")}
+
+
+def is_gradient(f: Any) -> bool:
+    """Whether ``jax.grad``, equinox or flax made a function that gives a gradient; also below ``jit`` and ``vmap``."""
+    seen = set[int]()
+    while f is not None and id(f) not in seen:
+        seen.add(id(f))
+        name, closed = _code(f), [each.cell_contents for each in getattr(f, "__closure__", None) or ()]
+        if (type(f).__module__, type(f).__name__) in _GRADIENT_CLASSES or _differentiates(name):
+            return True
+        if name and not re.search(r"/(jax|equinox|flax)/", name[0]):  # the program's own
+            return False
+        if any(map(_differentiates, map(_code, closed))):
+            return True
+        inner = (getattr(f, at, None) for at in ("__wrapped__", "func", "__func__"))
+        f = next((each for each in inner if each is not None), None)
+    return False
+
+
+def _code(f: Any) -> tuple[str, str] | None:
+    code = getattr(f, "__code__", None)
+    return code and (code.co_filename.replace("\\", "/"), code.co_name)
+
+
+def _differentiates(code: tuple[str, str] | None) -> bool:
+    return code is not None and any(code[0].endswith(f"/{end}") and code[1] in of for end, of in _GRADIENTS.items())
+
+
+def settle() -> None:
+    """Wait for what is being computed, and its callbacks; what fails there the program has seen."""
+    with suppress(Exception):
+        jax.block_until_ready(jax.live_arrays())  # type: ignore[no-untyped-call]
+        jax.effects_barrier()  # type: ignore[no-untyped-call]

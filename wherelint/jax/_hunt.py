@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice, zip_longest
 from typing import Any
 
@@ -11,14 +12,16 @@ import numpy as np
 from jax import numpy as jnp
 
 from wherelint.companion import Report
-from wherelint.companion.points import Array, Bounds, Domain, chosen, common, special_points
+from wherelint.companion.points import TIME, Array, Bounds, Domain, Explained, Hits, combined_points, special_points
 from wherelint.jax._aim import STEPS, approaches, literals
-from wherelint.jax._locate import Program, finite, gradient
+from wherelint.jax._locate import Program, finite, gradient, refuse_gradient
 from wherelint.jax._plan import replaced
 from wherelint.jax._transpose import Transposer
 
 #: How many inputs are explained; how many are tried at once, if they are not too large together.
 _EXPLAINED, _BATCH, _ELEMENTS = 12, 64, 2_000_000
+#: How many of the last aimed points are combined with special values.
+_AIMED = 64
 
 
 def hunt(
@@ -39,14 +42,17 @@ def hunt(
     ``bounds={1: (0, None)}``.
 
     The report's findings are as those of ``locate``, each with the nearest ``witness``, a tuple of arguments; a finding
-    is of low confidence if that moves an element by more than 1000. At every witness the value is finite, and so is the
-    masked gradient; the gradient is not, compiled or operation by operation. Raises what ``locate`` raises.
+    is of low confidence if that moves an element by more than 1000. At every witness the value is finite, and the
+    gradient is not, compiled or operation by operation; the masked gradient is. Where no selection drops what breaks,
+    the nearest input is the witness of ``genuine`` findings, the last ones; ``ok`` is about ``args``. Raises what
+    ``locate`` raises.
     """
+    refuse_gradient(f)
     began = time.monotonic()
     search = _Search(f, args, Domain.of(f, len(args), bounds, positive), budget, began + 0.75 * seconds)
-    search.note = search.run(seed)
-    report = search.report(began + seconds)
-    return replace(report, tried=search.tried, seconds=time.monotonic() - began, note=report.note or search.note)
+    note = search.run(seed)
+    report = search.hits.report(partial(search.explain, began + seconds), _EXPLAINED, began + seconds, note)
+    return replace(report, tried=search.tried, seconds=time.monotonic() - began)
 
 
 class _Search:
@@ -63,10 +69,8 @@ class _Search:
             raise TypeError("hunt moves real arguments, and there are none: give floats, as 0.5, or arrays of floats")
         self._owners = [self._program.flat.owner(i) for i in self._moving]
         self._start = [np.asarray(self._inputs[i]) for i in self._moving]
-        self._hits: list[list[Array]] = []
+        self.hits = Hits(self._start, self._owners)
         self.tried = 0
-        #: Why not everything was tried.
-        self.note = ""
 
     def run(self, seed: int) -> str:
         """Try everything; a sentence about what was left out, if anything was."""
@@ -75,9 +79,7 @@ class _Search:
         spent = time.monotonic()
         bool(oracle(self._start))
         one = time.monotonic() - spent
-        special = special_points(self._start, literals(self._program.closed), seed)
-        pairs = zip_longest(special, self._approaches(one))
-        points = self._allowed(point for pair in pairs for point in pair if point is not None)
+        points = self._allowed(self._points(one, seed))
         size = sum(each.size for each in self._start)
         batch = max(1, min(_BATCH, _ELEMENTS // max(size, 1)))
         if one * batch > (self._deadline - time.monotonic()) / 4:
@@ -85,9 +87,21 @@ class _Search:
         many = jax.jit(jax.vmap(self._oracle)) if batch > 1 else oracle
         while some := list(islice(points, min(batch, self._budget - self.tried))):
             if time.monotonic() > self._deadline:
-                return "The time was used up."
+                return TIME
             self._try(many, some, pad=batch)
         return f"The budget of {self._budget} inputs was used up." if self.tried >= self._budget else ""
+
+    def _points(self, one: float, seed: int) -> Iterator[list[Array]]:
+        """Special and aimed points, and then their combinations."""
+        numbers = list(literals(self._program.closed))
+        aimed: list[list[Array]] = []
+        for special, near in zip_longest(special_points(self._start, numbers, seed), self._approaches(one)):
+            if special is not None:
+                yield special
+            if near is not None:
+                aimed.append(near)
+                yield near
+        yield from combined_points(self._start, numbers, aimed[: -_AIMED - 1 : -1], seed)
 
     def _approaches(self, one: float) -> Iterator[list[Array]]:
         """Steps towards singular points, as many as a part of the time allows at so many seconds for one input."""
@@ -107,10 +121,10 @@ class _Search:
                 yield point
 
     def _oracle(self, some: list[Any]) -> Any:
-        """Whether the value is finite, the gradient is not, and the masked one is."""
+        """Where the value is finite and the gradient is not: 1 if the masked one is, else 2."""
         values, residuals = self._program.plan.run_forward(replaced(self._inputs, self._moving, some))
         plain, masked = (gradient(self._program.plan, residuals, Transposer(mode)) for mode in ("ieee", "dead"))
-        return finite(values) & ~finite(plain) & finite(masked)
+        return jnp.where(finite(values) & ~finite(plain), jnp.where(finite(masked), 1, 2), 0)
 
     def _try(self, oracle: Callable[..., Any], points: list[list[Array]], pad: int = 0) -> None:
         if not points:
@@ -121,23 +135,14 @@ class _Search:
             hits = np.asarray(oracle([np.stack(column) for column in zip(*padded, strict=True)]))
         else:
             hits = np.asarray([oracle(point) for point in points])
-        self._hits += [point for point, hit in zip(points, hits, strict=False) if hit]
+        for point, hit in zip(points, hits, strict=False):
+            if hit:
+                self.hits.add(point, poisoned=hit == 1)
 
-    def report(self, deadline: float) -> Report:
-        """What the hits have in common with `locate`."""
-        return common(self._explained(deadline), self._start) or self._program.explain(self._inputs)
-
-    def _explained(self, deadline: float) -> Iterator[tuple[list[Array], Any, Report]]:
-        first = True
-        for point in chosen(self._hits, self._start, _EXPLAINED):
-            filled = replaced(self._inputs, self._moving, point)
-            report = self._program.explain(filled, deadline)
-            if report.note and not first:
-                self.note = "The time was used up."
-                return
-            if report.poisoned:  # compiled for many inputs at once, a branch is a selection
-                first = False
-                yield point, self._program.flat.arguments(filled)[0], report
+    def explain(self, deadline: float, point: list[Array]) -> Explained:
+        """An input as arguments, and what `locate` says of it."""
+        filled = replaced(self._inputs, self._moving, point)
+        return self._program.flat.arguments(filled)[0], self._program.explain(filled, deadline)
 
 
 def _flushed(point: list[Array]) -> list[Array]:

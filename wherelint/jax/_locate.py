@@ -1,5 +1,6 @@
 """``locate``: which operation breaks a gradient, and which selection is to blame."""
 
+import contextlib
 import functools
 import math
 import time
@@ -7,13 +8,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+import jax
 import numpy as np
 from jax import numpy as jnp
 
 from wherelint.companion import Poison, Report
+from wherelint.companion.smooth import Along, with_smooth
+from wherelint.jax import _compat, _host
 from wherelint.jax._activity import is_inexact, is_risky
 from wherelint.jax._compat import Path
 from wherelint.jax._mask import Flat
+from wherelint.jax._notes import Notes
 from wherelint.jax._plan import Plan, plan
 from wherelint.jax._primitives import CALLS, DROPS
 from wherelint.jax._tags import Origin, Site, Tags, in_jax, site_of
@@ -37,10 +42,21 @@ def locate(f: Callable[..., Any], *args: Any, argnums: int | Sequence[int] | Non
     or inf, together with the selection without which it would not have: the one that, if it were the only one to drop
     anything, would keep the operation from doing so. ``genuine`` findings are singular in earnest. Raises what ``f``
     raises when it is traced, NotImplementedError for what ``mask_gradients`` refuses, and TypeError where ``jax.grad``
-    has nothing to differentiate.
+    has nothing to differentiate, or where ``f`` is a gradient itself.
     """
+    refuse_gradient(f)
     program = Program(f, args, kwargs, argnums)
     return program.explain(program.flat.inputs)
+
+
+def refuse_gradient(f: Callable[..., Any]) -> None:
+    """TypeError if ``f`` is not what is differentiated, but the result of that."""
+    if _compat.is_gradient(f):
+        raise TypeError(
+            "this function is a gradient already: pass the loss that it differentiates, locate(loss, x) and not "
+            "locate(jax.grad(loss), x). A loss that contains a gradient is fine; to differentiate a gradient once "
+            "more, pass lambda x: jax.grad(loss)(x)"
+        )
 
 
 class Program:
@@ -69,24 +85,70 @@ class Program:
         self._tags = Tags(self.closed)
         self.plan = plan(self._tags, inputs, self.perturbed)
 
-    def explain(self, inputs: Sequence[Any], deadline: float = math.inf) -> Report:
-        """The report of one input; after the deadline, no selection is looked for any more."""
-        values, residuals = self.plan.run_forward([jnp.asarray(value) for value in inputs])
-        plain = gradient(self.plan, residuals, Transposer("ieee"))
-        masked = plain if finite(plain) else gradient(self.plan, residuals, Transposer("dead"))
+    def explain(self, inputs: Sequence[Any], deadline: float = math.inf, cts: Sequence[Any] | None = None) -> Report:
+        """The report of one input; after the deadline, no selection is looked for any more.
+
+        ``cts`` are the cotangents of the results (None: ones).
+        """
+        inputs = [jnp.asarray(value) for value in inputs]
+        for evaluate, noted in ((_host.evaluate, _host.noted), (_compat.evaluate, _called)):
+            out = evaluate(self.plan.forward, inputs)
+            values, residuals = out[: self.plan.results], out[self.plan.results :]
+            backward = functools.partial(_backward, self.plan, residuals, cts, noted)
+            plain = backward(Transposer("ieee"))
+            if not finite(plain):  # else what is compiled may round or flush differently
+                break
+        masked = plain if finite(plain) else backward(Transposer("dead"))
         kept = bool(finite(plain)), bool(finite(masked))
-        search = _Search(self.plan, inputs, residuals, self._tags, deadline)
+        search = _Search(backward, inputs, self._tags, deadline)
         findings = () if kept[0] else tuple(search.findings(genuine=not kept[1]))
         late = any(each.select is None and not each.genuine for each in findings) and search.late
         note = "The time was used up: locate(f, *witness) names the selections." if late else ""
         shaped = [self.flat.gradient(dict(zip(self.perturbed, each, strict=True))) for each in (plain, masked)]
-        return Report(bool(finite(values)), *kept, findings, gradient=shaped[0], masked=shaped[1], note=note)
+        report = Report(bool(finite(values)), *kept, findings, gradient=shaped[0], masked=shaped[1], note=note)
+        return report if search.late else with_smooth(report, functools.partial(self._lines, inputs, masked))
+
+    def _lines(self, inputs: Sequence[Any], masked: Sequence[Any], wide: bool) -> Iterator[Along]:
+        """The values along each element of the inputs whose gradient is not finite."""
+        precision = _compat.double_precision() if wide else contextlib.nullcontext()
+        values = jax.jit(self.flat.values)
+        given = [_widened(np.asarray(each)) if wide else np.asarray(each) for each in inputs]
+
+        def along(i: int, element: tuple[int, ...], step: float) -> list[Any]:
+            point = [np.array(each) for each in given]
+            point[i][element] += step * max(1.0, abs(complex(point[i][element])))
+            with precision:
+                return [np.asarray(each) for each in values(point) if jnp.issubdtype(each.dtype, jnp.inexact)]
+
+        for i, found in zip(self.perturbed, masked, strict=True):
+            for element in np.argwhere(~np.isfinite(np.asarray(found))):
+                yield functools.partial(along, i, tuple(element))
 
 
-def gradient(program: Plan, residuals: Sequence[Any], transposer: Transposer) -> list[Any]:
-    """The gradient of the sum of all results."""
+def _widened(array: Any) -> Any:
+    if not jnp.issubdtype(array.dtype, jnp.inexact):
+        return array
+    return array.astype(np.complex128 if np.iscomplexobj(array) else np.float64)
+
+
+def _backward(
+    program: Plan, residuals: Sequence[Any], cts: Sequence[Any] | None, noted: Callable[..., Any], how: Transposer
+) -> list[Any]:
+    found: list[Any] = noted(how, lambda *given: gradient(program, given, how, cts), *residuals)
+    return found
+
+
+def _called(notes: Notes, f: Callable[..., Any], *arguments: Any) -> Any:
+    return f(*arguments)
+
+
+def gradient(
+    program: Plan, residuals: Sequence[Any], transposer: Transposer, cts: Sequence[Any] | None = None
+) -> list[Any]:
+    """The gradient of the sum of all results, or of their products with cotangents."""
     outs = program.linear.jaxpr.outvars
-    cts = [jnp.ones(v.aval.shape, v.aval.dtype) if is_inexact(v) else None for v in outs]
+    ones = [jnp.ones(v.aval.shape, v.aval.dtype) for v in outs] if cts is None else cts
+    cts = [ct if is_inexact(v) else None for v, ct in zip(outs, ones, strict=True)]
     found = program.run_backward(transposer, residuals, cts)
     inputs = program.linear.jaxpr.invars[len(residuals) :]
     pairs = zip(found, inputs, strict=True)
@@ -94,9 +156,10 @@ def gradient(program: Plan, residuals: Sequence[Any], transposer: Transposer) ->
 
 
 def finite(arrays: Sequence[Any]) -> Any:
-    """Whether no element is nan or inf, as a boolean of JAX."""
+    """Whether no element is nan or inf, as a boolean of JAX for its arrays."""
     real = [array for array in arrays if jnp.issubdtype(array.dtype, jnp.inexact)]
-    return jnp.all(jnp.array([jnp.all(jnp.isfinite(array)) for array in real]))
+    library = np if all(isinstance(array, np.ndarray) for array in real) else jnp
+    return library.all(library.array([library.all(library.isfinite(array)) for array in real]))
 
 
 _What = int | Literal["drops", "spreads", "stops"]
@@ -137,9 +200,11 @@ class _Watcher(Transposer):
 
     watches = True
 
-    def __init__(self, *, only: frozenset[Site] | None = None, bare: Site | None = None) -> None:
+    def __init__(
+        self, *, only: frozenset[Site] | None = None, bare: Site | None = None, at: Site | None = None
+    ) -> None:
         super().__init__("dead")
-        self._only, self._bare = only, bare
+        self._only, self._bare, self._at = only, bare, at
 
     def drops(self, step: Step) -> bool:
         return self._only is None or _key(step).site in self._only
@@ -161,6 +226,8 @@ class _Watcher(Transposer):
             self.notes.append((_key(step, "drops"), _some(unread)))
         if step.name in _AROUND or any(eqn.primitive.name in _WHOLE for eqn in step.path):
             return
+        if self._bare is not None or (self._at is not None and _key(step).site != self._at):
+            return  # nobody reads them
         self.notes += _breaks(step, results)
         if step.name in _SELECTIONS and self._only is None:
             # Also what an outer selection dropped already: the nearer one is to blame.
@@ -204,14 +271,13 @@ class _Search:
     """The breaks of one gradient, and who is to blame."""
 
     def __init__(
-        self, program: Plan, inputs: Sequence[Any], residuals: Sequence[Any], tags: Tags, deadline: float
+        self, backward: Callable[[Transposer], list[Any]], inputs: Sequence[Any], tags: Tags, deadline: float
     ) -> None:
-        self._program, self._inputs, self._residuals, self._tags = program, inputs, residuals, tags
-        self._deadline = deadline
+        self._backward, self._inputs, self._tags, self._deadline = backward, inputs, tags, deadline
         self._selections: dict[Site, Origin] = {}
         self._indices: set[Site] = set()
         self._matter: dict[Site, bool] = {}
-        self._kept: dict[frozenset[Site], dict[tuple[Site, object], Any]] = {}
+        self._kept: dict[tuple[frozenset[Site], Site], dict[object, Any]] = {}
 
     @property
     def late(self) -> bool:
@@ -241,7 +307,7 @@ class _Search:
 
     def _notes(self, watcher: _Watcher) -> Iterator[tuple[_Key, Any]]:
         """What happened in the gradient's backward pass, in its order."""
-        gradient(self._program, self._residuals, watcher)
+        self._backward(watcher)
         return ((key, array) for key, array in watcher.notes if np.any(array))
 
     def _breaks(self) -> list[_Break]:
@@ -271,7 +337,7 @@ class _Search:
     def _matters(self, site: Site) -> bool:
         """Whether the gradient is lost if only this operation is left without a mask: a selection may lie below it."""
         if site not in self._matter:
-            lost = self.late or not finite(gradient(self._program, self._residuals, _Watcher(bare=site)))
+            lost = self.late or not finite(self._backward(_Watcher(bare=site)))
             self._matter[site] = lost
         return self._matter[site]
 
@@ -286,7 +352,7 @@ class _Search:
                 if self.late:
                     yield None, left
                     return
-                kept = left & self._keeps(others | {site}).get((each.key.site, each.key.what), False)
+                kept = left & self._keeps(others | {site}, each.key.site).get(each.key.what, False)
                 if np.any(kept):
                     yield self._selections[site], kept
                     left = left & ~kept
@@ -294,12 +360,12 @@ class _Search:
                     return
         yield self._selections[nearest[0]] if nearest else None, left
 
-    def _keeps(self, sites: frozenset[Site]) -> dict[tuple[Site, object], Any]:
-        """The elements that these selections alone keep from breaking, by equation and operand."""
-        if sites not in self._kept:
-            notes = self._notes(_Watcher(only=sites))
-            self._kept[sites] = {(key.site, key.what): np.asarray(array) for key, array in notes if not key.genuine}
-        return self._kept[sites]
+    def _keeps(self, sites: frozenset[Site], at: Site) -> dict[object, Any]:
+        """The elements that these selections alone keep from breaking at an equation, by operand."""
+        if (sites, at) not in self._kept:
+            notes = self._notes(_Watcher(only=sites, at=at))
+            self._kept[sites, at] = {key.what: np.asarray(array) for key, array in notes if not key.genuine}
+        return self._kept[sites, at]
 
 
 def _as_elements(operand: Any, elements: Any, loops: int) -> Any:

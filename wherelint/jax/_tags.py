@@ -21,6 +21,7 @@ from wherelint.companion import Place
 from wherelint.companion.frames import is_library
 from wherelint.jax import _compat
 from wherelint.jax._compat import ClosedJaxpr, JaxprEqn, Path
+from wherelint.jax._host import noted
 from wherelint.jax._notes import Notes
 from wherelint.jax._primitives import CALLS, CATALOGUE
 from wherelint.ops import OPERATIONS, SIGNATURES
@@ -226,7 +227,7 @@ class Tags(Evaluation):
         sites = {origin.site for origin in origins}
         before, after = (_Operands(sites, repair=repair) for repair in (False, True))
         for each in (before, after):
-            each.run(self._program, inputs)
+            noted(each, lambda *given, each=each: each.run(self._program, given), *inputs)
         found: dict[Site, list[Any]] = {}
         for (at, bad), (_, still) in zip(before.notes, after.notes, strict=True):
             found.setdefault(at, []).append(np.asarray(bad & ~still))

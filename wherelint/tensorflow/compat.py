@@ -107,7 +107,7 @@ def is_eager(tensor: Any) -> bool:
 
 def is_of_forward_mode(filename: str) -> bool:
     """Whether the code of a file computes derivatives forward, by tapes of its own."""
-    return filename == forwardprop.__file__
+    return bool(filename == forwardprop.__file__)
 
 
 def read_type(handle: Any) -> Any:

@@ -129,7 +129,7 @@ class _Break:
 
 @dataclass
 class _Pass:
-    """A masked backward pass over the calls, down to ``last``; with ``killers``, only those selections drop anything."""
+    """A masked backward pass over the calls, down to ``last``; with ``killers`` only those selections drop anything."""
 
     calls: Sequence[Call]
     killers: frozenset[Call] | None = None

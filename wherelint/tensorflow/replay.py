@@ -251,7 +251,9 @@ def is_end(operation: Any) -> bool:
 
 
 def _is_effect(operation: Any) -> bool:
-    return operation.type in _WRITES or operation.type in _READS or (operation.op_def.is_stateful and is_followed(operation))
+    if operation.type in _WRITES or operation.type in _READS:
+        return True
+    return bool(operation.op_def.is_stateful and is_followed(operation))
 
 
 def attributes_of(operation: Any) -> tuple[Any, ...]:

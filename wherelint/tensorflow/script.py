@@ -122,7 +122,8 @@ def _lines(call: Call, operands: Sequence[str], results: Sequence[str]) -> list[
             arguments.append((name, f"tf.{tf.as_dtype(each).name}" if name in types else _shown(each)))
     target = results[0] if len(results) == 1 else ", ".join(results)
     unpacked = "[:]" if len(results) > 1 else ""
-    told.append(f"    {target} = raw_ops.{call.kind}({', '.join(f'{name}={each}' for name, each in arguments)}){unpacked}")
+    written = ", ".join(f"{name}={each}" for name, each in arguments)
+    told.append(f"    {target} = raw_ops.{call.kind}({written}){unpacked}")
     return told
 
 
@@ -142,6 +143,7 @@ def _shows(script: Path) -> bool:
     try:
         roots, gradients = runpy.run_path(str(script))["value_and_gradients"]()
         found = [tf.convert_to_tensor(each) for each in gradients.values() if each is not None]
-        return all(bool(np.isfinite(each).all()) for each in roots) and not all(bool(np.isfinite(each).all()) for each in found)
+        fine = [all(bool(np.isfinite(each).all()) for each in some) for some in (roots, found)]
+        return fine == [True, False]
     except Exception:  # of an operation that can't be written down
         return False

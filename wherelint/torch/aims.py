@@ -64,9 +64,8 @@ class Aims(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
     def _note(self, name: str, args: Sequence[Any]) -> None:
-        name = _OPERATORS.get(name, name).rstrip("_")
-        operation = OPERATIONS.get(catalogued(name) or "")
-        if not operation or not operation.code or (name == "pow" and _is_tame(args[1:])):
+        operation = singular(name, args)
+        if operation is None:
             return
         for targets in _targets(operation):
             aimed = {i: t for i, t in targets.items() if i < len(args) and _moves(args[i])}
@@ -84,6 +83,15 @@ class Aims(TorchFunctionMode):
         for element in dict.fromkeys((near, 0, size // 2, size - 1)) if size else ():
             chosen = tuple(each.reshape(-1)[element] for each in operands)
             self.found.append(Aim(operation.name, chosen, targets))
+
+
+def singular(name: str, args: Sequence[Any]) -> Operation | None:
+    """The operation of the catalogue that a function of torch computes, if it is singular anywhere."""
+    name = _OPERATORS.get(name, name).rstrip("_")
+    operation = OPERATIONS.get(catalogued(name) or "")
+    if not operation or not operation.code or (name == "pow" and _is_tame(args[1:])):
+        return None
+    return operation
 
 
 def _moves(operand: Any) -> bool:

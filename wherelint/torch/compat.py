@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, overrides
 from torch._subclasses import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.autograd import graph
@@ -112,7 +112,8 @@ def everything_saved(node: Node) -> Iterator[tuple[str, Any]]:
 
 def made_at(node: Node) -> int:
     """The place of a node in the order in which its thread made nodes."""
-    return node._sequence_nr()
+    number: int = node._sequence_nr()
+    return number
 
 
 @contextmanager
@@ -171,6 +172,57 @@ def not_compiling() -> AbstractContextManager[Any]:
 
 
 @contextmanager
+def around_compiled(aside: Callable[[], AbstractContextManager[Any]]) -> Iterator[None]:
+    """Within the block, what ``torch.compile`` makes runs within ``aside()``."""
+    original = torch.compile
+
+    @functools.wraps(original)
+    def compile(model: Any = None, **options: Any) -> Any:  # noqa: A001
+        if model is None:
+            return lambda model: compile(model, **options)
+        made = original(model, **options)
+        run = made.forward if isinstance(made, torch.nn.Module) else made
+
+        @functools.wraps(run)
+        def called(*args: Any, **kwargs: Any) -> Any:
+            if torch.compiler.is_compiling():
+                return run(*args, **kwargs)
+            with aside():
+                return run(*args, **kwargs)
+
+        if not isinstance(made, torch.nn.Module):
+            return called
+        made.forward = called
+        return made
+
+    torch.compile = compile
+    try:
+        yield
+    finally:
+        torch.compile = original
+
+
+@contextmanager
+def without_mode(mode: Any) -> Iterator[None]:
+    """Within the block a mode is not asked; others are."""
+    stack = overrides._get_current_function_mode_stack()
+    above = stack[stack.index(mode) + 1 :] if mode in stack else []
+    if mode in stack:
+        for _ in (mode, *above):
+            overrides._pop_mode()
+        for each in above:
+            overrides._push_mode(each)
+    try:
+        yield
+    finally:
+        if mode in stack:
+            for _ in above:
+                overrides._pop_mode()
+            for each in (mode, *above):
+                overrides._push_mode(each)
+
+
+@contextmanager
 def without_donated_buffers() -> Iterator[None]:
     """Within the block, what is compiled lets its graph be kept."""
     import torch._functorch.config as config
@@ -205,3 +257,11 @@ def around_transforms(gradient: Callable[..., Any], other: Callable[[str], None]
         yield
     finally:
         transforms.grad_and_value_impl, transforms._vjp_with_argnums = original, pull_back
+
+
+def is_gradient(f: Any) -> bool:
+    """Whether ``torch.func.grad`` or ``grad_and_value`` made the function."""
+    code: Any = getattr(f, "__code__", None)
+    if code is None or "/torch/_functorch/" not in code.co_filename.replace("\\", "/"):
+        return False
+    return not {"grad_impl", "grad_and_value_impl"}.isdisjoint(code.co_names)

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from wherelint.companion import Report
-from wherelint.companion.points import Array, Bounds, Domain, chosen, common, special_points
+from wherelint.companion.points import TIME, Array, Bounds, Domain, Explained, Hits, combined_points, special_points
 from wherelint.torch.aims import Aim, Aims
 from wherelint.torch.locate import Traced, finite, gradients, locate, trace
 from wherelint.torch.masked import Run
@@ -36,12 +36,14 @@ def hunt(
     common. Tensors of floats move and keep type and shape, all other arguments stay; an input at which ``f`` raises is
     none. ``positive`` names arguments that are above 0, by number or parameter, ``bounds`` the least and the greatest
     element of others. A finding has the nearest ``witness``, a tuple of arguments; it is of low confidence if that
-    moves an element by more than 1000. Raises what ``locate`` raises.
+    moves an element by more than 1000. Where no selection drops what breaks, the nearest input is the witness of
+    ``genuine`` findings, the last ones; ``ok`` is about ``args``. Raises what ``locate`` raises.
     """
     began = time.monotonic()
     search = _Search(f, args, Domain.of(f, len(args), bounds, positive), budget, began + 0.75 * seconds)
     note = search.run(seed)
-    return replace(search.report(began + seconds), tried=search.tried, seconds=time.monotonic() - began, note=note)
+    report = search.hits.report(search.explain, _EXPLAINED, began + seconds, note)
+    return replace(report, tried=search.tried, seconds=time.monotonic() - began)
 
 
 class _Over(Exception):
@@ -67,7 +69,9 @@ class _Search:
             raise TypeError("hunt moves tensors of floats, and no argument is one: give some, as torch.tensor(0.5)")
         self._moving, self._owners = moving, [owners[i] for i in moving]
         self.start = [_array(self._flat[i]) for i in moving]
-        self._hits: list[list[Array]] = []
+        self.hits = Hits(self.start, self._owners)
+        #: Where the steps towards singular points have led.
+        self._reached: list[list[Array]] = []
 
     def run(self, seed: int) -> str:
         """Try everything; a sentence about what was left out, if anything was."""
@@ -77,10 +81,11 @@ class _Search:
             self._try(self.start)
             special = special_points(self.start, aims.literals, seed)
             aimed = chain.from_iterable(self._approach(i, aim) for i, aim in enumerate(islice(aims.found, _AIMS)))
-            for pair in zip_longest(special, aimed):
-                for point in pair:
-                    if point is not None:
-                        self._try(point)
+            for point in chain.from_iterable(zip_longest(special, aimed)):
+                if point is not None:
+                    self._try(point)
+            for point in combined_points(self.start, aims.literals, self._reached, seed):
+                self._try(point)
         except _Over as over:
             return str(over)
         return ""
@@ -92,15 +97,15 @@ class _Search:
         if self.tried >= self.budget:
             raise _Over(f"The budget of {self.budget} inputs was used up.")
         if time.monotonic() > self.deadline:
-            raise _Over("The time was used up.")
+            raise _Over(TIME)
         self.tried += 1
         try:
             with Aims() as aims:
                 traced = trace(self.f, self._arguments(point))
         except Exception:  # the program refuses that input, in whatever way
             return None
-        if traced.value_finite and not finite(gradients(traced)) and finite(gradients(traced, Run())):
-            self._hits.append(point)
+        if traced.value_finite and not finite(gradients(traced)):
+            self.hits.add(point, poisoned=finite(gradients(traced, Run())))
         return traced, aims
 
     def _arguments(self, point: list[Array]) -> tuple[Any, ...]:
@@ -116,26 +121,20 @@ class _Search:
         for _ in range(_STEPS):
             seen = self._try(point)
             found = seen and next(islice(seen[1].found, number, None), None)
-            if not seen or not found or found.op != aim.op:
-                return
-            step = found.step(seen[0].leaves[: len(point)])
+            step = found.step(seen[0].leaves[: len(point)]) if seen and found and found.op == aim.op else None
             if step is None:
-                return
+                break
             yield _moved(point, step, 2.0)
             point = _moved(point, step, 1.0)
             yield point
             yield [np.round(each, 3) for each in point]
+        if point is not self.start:
+            self._reached.append(point)
 
-    def report(self, deadline: float) -> Report:
-        """What the hits have in common with `locate`."""
-        return common(self._explained(deadline), self.start) or locate(self.f, *self.args)
-
-    def _explained(self, deadline: float) -> Iterator[tuple[list[Array], Any, Report]]:
-        for number, point in enumerate(chosen(self._hits, self.start, _EXPLAINED)):
-            if number and time.monotonic() > deadline:
-                return
-            arguments = self._arguments(point)
-            yield point, arguments, locate(self.f, *arguments)
+    def explain(self, point: list[Array]) -> Explained:
+        """An input as arguments, and what `locate` says of it."""
+        arguments = self._arguments(point)
+        return arguments, locate(self.f, *arguments)
 
 
 def _moved(point: list[Array], step: list[Array], length: float) -> list[Array]:

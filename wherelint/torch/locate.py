@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +16,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from wherelint.companion import Poison, Report
 from wherelint.companion.frames import places
+from wherelint.companion.smooth import Along, with_smooth
 from wherelint.ops import OPERATIONS
 from wherelint.torch import compat
 from wherelint.torch.masked import Break, Run
@@ -43,18 +44,57 @@ _SAVED_ENDS = {"low": ("min", "min_val"), "high": ("max", "max_val")}
 _KIND_OF = {node: kind for kind, found in _KINDS.items() for node in found.split()}
 
 
-def locate(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Report:
+_BEGINS = (
+    "the function begins a backward pass itself: pass the one that computes the loss, without `backward()` and "
+    "`torch.autograd.grad`"
+)
+#: What a finite report says of a function that draws random numbers.
+_DREW = (
+    "The function draws random numbers, so this call may differ from the failing one: "
+    "set torch.set_rng_state(state before that call)."
+)
+
+
+def locate(f: Callable[..., Any], *args: Any, argnums: int | Sequence[int] | None = None, **kwargs: Any) -> Report:
     """What poisons the gradient of ``f(*args)``, or of its sum, by the arguments and the parameters that it uses.
 
     ``f`` may be a module. Tensors of floats among the positional arguments are differentiated, in lists, tuples and
-    dicts, too; neither they nor any ``.grad`` is changed, but ``f`` is called, once.
+    dicts, too; with ``argnums`` only those of these arguments are, and no parameter. ``f`` is called once, and
+    where no selection drops what breaks, a few times more nearby; arguments, ``.grad`` and the state of random numbers
+    stay as they are.
 
-    TypeError where there is nothing to differentiate, ValueError where the result has no gradient or ``f`` begins a
-    backward pass itself, and NotImplementedError for what ``torch.compile`` made.
+    TypeError where there is nothing to differentiate, ValueError where there is no such argument, the result has no
+    gradient or ``f`` begins a backward pass itself, and NotImplementedError for what ``torch.compile`` made.
     """
     with Numbers():
-        traced = trace(partial(f, **kwargs), args)
-    return explained(traced)
+        traced = trace(partial(f, **kwargs), args, argnums)
+    report = explained(traced)
+    return with_smooth(report, partial(_lines, partial(f, **kwargs), args, argnums, report.masked))
+
+
+def _lines(
+    f: Callable[..., Any], args: Sequence[Any], argnums: int | Sequence[int] | None, masked: Sequence[Any], wide: bool
+) -> Iterator[Along]:
+    """The values of ``f`` along each element of the arguments whose gradient is not finite."""
+    flat, shape = tree_flatten(args)
+    flat = [_widened(each) if wide and differentiable(each) else each for each in flat]
+    owners = _differentiated(args, argnums)
+    moving = [i for i, each in enumerate(flat) if owners[i] and differentiable(each)]
+
+    def along(i: int, element: tuple[int, ...], step: float) -> list[Any]:
+        point = list(flat)
+        point[i] = flat[i].detach().clone()
+        point[i][element] += step * max(1.0, abs(point[i][element].item()))
+        found = trace(f, tree_unflatten(point, shape), argnums).values
+        return [each.detach().cpu().numpy() for each in found if differentiable(each)]
+
+    for i, gradient in zip(moving, masked, strict=True):
+        if gradient is not None:
+            yield from (partial(along, i, tuple(element)) for element in (~gradient.isfinite()).nonzero().tolist())
+
+
+def _widened(each: Tensor) -> Tensor:
+    return each.to(torch.complex128 if each.is_complex() else torch.float64)
 
 
 def explained(traced: Traced) -> Report:
@@ -62,7 +102,7 @@ def explained(traced: Traced) -> Report:
     plain = gradients(traced)
     own = tuple(plain[: traced.own])
     if finite(plain):
-        return Report(traced.value_finite, True, True, gradient=own, masked=own)
+        return Report(traced.value_finite, True, True, gradient=own, masked=own, note=_DREW if traced.drew else "")
     graph = nodes(traced.roots, traced.ends)
     run = Run(breaks=[], ends=traced.ends)
     gradients(traced, run)
@@ -107,6 +147,8 @@ class Traced:
     seeds: Sequence[Tensor] = ()
     #: Nodes that no pass goes through.
     ends: frozenset[Node] = frozenset()
+    #: Whether the call drew random numbers.
+    drew: bool = False
 
     @property
     def value_finite(self) -> bool:
@@ -114,12 +156,27 @@ class Traced:
         return finite(self.values)
 
 
-def trace(f: Callable[..., Any], args: Sequence[Any]) -> Traced:
-    """Call ``f`` on copies of its arguments."""
+def trace(f: Callable[..., Any], args: Sequence[Any], argnums: int | Sequence[int] | None = None) -> Traced:
+    """Call ``f`` on copies of its arguments; the next call draws the same random numbers."""
+    if compat.is_gradient(f.func if isinstance(f, partial) else f):
+        raise TypeError(
+            "this function is a gradient already: pass the loss that it differentiates, locate(loss, x) and not "
+            "locate(torch.func.grad(loss), x)"
+        )
     flat, shape = tree_flatten(args)
-    own = [each.detach().clone().requires_grad_() if differentiable(each) else None for each in flat]
+    own = [each.detach().clone().requires_grad_(mine) if differentiable(each) else None
+           for each, mine in zip(flat, _differentiated(args, argnums), strict=True)]  # fmt: skip
+    arguments = [each for each in own if each is not None and each.requires_grad]
+    if argnums is not None and not arguments:
+        raise TypeError("there is nothing to differentiate: no argument of argnums holds floats; write 0.0 for 0")
+    states, passes = _random_states(), list[bool]()
+
+    def noted(backward: compat.Backward, *rest: Any) -> Any:
+        passes.append(True)
+        return backward(*rest)
+
     # Copies of the leaves, so that `f` may write to its arguments.
-    with torch.enable_grad():
+    with torch.enable_grad(), compat.around_backward(noted):
         given = [each if leaf is None else leaf.clone() for each, leaf in zip(flat, own, strict=True)]
         try:
             result = f(*tree_unflatten(given, shape))
@@ -129,14 +186,43 @@ def trace(f: Callable[..., Any], args: Sequence[Any]) -> Traced:
                     "locate and hunt cannot look into what torch.compile made: call the plain function"
                 ) from error
             raise
+        finally:
+            drew = _restore(states)
     values = [each for each in tree_flatten(result)[0] if isinstance(each, Tensor)]
     roots = [each for each in values if each.requires_grad and differentiable(each)]
-    arguments = [each for each in own if each is not None]
     if not roots:
-        raise _nothing(values, arguments)
+        raise ValueError(_BEGINS) if passes else _nothing(values, arguments)
+    if argnums is not None:
+        return Traced(roots, arguments, values, len(arguments), drew=drew)
     behind = [v for v in (getattr(node, "variable", None) for node in nodes(roots)) if isinstance(v, Tensor)]
     others = [v for v in behind if not any(v is each for each in arguments)]
-    return Traced(roots, [*arguments, *others], values, len(arguments))
+    return Traced(roots, [*arguments, *others], values, len(arguments), drew=drew)
+
+
+def _differentiated(args: Sequence[Any], argnums: int | Sequence[int] | None) -> list[bool]:
+    """Whether each leaf of the arguments is differentiated; ValueError where there is no such argument."""
+    count = len(args)
+    given = range(count) if argnums is None else [argnums] if isinstance(argnums, int) else argnums
+    for k in given:
+        if not -count <= k < count:
+            raise ValueError(f"argnums has {k}, and the function is given {count} positional arguments")
+    kept = {k % count for k in given}
+    return [number in kept for number, each in enumerate(args) for _ in tree_flatten(each)[0]]
+
+
+def _random_states() -> list[Tensor]:
+    """The states of torch's random numbers: on the CPU, and on each CUDA device once CUDA is in use."""
+    return [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else ())]
+
+
+def _restore(states: Sequence[Tensor]) -> bool:
+    """Set the states again; whether they had changed."""
+    if all(map(torch.equal, states, _random_states())):
+        return False
+    torch.set_rng_state(states[0])
+    for device, state in enumerate(states[1:]):
+        torch.cuda.set_rng_state(state, device)
+    return True
 
 
 def _nothing(values: Sequence[Tensor], arguments: Sequence[Tensor]) -> Exception:
@@ -167,9 +253,7 @@ def gradients(traced: Traced, run: Run | None = None) -> list[Tensor | None]:
     except RuntimeError as error:
         if "second time" not in str(error):
             raise
-        raise ValueError(
-            "the function begins a backward pass itself: hand over the one that it differentiates"
-        ) from error
+        raise ValueError(_BEGINS) from error
 
 
 def finite(found: Iterable[Tensor | None]) -> bool:

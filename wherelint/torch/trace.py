@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ _MODULES = ("torch", "torch.linalg", "torch.special", "torch.nn.functional")
 _OWN = tuple(os.path.dirname(os.path.abspath(each)) + os.sep for each in (torch.__file__, __file__))
 
 
+@cache
 def catalogued(name: str) -> str | None:
     """The catalogue's name of a function of torch, by the last part of its own."""
     signatures = (lookup(f"{module}.{name}") for module in _MODULES)

@@ -10,17 +10,17 @@ from types import ModuleType
 
 
 class Imports(MetaPathFinder):
-    """Calls a function once a module has been executed; at once where it has been imported already."""
+    """Calls functions once a module has been executed; at once where it has been imported already."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, Callable[[], None]] = {}
+        self._waiting: dict[str, list[Callable[[], None]]] = {}
 
     def after(self, name: str, call: Callable[[], None]) -> None:
         """Call when the module of that name is there."""
         if name in sys.modules:
             call()
         else:
-            self._waiting[name] = call
+            self._waiting.setdefault(name, []).append(call)
 
     @contextmanager
     def installed(self) -> Iterator[None]:
@@ -35,18 +35,19 @@ class Imports(MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """The spec that the other finders give, whose loader calls afterwards."""
-        call = self._waiting.pop(fullname, None)
-        if call is None:
+        calls = self._waiting.pop(fullname, None)
+        if calls is None:
             return None
         spec = importlib.util.find_spec(fullname)
         if spec is None or spec.loader is None:
-            self._waiting[fullname] = call
+            self._waiting[fullname] = calls
             return spec
         execute = spec.loader.exec_module
 
         def execute_and_call(module: ModuleType) -> None:
             execute(module)
-            call()
+            for call in calls:
+                call()
 
         spec.loader.exec_module = execute_and_call  # type: ignore[method-assign]
         return spec

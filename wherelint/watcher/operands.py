@@ -13,6 +13,7 @@ from wherelint.companion import Poison
 from wherelint.io import disk
 from wherelint.torch import compat
 from wherelint.torch.locate import stem
+from wherelint.torch.values import OPERANDS
 
 #: What the operand was, where a node keeps the result alone.
 _FROM_RESULT: dict[str, Callable[[Tensor], Tensor]] = {
@@ -20,8 +21,7 @@ _FROM_RESULT: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh": torch.atanh, "reciprocal": torch.reciprocal, "rsqrt": lambda result: result**-2.0, "sinh": torch.asinh,
 }  # fmt: skip
 _MODULES = (("torch", torch), ("torch.special", torch.special), ("torch.linalg", torch.linalg))
-#: What the operands of an operation are called, in their order; what follows is set by name.
-_OPERANDS = ("self", "other", "exponent")
+#: Operands that are set by name.
 _NAMED = ("ord", "dim", "keepdim")
 _SCRIPT = '''\
 """{op} in {place}: the value is finite, and its gradient is not."""
@@ -42,16 +42,15 @@ def value(*operands):
 gradients = torch.autograd.grad(value(*operands), [each for each in operands if torch.is_tensor(each)])
 print("the value is", value(*operands).item())
 for gradient in gradients:
-    at = (~torch.isfinite(gradient)).nonzero()
-    print("the gradient is finite" if not len(at) else f"the gradient is {{gradient[tuple(at[0])]}} at {{at[0].tolist()}}")
+    for at in (~torch.isfinite(gradient)).nonzero()[:1]:
+        print(f"the gradient is {{gradient[tuple(at)]}} at {{at.tolist()}}")
 '''
 
 
 def save(findings: Sequence[Poison], directory: Path) -> list[str]:
     """Write the operands of the first operation that can be run alone, and the script; the names of the files."""
+    findings = [poison for poison in findings if poison.node is not None]
     for poison in findings:
-        if poison.node is None:
-            continue
         for function, call, operands, options in _calls(poison):
             if (dropped := _dropped(poison.elements, call, operands, options)) is not None:
                 torch.save({"operands": operands, "dropped": dropped}, directory / "operands.pt")
@@ -60,6 +59,9 @@ def save(findings: Sequence[Poison], directory: Path) -> list[str]:
                 text = _SCRIPT.format(op=poison.op, place=place, function=function, options=shown)
                 disk.write(directory / "repro.py", text.encode())
                 return ["operands.pt", "repro.py"]
+    for poison in findings[:1]:
+        torch.save(dict(compat.everything_saved(poison.node)), directory / "operands.pt")
+        return ["operands.pt"]
     return []
 
 
@@ -68,7 +70,7 @@ def _calls(poison: Poison) -> Iterator[tuple[str, Callable[..., Tensor], list[An
     saved = dict(compat.everything_saved(poison.node))
     name = stem(poison.node)
     operands = [each.detach().clone() if isinstance(each, Tensor) else each
-                for key in _OPERANDS if (each := saved.get(key)) is not None]  # fmt: skip
+                for key in OPERANDS if (each := saved.get(key)) is not None]  # fmt: skip
     if not operands and name in _FROM_RESULT and isinstance(saved.get("result"), Tensor):
         operands = [_FROM_RESULT[name](saved["result"].detach())]
     options = {key: saved[key] for key in _NAMED if saved.get(key) is not None}

@@ -34,11 +34,12 @@ def run_program(name: str, arguments: Sequence[str], *, is_module: bool) -> int:
     if is_module or not os.path.isfile(name):
         run = _module(name) if is_module else _directory(name)
     else:
-        main.__file__, main.__loader__ = name, SourceFileLoader("__main__", name)
+        path = os.path.abspath(name)
+        main.__file__, main.__loader__ = path, SourceFileLoader("__main__", path)
         main.__dict__["__cached__"] = main.__spec__ = None
 
         def run() -> None:
-            exec(_compiled(name), main.__dict__)
+            exec(_compiled(path), main.__dict__)
 
     return _ended(run)
 
@@ -46,6 +47,7 @@ def run_program(name: str, arguments: Sequence[str], *, is_module: bool) -> int:
 def _ended(run: Callable[[], object]) -> int:
     try:
         run()
+        _join()
     except Stop:
         return 1
     except SystemExit as error:
@@ -58,7 +60,6 @@ def _ended(run: Callable[[], object]) -> int:
             raise
         _show(error)
         return _INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
-    _join()
     return 0
 
 
@@ -69,9 +70,9 @@ def _join() -> None:
             thread.join()
 
 
-def _compiled(name: str) -> CodeType:
-    with io.open_code(os.path.abspath(name)) as file:
-        return compile(file.read(), name, "exec", dont_inherit=True)
+def _compiled(path: str) -> CodeType:
+    with io.open_code(path) as file:
+        return compile(file.read(), path, "exec", dont_inherit=True)
 
 
 def _module(name: str) -> Callable[[], object]:
@@ -81,7 +82,8 @@ def _module(name: str) -> Callable[[], object]:
 def _directory(name: str) -> Callable[[], object]:
     """A directory or an archive that holds a ``__main__.py``."""
     if not os.path.exists(name):
-        raise CannotRunError(f"{name}: no such file")
+        hint = "; give the script itself: wherelint run train.py" if name.startswith("python") else ""
+        raise CannotRunError(f"{name}: no such file{hint}")
     sys.path.insert(0, name)
     return lambda: runpy._run_module_as_main("__main__", False)  # type: ignore[attr-defined]
 

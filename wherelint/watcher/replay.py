@@ -7,7 +7,7 @@ are looked at one by one, and the call is run again as plain Python, with the ra
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -79,41 +79,47 @@ class Calls:
             call.forget()
         self.seen = {}
 
-    def explained(self, roots: Sequence[Any], seeds: Sequence[Any], leaves: Sequence[Any], label: Any) -> Report | None:
+    def explained(
+        self, roots: Sequence[Any], seeds: Sequence[Any], leaves: Sequence[Any], label: Callable[[Sequence[Any]], Any],
+        cut: Collection[Node],
+    ) -> Report | None:  # fmt: skip
         """The report on the part of a graph that breaks its gradient; None where none of them does.
 
-        ``label`` is called with the roots of each part.
+        ``label`` is called with the roots of what is run again; no part goes through the nodes of ``cut``.
         """
         graph = nodes(roots)
-        ends = {node: node.metadata[_CALL] for node in graph if _CALL in node.metadata}
+        calls = {node: node.metadata[_CALL] for node in graph if _CALL in node.metadata}
+        ends = frozenset(calls).union(cut).intersection(graph)
         if not ends:
-            label(roots, frozenset())
             return _broken(Traced(list(roots), list(leaves), _tensors(roots), len(leaves), list(seeds)))
-        beyond = {v for node in nodes(_after(ends)) if (v := getattr(node, "variable", None)) is not None}
         before = nodes(roots, ends)
-        edges = [GradientEdge(n, i) for node in before for n, i in node.next_functions if n in ends]
-        here = [v for node in before if (v := getattr(node, "variable", None)) is not None and v not in beyond]
+        beyond = {id(each) for each in _variables(_after(ends))}
+        here = [each for each in _variables(roots, ends) if id(each) not in beyond]
+        # What hands a cotangent to a leaf that is also reached from beyond is where this part ends.
+        last = {
+            node for node, after in before.items() if any(id(getattr(n, "variable", None)) in beyond for n in after)
+        }
+        edges = dict.fromkeys(
+            GradientEdge(n, i) for node in before for n, i in node.next_functions if n in ends or n in last
+        )
         own = [(root, seed) for root, seed in zip(roots, seeds, strict=True) if _node(root) not in ends]
         if own:
-            label([root for root, _ in own], frozenset(ends))
-            some = [root for root, _ in own]
-            traced = Traced(
-                some, [*dict.fromkeys(edges), *here], _tensors(some), 0, [s for _, s in own], frozenset(ends)
-            )
+            some, cotangents = zip(*own, strict=True)
+            traced = Traced(list(some), [*edges, *here], _tensors(some), 0, list(cotangents), ends)
             if report := _broken(traced):
                 return report
-        for node, (call, _) in ends.items():
+        for node, (call, _) in calls.items():
             if report := self._inside(call, node, label):
                 return report
-        for node, (call, number) in ends.items():
+        for node, (call, number) in calls.items():
             left = call.left.get(number, ())
             pairs = [
                 (GradientEdge(n, i), ct) for (n, i), ct in zip(node.next_functions, left, strict=False)
                 if n is not None and ct is not None
             ]  # fmt: skip
             if pairs and finite(ct for _, ct in pairs):
-                edges, cotangents = zip(*pairs, strict=True)
-                if report := self.explained(edges, cotangents, _variables(edges), label):
+                after, cotangents = zip(*pairs, strict=True)
+                if report := self.explained(after, cotangents, _variables(after), label, cut):
                     return report
         return None
 
@@ -121,14 +127,17 @@ class Calls:
         arrived = [call.arrived.get(number, ()) for number, _ in call.outputs]
         if not all(map(finite, arrived)):
             return None
-        with Numbers():
+        with Numbers():  # for what saves nothing
             made = tree_leaves(call.again(node))
         made = [each for each in made if isinstance(each, Tensor) and each.requires_grad and each.grad_fn is not None]
-        cotangents = [every[at] if at < len(every) else None for every, (_, at) in zip(arrived, call.outputs, strict=True)]
+        cotangents = [
+            every[at] if at < len(every) else None for every, (_, at) in zip(arrived, call.outputs, strict=True)
+        ]
         pairs = [(root, ct) for root, ct in zip(made, cotangents, strict=False) if ct is not None]
         if len(made) != len(cotangents) or not pairs:
             return None
         roots, seeds = zip(*pairs, strict=True)
+        label(roots)
         return _broken(Traced(list(roots), _variables(roots), list(roots), 0, list(seeds)))
 
 
@@ -147,12 +156,12 @@ def _tensors(roots: Sequence[Any]) -> list[Tensor]:
     return [each for each in roots if isinstance(each, Tensor)]
 
 
-def _after(ends: Any) -> list[GradientEdge]:
+def _after(ends: Iterable[Node]) -> list[GradientEdge]:
     return [GradientEdge(n, i) for node in ends for n, i in node.next_functions if n is not None]
 
 
-def _variables(roots: Sequence[Any]) -> list[Tensor]:
-    return [v for node in nodes(roots) if (v := getattr(node, "variable", None)) is not None]
+def _variables(roots: Sequence[Any], ends: Collection[Node] = ()) -> list[Tensor]:
+    return [v for node in nodes(roots, ends) if (v := getattr(node, "variable", None)) is not None]
 
 
 @contextmanager

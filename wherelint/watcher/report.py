@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from multiprocessing import process
 from pathlib import Path
 from tempfile import gettempdir
@@ -30,9 +31,13 @@ class Reporter:
 
     def __init__(
         self, output_dir: Path | None = None, output_format: str = "full", quiet: bool = False, color: bool = False,
-        told: str = "", **options: Any,
+        told: str = "", silent: bool = False, **options: Any,
     ) -> None:  # fmt: skip
-        """``options`` are those of the session; ``told`` is a file that a process which has a report writes."""
+        """``options`` are those of the session; ``told`` is a file that a process which has a report writes.
+
+        ``quiet``: nothing but reports is printed; ``silent``: nothing at all.
+        """
+        self.silent = silent
         self.told = told or os.path.join(gettempdir(), f"wherelint-{uuid4()}")
         self.output_dir, self.output_format, self.quiet, self.color = output_dir, output_format, quiet, color
         self._options, self.session = options, Session(**options)
@@ -40,7 +45,7 @@ class Reporter:
         self.again()
 
     def again(self) -> None:
-        """Begin anew, in this thread: a process has been forked."""
+        """Begin anew, in this thread."""
         self.session.begin()
         self.reports: list[Explanation] = []
         self._known: set[object] = set()
@@ -69,7 +74,9 @@ class Reporter:
         if not cause or cause not in self._known:
             self._known.add(cause)
             self.reports.append(found)
-            self._print(hit, found)
+            if not self.silent:
+                self._print(hit, found)
+            self._save(found)
 
     def _print(self, hit: Hit, found: Explanation) -> None:
         framework, name = hit.site.framework, hit.site.name
@@ -88,7 +95,6 @@ class Reporter:
             self._line(f"lost: {len(found.lost)} of {found.inputs} gradients: {', '.join(found.lost[:_NAMED])}{more}")
         for line in self._advice(findings):
             self._line(line)
-        self._save(found)
 
     def _save(self, found: Explanation) -> None:
         if self.output_dir is None:
@@ -162,10 +168,10 @@ class Reporter:
         self._line(f"wherelint{f' ({process})' if process else ''}: {text}")
 
     def _line(self, text: str) -> None:
-        try:
+        if self.silent:
+            return
+        with suppress(OSError, ValueError):  # the program closed it
             click.echo(text, file=sys.stderr, color=self.color)
-        except (OSError, ValueError):  # the program closed it
-            pass
 
 
 def _process() -> str:

@@ -7,14 +7,17 @@ know nothing of each other, nor of how a report is printed.
 from __future__ import annotations
 
 import ctypes
+import signal
 import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from time import sleep
+from types import FrameType
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:  # the program imports NumPy first: it may set the number of threads before
@@ -25,6 +28,8 @@ Status = Literal["finite", "gradient", "value", "scaled"]
 #: So many values in a row that are not finite are no accident: a line search or a first loss recovers.
 _PATIENCE = 3
 _OWN = str(Path(__file__).parent)
+#: What runs the program, and is not called by it.
+_PROGRAM = str(Path(__file__).with_name("program.py"))
 
 
 class Stop(SystemExit):
@@ -83,6 +88,10 @@ class Session:
     memory: Literal["low", "full"] = "low"
     #: What prints and saves a report, where that need not wait for the end.
     report: Callable[[Hit], None] | None = None
+    #: What waits for gradients that are still being computed.
+    barriers: list[Callable[[], object]] = field(default_factory=list)
+    #: Files that call the program back, and make another exception of what is raised in there.
+    callers: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.begin()
@@ -100,7 +109,7 @@ class Session:
         self.began_in = threading.current_thread()
         self._lock = threading.RLock()
         self._sites: dict[Site, None] = {}
-        self._over = False
+        self._over = self._raised = False
 
     def saw(self, site: Site, status: Status) -> int:
         """Count a gradient; its number at its site, from 1 on."""
@@ -132,8 +141,9 @@ class Session:
             else:
                 self._accept(hit)
             now = [each for each in self.hits if each is hit and hit.now]
-        for each in now if self.report else ():
-            self.report(each)
+        for each in now:
+            if self.report is not None:
+                self.report(each)
         if self.stopping:
             self.stop(unwind=unwind)
 
@@ -155,36 +165,68 @@ class Session:
             threading.Thread(target=self._interrupt, daemon=True).start()
 
     def _interrupt(self) -> None:
-        ident = self.began_in.ident
-        while (frame := sys._current_frames().get(ident or 0)) is not None:
-            # Not inside of a callback of ours: who called that would make another exception of it.
-            while frame is not None and not frame.f_code.co_filename.startswith(_OWN):
-                frame = frame.f_back  # type: ignore[assignment]
-            if frame is None or frame.f_code.co_name in _OUTSIDE:
-                break
-            sleep(0.001)
-        with self._lock:
-            if not self._over:
-                _raise_in(ident, Stop)
+        while not (self._raised or self._over):
+            ident = self.began_in.ident or 0
+            if _SIGNAL and self.began_in is threading.main_thread():
+                signal.pthread_kill(ident, _SIGNAL)
+            else:
+                self.look(sys._current_frames().get(ident), partial(_raise_in, ident))
+            sleep(0.005)
+
+    def look(self, frame: FrameType | None, unwind: Callable[[], None]) -> None:
+        """Unwind the program that is in a frame, if it is to stop and can be."""
+        if self.stopping and not (self._raised or self._over or self._held(frame)):
+            self._raised = True
+            unwind()
+
+    def _held(self, frame: FrameType | None) -> bool:
+        """Whether it is inside of a function of ours, or of one that would make another exception of what is raised."""
+        while frame is not None:
+            name = frame.f_code.co_filename
+            if name.startswith((_OWN, *self.callers)) and name != _PROGRAM:
+                return True
+            frame = frame.f_back
+        return False
 
     def end(self) -> list[Hit]:
         """The program has ended: nothing is raised any more. What there is to report, in its order."""
+        for wait in self.barriers:
+            wait()
         with self._lock:
             self._over = True
-            _raise_in(self.began_in.ident, None)
+            if threading.current_thread() is self.began_in:
+                _take_back()
             for site in self._sites:
                 self._settle(site, 1)
             return self.hits
 
 
-#: Functions of ours that run the program, and are not called by it.
-_OUTSIDE = frozenset({"run_program"})
+#: Ignored by default and used by nobody: it has the main thread look where it is. What a thread is told to raise by
+#: another one may also arrive while a framework calls back, which makes another exception of it.
+_SIGNAL = getattr(signal, "SIGURG", None)
 
 
-def _raise_in(ident: int | None, exception: type[BaseException] | None) -> None:
-    """Have a thread raise as soon as it runs Python again; None takes that back."""
-    raised = None if exception is None else ctypes.py_object(exception)
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident or 0), raised)
+def _raise_in(ident: int, exception: type[BaseException] = Stop) -> None:
+    """Have a thread raise as soon as it runs Python again."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), ctypes.py_object(exception))
+
+
+class _NothingError(BaseException):
+    """Takes the place of what this thread was about to raise."""
+
+
+def _take_back() -> None:
+    # To set no exception instead leaves Python 3.11 looking for one at every call, and a profiler without end.
+    try:
+        _raise_in(threading.get_ident(), _NothingError)
+        while True:
+            pass
+    except _NothingError:
+        pass
+
+
+def _raise_here() -> None:
+    raise Stop(1)
 
 
 _state = threading.local()
@@ -200,10 +242,14 @@ def current() -> Session | None:
 def begun(session: Session) -> Iterator[Session]:
     """Within the block it is the current one, in every thread."""
     _sessions.append(session)
+    signals = _SIGNAL and threading.current_thread() is threading.main_thread()
+    before = signal.signal(_SIGNAL, lambda _, frame: session.look(frame, _raise_here)) if signals else None
     try:
         yield session
     finally:
         _sessions.remove(session)
+        if signals:
+            signal.signal(_SIGNAL, before)
 
 
 @contextmanager

@@ -202,10 +202,9 @@ class _Watch:
         scaled = any(getattr(each, _SCALED, False) for each in tf.nest.flatten(target))
         if not chosen:
             return None
-        return Taken(
-            self._site(), [root for root, _ in pairs], [seed for _, seed in pairs], *map(list, zip(*chosen, strict=True)),
-            scaled=scaled,
-        )  # fmt: skip
+        sources, names, results = (list(each) for each in zip(*chosen, strict=True))
+        roots, seeds = [root for root, _ in pairs], [seed for _, seed in pairs]
+        return Taken(self._site(), roots, seeds, sources, names, results, scaled)
 
     def _site(self) -> Site:
         frame = _frames()[-1]

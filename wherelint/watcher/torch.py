@@ -7,12 +7,14 @@ the same graph again, so that nothing is computed anew.
 
 from __future__ import annotations
 
+import dis
 import gc
 import sys
 import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache, partial
+from math import inf
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -22,17 +24,23 @@ from torch import Tensor
 from torch.autograd.graph import GradientEdge, Node
 from torch.utils._pytree import keystr, tree_flatten_with_path, tree_leaves
 
+from wherelint.companion import Report
 from wherelint.companion.frames import Frame, is_library
 from wherelint.torch import compat
-from wherelint.torch.locate import _BAD, _SPREADS, finite, locate
+from wherelint.torch.locate import _BAD, _SPREADS, finite, kind, locate
 from wherelint.torch.masking import nodes, users
 from wherelint.torch.trace import _KEY
+from wherelint.torch.values import explain_value
 from wherelint.watcher import operands
 from wherelint.watcher.imports import Imports
 from wherelint.watcher.replay import Calls, noted
 from wherelint.watcher.session import Explanation, Hit, Session, Site, Status, busy, current
 
 _HOME = str(Path(__file__).parents[1])
+#: So many bytes are little; a tensor that is a larger part of what was saved than this one in so many is freed at once.
+_MUCH, _PARTS = 64 << 20, 40
+_FURTHER = "It is lost further on, in what torch had freed: run again with --memory full."
+_SUBSCRIPTS = frozenset({"BINARY_SUBSCR", "BINARY_SLICE", "STORE_SUBSCR", "STORE_SLICE"})
 _FREED = (
     "Trying to backward through the graph a second time (or directly access saved tensors after they have already been "
     "freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify "
@@ -65,10 +73,10 @@ def hook(session: Session, imports: Imports) -> Iterator[None]:
 class Saved:
     """A tensor that an operation saved for its backward, and where that was called."""
 
-    __slots__ = ("frames", "freed", "hooked", "tensor", "version")
+    __slots__ = ("frames", "freed", "hooked", "size", "tensor", "version")
 
-    def __init__(self, tensor: Any, version: int, frames: tuple[Frame, ...], hooked: Any = None) -> None:
-        self.tensor, self.version, self.frames = tensor, version, frames
+    def __init__(self, tensor: Any, version: int, frames: tuple[Frame, ...], size: int = 0, hooked: Any = None) -> None:
+        self.tensor, self.version, self.frames, self.size = tensor, version, frames, size
         #: Unpacks what other hooks made of the tensor.
         self.hooked = hooked
         self.freed = False
@@ -106,19 +114,30 @@ class _Hooks(threading.local):
         self.last: Saved | None = None
         #: What other hooks have packed is not to be unpacked: a checkpoint would compute it again.
         self.peeking = False
+        #: How many bytes were saved since the last pass; from what size on the current pass lets go of a tensor.
+        self.bytes, self.limit = 0, inf
         #: What the current pass unpacked; None outside of a pass that is watched.
         self.used: list[Saved] | None = None
 
     def pack(self, tensor: Tensor) -> Saved:
+        size = tensor.numel() * tensor.element_size()
+        self.bytes += size
         # The result of an operation would hold the operation that holds it.
-        return Saved(tensor if tensor.is_leaf else tensor.detach(), tensor._version, self._frames())
+        return Saved(tensor if tensor.is_leaf else tensor.detach(), tensor._version, self._frames(), size)
 
     def unpack(self, saved: Saved) -> Tensor:
         if self.used is not None:
             self.used.append(saved)
-        tensor = torch.empty(0) if self.peeking and saved.hooked else saved.unpacked()
+        tensor = torch.empty(0) if self.peeking and (saved.hooked or saved.freed) else saved.unpacked()
         self.last = saved  # after what a checkpoint unpacks in between
+        if saved.size > self.limit:  # the operation still has it
+            saved.free(keep=False)
         return tensor
+
+    def taken(self) -> Saved | None:
+        """What was unpacked since this was asked last."""
+        last, self.last = self.last, None
+        return last
 
     def _frames(self) -> tuple[Frame, ...]:
         """Where the operation was called: innermost, and in the user's program."""
@@ -140,7 +159,7 @@ class _Hooks(threading.local):
         self.others += 1
 
         def packed(tensor: Tensor) -> Saved:
-            return Saved(pack(tensor), 0, self._frames(), unpack)
+            return Saved(pack(tensor), 0, self._frames(), hooked=unpack)
 
         return packed, self.unpack
 
@@ -192,13 +211,16 @@ class _Watcher:
         known = hooks.ours
         hooks.allowed()  # in a new thread
         hooks.used = used = []
+        if not keep and hooks.bytes > _MUCH and self.session.memory == "low":
+            hooks.limit = hooks.bytes / _PARTS
+        hooks.bytes = 0
         try:
             found = run(roots, seeds, keep or known, create_graph, inputs, *rest)
-            hooks.used = None
+            hooks.used, hooks.limit = None, inf
             self._look(roots, seeds, inputs, found)
             return found
         finally:
-            hooks.used = hooks.last = None
+            hooks.used, hooks.last, hooks.limit = None, None, inf
             self.calls.forget()
             self._inner = []
             for each in () if keep else used:
@@ -251,7 +273,9 @@ class _Watcher:
                     leaves = list(inputs) or [*_leaves(roots), *self._inner]
                     grads = found or [each.grad for each in leaves]
                     if all_finite(grads):
-                        self.session.saw(self.site, "finite")
+                        # Parameters that a value has ruined may still give finite gradients.
+                        ruined = self.site.pending is not None and not all_finite(leaves)
+                        self.session.saw(self.site, "value" if ruined else "finite")
                         return
                 hit = self._hit(roots, seeds, leaves, grads)
         except Exception as error:  # never the program's business
@@ -259,14 +283,22 @@ class _Watcher:
         if hit is not None:
             self.session.hit(hit)
 
-    def _hit(self, roots: Sequence[Any], seeds: Sequence[Any], leaves: Sequence[Any], grads: Sequence[Any]) -> Hit | None:
+    def _hit(
+        self, roots: Sequence[Any], seeds: Sequence[Any], leaves: Sequence[Any], grads: Sequence[Any]
+    ) -> Hit | None:
         values = [each for each in roots if isinstance(each, Tensor)]
         status: Status = "gradient" if all_finite(values) and all_finite(seeds) else "value"
         if status == "value" and self.site.pending:
             self.session.saw(self.site, status)
             return None
-        with torch.enable_grad():
-            report = self.calls.explained(roots, seeds, leaves, partial(labelled, self.hooks))
+        freed = labelled(self.hooks, roots)
+        if status == "value":
+            report: Report | None = explain_value(roots)
+        else:
+            with torch.enable_grad():
+                report = self.calls.explained(roots, seeds, leaves, partial(labelled, self.hooks), freed)
+        if report is None and freed:
+            report = Report(True, False, False, note=_FURTHER)
         if report is None:  # a hook made it so, or another process
             return None
         if status == "gradient" and not report.poisoned and self.scaling:
@@ -279,23 +311,54 @@ class _Watcher:
         return Hit(self.site, number, status, lambda: found, now=status != "value")
 
 
-def labelled(hooks: _Hooks, roots: Sequence[Any], ends: Collection[Node]) -> None:
-    """Have the nodes of a graph know where they were made, and which operands and results are inf or nan."""
-    graph = nodes(roots, ends)
+def labelled(hooks: _Hooks, roots: Sequence[Any]) -> set[Node]:
+    """Have the nodes of a graph know where they were made, and which operands and results are inf or nan.
+
+    Returns those of which something has been freed.
+    """
+    graph, freed = nodes(roots), set[Node]()
     hooks.peeking = True
+    hooks.taken()
     for node in graph:
         bad, frames = [], node.metadata.get(_KEY, ())
         for name, each in compat.everything_saved(node):
-            frames = frames or (hooks.last.frames if hooks.last else ())
-            hooks.last = None
+            if (last := hooks.taken()) is not None:
+                frames = frames or last.frames
+                freed |= {node} if last.freed else set()
             if isinstance(each, Tensor) and (each.is_floating_point() or each.is_complex()) and name != "result":
                 bad += [~torch.isfinite(each)]
         node.metadata[_KEY], node.metadata[_BAD] = frames, [each for each in bad if each.any()]
-    hooks.peeking = False
+    _place_the_rest(sorted((node for node in graph if node.next_functions), key=compat.made_at))
     for node, around in users(graph).items():
         result = compat.saved(node, "result")
         bad_result = isinstance(result, Tensor) and not all_finite([result])
         node.metadata[_SPREADS] = bad_result or any(each.metadata[_BAD] for each in around)
+    hooks.peeking = False
+    return freed
+
+
+def _place_the_rest(made: Sequence[Node]) -> None:
+    """Give a place to indices that save nothing: the subscript that ran between what was called before and after."""
+    for i, node in enumerate(made):
+        if node.metadata[_KEY] or kind(node) not in ("index", "assignment"):
+            continue
+        before = next((frames[-1] for each in reversed(made[:i]) if (frames := each.metadata[_KEY])), None)
+        after = next((frames[-1] for each in made[i + 1 :] if (frames := each.metadata[_KEY])), None)
+        for frame, other, forwards in ((before, after, True), (after, before, False)):
+            found = [at for at in _subscripts(frame[0]) if (at > frame[1]) == forwards] if frame else []
+            if frame and other and frame[0] is other[0]:
+                found = [at for at in found if (at < other[1]) == forwards]
+            if frame and found:
+                node.metadata[_KEY] = ((frame[0], found[0 if forwards else -1]),)
+                break
+
+
+def _subscripts(code: CodeType) -> list[int]:
+    """Where a function reads or writes a part of something: offsets of its instructions."""
+    return [
+        each.offset for each in dis.get_instructions(code)
+        if each.opname in _SUBSCRIPTS or (each.opname == "BINARY_OP" and each.argrepr == "[]")
+    ]  # fmt: skip
 
 
 def _leaves(roots: Sequence[Any]) -> list[Tensor]:

@@ -18,8 +18,8 @@ import tensorflow as tf
 
 from wherelint.tensorflow import compat
 from wherelint.tensorflow.masked import Call, all_finite, explained, finite, first_not_finite
-from wherelint.tensorflow.script import save
 from wherelint.tensorflow.replay import Known, Replay, Variable, is_end, is_followed
+from wherelint.tensorflow.script import save
 from wherelint.watcher.session import Explanation, Hit, Session, Site, Status, current
 
 _STOPS = "wherelint stops the program here: a gradient is not finite"
@@ -87,23 +87,23 @@ def explanation(
     note, saved = "", None
     if not all_finite(roots):
         report = first_not_finite(calls, roots)
-        before = {id(each.operands[0]) for each in calls if each.kind == "ReadVariableOp" and not all_finite(each.results)}
+        before = {
+            id(each.operands[0]) for each in calls if each.kind == "ReadVariableOp" and not all_finite(each.results)
+        }
         names = [name for name, source in zip(taken.names, sources, strict=True) if id(source) in before]
         note = f"Not finite before the step: {', '.join(names)}." if names else ""
     else:
         seeds = [tf.ones_like(root) if seed is None else seed for root, seed in zip(roots, seeds, strict=True)]
         report = explained(calls, roots, sources, seeds, fine and ())
         title = "The value is finite, and its gradient is not."
-        saved = partial(
-            save, title=title, calls=calls, roots=roots, seeds=seeds, sources=sources, names=taken.names
-        )
+        saved = partial(save, title=title, calls=calls, roots=roots, seeds=seeds, sources=sources, names=taken.names)
     if fine is None:
         fine = [all_finite([each]) for each in report.gradient or ()]
     lost = [name for name, one in zip(taken.names, fine, strict=False) if not one]
     return Explanation(report, lost, len(taken.names), saved, note)
 
 
-@tf.autograph.experimental.do_not_convert
+@tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
 def trace(session: Session, taken: Taken, graph: Any) -> None:
     """Have a graph watch a gradient that it takes."""
     taken.sources = [each if getattr(each, "graph", None) is graph else graph.capture(each) for each in taken.sources]
@@ -155,7 +155,7 @@ def _tell(session: Session, traced: Traced) -> None:
 
 
 def _beginnings(tensors: Iterable[Any]) -> tuple[list[Any], list[Any]]:
-    """What tensors of a graph are made of and can't be made of something else; and the variables that functions read."""
+    """What tensors of a graph begin with, which can't be made of something else; the variables that functions read."""
     numbers: dict[str, Any] = {}
     handles: dict[str, Any] = {}
     todo, seen = [each.op for each in tensors], set()
@@ -273,10 +273,9 @@ def _count(session: Session, noted: Sequence[Traced]) -> None:
         new = [now - before for now, before in zip(counts, each.seen, strict=True)]
         told, kept = each.told, each.kept
         each.seen, each.told, each.kept = counts, [], None
-        bad: list[tuple[Status, Any]] = [("gradient", None)] * new[1] + [("value", None)] * new[2]
-        if each.taken.scaled:
-            bad = [("scaled", None)] * len(bad)
-        elif kept and bad:
+        statuses: list[Status] = ["gradient"] * new[1] + ["value"] * new[2]
+        bad: list[tuple[Status, Any]] = [("scaled" if each.taken.scaled else status, None) for status in statuses]
+        if kept and bad and not each.taken.scaled:
             bad[0] = bad[0][0], partial(_replayed, each, *kept)
         bad += told
         for _ in range(new[0] - len(bad)):

@@ -1,0 +1,183 @@
+"""What a program computes, by NumPy: nothing is compiled, which would take longer than everything else.
+
+JAX computes what is not in the tables here.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax import numpy as jnp
+from scipy import special
+
+from wherelint.jax import _compat
+from wherelint.jax._compat import ClosedJaxpr, JaxprEqn, Path
+from wherelint.jax._notes import Notes
+from wherelint.jax._primitives import CALLS
+
+_CALLS = CALLS | {"custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "custom_vmap_call"}
+#: So many equations of a loop are computed one by one.
+_ROUNDS = 30_000
+#: By the name of the primitive, which is that of NumPy where none is given.
+_UFUNCS: dict[str, Callable[..., Any]] = {
+    name: getattr(np, other or name)
+    for name, _, other in (
+        pair.partition(":")
+        for pair in """add add_any:add sub:subtract mul:multiply neg:negative max:maximum min:minimum pow:power abs sign
+        floor ceil sqrt cbrt square exp exp2 expm1 log log1p sin cos tan sinh cosh tanh asin:arcsin acos:arccos
+        atan:arctan asinh:arcsinh acosh:arccosh atanh:arctanh atan2:arctan2 is_finite:isfinite eq:equal ne:not_equal
+        lt:less le:less_equal gt:greater ge:greater_equal and:bitwise_and or:bitwise_or xor:bitwise_xor not:invert real
+        imag copy:asarray copy_p:asarray""".split()
+    )
+}
+_UFUNCS |= {
+    "rsqrt": lambda x: 1 / np.sqrt(x), "logistic": lambda x: 1 / (1 + np.exp(-x)), "rem": np.fmod,
+    "erf": special.erf, "erfc": special.erfc, "clamp": lambda low, x, high: np.minimum(np.maximum(x, low), high),
+    "select_n": lambda which, *cases: np.where(which, *cases[::-1]) if len(cases) == 2 else np.choose(which, cases),
+}  # fmt: skip
+_REDUCE = {"reduce_sum": np.sum, "reduce_prod": np.prod, "reduce_max": np.max, "reduce_min": np.min,
+           "reduce_and": np.all, "reduce_or": np.any}  # fmt: skip
+
+
+def _broadcast_in_dim(x: Any, *, shape: Any, broadcast_dimensions: Any, **_: Any) -> Any:
+    laid = [1] * len(shape)
+    for axis, size in zip(broadcast_dimensions, x.shape, strict=True):
+        laid[axis] = size
+    return np.broadcast_to(x.reshape(laid), shape)
+
+
+def _dot_general(a: Any, b: Any, *, dimension_numbers: Any, **_: Any) -> Any:
+    (summed, batch), matrices, free = dimension_numbers, [], []
+    for x, along, shared, left in zip((a, b), summed, batch, (True, False), strict=True):
+        rest = [axis for axis in range(x.ndim) if axis not in along and axis not in shared]
+        pair = [rest, list(along)] if left else [list(along), rest]
+        sizes = [[x.shape[axis] for axis in axes] for axes in ([*shared], *pair)]
+        laid = x.transpose(*shared, *pair[0], *pair[1])
+        matrices.append(laid.reshape((*sizes[0], *(int(np.prod(each)) for each in sizes[1:]))))
+        free += [x.shape[axis] for axis in rest]
+    product = np.matmul(*matrices)
+    return product.reshape((*product.shape[:-2], *free))
+
+
+def _iota(*, dtype: Any, shape: Any, dimension: int, **_: Any) -> Any:
+    along = np.arange(shape[dimension], dtype=dtype)
+    return _broadcast_in_dim(along, shape=shape, broadcast_dimensions=[dimension])
+
+
+_RULES: dict[str, Callable[..., Any]] = {
+    "broadcast_in_dim": _broadcast_in_dim, "dot_general": _dot_general, "iota": _iota,
+    "slice": lambda x, *, start_indices, limit_indices, strides: x[
+        tuple(map(slice, start_indices, limit_indices, strides or [1] * x.ndim))
+    ],
+    "convert_element_type": lambda x, *, new_dtype, **_: x.real if np.dtype(new_dtype).kind != "c" else x,
+    "reshape": lambda x, *, new_sizes, **_: x.reshape(new_sizes),
+    "transpose": lambda x, *, permutation: x.transpose(permutation),
+    "squeeze": lambda x, *, dimensions: x.squeeze(tuple(dimensions)),
+    "expand_dims": lambda x, *, dimensions: np.expand_dims(x, tuple(dimensions)),
+    "concatenate": lambda *parts, dimension: np.concatenate(parts, dimension),
+    "rev": lambda x, *, dimensions: np.flip(x, dimensions),
+    "integer_pow": lambda x, *, y: np.power(x, x.dtype.type(y)),
+}  # fmt: skip
+
+
+class Host:
+    """Computes programs; calls, loops that are short and the arm of a ``cond`` that is taken equation by equation."""
+
+    def __init__(self) -> None:
+        #: The rounds of the loops that are being run, the outermost first.
+        self.rounds: list[int] = []
+
+    def run(self, program: ClosedJaxpr, inputs: Sequence[Any], path: Path = ()) -> list[Any]:
+        """What a program computes, as arrays of NumPy (random keys as they are)."""
+        jaxpr = program.jaxpr
+        given = zip((*jaxpr.constvars, *jaxpr.invars), (*program.consts, *inputs), strict=True)
+        values = {v: _as_array(x, v) for v, x in given}
+
+        def read(v: Any) -> Any:
+            return np.asarray(v.val, v.aval.dtype) if isinstance(v, _compat.Literal) else values[v]
+
+        needed, wanted = [], {v for v in jaxpr.outvars if not isinstance(v, _compat.Literal)}
+        for eqn in reversed(jaxpr.eqns):
+            if not wanted.isdisjoint(eqn.outvars):
+                needed.append(eqn)
+                wanted.update(v for v in eqn.invars if not isinstance(v, _compat.Literal))
+        for eqn in reversed(needed):
+            results = self.equation(eqn, [read(v) for v in eqn.invars], path)
+            values.update((v, _as_array(x, v)) for v, x in zip(eqn.outvars, results, strict=True))
+        return [read(v) for v in jaxpr.outvars]
+
+    def equation(self, eqn: JaxprEqn, given: list[Any], path: Path) -> list[Any]:
+        """What an equation computes."""
+        name, inner, inside = eqn.primitive.name, _compat.programs(eqn), (*path, eqn)
+        if name in _CALLS and inner and len(inner[0].in_avals) == len(given):
+            return self.run(inner[0], given, inside)
+        if name == "cond":
+            return self.run(inner[int(given[0])], given[1:], inside)
+        if name == "scan" and eqn.params["length"] * _size(inner[0].jaxpr) <= _ROUNDS:
+            return self._scan(eqn, inner[0], given, inside)
+        return self.one(eqn, given, path)
+
+    def _scan(self, eqn: JaxprEqn, body: ClosedJaxpr, given: list[Any], path: Path) -> list[Any]:
+        first, count = _compat.scan_counts(eqn)
+        consts, carry, every = given[:first], given[first : first + count], given[first + count :]
+        stacked = [np.empty(v.aval.shape, v.aval.dtype) for v in eqn.outvars[count:]]
+        rounds = range(eqn.params["length"])
+        for i in reversed(rounds) if eqn.params["reverse"] else rounds:
+            self.rounds.append(i)
+            results = self.run(body, [*consts, *carry, *(each[i] for each in every)], path)
+            self.rounds.pop()
+            carry = results[:count]
+            for into, each in zip(stacked, results[count:], strict=True):
+                into[i] = each
+        return [*carry, *stacked]
+
+    def one(self, eqn: JaxprEqn, given: list[Any], path: Path) -> list[Any]:
+        """What an equation computes that holds no others."""
+        name = eqn.primitive.name
+        if not any(map(_is_extended, (*eqn.invars, *eqn.outvars))):
+            if name in _UFUNCS:
+                return [_UFUNCS[name](*given)]
+            if name == "div" and given[0].dtype.kind not in "iu":
+                return [np.divide(*given)]
+            if name in _REDUCE:
+                return [_REDUCE[name](given[0], axis=tuple(eqn.params["axes"]))]
+            if name in _RULES:
+                return [_RULES[name](*given, **eqn.params)]
+        # A primitive of another package may count on arrays of JAX.
+        return _compat.bind(
+            eqn, [x if _is_extended(v) else jnp.asarray(x) for x, v in zip(given, eqn.invars, strict=True)]
+        )
+
+
+def _is_extended(v: Any) -> bool:
+    return bool(jax.dtypes.issubdtype(v.aval.dtype, jax.dtypes.extended))
+
+
+def _as_array(x: Any, v: Any) -> Any:
+    return x if _is_extended(v) else np.asarray(x, v.aval.dtype)
+
+
+def _size(jaxpr: Any) -> int:
+    inner = (program.jaxpr for eqn in jaxpr.eqns for program in _compat.programs(eqn))
+    return len(jaxpr.eqns) + sum(map(_size, inner))
+
+
+def evaluate(program: ClosedJaxpr, inputs: Sequence[Any]) -> list[Any]:
+    """What a program computes, as arrays of NumPy (random keys as they are)."""
+    with np.errstate(all="ignore"):
+        return Host().run(program, inputs)
+
+
+def noted(notes: Notes, f: Callable[..., Any], *arguments: Any) -> Any:
+    """What a function of arrays gives that takes notes; results and notes are arrays of NumPy."""
+
+    def run(*given: Any) -> Any:
+        notes.notes = []
+        return f(*given), [array for _, array in notes.notes]
+
+    closed, shape = jax.make_jaxpr(run, return_shape=True)(*arguments)
+    keys = [key for key, _ in notes.notes]
+    result, arrays = jax.tree.unflatten(jax.tree.structure(shape), evaluate(closed, jax.tree.leaves(arguments)))
+    notes.notes = list(zip(keys, arrays, strict=True))
+    return result
