@@ -83,7 +83,17 @@ def trained(how: str) -> Callable[[], None]:
     return tf.function(steps) if "loop" in how else loop
 
 
-HOW = ["eager", "called", "called jit", "function", "function called", "function loop", "function jit", "function jit outer", "function jit loop"]
+HOW = [
+    "eager",
+    "called",
+    "called jit",
+    "function",
+    "function called",
+    "function loop",
+    "function jit",
+    "function jit outer",
+    "function jit loop",
+]
 
 
 @pytest.mark.parametrize("how", HOW)
