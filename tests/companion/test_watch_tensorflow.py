@@ -83,7 +83,7 @@ def trained(how: str) -> Callable[[], None]:
     return tf.function(steps) if "loop" in how else loop
 
 
-HOW = [
+HOW = [  # noqa: E501
     "eager",
     "called",
     "called jit",
@@ -171,7 +171,7 @@ def test_loops_branches_lists_and_own_gradients_are_looked_into() -> None:
         with tf.GradientTape() as tape:
             kept = tf.TensorArray(tf.float32, n)
             for i in tf.range(n):
-                if x[i] < 10:
+                if x[i] < 10:  # noqa: SIM108
                     kept = kept.write(i, own(x[i] * w))  # op
                 else:
                     kept = kept.write(i, w)
