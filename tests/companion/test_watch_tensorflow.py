@@ -83,7 +83,7 @@ def trained(how: str) -> Callable[[], None]:
     return tf.function(steps) if "loop" in how else loop
 
 
-HOW = [  # noqa: E501
+HOW = [
     "eager",
     "called",
     "called jit",
