@@ -12,7 +12,7 @@ import numpy as np
 from jax import export
 from jax import numpy as jnp
 
-from wherelint.jax import _compat
+from wherelint.jax import _compat, _devices
 from wherelint.jax._locate import Program
 from wherelint.jax._values import explain_value
 from wherelint.watcher.session import Explanation, Status, busy
@@ -108,7 +108,8 @@ class Call:
         return Explanation(replace(report, gradient=None, masked=None), lost, len(self._names), self.save, note)
 
     def _run(self, *inputs: Any) -> list[Any]:
-        return _compat.evaluate(self._program, inputs)[: sum(self._active)]
+        run = _devices.evaluate if _devices.has_devices(self._program) else _compat.evaluate
+        return run(self._program, inputs)[: sum(self._active)]
 
     def _not_finite(self, arrays: Sequence[Any]) -> list[int]:
         real = [(i, each) for i, each in enumerate(arrays) if each is not None and not is_key(each)]
