@@ -45,7 +45,7 @@ def _equation(eqn: JaxprEqn, given: list[Any]) -> list[Any]:
     if name in CALLS and len(inner) == 1 and has_devices(inner[0]):
         return evaluate(inner[0], given)
     if name in _SUMS:
-        return list(jax.lax.psum(given, eqn.params["axes"]))
+        return list(jax.lax.psum(given, eqn.params["axes"]))  # type: ignore[no-untyped-call]
     return _compat.bind(eqn, given)
 
 
