@@ -136,7 +136,8 @@ class Session:
         """
         with self._lock:
             if hit.status == "value":
-                hit.site.pending = hit.site.pending or hit
+                if hit.site.bad < 2:  # else it follows from what was not finite before
+                    hit.site.pending = hit.site.pending or hit
                 self._settle(hit.site, _PATIENCE)
             else:
                 self._accept(hit)
