@@ -99,6 +99,9 @@ class Replay:
         operands = [known[each.name] for each in operation.inputs]
         if kind in _WRITES:
             return self._write(operation, operands)
+        if kind == "Identity" and not tf.is_tensor(operands[0]):  # of a list or a variable
+            known[names[0]] = operands[0]
+            return None
         if kind in _CALLS:
             results = self._call(operation, operation.get_attr("f").name, operands, names, known)
         elif kind in _BRANCHES:
@@ -209,7 +212,7 @@ class Replay:
         if kind in ("EmptyTensorList", "Reserve"):
             return [[None] * (int(rest[0]) if rest and kind == "Reserve" else 0)]
         if kind == "FromTensor":
-            attributes = ("num", first.shape[0], "axis", 0)
+            attributes = ("num", first.shape[0], "T", first.dtype, "axis", 0)
             results = compat.run("Unpack", attributes, [first], first.shape[0])
             self._note(operation, "Unpack", attributes, [first], results)
             return [list(results)]
@@ -232,7 +235,7 @@ class Replay:
             full = [full[int(each)] for each in rest[0]]
         elif kind != "Stack":
             raise LookupError(f"{operation.type} is not known")
-        attributes = ("N", len(full), "axis", 0)
+        attributes = ("N", len(full), "T", dtype, "axis", 0)
         results = compat.run("Pack", attributes, full, 1)
         self._note(operation, "Pack", attributes, full, results)
         return list(results)

@@ -23,7 +23,7 @@ from wherelint.tensorflow.masked import Call, adopt, all_finite, with_reads
 from wherelint.tensorflow.replay import Replay, Variable
 from wherelint.watcher.imports import Imports
 from wherelint.watcher.session import Hit, Session, Site, Status, busy, current
-from wherelint.watcher.traced import Taken, explanation, in_functions, is_float, maybe_finite, trace
+from wherelint.watcher.traced import Taken, explanation, in_functions, is_float, maybe_finite, saw, trace
 
 _OWN = tuple(os.path.dirname(os.path.abspath(each)) + os.sep for each in (tf.__file__, os.path.dirname(__file__)))
 _SCALERS = "keras.src.optimizers.loss_scale_optimizer"
@@ -213,19 +213,18 @@ class _Watch:
 
     def _look(self, taken: Taken, notes: list[Call]) -> Hit | None:
         """Count an eager gradient, and explain it if it is not finite."""
-        site = taken.site
-        if maybe_finite(taken.found) or (all(finite := [all_finite([each]) for each in taken.found])):
-            self.session.saw(site, "finite")
+        if maybe_finite(taken.found) or all(fine := [all_finite([each]) for each in taken.found]):
+            saw(self.session, taken.site, "finite")
             return None
         status: Status = "scaled" if taken.scaled else "gradient" if all_finite(taken.roots) else "value"
-        number = self.session.saw(site, status)
-        if status == "scaled" or (status == "value" and site.pending):
+        number = saw(self.session, taken.site, status)
+        if not number:
             return None
         with busy():
             calls = [part for each in notes for part in _parts(each)]
             calls = with_reads(calls, [each for each in taken.sources if each.dtype == tf.resource])
-        explain = partial(explanation, taken, calls, taken.roots, taken.seeds, taken.sources, finite)
-        return Hit(site, number, status, explain, now=True)
+        explain = partial(explanation, taken, calls, taken.roots, taken.seeds, taken.sources, fine)
+        return Hit(taken.site, number, status, explain, now=True)
 
 
 def _parts(call: Call) -> list[Call]:

@@ -213,6 +213,8 @@ def in_functions(
         if eager:
             with safely("a gradient"):
                 _count(session, noted)
+            if session.stopping:  # so the graph was ended by `_STOPS`
+                session.stop(unwind=True)
         raise
     if keeper:
         with safely("a function that XLA compiles"), compat.stop_recording():
@@ -278,12 +280,20 @@ def _count(session: Session, noted: Sequence[Traced]) -> None:
         if kept and bad and not each.taken.scaled:
             bad[0] = bad[0][0], partial(_replayed, each, *kept)
         bad += told
+        site = each.taken.site
         for _ in range(new[0] - len(bad)):
-            session.saw(each.taken.site, "finite")
+            saw(session, site, "finite")
         for status, explain in bad:
-            number = session.saw(each.taken.site, status)
-            if explain is not None:
-                session.hit(Hit(each.taken.site, number, status, explain, now=True))
+            number = saw(session, site, status)
+            if number and explain is not None:
+                session.hit(Hit(site, number, status, explain, now=True))
+
+
+def saw(session: Session, site: Site, status: Status) -> int:
+    """Count a gradient; its number if it is to be explained: of values that are not finite, the first in a row."""
+    again = status == "value" and site.bad
+    number = session.saw(site, status)
+    return 0 if again or status in ("finite", "scaled") else number
 
 
 class _Found(Exception):
