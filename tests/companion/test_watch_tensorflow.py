@@ -194,7 +194,7 @@ def test_loops_branches_lists_and_own_gradients_are_looked_into() -> None:
     assert poison.op_at is not None
     assert poison.select_at is not None
     marked = rows(test_loops_branches_lists_and_own_gradients_are_looked_into)
-    assert (poison.op, [poison.op_at.row, poison.select_at.row]) == ("own", marked)
+    assert (poison.op, [poison.op_at.row, poison.select_at.row]) == ("custom_gradient", marked)
 
 
 def test_rows_of_an_embedding_are_read() -> None:

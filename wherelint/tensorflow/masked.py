@@ -45,6 +45,7 @@ _CLIPS = frozenset({"Maximum", "Minimum", "ClipByValue", "Relu", "Relu6"})
 _NAMES = {
     "RealDiv": "divide", "Div": "divide", "Inv": "reciprocal", "Mul": "multiply", "MatMul": "matmul",
     "BatchMatMulV2": "matmul", "BatchMatMulV3": "matmul",
+    "IdentityN": "custom_gradient",
 }  # fmt: skip
 #: Derivatives that are 0 for a cotangent of 0, whatever the operand is, unless XLA compiles them.
 _COMPILED: dict[str, Callable[[Any, Any], Any]] = {

@@ -18,7 +18,7 @@ from wherelint.companion.frames import is_library
 from wherelint.tensorflow import compat
 from wherelint.tensorflow.masked import Call
 
-_TENSORFLOW = os.path.dirname(os.path.abspath(tf.__file__)) + os.sep
+_OWN = tuple(os.path.dirname(os.path.abspath(each)) + os.sep for each in (tf.__file__, os.path.dirname(__file__)))
 _CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 _READS = {"ReadVariableOp": "", "ResourceGather": "GatherV2", "ResourceGatherNd": "GatherNd"}
 #: What reads of a variable is a function of its value.
@@ -86,7 +86,8 @@ class Replay:
 
     def _run(self, operation: Any, known: Known) -> None:
         if operation in self.stops:
-            return self.stops[operation][1](known)
+            self.stops[operation][1](known)
+            return
         kind, names = operation.type, [each.name for each in operation.outputs]
         if operation.inputs and all(each in known for each in names) and is_end(operation):
             if kind == "ReadVariableOp" and (variable := known.get(operation.inputs[0].name)):
@@ -98,10 +99,11 @@ class Replay:
             return
         operands = [known[each.name] for each in operation.inputs]
         if kind in _WRITES:
-            return self._write(operation, operands)
+            self._write(operation, operands)
+            return
         if kind == "Identity" and not tf.is_tensor(operands[0]):  # of a list or a variable
             known[names[0]] = operands[0]
-            return None
+            return
         if kind in _CALLS:
             results = self._call(operation, operation.get_attr("f").name, operands, names, known)
         elif kind in _BRANCHES:
@@ -131,18 +133,8 @@ class Replay:
         backward: Callable[..., Any] | None = None,
     ) -> None:  # fmt: skip
         computed = operands[: len(results)] if backward else ()
-        self.calls.append(
-            Call(
-                kind,
-                attributes,
-                operands,
-                results,
-                partial(places, operation),
-                backward,
-                computed,
-                compiled=self.compiled,
-            )
-        )
+        at = partial(places, operation)
+        self.calls.append(Call(kind, attributes, operands, results, at, backward, computed, self.compiled))
 
     def _own(self, operation: Any, known: Known) -> Callable[..., Any] | None:
         """The backward function that a ``tf.custom_gradient`` brings: it is traced again, of the graph's tensors."""
@@ -273,7 +265,7 @@ def attributes_of(operation: Any) -> tuple[Any, ...]:
 
 def places(operation: Any) -> tuple[Place | None, Place | None]:
     """Where the user's program stands that has made an operation, and where a library, if that is further in."""
-    frames = [each for each in reversed(operation.traceback) if not each.filename.startswith(_TENSORFLOW)]
+    frames = [each for each in reversed(operation.traceback) if not each.filename.startswith(_OWN)]
     user = next((each for each in frames if not is_library(each.filename)), None)
     within = frames[0] if frames and user is not frames[0] else None
     return user and _place(user), within and _place(within)

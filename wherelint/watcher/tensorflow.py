@@ -121,6 +121,7 @@ class _Watch:
             self.local.tapes.remove(tape)
             if not self.local.tapes:
                 self.local.noting.__exit__(None, None, None)
+                self.local.called = ()
 
     def note(self, kind: str, attributes: Any, operands: Sequence[Any], results: Sequence[Any]) -> None:
         """Note an operation; those of functions are noted with their gradients."""
@@ -198,6 +199,7 @@ class _Watch:
             (getattr(source, "handle", source), _path(source, number), dense)
             for number, (source, got) in enumerate(zip(tf.nest.flatten(sources), tf.nest.flatten(found), strict=True))
             if is_float(dense := getattr(got, "values", got))
+            and (hasattr(source, "handle") or isinstance(source, tf.Tensor))
         ]
         scaled = any(getattr(each, _SCALED, False) for each in tf.nest.flatten(target))
         if not chosen:

@@ -243,17 +243,19 @@ class _Keeper:
 
     def end(self) -> None:
         if tf.executing_eagerly():
-            self._keep(self.values, [each.counter.read_value()[1:] - each.seen[1:] for each in self.compiled])
+            for each in self.compiled:
+                each.kept = self.graph, self.inputs, self.values
             return
         bad = [after - before for after, before in zip(self._counts(), self.before, strict=True)]
 
         def told(*given: Any) -> None:
-            self._keep(given[len(bad) :], given[: len(bad)])
-            if (
-                current() is self.session
-                and not self.session.keep_going
-                and any(each[0] > 0 for each in given[: len(bad)])
-            ):
+            if current() is not self.session:
+                return
+            counts, values = given[: len(bad)], given[len(bad) :]
+            for each, many in zip(self.compiled, counts, strict=True):
+                if each.kept is None and bool(tf.reduce_any(many > 0)):
+                    each.kept = self.graph, self.inputs, values
+            if not self.session.keep_going and any(many[0] > 0 for many in counts):
                 raise RuntimeError(_STOPS)
 
         def tell() -> Any:
@@ -261,11 +263,6 @@ class _Keeper:
                 return tf.constant(True)
 
         tf.cond(tf.reduce_any(tf.stack(bad) > 0), tell, lambda: tf.constant(False))
-
-    def _keep(self, values: Sequence[Any], bad: Sequence[Any]) -> None:
-        for each, many in zip(self.compiled, bad, strict=True):
-            if each.kept is None and bool(tf.reduce_any(many > 0)):
-                each.kept = self.graph, self.inputs, values
 
 
 def _count(session: Session, noted: Sequence[Traced]) -> None:
