@@ -38,7 +38,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Watch and record, if that is asked for."""
     if config.getoption("--watch-gradients"):
-        config.pluginmanager.register(_Watcher(), "wherelint-watch-gradients")
+        from wherelint.watcher.testing import Watcher  # which an old pytest cannot import
+
+        config.pluginmanager.register(Watcher(), "wherelint-watch-gradients")
     if config.getoption("--gradient-coverage"):
         config.pluginmanager.register(_Recorder(config), "wherelint-gradient-coverage")
 
@@ -119,29 +121,6 @@ def _finite(each: Any) -> bool:
         kinds = "fcV"  # NumPy has no name for the kind of a bfloat16
         return array.dtype.kind not in kinds or bool(np.isfinite(array.astype(np.complex128)).all())
     return True
-
-
-class _Watcher:
-    """A test in which a gradient is poisoned fails with the report."""
-
-    def __init__(self) -> None:
-        from wherelint.watcher.blocks import TestWatch
-
-        self._watch = TestWatch()
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_call(self) -> Iterator[None]:
-        __tracebackhide__ = True
-        from wherelint.companion import PoisonedGradient
-
-        try:
-            with self._watch.test():
-                return (yield)
-        except PoisonedGradient as error:  # the report is all that matters
-            raise error.with_traceback(None) from None
-
-    def pytest_unconfigure(self) -> None:
-        self._watch.close()
 
 
 class _Recorder:

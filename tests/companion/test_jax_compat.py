@@ -32,6 +32,16 @@ PRIVATE = {
     "jax.interpreters.ad.Zero": "mask_gradients transposes equations",
     "jax.extend.core.Literal": "everything reads jaxprs",
     "jax.extend.core.ClosedJaxpr": "everything reads jaxprs",
+    f"jax._src.api.{_compat.VJP}": "run sees every gradient",
+    "jax._src.api.linearize": "run sees gradients of linearized functions",
+    "jax._src.api.linear_transpose": "run sees gradients of linearized functions",
+    "jax._src.core.trace_state_clean": "run tells what is traced from what is not",
+    "jax._src.debugging.debug_effect": "run calls compiled functions as fast as without",
+    "jax._src.debugging.DebugEffect": "run calls compiled functions as fast as without",
+    "jax._src.pjit._get_fastpath_data": "run calls compiled functions as fast as without",
+    "jax._src.linear_util.WrappedFun": "run takes what the private vjp is given",
+    "jax._src.linear_util.wrap_init": "run takes what the private vjp is given",
+    "jax._src.callback.__file__": "run does not stop a program inside of a callback",
     "jax.custom_derivatives.SymbolicZero": "mask_gradients sees what is differentiated",
 }
 
@@ -78,6 +88,62 @@ def test_a_reverse_rule_gives_cotangents() -> None:
         if e.primitive.name == "custom_lin"
     ]
     assert list(_compat.pull_back(rule, [jnp.float32(7.0)], [jnp.float32(2.0)])) == [14.0, 10.0]
+
+
+def test_all_of_reverse_mode_passes_one_function() -> None:
+    seen: list[str] = []
+
+    def counted(original: Any) -> Any:
+        return lambda *args, **options: (seen.append("vjp"), original(*args, **options))[1]
+
+    with _compat.replaced(_compat.VJP, counted):
+        jax.grad(jnp.sin)(1.0)
+        jax.value_and_grad(jnp.sin)(1.0)
+        jax.jacrev(jnp.sin)(1.0)
+        jax.vjp(jnp.sin, 1.0)
+    jax.grad(jnp.sin)(1.0)
+    assert seen == ["vjp"] * 4, f"jax {jax.__version__} differentiates without {_compat.VJP}"
+
+
+def test_the_trace_is_known() -> None:
+    seen: list[Any] = []
+    jax.make_jaxpr(lambda x: seen.append((_compat.is_eager(), _compat.current_trace())))(1.0)
+    assert seen[0][0] is False
+    assert _compat.is_eager()
+    assert seen[0][1] is not None
+
+
+def test_only_callbacks_that_are_unlisted_are_called_fast() -> None:
+    made: list[Any] = []
+
+    def spied(original: Any) -> Any:
+        return lambda *args: (made.append(original(*args)), made[-1])[1]
+
+    def f(x: Any) -> Any:
+        jax.debug.callback(lambda: None)
+        return x
+
+    def g(x: Any) -> Any:
+        with _compat.unlisted():
+            return f(x)
+
+    with _compat.replaced("_get_fastpath_data", spied, _compat._pjit), _compat.quick_calls():
+        jax.jit(f)(1.0)
+        jax.jit(g)(1.0)
+    assert [each is not None for each in made] == [False, True]
+
+
+def test_a_program_runs_alone() -> None:
+    seen: list[Any] = []
+
+    def f(x: Any) -> Any:
+        seen.append(_compat.alone(jax.make_jaxpr(lambda x: jax.lax.psum(x * 2, "i") + 1)(x)))
+        return x
+
+    jax.vmap(f, axis_name="i")(jnp.ones(3))
+    program, shared = seen[0]
+    assert shared
+    assert _compat.evaluate(program, [jnp.float32(3)]) == [7.0]
 
 
 def test_private_names_are_used_in_one_place() -> None:

@@ -167,3 +167,29 @@ def test_nothing_is_recorded_unless_asked_for(pytester: pytest.Pytester, run: An
     pytester.makepyfile("def test(): pass")
     run().assert_outcomes(passed=1)
     assert not list(pytester.path.glob("*.json"))
+
+
+def test_every_gradient_of_a_suite_is_watched(pytester: pytest.Pytester, run: Any) -> None:
+    require("torch")
+    pytester.makepyfile(
+        TORCH
+        + """
+    def step(loss, value):
+        x = torch.full((2,), value, requires_grad=True)
+        loss(x).backward()
+
+    def test_poisoned():
+        step(energy, 0.0)
+
+    def test_after_it():
+        step(energy, 1.0)
+        step(safe, 0.0)
+
+    def test_that_fails_by_itself():
+        assert 1 + 1 == 3
+    """
+    )
+    run().assert_outcomes(passed=2, failed=1)
+    result = run("--watch-gradients")
+    result.assert_outcomes(passed=1, failed=2)
+    result.stdout.fnmatch_lines(["*sqrt has no finite derivative at element (0,) and 1 more", "*assert (1 + 1) == 3"])

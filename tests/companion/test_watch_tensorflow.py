@@ -83,7 +83,17 @@ def trained(how: str) -> Callable[[], None]:
     return tf.function(steps) if "loop" in how else loop
 
 
-HOW = ["eager", "called", "called jit", "function", "function called", "function loop", "function jit", "function jit outer", "function jit loop"]
+HOW = [
+    "eager",
+    "called",
+    "called jit",
+    "function",
+    "function called",
+    "function loop",
+    "function jit",
+    "function jit outer",
+    "function jit loop",
+]
 
 
 @pytest.mark.parametrize("how", HOW)
@@ -171,7 +181,7 @@ def test_loops_branches_lists_and_own_gradients_are_looked_into() -> None:
         with tf.GradientTape() as tape:
             kept = tf.TensorArray(tf.float32, n)
             for i in tf.range(n):
-                if x[i] < 10:
+                if x[i] < 10:  # noqa: SIM108
                     kept = kept.write(i, own(x[i] * w))  # op
                 else:
                     kept = kept.write(i, w)

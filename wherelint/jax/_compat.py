@@ -70,6 +70,12 @@ def bind(eqn: JaxprEqn, operands: Sequence[Any]) -> list[Any]:
     return list(out) if eqn.primitive.multiple_results else [out]
 
 
+def placed(eqn: JaxprEqn) -> AbstractContextManager[Any]:
+    """Within the block, what is computed has the place of an equation in the source."""
+    stack = _source.current_name_stack() + eqn.source_info.name_stack
+    return _source.user_context(eqn.source_info.traceback, name_stack=stack)
+
+
 def transpose(eqn: JaxprEqn, operands: Sequence[Any], linear: Sequence[bool], cts: Sequence[Any]) -> list[Any]:
     """The cotangents of the linear operands of an equation, as JAX computes them; operands that are linear are None."""
     avals = [v.aval for v in compress(eqn.invars, linear)]
@@ -131,8 +137,9 @@ def _axes(eqn: JaxprEqn) -> set[str]:
 
 
 def _is_around(name: str) -> bool:
+    psum: Any = jax.lax.psum
     try:
-        jax.lax.psum(1, name)
+        psum(1, name)
     except NameError:
         return False
     return True
@@ -144,14 +151,19 @@ _TOGETHER = frozenset("pvary pbroadcast psum psum2 psum_invariant pmax pmin".spl
 
 def alone(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, bool]:
     """A program without communication along the axes that it is traced for, as on one device; whether it has any."""
+    return without(closed, lambda eqn: eqn.primitive.name in _TOGETHER and all(map(_is_around, _axes(eqn))))
+
+
+def without(closed: ClosedJaxpr, drops: Callable[[JaxprEqn], bool]) -> tuple[ClosedJaxpr, bool]:
+    """A program without some equations that give what they are given; whether it has any."""
     same: dict[Any, Any] = {}
     eqns, inside = [], False
     for eqn in closed.jaxpr.eqns:
         operands = [v if isinstance(v, Literal) else same.get(v, v) for v in eqn.invars]
-        if eqn.primitive.name in _TOGETHER and all(map(_is_around, _axes(eqn))):
+        if drops(eqn):
             same.update(zip(eqn.outvars, operands, strict=True))
         else:
-            params = {key: _alone(value) for key, value in eqn.params.items()}
+            params = {key: _without(value, drops) for key, value in eqn.params.items()}
             inside = inside or any(params[key] is not value for key, value in eqn.params.items())
             eqns.append(eqn.replace(invars=operands, params=params))
     if not same and not inside:
@@ -161,14 +173,14 @@ def alone(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, bool]:
     return ClosedJaxpr(jaxpr, closed.consts), True
 
 
-def _alone(value: Any) -> Any:
+def _without(value: Any, drops: Callable[[JaxprEqn], bool]) -> Any:
     if type(value) in (tuple, list):
-        inside = type(value)(map(_alone, value))
+        inside = type(value)(_without(each, drops) for each in value)
         return inside if any(new is not old for new, old in zip(inside, value, strict=True)) else value
     if not hasattr(value, "eqns"):
         return value
     closed = value if hasattr(value, "consts") else ClosedJaxpr(value, ())
-    program, changed = alone(closed)
+    program, changed = without(closed, drops)
     return value if not changed else program if closed is value else program.jaxpr
 
 
@@ -238,10 +250,9 @@ def is_eager() -> bool:
 
 def current_trace() -> Any:
     """What is tracing."""
+    core: Any = _core
     return (
-        _core.trace_ctx.trace
-        if hasattr(_core, "trace_ctx")
-        else _core.thread_local_state.trace_state.trace_stack.dynamic
+        core.trace_ctx.trace if hasattr(core, "trace_ctx") else core.thread_local_state.trace_state.trace_stack.dynamic
     )
 
 
@@ -270,7 +281,7 @@ def quick_calls() -> Iterator[None]:
         effects = [*inspect.signature(original).parameters].index("effects")
 
         def fast(executable: Any, *rest: Any) -> Any:
-            call = getattr(executable, "unsafe_call", None)
+            call: Any = getattr(executable, "unsafe_call", None)
             if hasattr(call, "has_unordered_effects") and all(isinstance(e, _Unlisted) for e in rest[effects - 1]):
                 call.has_unordered_effects = False
             return original(executable, *rest)

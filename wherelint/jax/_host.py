@@ -114,7 +114,8 @@ class Host:
             return self.run(inner[0], given, inside)
         if name == "cond":
             return self.run(inner[int(given[0])], given[1:], inside)
-        if name == "scan" and eqn.params["length"] * _size(inner[0].jaxpr) <= _ROUNDS:
+        keys = any(map(_is_extended, (*eqn.invars, *eqn.outvars)))
+        if name == "scan" and not keys and eqn.params["length"] * _size(inner[0].jaxpr) <= _ROUNDS:
             return self._scan(eqn, inner[0], given, inside)
         return self.one(eqn, given, path)
 
@@ -141,7 +142,8 @@ class Host:
             if name == "div" and given[0].dtype.kind not in "iu":
                 return [np.divide(*given)]
             if name in _REDUCE:
-                return [_REDUCE[name](given[0], axis=tuple(eqn.params["axes"]))]
+                reduce: Any = _REDUCE[name]
+                return [reduce(given[0], axis=tuple(eqn.params["axes"]))]
             if name in _RULES:
                 return [_RULES[name](*given, **eqn.params)]
         # A primitive of another package may count on arrays of JAX.
@@ -151,7 +153,7 @@ class Host:
 
 
 def _is_extended(v: Any) -> bool:
-    return bool(jax.dtypes.issubdtype(v.aval.dtype, jax.dtypes.extended))
+    return bool(jnp.issubdtype(v.aval.dtype, jax.dtypes.extended))
 
 
 def _as_array(x: Any, v: Any) -> Any:

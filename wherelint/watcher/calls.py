@@ -12,7 +12,7 @@ import numpy as np
 from jax import export
 from jax import numpy as jnp
 
-from wherelint.jax import _compat
+from wherelint.jax import _compat, _devices
 from wherelint.jax._locate import Program
 from wherelint.jax._values import explain_value
 from wherelint.watcher.session import Explanation, Status, busy
@@ -55,7 +55,7 @@ def trace(
     def flat(*leaves: Any) -> list[Any]:
         given = _compat.current_trace()
         result = fun(*jax.tree.unflatten(tree, leaves))
-        count = jax.tree.structure(result[0] if has_aux else result).num_leaves
+        count = len(jax.tree.leaves(result[0] if has_aux else result))
         seen[:] = weakref.ref(given), count, *jax.tree.flatten(result)
         return [each for each in seen[2] if is_traced(each)]
 
@@ -108,7 +108,8 @@ class Call:
         return Explanation(replace(report, gradient=None, masked=None), lost, len(self._names), self.save, note)
 
     def _run(self, *inputs: Any) -> list[Any]:
-        return _compat.evaluate(self._program, inputs)[: sum(self._active)]
+        run = _devices.evaluate if _devices.has_devices(self._program) else _compat.evaluate
+        return run(self._program, inputs)[: sum(self._active)]
 
     def _not_finite(self, arrays: Sequence[Any]) -> list[int]:
         real = [(i, each) for i, each in enumerate(arrays) if each is not None and not is_key(each)]
@@ -120,28 +121,25 @@ class Call:
 
     def save(self, directory: Path) -> list[str]:
         """Write the arguments, the function and a script that runs it; the names of the files."""
-        split = sorted(range(len(self._inputs)), key=lambda i: i not in self._names)
-        plain = [jax.random.key_data(x) if is_key(x) else np.asarray(x) for x in self._inputs]
-        numbers = [*(plain[i] for i in split), *self._cts]
-        np.savez(directory / "arguments.npz", *(np.asarray(x).view(_storable(x)) for x in numbers))
+        order = sorted(range(len(self._inputs)), key=lambda i: i not in self._names)
         keys = {i: jax.random.key_impl(x) for i, x in enumerate(self._inputs) if is_key(x)}
+        plain = [jax.random.key_data(x) if is_key(x) else x for x in self._inputs]
+        numbers = [np.asarray(x) for x in (*(plain[i] for i in order), *self._cts)]
 
         def function(*given: Any) -> list[Any]:
-            values = dict(zip(split, given, strict=True))
+            values = [given[order.index(i)] for i in range(len(given))]
             return self._run(
-                *(
-                    jax.random.wrap_key_data(values[i], impl=keys[i]) if i in keys else values[i]
-                    for i in range(len(values))
-                )
+                *(jax.random.wrap_key_data(x, impl=keys[i]) if i in keys else x for i, x in enumerate(values))
             )
 
+        struct: Any = jax.ShapeDtypeStruct
         with busy():
-            shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in numbers[: len(split)]]
-            exported = export.export(jax.jit(function))(*shapes)
+            exported = export.export(jax.jit(function))(*(struct(x.shape, x.dtype) for x in numbers[: len(order)]))
             (directory / "function.bin").write_bytes(exported.serialize(vjp_order=1))
+        np.savez(directory / "arguments.npz", *(x.view(_storable(x)) for x in numbers))
         script = _SCRIPT.format(
-            x64=jax.config.jax_enable_x64, dtypes=[str(x.dtype) for x in numbers], count=len(split),
-            names=[self._names[i] for i in split if i in self._names],
+            x64=jnp.zeros(0, float).dtype == np.float64, dtypes=[str(x.dtype) for x in numbers], count=len(order),
+            names=[*self._names.values()],
         )  # fmt: skip
         (directory / "repro.py").write_text(script, "utf-8")
         return ["arguments.npz", "function.bin", "repro.py"]

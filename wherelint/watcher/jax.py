@@ -82,7 +82,9 @@ def _watched(sites: dict[Any, Site], kind: Any, original: Callable[..., Any]) ->
                 _not_watched(session, taken.site, error)
                 return found
         try:
-            return found[0], kind(found[1], taken, leaves, _real(found[0])), *found[2:]
+            values = _real(found[0])
+            is_loss = len(values) == 1 and np.ndim(values[0]) == 0
+            return found[0], kind(found[1], taken, leaves, _finite(values), is_loss), *found[2:]
         except Exception as error:
             _not_watched(session, taken.site, error)
             return found
@@ -100,16 +102,15 @@ def _real(tree: Any) -> list[Any]:
 
 
 @partial(jax.jit, inline=True)
-def _status(values: list[Any], cts: list[Any], gradient: list[Any]) -> Any:
+def _finite(arrays: list[Any]) -> Any:
+    return jnp.stack([jnp.isfinite(each).all() for each in arrays]).all() if arrays else jnp.array(True)
+
+
+@partial(jax.jit, inline=True, static_argnums=0)
+def _status(is_loss: bool, value: Any, cts: list[Any], gradient: list[Any]) -> Any:
     """The number of the status of a gradient; what came of cotangents that are not finite is none of its own."""
-    value, given, fine = (
-        jnp.stack([jnp.isfinite(each).all() for each in some]).all() if some else True
-        for some in (values, cts, gradient)
-    )  # fmt: skip
-    bad = given & ~jnp.asarray(fine)
-    if len(values) == 1 and values[0].ndim == 0:  # a loss
-        bad |= ~value
-    return jnp.where(bad, jnp.where(value, 1, 2), 0)
+    bad = _finite(cts) & ~_finite(gradient)
+    return jnp.where(bad | ~value if is_loss else bad, jnp.where(value, 1, 2), 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,18 +176,18 @@ def _copied(leaf: Any) -> Any:
 class _Pullback:
     """What ``vjp`` returns, which looks at the gradients."""
 
-    def __init__(self, pull: Any, taken: _Taken, numbers: Sequence[Any], values: Sequence[Any]) -> None:
-        vars(self).update(_pull=pull, _taken=taken, _numbers=numbers, _values=values)
+    def __init__(self, pull: Any, taken: _Taken, numbers: Sequence[Any], value: Any, is_loss: bool) -> None:
+        vars(self).update(_pull=pull, _taken=taken, _numbers=numbers, _value=value, _is_loss=is_loss)
 
     def tree_flatten(self) -> tuple[Any, Any]:
         """Its numbers, and what is not."""
-        return (self._pull, self._numbers, self._values), self._taken
+        return (self._pull, self._numbers, self._value), (self._taken, self._is_loss)
 
     @classmethod
-    def tree_unflatten(cls, taken: _Taken, children: Any) -> "_Pullback":
+    def tree_unflatten(cls, static: Any, children: Any) -> "_Pullback":
         """It, from `tree_flatten`."""
-        pull, numbers, values = children
-        return cls(pull, taken, numbers, values)
+        (taken, is_loss), (pull, numbers, value) = static, children
+        return cls(pull, taken, numbers, value, is_loss)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -201,7 +202,7 @@ class _Pullback:
         session = current()
         if session is not None:
             try:
-                status = _status(self._values, _real(cts), _real(found))
+                status = _status(self._is_loss, self._value, _real(cts), _real(found))
                 if _compat.is_eager():
                     self._taken.see(status, self._numbers, jax.tree.leaves(cts), unwind=True)
                 else:
@@ -220,7 +221,7 @@ class _Pushforward(_Pullback):
 
     def transposed(self, pull: Any) -> _Pullback:
         """The pullback."""
-        return _Pullback(pull, self._taken, self._numbers, self._values)
+        return _Pullback(pull, self._taken, self._numbers, self._value, self._is_loss)
 
 
 def _transposed(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -232,7 +233,7 @@ def _transposed(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _tap(taken: _Taken, status: Any, numbers: Sequence[Any], cts: Sequence[Any]) -> None:
-    """From what is being traced: hand the numbers over if the gradient is not finite; of a batch, those of the first."""
+    """From what is being traced: hand the numbers over if the gradient is not finite; of a batch the first ones."""
     see = partial(taken.see_inside, len(numbers))
 
     @custom_vmap

@@ -74,29 +74,29 @@ class Reporter:
         if not cause or cause not in self._known:
             self._known.add(cause)
             self.reports.append(found)
-            if not self.silent:
-                self._print(hit, found)
-            self._save(found)
+            if self.output_format in ("full", "concise"):
+                self._say(click.style(_headline(hit), bold=True))
+                for line in (*self._report(found), *(() if self.silent else self._advice(found.report.findings))):
+                    self._line(line)
+            else:  # for a program
+                self._line(found.report.render(self.output_format))
+            self._save(hit, found)
 
-    def _print(self, hit: Hit, found: Explanation) -> None:
-        framework, name = hit.site.framework, hit.site.name
-        of = f"of {name} " if name else ""
-        what = "the value is not finite" if hit.status == "value" else "not finite, although the value is"
-        self._say(click.style(f"gradient {hit.number} {of}({framework}): {what}", bold=True))
-        findings = found.report.findings
-        if self.output_format in ("full", "concise"):
-            self._line(str(found.report) if self.output_format == "full" else found.report.summary())
+    def _report(self, found: Explanation) -> Iterator[str]:
+        if self.output_format == "concise":
+            from wherelint.report import text
+
+            for each in found.report.findings:
+                yield "".join(part for part, _ in text.concise(each.as_finding()))
         else:
-            self._line(found.report.render(self.output_format))
+            yield str(found.report)
         if found.note:
-            self._line(found.note)
+            yield found.note
         if found.lost:
             more = f" and {len(found.lost) - _NAMED} more" if len(found.lost) > _NAMED else ""
-            self._line(f"lost: {len(found.lost)} of {found.inputs} gradients: {', '.join(found.lost[:_NAMED])}{more}")
-        for line in self._advice(findings):
-            self._line(line)
+            yield f"lost: {len(found.lost)} of {found.inputs} gradients: {', '.join(found.lost[:_NAMED])}{more}"
 
-    def _save(self, found: Explanation) -> None:
+    def _save(self, hit: Hit, found: Explanation) -> None:
         if self.output_dir is None:
             return
         from wherelint.io import disk
@@ -105,7 +105,8 @@ class Reporter:
         try:
             directory.mkdir(parents=True, exist_ok=True)
             disk.write(self.output_dir / ".gitignore", b"*\n")
-            disk.write(directory / "report.txt", f"{found.report}\n".encode())
+            text = [_headline(hit), str(found.report), found.note, *(f"lost: {name}" for name in found.lost)]
+            disk.write(directory / "report.txt", "".join(f"{line}\n" for line in text if line).encode())
             disk.write(directory / "report.json", found.report.render("json").encode())
             names = [] if found.save is None else list(found.save(directory))
         except Exception as error:
@@ -113,7 +114,8 @@ class Reporter:
             return
         script = directory / "repro.py"
         again = f" (again: python {script})" if script.name in names else ""
-        self._line(f"saved: {directory}{os.sep}{again}")
+        if self.output_format in ("full", "concise"):
+            self._line(f"saved: {directory}{os.sep}{again}")
 
     def _advice(self, findings: Iterable[Poison]) -> Iterator[str]:
         """What to do next: read about the rule, and the fix that the linter has for that place."""
@@ -131,7 +133,8 @@ class Reporter:
     def end(self, *, child: bool = False) -> int:
         """Print the last lines, and return how many causes were reported; a ``child`` may have nothing to say."""
         others = self._told(child=child)
-        if not (self.quiet or (not self.session.gradients and (child or others))):
+        quiet = self.quiet or self.output_format not in ("full", "concise")
+        if not (quiet or (not self.session.gradients and (child or others))):
             self._tell()
         return len(self.reports) + others
 
@@ -150,7 +153,10 @@ class Reporter:
         session = self.session
         for what, why in session.unwatched.items():
             self._say(f"not watched: {what}: {why}")
-        counts = [f"{count:,} gradients watched ({name})" for name, count in sorted(session.gradients.items())]
+        counts = [
+            f"{count:,} gradient{'s' * (count != 1)} watched ({name})"
+            for name, count in sorted(session.gradients.items())
+        ]
         if not counts:
             self._say("no gradient was taken by JAX, torch or TensorFlow in this process")
             return
@@ -172,6 +178,12 @@ class Reporter:
             return
         with suppress(OSError, ValueError):  # the program closed it
             click.echo(text, file=sys.stderr, color=self.color)
+
+
+def _headline(hit: Hit) -> str:
+    of = f"of {hit.site.name} " if hit.site.name else ""
+    what = "the value is not finite" if hit.status == "value" else "not finite, although the value is"
+    return f"gradient {hit.number} {of}({hit.site.framework}): {what}"
 
 
 def _process() -> str:

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from time import sleep
 from types import FrameType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:  # the program imports NumPy first: it may set the number of threads before
     from wherelint.companion import Report
@@ -136,7 +136,8 @@ class Session:
         """
         with self._lock:
             if hit.status == "value":
-                hit.site.pending = hit.site.pending or hit
+                if hit.site.bad < 2:  # else it follows from what was not finite before
+                    hit.site.pending = hit.site.pending or hit
                 self._settle(hit.site, _PATIENCE)
             else:
                 self._accept(hit)
@@ -203,7 +204,7 @@ class Session:
 
 #: Ignored by default and used by nobody: it has the main thread look where it is. What a thread is told to raise by
 #: another one may also arrive while a framework calls back, which makes another exception of it.
-_SIGNAL = getattr(signal, "SIGURG", None)
+_SIGNAL: Any = getattr(signal, "SIGURG", None)
 
 
 def _raise_in(ident: int, exception: type[BaseException] = Stop) -> None:
@@ -242,7 +243,7 @@ def current() -> Session | None:
 def begun(session: Session) -> Iterator[Session]:
     """Within the block it is the current one, in every thread."""
     _sessions.append(session)
-    signals = _SIGNAL and threading.current_thread() is threading.main_thread()
+    signals = _SIGNAL is not None and threading.current_thread() is threading.main_thread()
     before = signal.signal(_SIGNAL, lambda _, frame: session.look(frame, _raise_here)) if signals else None
     try:
         yield session

@@ -39,6 +39,8 @@ from wherelint.watcher.session import Explanation, Hit, Session, Site, Status, b
 _HOME = str(Path(__file__).parents[1])
 #: So many bytes are little; a tensor that is a larger part of what was saved than this one in so many is freed at once.
 _MUCH, _PARTS = 64 << 20, 40
+#: So many parameters are named.
+_SHOWN = 6
 _FURTHER = "It is lost further on, in what torch had freed: run again with --memory full."
 _SUBSCRIPTS = frozenset({"BINARY_SUBSCR", "BINARY_SLICE", "STORE_SUBSCR", "STORE_SLICE"})
 _FREED = (
@@ -292,8 +294,11 @@ class _Watcher:
             self.session.saw(self.site, status)
             return None
         freed = labelled(self.hooks, roots)
+        named = _named(leaves, grads)
         if status == "value":
-            report: Report | None = explain_value(roots)
+            before = [name for name, each, _ in named if not all_finite([each])]
+            note = f"Not finite before: {', '.join(before[:_SHOWN])}." if before else ""
+            report: Report | None = Report(False, False, False, note=note) if before else explain_value(roots)
         else:
             with torch.enable_grad():
                 report = self.calls.explained(roots, seeds, leaves, partial(labelled, self.hooks), freed)
@@ -305,8 +310,7 @@ class _Watcher:
             self.session.saw(self.site, "scaled")
             return None
         number = self.session.saw(self.site, status)
-        named = _named(leaves, grads)
-        lost = [name for name, each in named if not all_finite([each])]
+        lost = [name for name, _, grad in named if not all_finite([grad])]
         found = Explanation(report, lost, len(named), partial(operands.save, report.findings))
         return Hit(self.site, number, status, lambda: found, now=status != "value")
 
@@ -390,18 +394,18 @@ def all_finite(tensors: Sequence[Any]) -> bool:
     return bool(torch.isfinite(torch.stack([each.float() for each in torch._foreach_norm(real, float("inf"))])).all())
 
 
-def _named(leaves: Sequence[Any], grads: Sequence[Any]) -> list[tuple[str, Any]]:
-    """The gradients of some leaves, and of every parameter, by what the program's modules call them."""
+def _named(leaves: Sequence[Any], grads: Sequence[Any]) -> list[tuple[str, Any, Any]]:
+    """Some leaves and every parameter: what the program's modules call them, they themselves, and their gradients."""
     names: dict[int, str] = {}
-    found: dict[int, tuple[str, Any]] = {}
+    found: dict[int, tuple[str, Any, Any]] = {}
     for module in [each for each in gc.get_objects() if issubclass(type(each), torch.nn.Module)]:
         for name, parameter in module.named_parameters():
             names[id(parameter)] = max(names.get(id(parameter), ""), name, key=len)
             if parameter.grad is not None:
-                found[id(parameter)] = names[id(parameter)], parameter.grad
+                found[id(parameter)] = names[id(parameter)], parameter, parameter.grad
     for each, grad in zip(leaves, grads, strict=True):
         shape = f"a tensor of shape {tuple(getattr(each, 'shape', ()))}"
-        found[id(each)] = names.get(id(each), shape), grad
+        found[id(each)] = names.get(id(each), shape), each, grad
     return list(found.values())
 
 

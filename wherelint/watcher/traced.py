@@ -272,8 +272,10 @@ def _count(session: Session, noted: Sequence[Traced]) -> None:
         new = [now - before for now, before in zip(counts, each.seen, strict=True)]
         told, kept = each.told, each.kept
         each.seen, each.told, each.kept = counts, [], None
-        statuses: list[Status] = ["gradient"] * new[1] + ["value"] * new[2]
-        bad: list[tuple[Status, Any]] = [("scaled" if each.taken.scaled else status, None) for status in statuses]
+        statuses: tuple[tuple[Status, int], ...] = (("gradient", new[1]), ("value", new[2]))
+        bad: list[tuple[Status, Any]] = [
+            ("scaled" if each.taken.scaled else status, None) for status, count in statuses for _ in range(count)
+        ]
         if kept and bad and not each.taken.scaled:
             bad[0] = bad[0][0], partial(_replayed, each, *kept)
         bad += told
