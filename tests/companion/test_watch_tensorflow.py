@@ -272,6 +272,7 @@ def fit(how: str) -> bytes:
     return b"".join(each.tobytes() for each in model.get_weights())
 
 
+@pytest.mark.rotated(4)
 @pytest.mark.parametrize("how", ["eager", "graph", "jit", "custom"])
 def test_training_is_the_same_bit_for_bit(how: str) -> None:
     without, results = fit(how), []
