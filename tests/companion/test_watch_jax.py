@@ -383,6 +383,9 @@ with watching(session):
         jax.pmap(jax.grad(f), in_axes=(None, 0))(2.0, x)
     if sys.argv[1] == "shard_map":
         jax.jit(shard_map(jax.grad(f), mesh=mesh, in_specs=(P(), P("d")), out_specs=P()))(2.0, x)
+    if sys.argv[1] == "gradient":
+        mapped = lambda p, x: jax.lax.pmean(jnp.sum(jax.lax.all_gather(f(p, x), "d")), "d")
+        jax.jit(jax.grad(shard_map(mapped, mesh=mesh, in_specs=(P(), P("d")), out_specs=P())))(2.0, x)
     if sys.argv[1] == "jit":
         jax.jit(jax.grad(f))(2.0, jax.device_put(x, NamedSharding(mesh, P("d"))))
 session.end()
@@ -391,7 +394,7 @@ print(session.unwatched, found.op, found.select, found.op_at.row)
 """
 
 
-@pytest.mark.parametrize("how", ["pmap", "shard_map", "jit"])
+@pytest.mark.parametrize("how", ["pmap", "shard_map", "gradient", "jit"])
 def test_several_devices(how: str) -> None:
     ran = subprocess.run([sys.executable, "-c", SEVERAL, how], capture_output=True, text=True, timeout=120, check=False)
     assert ran.stdout == "{} sqrt where 11\n", ran.stderr

@@ -88,17 +88,17 @@ class Program:
     def explain(self, inputs: Sequence[Any], deadline: float = math.inf, cts: Sequence[Any] | None = None) -> Report:
         """The report of one input; after the deadline, no selection is looked for any more.
 
-        ``cts`` are the cotangents of the results (None: ones).
+        ``cts`` are the cotangents of the results. None: ones, and what is not known is a NotImplementedError.
         """
         inputs = [jnp.asarray(value) for value in inputs]
         for evaluate, noted in ((_host.evaluate, _host.noted), (_compat.evaluate, _called)):
             out = evaluate(self.plan.forward, inputs)
             values, residuals = out[: self.plan.results], out[self.plan.results :]
             backward = functools.partial(_backward, self.plan, residuals, cts, noted)
-            plain = backward(Transposer("ieee"))
+            plain = backward(Transposer("ieee", strict=cts is None))
             if not finite(plain):  # else what is compiled may round or flush differently
                 break
-        masked = plain if finite(plain) else backward(Transposer("dead"))
+        masked = plain if finite(plain) else backward(Transposer("dead", strict=cts is None))
         kept = bool(finite(plain)), bool(finite(masked))
         search = _Search(backward, inputs, self._tags, deadline)
         findings = () if kept[0] else tuple(search.findings(genuine=not kept[1]))
@@ -203,7 +203,7 @@ class _Watcher(Transposer):
     def __init__(
         self, *, only: frozenset[Site] | None = None, bare: Site | None = None, at: Site | None = None
     ) -> None:
-        super().__init__("dead")
+        super().__init__("dead", strict=False)  # what is not known was refused before, if it is to be
         self._only, self._bare, self._at = only, bare, at
 
     def drops(self, step: Step) -> bool:
@@ -247,7 +247,7 @@ def _some(flags: list[Any]) -> Any:
 def bare(step: Step, mode: Mode = "ieee") -> list[Pair | None]:
     """What the equation makes of cotangents of which nothing was dropped yet, by default as JAX does: without masks."""
     cts = [None if pair is None else Pair(pair.ct) for pair in step.cts]
-    return Transposer(mode).equation(step._replace(cts=cts))
+    return Transposer(mode, strict=False).equation(step._replace(cts=cts))
 
 
 def _breaks(step: Step, results: list[Pair | None]) -> Iterator[tuple[_Key, Any]]:

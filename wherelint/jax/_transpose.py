@@ -84,9 +84,10 @@ RULES: dict[str, Rule] = {}
 class Transposer(Notes):
     """One way of transposing: ``dead`` masks, ``exact`` (whatever is 0 stays 0), or ``ieee`` as JAX does it."""
 
-    def __init__(self, mode: Mode) -> None:
+    def __init__(self, mode: Mode, *, strict: bool = True) -> None:
+        """``strict``: a primitive that is not known is refused; else all that it gives depends on all it is given."""
         super().__init__()
-        self.mode = mode
+        self.mode, self.strict = mode, strict
 
     def drops(self, step: Step) -> bool:
         """Whether the elements that this equation drops are dead."""
@@ -158,7 +159,7 @@ class Transposer(Notes):
             return self._same(step)
         if name in _primitives.MOVES or name in _primitives.DROPS:
             return self._moves(step)
-        if name in _primitives.DENSE:
+        if name in _primitives.DENSE or not self.strict:
             return self._dense(step)
         raise _primitives.refusal(name)
 
@@ -189,7 +190,7 @@ class Transposer(Notes):
     def _dense(self, step: Step) -> list[Pair | None]:
         """Everything along the trailing axes depends on everything: it is dead only altogether."""
         new = iter(_compat.transpose(step.eqn, step.values, step.linear, instantiated(step)))
-        axes = _primitives.DENSE[step.name]
+        axes = _primitives.DENSE.get(step.name)
         if step.name == "fft":
             axes = len(step.eqn.params["fft_lengths"])
         alone = len(step.cts) == 1 and step.cts[0] is not None
