@@ -142,7 +142,7 @@ def test_a_value_that_is_not_finite_is_explained_once_it_has_lasted() -> None:
             w.assign_add(0 * tf.math.multiply_no_nan(tape.gradient(value, w), 0.0))
 
         run = wrapped(step)
-        session, ((hit, found),) = watched(lambda run=run: [run(x) for x in (GOOD, BAD, GOOD, BAD, BAD, BAD, GOOD)])
+        session, ((hit, found),) = watched(lambda run=run: [run(x) for x in (GOOD, BAD, GOOD, *[BAD] * 20, GOOD)])
         assert (hit.status, hit.number, session.recovered) == ("value", 4, 1)
         (poison,) = found.report.findings
         assert (poison.op, poison.index) == ("log", (1,))

@@ -25,8 +25,8 @@ if TYPE_CHECKING:  # the program imports NumPy first: it may set the number of t
 
 #: Of a gradient: all is finite; it is not although the value is; the value is not; it overflowed under a loss scale.
 Status = Literal["finite", "gradient", "value", "scaled"]
-#: So many values in a row that are not finite are no accident: a line search or a first loss recovers.
-_PATIENCE = 3
+#: So many values in a row that are not finite are no accident: line searches, first losses and loss scales recover.
+_PATIENCE = 20
 _OWN = str(Path(__file__).parent)
 #: What runs the program, and is not called by it.
 _PROGRAM = str(Path(__file__).with_name("program.py"))
