@@ -40,12 +40,17 @@ if "--message" in sys.argv:
 POISONED = """\
 import torch
 
+
+def loss(x):
+    return torch.where(x > 0, x.sqrt(), 0.0).sum()
+
+
 x = torch.ones(3, requires_grad=True)
 for step in range(5):
     with torch.no_grad():
         x[1] = 3.0 - step
     try:
-        torch.where(x > 0, x.sqrt(), 0.0).sum().backward()
+        loss(x).backward()
     except Exception:
         pass
     print(step, x.grad[0].item())
@@ -123,15 +128,15 @@ def test_the_program_is_stopped_at_the_first_report(tmp_path: Path) -> None:
     assert status == 1
     assert output.splitlines() == ["0 0.5", "1 0.5", "2 0.5"]
     assert "wherelint: gradient 4 (torch): not finite, although the value is\n" in errors
-    assert "program.py:8:28: sqrt has no finite derivative at element (1,)\n" in errors
-    assert "program.py:8:9: the `where` does not select it" in errors
+    assert "program.py:5:31: sqrt has no finite derivative at element (1,)\n" in errors
+    assert "program.py:5:12: the `where` does not select it" in errors
     assert "next: wherelint explain WL101\n" in errors
     assert "torch.where(x > 0, torch.where(x > 0, x, 1.0).sqrt(), 0.0)" in errors
     assert errors.endswith("4 gradients watched (torch); the first that was not finite was number 4; 1 report\n")
     saved = tmp_path / "wherelint-run" / "1"
     assert {path.name for path in saved.iterdir()} == {"operands.pt", "report.json", "report.txt", "repro.py"}
     (finding,) = json.loads((saved / "report.json").read_text())
-    assert (finding["code"], finding["location"]["row"]) == ("WL101", 8)
+    assert (finding["code"], finding["location"]["row"]) == ("WL101", 5)
 
 
 def test_going_on_reports_each_cause_once(tmp_path: Path) -> None:
