@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import gc
+import importlib.util
 import io
 import os
 import re
@@ -15,6 +16,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partialmethod
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import answers
@@ -314,3 +316,21 @@ def write(root: Path, files: dict[str, str]) -> None:
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
+
+
+@pytest.fixture
+def imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
+    """A text as a module, whose file ``model.py`` lies in the working directory."""
+    monkeypatch.chdir(tmp_path)
+
+    def made(text: str) -> ModuleType:
+        path = tmp_path / "model.py"
+        path.write_text(text)
+        spec = importlib.util.spec_from_file_location(f"model_{tmp_path.name}", path)
+        assert spec
+        assert spec.loader
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    return made

@@ -95,12 +95,18 @@ def test_a_directory_with_a_main_is_a_program(tmp_path: Path) -> None:
     assert ran(tmp_path, "-m", "wherelint", "run", "inner")[:2] == (0, "helper\n")
 
 
-@pytest.mark.parametrize("name", ["missing.py", "."])
-def test_what_cannot_be_run_is_an_error(tmp_path: Path, name: str) -> None:
-    status, output, errors = ran(tmp_path, "-m", "wherelint", "run", name)
-    assert status != 0
-    assert output == ""
-    assert "missing.py: no such file" in errors or "__main__" in errors
+@pytest.mark.parametrize(
+    ("name", "status", "message"),
+    [
+        ("missing.py", 2, "error: missing.py: no such file\n"),
+        ("python", 2, "error: python: no such file; give the script itself: wherelint run train.py\n"),
+        (".", 1, "can't find '__main__' module in '.'\n" + NOTHING),
+    ],
+)
+def test_what_cannot_be_run_is_an_error(tmp_path: Path, name: str, status: int, message: str) -> None:
+    found, output, errors = ran(tmp_path, "-m", "wherelint", "run", name)
+    assert (found, output) == (status, "")
+    assert errors.endswith(message)
 
 
 def test_a_syntax_error_is_shown_as_python_does(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
 from collections.abc import Callable
@@ -94,23 +93,6 @@ def remat(x):
 """
 
 
-@pytest.fixture
-def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
-    monkeypatch.chdir(tmp_path)
-
-    def made(text: str) -> ModuleType:
-        path = tmp_path / "model.py"
-        path.write_text(text)
-        spec = importlib.util.spec_from_file_location(f"model_{tmp_path.name}", path)
-        assert spec
-        assert spec.loader
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return module
-
-    return made
-
-
 def calls(text: str, kind: str) -> set[str]:
     """The source of everything that was marked, but for what spans several lines."""
     lines = text.splitlines()
@@ -122,13 +104,13 @@ new_python = pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 
 
 
 @new_python
-def test_torch_calls_that_gradients_pass(program: Callable[[str], ModuleType]) -> None:
+def test_torch_calls_that_gradients_pass(imported: Callable[[str], ModuleType]) -> None:
     require("torch")
     import torch
 
     from wherelint.torch import record
 
-    model = program(TORCH)
+    model = imported(TORCH)
     with record("cover.json"):
         model.loss(torch.arange(3.0, requires_grad=True)).backward()
         x = torch.arange(3.0, requires_grad=True)
@@ -147,13 +129,13 @@ def test_torch_calls_that_gradients_pass(program: Callable[[str], ModuleType]) -
 
 
 @new_python
-def test_torch_records_nothing_outside_and_leaves_no_hook(program: Callable[[str], ModuleType]) -> None:
+def test_torch_records_nothing_outside_and_leaves_no_hook(imported: Callable[[str], ModuleType]) -> None:
     require("torch")
     import torch
 
     from wherelint.torch import record
 
-    model, x = program(TORCH), torch.arange(3.0, requires_grad=True)
+    model, x = imported(TORCH), torch.arange(3.0, requires_grad=True)
     before = torch.autograd.graph._engine_run_backward, torch.autograd.Function.__dict__["apply"]
     with pytest.raises(ValueError, match="stop"), record("cover.json"):
         raise ValueError("stop")
@@ -166,14 +148,14 @@ def test_torch_records_nothing_outside_and_leaves_no_hook(program: Callable[[str
 
 
 @new_python
-def test_jax_calls_that_gradients_pass(program: Callable[[str], ModuleType]) -> None:
+def test_jax_calls_that_gradients_pass(imported: Callable[[str], ModuleType]) -> None:
     require("jax")
     import jax
     import jax.numpy as jnp
 
     from wherelint.jax import record
 
-    model, x = program(JAX), jnp.arange(3.0) + 0.5
+    model, x = imported(JAX), jnp.arange(3.0) + 0.5
     step = jax.jit(jax.value_and_grad(lambda x: (model.inner(x) * 2).sum()))
     step(x)  # compiled before it is recorded
     with record("cover.json"):

@@ -67,23 +67,6 @@ def each(x):
 """
 
 
-@pytest.fixture
-def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
-    monkeypatch.chdir(tmp_path)
-
-    def made(text: str) -> ModuleType:
-        path = tmp_path / "model.py"
-        path.write_text(text)
-        spec = importlib.util.spec_from_file_location(f"model_{tmp_path.name}", path)
-        assert spec
-        assert spec.loader
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return module
-
-    return made
-
-
 def distances(text: str) -> dict[tuple[str, str, float | None], float]:
     """By the source of a call, the code and the point, how near it came, to three digits."""
     lines, known = text.splitlines(), load(Path("cover.json")).distances["model.py"]
@@ -94,13 +77,13 @@ def distances(text: str) -> dict[tuple[str, str, float | None], float]:
 
 
 @new_python
-def test_torch(program: Callable[[str], ModuleType]) -> None:
+def test_torch(imported: Callable[[str], ModuleType]) -> None:
     require("torch")
     import torch
 
     from wherelint.torch import record
 
-    model, x = program(TORCH), torch.tensor([3e-8, 0.5, 2.0], requires_grad=True)
+    model, x = imported(TORCH), torch.tensor([3e-8, 0.5, 2.0], requires_grad=True)
     with record("cover.json"):
         model.loss(x, torch.tensor([0.75, -3.0, 0.0], requires_grad=True)).backward()
         model.loss(x + 1, torch.tensor([0.0, 0.0, 4.0], requires_grad=True)).backward()
@@ -119,14 +102,14 @@ def test_torch(program: Callable[[str], ModuleType]) -> None:
 
 
 @new_python
-def test_jax(program: Callable[[str], ModuleType]) -> None:
+def test_jax(imported: Callable[[str], ModuleType]) -> None:
     require("jax")
     import jax
     import jax.numpy as jnp
 
     from wherelint.jax import record
 
-    model, x = program(JAX), jnp.array([3e-8, 0.5, 2.0])
+    model, x = imported(JAX), jnp.array([3e-8, 0.5, 2.0])
     with record("cover.json"):
         step = jax.jit(jax.grad(model.loss, (0, 1)))
         step(x, jnp.array([0.75, -3.0, 0.0]))
@@ -155,14 +138,14 @@ def test_jax(program: Callable[[str], ModuleType]) -> None:
     }
 
 
-def test_jax_computes_the_same(program: Callable[[str], ModuleType]) -> None:
+def test_jax_computes_the_same(imported: Callable[[str], ModuleType]) -> None:
     require("jax")
     import jax
     import numpy as np
 
     from wherelint.jax import record
 
-    model, x = program(JAX), jax.random.uniform(jax.random.key(1), (64,))
+    model, x = imported(JAX), jax.random.uniform(jax.random.key(1), (64,))
 
     def trained() -> Any:
         step, w = jax.jit(lambda w: w - 1e-6 * jax.grad(model.loss)(w, w)), x
@@ -178,13 +161,13 @@ def test_jax_computes_the_same(program: Callable[[str], ModuleType]) -> None:
     assert dict(jax.interpreters.ad.primitive_jvps) == rules
 
 
-def test_torch_computes_the_same(program: Callable[[str], ModuleType]) -> None:
+def test_torch_computes_the_same(imported: Callable[[str], ModuleType]) -> None:
     require("torch")
     import torch
 
     from wherelint.torch import record
 
-    model = program(TORCH)
+    model = imported(TORCH)
     compiled = torch.compile(torch.nn.Softplus(), backend="eager")
 
     def trained(around: AbstractContextManager[Any]) -> list[Any]:

@@ -150,9 +150,6 @@ def test_what_a_node_has_saved_is_found_by_name() -> None:
 class Hooks:
     """Hooks that note what is done with hooks."""
 
-    push: Any
-    pop: Any
-
     def __init__(self) -> None:
         self.seen: list[str] = []
 
@@ -176,8 +173,8 @@ def test_hooks_for_saved_tensors_are_seen_and_so_is_who_refuses_them() -> None:
         with torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x):
             pass
         torch.func.grad(torch.sin)(torch.ones(()))
-        hooks.push(lambda x: x, lambda x: x)
-        hooks.pop()
+        compat.push_hooks(lambda x: x, lambda x: x)
+        compat.pop_hooks()
     with torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x):
         pass
     assert hooks.seen == ["pushed", "popped", "refused", "allowed"], VERSION
@@ -207,12 +204,26 @@ def test_what_is_compiled_may_keep_its_graph() -> None:
         y = torch.compile(f, backend="aot_eager")(x).sum()
         y.backward(retain_graph=True)
         y.backward()
-    model = torch.compile(torch.nn.Linear(2, 2), backend="aot_eager")
-    assert isinstance(model, compat.compiled_module()), VERSION
     compiled: list[Any] = []
     with compat.not_compiling():
         torch.compile(f, backend=lambda graph, inputs: compiled.append(graph) or graph)(x)
     assert not compiled, VERSION
+
+
+def test_calls_of_what_is_compiled_are_seen() -> None:
+    before, function, seen = torch.nn.Linear(2, 2), torch.sin, list[Any]()
+    x, early = torch.ones(2), torch.compile(before, backend="aot_eager")
+
+    def instead(run: Any, model: Any, args: Any, kwargs: Any) -> Any:
+        seen.append(model)
+        return run(*args, **kwargs)
+
+    with compat.around_compiled(instead):
+        model = torch.compile(torch.nn.Linear(2, 2), backend="aot_eager")
+        results = [early(x), model(x), torch.compile(function, backend="aot_eager")(x)]
+    early(x)
+    assert seen == [before, model._orig_mod, function], VERSION
+    assert torch.equal(results[0], before(x))
 
 
 def test_private_names_are_used_in_one_place() -> None:

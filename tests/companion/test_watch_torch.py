@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -332,6 +333,39 @@ def test_a_defect_of_the_watch_is_noted_once_and_the_program_goes_on(monkeypatch
             plain(net, GOOD)
     assert net.body[0].weight.grad is not None
     assert session.unwatched == {"a backward pass": "ZeroDivisionError: of ours"}
+
+
+def test_a_defect_while_a_graph_is_read_leaves_the_program_its_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(made: object) -> None:
+        raise ZeroDivisionError("of ours")
+
+    net = Net()
+    with watched() as session:
+        monkeypatch.setattr(watcher, "_place_the_rest", broken)
+        plain(net, BAD)
+        net.zero_grad()
+        recomputed(net, GOOD)  # its tensors are unpacked by hooks of torch
+    assert net.body[0].weight.grad is not None
+    assert net.body[0].weight.grad.abs().sum() > 0
+    assert session.unwatched == {"a backward pass": "ZeroDivisionError: of ours"}
+
+
+def test_a_thread_is_watched_from_its_second_pass_on() -> None:
+    net, passed = Net(), []
+
+    def train() -> None:
+        with suppress(Stop):
+            for x in (GOOD, GOOD, BAD):
+                net.zero_grad()
+                plain(net, x)
+                passed.append(x)
+
+    with watched() as session:
+        thread = threading.Thread(target=train)
+        thread.start()
+        thread.join()
+    assert len(passed) == 2
+    assert rows(explained(session.hits[0])) == {("the root", "the selection")}
 
 
 def test_what_is_not_watched_is_said_by_name() -> None:

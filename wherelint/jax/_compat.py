@@ -5,7 +5,7 @@ import importlib
 import inspect
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from itertools import compress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -20,7 +20,7 @@ from jax._src import source_info_util as _source
 from jax._src.interpreters import partial_eval as _partial
 from jax.interpreters import ad
 
-from wherelint.companion import Place
+from wherelint.companion import Place, patching
 
 if TYPE_CHECKING:  # JAX's annotations say nothing of shapes and parameters
     ClosedJaxpr: TypeAlias = Any
@@ -226,13 +226,10 @@ def replaced(name: str, make: Callable[[Any], Any], owner: Any = _api) -> Iterat
     original = getattr(owner, name)
     new = functools.wraps(original)(make(original))
     owners = [each for each in (jax, owner) if getattr(each, name, None) is original]
-    for each in owners:
-        setattr(each, name, new)
-    try:
-        yield
-    finally:
+    with ExitStack() as patches:
         for each in owners:
-            setattr(each, name, original)
+            patches.enter_context(patching.replaced(each, **{name: new}))
+        yield
 
 
 def instead(fun: Any, new: Callable[..., Any]) -> Any:

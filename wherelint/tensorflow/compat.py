@@ -18,6 +18,8 @@ from tensorflow.python.ops import control_flow_util, resource_variable_ops
 from tensorflow.python.ops.parallel_for import control_flow_ops
 from tensorflow.python.saved_model import save
 
+from wherelint.companion.patching import around
+
 #: Called with the type of an operation, its attributes, operands and results.
 Note = Callable[[str, Any, Sequence[Any], Sequence[Any]], None]
 #: Called with a name, operands and results, and what makes the cotangents of the operands of those of the results.
@@ -50,22 +52,17 @@ def noting(note: Note) -> Iterator[None]:
         op_callbacks.remove_op_callback(noted)
 
 
-@contextmanager
-def own_gradients(own: Own) -> Iterator[None]:
+def own_gradients(own: Own) -> AbstractContextManager[None]:
     """Within the block what brings its own gradient is noted as well: custom gradients, calls of functions."""
-    original = record.record_operation
 
     def recorded(
-        op_type: str, output_tensors: Any, input_tensors: Any, backward_function: Any, forward_function: Any = None
-    ) -> None:
+        original: Any, op_type: str, output_tensors: Any, input_tensors: Any, backward_function: Any,
+        forward_function: Any = None,
+    ) -> None:  # fmt: skip
         original(op_type, output_tensors, input_tensors, backward_function, forward_function)
         own(op_type, input_tensors, output_tensors, backward_function)
 
-    record.record_operation = recorded
-    try:
-        yield
-    finally:
-        record.record_operation = original
+    return around(record, "record_operation", recorded)
 
 
 def definition(kind: str) -> Any:
@@ -142,12 +139,10 @@ def counter(size: int) -> Any:
     return made
 
 
-@contextmanager
-def counters_saved(unwatched: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
+def counters_saved(unwatched: Callable[[], AbstractContextManager[None]]) -> AbstractContextManager[None]:
     """Within the block a function that counts can be saved: its counters are saved with it."""
-    original = save.save_and_return_nodes
 
-    def saved(obj: Any, *args: Any, **kwargs: Any) -> Any:
+    def saved(original: Any, obj: Any, *args: Any, **kwargs: Any) -> Any:
         holder = tf.Module()
         holder.counters = [made for each in _counters if (made := each()) is not None]
         obj._track_trackable(holder, "wherelint", overwrite=True)
@@ -157,11 +152,7 @@ def counters_saved(unwatched: Callable[[], AbstractContextManager[None]]) -> Ite
         finally:
             obj._delete_tracking("wherelint")
 
-    save.save_and_return_nodes = saved
-    try:
-        yield
-    finally:
-        save.save_and_return_nodes = original
+    return around(save, "save_and_return_nodes", saved)
 
 
 def is_function(graph: Any) -> bool:
@@ -190,42 +181,22 @@ def stop_recording() -> Any:
     return record.stop_recording()
 
 
-@contextmanager
-def around_functions(around: Callable[..., Any]) -> Iterator[None]:
-    """Within the block ``around(call, function, graph, arguments)`` does what calling a traced function does."""
-    kind = atomic_function.AtomicFunction
-    original = kind.call_flat
+def around_functions(instead: Callable[..., Any]) -> AbstractContextManager[None]:
+    """Within the block ``instead(call, function, graph, arguments)`` does what calling a traced function does."""
 
-    def call_flat(self: Any, *args: Any) -> Any:
-        return around(partial(original, self, *args), self, self._cached_graph, args)
+    def call_flat(original: Any, function: Any, *args: Any) -> Any:
+        return instead(partial(original, function, *args), function, function._cached_graph, args)
 
-    kind.call_flat = call_flat
-    try:
-        yield
-    finally:
-        kind.call_flat = original
+    return around(atomic_function.AtomicFunction, "call_flat", call_flat)
 
 
 @contextmanager
 def around_tapes(push: Callable[..., Any], pop: Callable[..., Any]) -> Iterator[None]:
     """Within the block ``push(begin, tape)`` and ``pop(end, tape)`` do what begins and ends the recording of a tape."""
-    kind, names = tf.GradientTape, ("_push_tape", "_pop_tape")
-    originals = [getattr(kind, name) for name in names]
-    for name, original, around in zip(names, originals, (push, pop), strict=True):
-        setattr(kind, name, lambda tape, original=original, around=around: around(original, tape))
-    try:
+    with around(tf.GradientTape, "_push_tape", push), around(tf.GradientTape, "_pop_tape", pop):
         yield
-    finally:
-        for name, original in zip(names, originals, strict=True):
-            setattr(kind, name, original)
 
 
-@contextmanager
-def around_vectorized(around: Callable[..., Any]) -> Iterator[None]:
-    """Within the block ``around(vectorize, ...)`` does what vectorizes a function: ``jacobian``, ``vectorized_map``."""
-    original = control_flow_ops._pfor_impl
-    control_flow_ops._pfor_impl = partial(around, original)
-    try:
-        yield
-    finally:
-        control_flow_ops._pfor_impl = original
+def around_vectorized(vectorize: Callable[..., Any]) -> AbstractContextManager[None]:
+    """Within the block ``vectorize(original, ...)`` vectorizes functions, for ``jacobian`` and ``vectorized_map``."""
+    return around(control_flow_ops, "_pfor_impl", vectorize)

@@ -5,8 +5,9 @@ hooks, modes, subclasses and the graph's ``next_functions``.
 """
 
 import functools
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -15,6 +16,8 @@ from torch._subclasses import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.autograd import graph
 from torch.autograd.graph import Node
+
+from wherelint.companion.patching import replaced
 
 #: A subclass that leaves ``__torch_function__`` alone.
 no_torch_function = torch._C._disabled_torch_function_impl
@@ -64,11 +67,8 @@ def around_backward(instead: Callable[..., Any]) -> Iterator[None]:
     ) -> Any:  # fmt: skip
         return instead(original, roots, seeds, keep, create_graph, inputs, allow_unreachable, accumulate_grad)
 
-    graph._engine_run_backward = torch.autograd._engine_run_backward = backward
-    try:
+    with replaced(graph, _engine_run_backward=backward), replaced(torch.autograd, _engine_run_backward=backward):
         yield
-    finally:
-        graph._engine_run_backward = torch.autograd._engine_run_backward = original
 
 
 def saved(node: Node, name: str) -> Any:
@@ -116,23 +116,26 @@ def made_at(node: Node) -> int:
     return number
 
 
+_hooks = torch._C._autograd
+#: Push a pair of hooks for saved tensors in this thread, and pop the last pair, whatever `around_saving` does.
+push_hooks, pop_hooks = _hooks._push_saved_tensors_default_hooks, _hooks._pop_saved_tensors_default_hooks
+
+
 @contextmanager
 def around_saving(hooks: Any) -> Iterator[None]:
-    """Within the block every pair of hooks for saved tensors passes ``hooks``, and a thread can be given its own.
+    """Within the block every pair of hooks for saved tensors passes ``hooks``.
 
     ``hooks.pushed(pack, unpack)`` gives the pair to be pushed, ``hooks.popped()`` is told; before a transform refuses
     hooks, ``hooks.refused()`` may pop its own, and ``hooks.allowed()`` pushes them again.
     """
-    private = torch._C._autograd
-    push, pop = private._push_saved_tensors_default_hooks, private._pop_saved_tensors_default_hooks
-    disable, enable = private._saved_tensors_hooks_disable, private._saved_tensors_hooks_enable
+    disable, enable = _hooks._saved_tensors_hooks_disable, _hooks._saved_tensors_hooks_enable
 
     def pushed(pack: Any, unpack: Any) -> None:
-        push(*hooks.pushed(pack, unpack))
+        push_hooks(*hooks.pushed(pack, unpack))
 
     def popped() -> None:
         hooks.popped()
-        pop()
+        pop_hooks()
 
     def refused(message: str, *rest: Any) -> None:
         if not rest or rest[0]:  # else those that are pushed may stay
@@ -143,26 +146,11 @@ def around_saving(hooks: Any) -> Iterator[None]:
         enable()
         hooks.allowed()
 
-    instead = pushed, popped, refused, allowed
-    names = (
-        "_push_saved_tensors_default_hooks", "_pop_saved_tensors_default_hooks", "_saved_tensors_hooks_disable",
-        "_saved_tensors_hooks_enable",
-    )  # fmt: skip
-    for name, function in zip(names, instead, strict=True):
-        setattr(private, name, function)
-    hooks.push, hooks.pop = push, pop
-    try:
+    with replaced(
+        _hooks, _push_saved_tensors_default_hooks=pushed, _pop_saved_tensors_default_hooks=popped,
+        _saved_tensors_hooks_disable=refused, _saved_tensors_hooks_enable=allowed,
+    ):  # fmt: skip
         yield
-    finally:
-        for name, function in zip(names, (push, pop, disable, enable), strict=True):
-            setattr(private, name, function)
-
-
-def compiled_module() -> Any:
-    """The class of what ``torch.compile`` makes of a module."""
-    from torch._dynamo.eval_frame import OptimizedModule
-
-    return OptimizedModule
 
 
 def not_compiling() -> AbstractContextManager[Any]:
@@ -172,34 +160,43 @@ def not_compiling() -> AbstractContextManager[Any]:
 
 
 @contextmanager
-def around_compiled(aside: Callable[[], AbstractContextManager[Any]]) -> Iterator[None]:
-    """Within the block, what ``torch.compile`` makes runs within ``aside()``."""
+def around_compiled(instead: Callable[..., Any]) -> Iterator[None]:
+    """Within the block a call of what ``torch.compile`` made is ``instead(run, model, args, kwargs)``.
+
+    ``run(*args, **kwargs)`` calls what was made of the ``model``. A call that is being compiled itself is not seen, nor
+    is one of a function (a module is) that was compiled before.
+    """
     original = torch.compile
+    patches = ExitStack()
+
+    def around(run: Callable[..., Any], model: Any, args: Any, kwargs: Any) -> Any:
+        return run(*args, **kwargs) if torch.compiler.is_compiling() else instead(run, model, args, kwargs)
+
+    @functools.cache
+    def modules(kind: type) -> None:
+        run: Any = kind.__call__
+
+        def called(self: Any, *args: Any, **kwargs: Any) -> Any:
+            return around(functools.partial(run, self), self._orig_mod, args, kwargs)
+
+        patches.enter_context(replaced(kind, __call__=called))
 
     @functools.wraps(original)
     def compile(model: Any = None, **options: Any) -> Any:  # noqa: A001
         if model is None:
             return lambda model: compile(model, **options)
         made = original(model, **options)
-        run = made.forward if isinstance(made, torch.nn.Module) else made
+        if isinstance(made, torch.nn.Module):
+            kind: Any = type(made)
+            modules(kind)
+            return made
+        return functools.wraps(made)(lambda *args, **kwargs: around(made, model, args, kwargs))
 
-        @functools.wraps(run)
-        def called(*args: Any, **kwargs: Any) -> Any:
-            if torch.compiler.is_compiling():
-                return run(*args, **kwargs)
-            with aside():
-                return run(*args, **kwargs)
-
-        if not isinstance(made, torch.nn.Module):
-            return called
-        made.forward = called
-        return made
-
-    torch.compile = compile
-    try:
+    if dynamo := sys.modules.get("torch._dynamo.eval_frame"):  # imported when the first one is compiled
+        compiled_module: Any = dynamo.OptimizedModule
+        modules(compiled_module)
+    with patches, replaced(torch, compile=compile):
         yield
-    finally:
-        torch.compile = original
 
 
 @contextmanager
@@ -230,12 +227,8 @@ def without_donated_buffers() -> Iterator[None]:
     if not hasattr(config, "donated_buffer"):  # before torch 2.6
         yield
         return
-    before = config.donated_buffer
-    config.donated_buffer = False
-    try:
+    with config.patch(donated_buffer=False):
         yield
-    finally:
-        config.donated_buffer = before
 
 
 @contextmanager
@@ -251,12 +244,9 @@ def around_transforms(gradient: Callable[..., Any], other: Callable[[str], None]
         other("torch.func.vjp, jacrev and hessian")
         return pull_back(*args, **options)
 
-    transforms.grad_and_value_impl = functools.wraps(original)(functools.partial(gradient, original))
-    transforms._vjp_with_argnums = pulled_back
-    try:
+    taken = functools.wraps(original)(functools.partial(gradient, original))
+    with replaced(transforms, grad_and_value_impl=taken, _vjp_with_argnums=pulled_back):
         yield
-    finally:
-        transforms.grad_and_value_impl, transforms._vjp_with_argnums = original, pull_back
 
 
 def is_gradient(f: Any) -> bool:

@@ -20,7 +20,7 @@ from wherelint.companion.smooth import Along, with_smooth
 from wherelint.ops import OPERATIONS
 from wherelint.torch import compat
 from wherelint.torch.masked import Break, Run
-from wherelint.torch.masking import masked_pass, nodes, reach, users
+from wherelint.torch.masking import leaves, masked_pass, nodes, reach, users
 from wherelint.torch.trace import Labels, catalogued, label, tensors
 
 #: How many selections are told apart: the nearest ones to what broke.
@@ -194,8 +194,7 @@ def trace(f: Callable[..., Any], args: Sequence[Any], argnums: int | Sequence[in
         raise ValueError(_BEGINS) if passes else _nothing(values, arguments)
     if argnums is not None:
         return Traced(roots, arguments, values, len(arguments), drew=drew)
-    behind = [v for v in (getattr(node, "variable", None) for node in nodes(roots)) if isinstance(v, Tensor)]
-    others = [v for v in behind if not any(v is each for each in arguments)]
+    others = [v for v in leaves(nodes(roots)) if not any(v is each for each in arguments)]
     return Traced(roots, [*arguments, *others], values, len(arguments), drew=drew)
 
 

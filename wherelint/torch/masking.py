@@ -84,8 +84,7 @@ def masked_pass(
             broken.extend(sorted(lost))
         return cotangent.value  # nobody else holds it, so that a leaf need not copy it
 
-    leaves = [v for v in (getattr(node, "variable", None) for node in order) if isinstance(v, Tensor)]
-    hooks = [leaf.register_hook(unwrap) for leaf in leaves]
+    hooks = [leaf.register_hook(unwrap) for leaf in leaves(order)]
     try:
         masked = tuple(_seed(seed, run) for seed in seeds)
         found = backward(roots, masked, keep, create_graph, inputs, *rest)
@@ -122,6 +121,11 @@ def nodes(roots: Iterable[Any], ends: Collection[Node] = ()) -> dict[Node, list[
             found[node] = [each for each, _ in node.next_functions if each is not None]
             todo.extend(found[node])
     return found
+
+
+def leaves(graph: Iterable[Node]) -> list[Tensor]:
+    """The tensors that a graph ends with."""
+    return [v for v in (getattr(node, "variable", None) for node in graph) if isinstance(v, Tensor)]
 
 
 def users(graph: Mapping[Node, Sequence[Node]]) -> dict[Node, list[Node]]:

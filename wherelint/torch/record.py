@@ -16,6 +16,7 @@ from torch.overrides import TorchFunctionMode
 from wherelint.companion.coverage import Marks
 from wherelint.companion.frames import Frame
 from wherelint.companion.nearness import nearest
+from wherelint.companion.patching import replaced
 from wherelint.io.gradient_coverage import Distance
 from wherelint.torch import compat
 from wherelint.torch.aims import singular
@@ -88,16 +89,10 @@ class _Coverage(Labels):
             self.inside -= 1
             TorchFunctionMode.__exit__(self, None, None, None)
 
-    @contextmanager
-    def aside(self) -> Iterator[None]:
-        """Be out of the way: ``torch.compile`` would compile this, too."""
-        hooked = torch.autograd.Function.__dict__["apply"]
-        torch.autograd.Function.apply = self._apply
-        try:
-            with compat.without_mode(self):
-                yield
-        finally:
-            torch.autograd.Function.apply = hooked
+    def aside(self, run: Any, model: Any, args: Any, kwargs: Any) -> Any:
+        """Call what ``torch.compile`` made, and be out of the way: it would compile this, too."""
+        with replaced(torch.autograd.Function, apply=self._apply), compat.without_mode(self):
+            return run(*args, **kwargs)
 
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None

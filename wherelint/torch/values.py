@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -12,7 +12,7 @@ from torch.autograd.graph import Node
 from wherelint.companion import Poison, Report
 from wherelint.companion.frames import places
 from wherelint.torch import compat
-from wherelint.torch.locate import finite, operation, stem
+from wherelint.torch.locate import differentiable, finite, operation, stem
 from wherelint.torch.masking import nodes
 from wherelint.torch.trace import label
 
@@ -20,14 +20,14 @@ from wherelint.torch.trace import label
 OPERANDS = ("self", "other", "exponent")
 
 
-def explain_value(roots: Sequence[Any], ends: Collection[Node] = ()) -> Report:
+def explain_value(roots: Sequence[Any]) -> Report:
     """The report on a value that is not finite: the first operation that made it so of finite numbers.
 
     Without a finding where a parameter or the data were not finite before, or where the graph does not show it.
     """
-    made = sorted((node for node in nodes(roots, ends) if node.next_functions), key=compat.made_at)
+    made = sorted((node for node in nodes(roots) if node.next_functions), key=compat.made_at)
     for node in made:
-        saved = {name: each for name, each in compat.everything_saved(node) if _is_real(each)}
+        saved = {name: each for name, each in compat.everything_saved(node) if differentiable(each)}
         result = saved.pop("result", None)
         if finite(saved.values()):
             if not finite([_made_again(node, saved) if result is None else result]):
@@ -41,10 +41,6 @@ def explain_value(roots: Sequence[Any], ends: Collection[Node] = ()) -> Report:
     return Report(False, False, False, note="Run with torch.autograd.set_detect_anomaly(True) to see which operation.")
 
 
-def _is_real(each: Any) -> bool:
-    return isinstance(each, Tensor) and (each.is_floating_point() or each.is_complex())
-
-
 def _made_again(node: Node, saved: Mapping[str, Tensor]) -> Tensor | None:
     """The result of an operation, from the operands that it keeps; None where they do not say it."""
     function = getattr(torch, stem(node).removeprefix("special_").removeprefix("linalg_"), None)
@@ -53,7 +49,7 @@ def _made_again(node: Node, saved: Mapping[str, Tensor]) -> Tensor | None:
         made = function(*operands) if function and operands else None
     except (RuntimeError, TypeError, ValueError):
         return None
-    return made if _is_real(made) else None
+    return made if differentiable(made) else None
 
 
 def _report(node: Node) -> Report:

@@ -1,10 +1,10 @@
-"""The same watch around a block, a notebook's cell, and a test."""
+"""The same watch around a block, and a notebook's cell."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,15 +47,13 @@ def watch(
     """
     directory = None if output_dir is None else Path(output_dir)
     reporter = Reporter(directory, quiet=quiet, silent=quiet or not keep_going, keep_going=keep_going, most=max_reports)
-    with ExitStack() as stack:
-        stack.enter_context(watching(reporter.session))
-        with _stopped(reporter):
-            yield Watched(reporter)
+    with watching(reporter.session), stopped(reporter):
+        yield Watched(reporter)
 
 
 @contextmanager
-def _stopped(reporter: Reporter) -> Iterator[None]:
-    """Turn the end of a watched block into an exception of the kind that one catches."""
+def stopped(reporter: Reporter) -> Iterator[None]:
+    """Report at the end of a block, and raise PoisonedGradient in place of what unwound it."""
     try:
         yield
     except BaseException as error:
@@ -67,28 +65,6 @@ def _stopped(reporter: Reporter) -> Iterator[None]:
         from wherelint.companion import PoisonedGradient
 
         raise PoisonedGradient(reporter.reports[0].report)
-
-
-class TestWatch:
-    """Watches a whole run of pytest, and fails the tests in which a gradient is poisoned."""
-
-    __test__ = False
-
-    def __init__(self) -> None:
-        self._reporter = Reporter(silent=True)
-        self._watch = ExitStack()
-        self._watch.enter_context(watching(self._reporter.session))
-
-    @contextmanager
-    def test(self) -> Iterator[None]:
-        """Within the block, a test; PoisonedGradient at its end, or in between."""
-        self._reporter.again()
-        with _stopped(self._reporter):
-            yield
-
-    def close(self) -> None:
-        """The run is over."""
-        self._watch.close()
 
 
 def load_ipython_extension(shell: Any) -> None:

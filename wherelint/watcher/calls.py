@@ -15,7 +15,7 @@ from jax import numpy as jnp
 from wherelint.jax import _compat, _devices
 from wherelint.jax._locate import Program
 from wherelint.jax._values import explain_value
-from wherelint.watcher.session import Explanation, Status, busy
+from wherelint.watcher.session import Explanation, Status, busy, few
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +99,7 @@ class Call:
         if status == "value":
             report = explain_value(self._run, self._inputs)
             lost = [] if report.findings else [self._names.get(i, "data") for i in self._not_finite(self._inputs)]
-            note = f"Not finite before: {', '.join(dict.fromkeys(lost))}." if lost else ""
+            note = f"Not finite before: {few([*dict.fromkeys(lost)])}." if lost else ""
             return Explanation(report, (), len(self._names), self.save, note)
         program = Program(self._run, self._inputs, {}, [*self._names])
         report = program.explain(program.flat.inputs, cts=self._cts)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,9 +18,12 @@ from torch.autograd.graph import GradientEdge, Node
 from torch.utils._pytree import tree_leaves
 
 from wherelint.companion import Report
+from wherelint.companion.patching import replaced
 from wherelint.torch import compat
 from wherelint.torch.locate import Numbers, Traced, explained, finite
+from wherelint.torch.masking import leaves as leaves_of
 from wherelint.torch.masking import nodes
+from wherelint.watcher.imports import Imports
 
 _CALL = "wherelint call"
 
@@ -161,21 +164,27 @@ def _after(ends: Iterable[Node]) -> list[GradientEdge]:
 
 
 def _variables(roots: Sequence[Any], ends: Collection[Node] = ()) -> list[Tensor]:
-    return [v for node in nodes(roots, ends) if (v := getattr(node, "variable", None)) is not None]
+    return leaves_of(nodes(roots, ends))
 
 
 @contextmanager
-def noted(calls: Calls, imports: Any) -> Iterator[None]:
+def noted(calls: Calls, imports: Imports) -> Iterator[None]:
     """Within the block, such calls are noted as they are made."""
-    with ExitStack() as undo:
+
+    def compiled(run: Callable[..., Any], model: Any, args: Any, kwargs: Any) -> Any:
+        if not torch.is_grad_enabled():
+            return run(*args, **kwargs)
+        again = _replayed(model, args, kwargs)
+        results = run(*args, **kwargs)
+        calls.note(again, results)
+        return results
+
+    with ExitStack() as undo, compat.around_compiled(compiled):
         imports.after("torch.utils.checkpoint", lambda: undo.enter_context(_checkpoints(calls)))
-        imports.after("torch._dynamo.eval_frame", lambda: undo.enter_context(_compiled_modules(calls)))
-        undo.enter_context(_compiled_functions(calls))
         yield
 
 
-@contextmanager
-def _checkpoints(calls: Calls) -> Iterator[None]:
+def _checkpoints(calls: Calls) -> AbstractContextManager[None]:
     function = torch.utils.checkpoint.CheckpointFunction
     original = function.apply
 
@@ -185,11 +194,7 @@ def _checkpoints(calls: Calls) -> Iterator[None]:
             calls.note(_checkpoint_again, results)
         return results
 
-    function.apply = staticmethod(apply)
-    try:
-        yield
-    finally:
-        del function.apply
+    return replaced(function, apply=staticmethod(apply))
 
 
 def _checkpoint_again(node: Any) -> Any:
@@ -205,11 +210,11 @@ def _checkpoint_again(node: Any) -> Any:
 
 def _replayed(function: Callable[..., Any], args: Any, kwargs: Any) -> Callable[[Node], Any]:
     """Runs a call again, as plain Python, in the random state and under the autocast of now."""
-    state, buffers = torch.get_rng_state(), _buffers(function)
+    state = torch.get_rng_state()
     cast = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
 
     def again(_: Node) -> Any:
-        kept = [(each, each.clone()) for each in buffers]
+        kept = [(each, each.clone()) for each in _buffers(function)]
         with torch.random.fork_rng(devices=[]), torch.enable_grad(), torch.autocast("cpu", cast[1], enabled=cast[0]):
             torch.set_rng_state(state)
             try:
@@ -226,53 +231,3 @@ def _replayed(function: Callable[..., Any], args: Any, kwargs: Any) -> Callable[
 def _buffers(function: Any) -> list[Tensor]:
     owner = getattr(function, "__self__", function)
     return list(owner.buffers()) if isinstance(owner, torch.nn.Module) else []
-
-
-@contextmanager
-def _compiled_functions(calls: Calls) -> Iterator[None]:
-    original = torch.compile
-
-    @functools.wraps(original)
-    def compile(model: Any = None, **options: Any) -> Any:  # noqa: A001
-        if model is None:
-            return lambda model: compile(model, **options)
-        made = original(model, **options)
-        if isinstance(model, torch.nn.Module):  # see `_compiled_modules`
-            return made
-
-        @functools.wraps(made)
-        def called(*args: Any, **kwargs: Any) -> Any:
-            if torch.compiler.is_compiling() or not torch.is_grad_enabled():
-                return made(*args, **kwargs)
-            again = _replayed(model, args, kwargs)
-            results = made(*args, **kwargs)
-            calls.note(again, results)
-            return results
-
-        return called
-
-    torch.compile = compile
-    try:
-        yield
-    finally:
-        torch.compile = original
-
-
-@contextmanager
-def _compiled_modules(calls: Calls) -> Iterator[None]:
-    kind = compat.compiled_module()
-    original = kind.__call__
-
-    def called(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if torch.compiler.is_compiling() or not torch.is_grad_enabled():
-            return original(self, *args, **kwargs)
-        again = _replayed(self._orig_mod, args, kwargs)
-        results = original(self, *args, **kwargs)
-        calls.note(again, results)
-        return results
-
-    kind.__call__ = called
-    try:
-        yield
-    finally:
-        kind.__call__ = original

@@ -14,14 +14,12 @@ from uuid import uuid4
 
 import click
 
-from wherelint.watcher.session import Explanation, Hit, Session, busy
+from wherelint.watcher.session import Explanation, Hit, Session, busy, few
 
 if TYPE_CHECKING:
     from wherelint.companion import Place, Poison
     from wherelint.finding import FileReport, Finding
 
-#: How many parameters are named.
-_NAMED = 6
 #: Environment variables by which launchers number the processes of one program.
 _RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "JAX_PROCESS_ID")
 
@@ -31,14 +29,14 @@ class Reporter:
 
     def __init__(
         self, output_dir: Path | None = None, output_format: str = "full", quiet: bool = False, color: bool = False,
-        told: str = "", silent: bool = False, **options: Any,
+        marker: str = "", silent: bool = False, **options: Any,
     ) -> None:  # fmt: skip
-        """``options`` are those of the session; ``told`` is a file that a process which has a report writes.
+        """``options`` are those of the session; ``marker`` is a file that a child process writes if it has a report.
 
         ``quiet``: nothing but reports is printed; ``silent``: nothing at all.
         """
         self.silent = silent
-        self.told = told or os.path.join(gettempdir(), f"wherelint-{uuid4()}")
+        self.marker = marker or os.path.join(gettempdir(), f"wherelint-{uuid4()}")
         self.output_dir, self.output_format, self.quiet, self.color = output_dir, output_format, quiet, color
         self._options, self.session = options, Session(**options)
         self.session.report = lambda hit: self.explain([hit])
@@ -53,7 +51,7 @@ class Reporter:
 
     def options(self) -> dict[str, Any]:
         """What makes another one like this."""
-        shown = {name: getattr(self, name) for name in ("output_dir", "output_format", "quiet", "color", "told")}
+        shown = {name: getattr(self, name) for name in ("output_dir", "output_format", "quiet", "color", "marker")}
         return shown | self._options
 
     def explain(self, hits: Iterable[Hit]) -> None:
@@ -93,8 +91,7 @@ class Reporter:
         if found.note:
             yield found.note
         if found.lost:
-            more = f" and {len(found.lost) - _NAMED} more" if len(found.lost) > _NAMED else ""
-            yield f"lost: {len(found.lost)} of {found.inputs} gradients: {', '.join(found.lost[:_NAMED])}{more}"
+            yield f"lost: {len(found.lost)} of {found.inputs} gradients: {few(found.lost)}"
 
     def _save(self, hit: Hit, found: Explanation) -> None:
         if self.output_dir is None:
@@ -132,24 +129,24 @@ class Reporter:
 
     def end(self, *, child: bool = False) -> int:
         """Print the last lines, and return how many causes were reported; a ``child`` may have nothing to say."""
-        others = self._told(child=child)
+        others = self._marked(child=child)
         quiet = self.quiet or self.output_format not in ("full", "concise")
         if not (quiet or (not self.session.gradients and (child or others))):
-            self._tell()
+            self._summarize()
         return len(self.reports) + others
 
-    def _told(self, *, child: bool) -> bool:
-        """Whether another process has a report; one that has leaves word."""
+    def _marked(self, *, child: bool) -> bool:
+        """Whether a child process has a report; a child that has one says so by the marker."""
         if not child:
-            there = os.path.exists(self.told)
+            there = os.path.exists(self.marker)
             if there:
-                os.unlink(self.told)
+                os.unlink(self.marker)
             return there
         if self.reports:
-            Path(self.told).touch()
+            Path(self.marker).touch()
         return False
 
-    def _tell(self) -> None:
+    def _summarize(self) -> None:
         session = self.session
         for what, why in session.unwatched.items():
             self._say(f"not watched: {what}: {why}")

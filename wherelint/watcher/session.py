@@ -51,6 +51,12 @@ class Explanation:
     note: str = ""
 
 
+def few(names: Sequence[str], most: int = 6) -> str:
+    """The first of some names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
 @dataclass(eq=False)
 class Site:
     """A place of the program that takes gradients: a loss function, or every ``backward()``."""

@@ -12,12 +12,13 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial, wraps
+from functools import partial
 from typing import Any
 
 import tensorflow as tf
 
 from wherelint.companion.frames import Frame, is_library, places
+from wherelint.companion.patching import around
 from wherelint.tensorflow import compat
 from wherelint.tensorflow.masked import Call, adopt, all_finite, with_reads
 from wherelint.tensorflow.replay import Replay, Variable
@@ -40,25 +41,9 @@ def hook(session: Session, imports: Imports) -> Iterator[None]:
         undo.enter_context(compat.around_functions(watch.call))
         undo.enter_context(compat.counters_saved(busy))
         undo.enter_context(compat.around_vectorized(watch.vectorized))
-        undo.enter_context(_replaced(tf.GradientTape, "gradient", watch.gradient))
+        undo.enter_context(around(tf.GradientTape, "gradient", watch.gradient))
         imports.after(_SCALERS, lambda: undo.enter_context(_scaled_losses()))
         yield
-
-
-@contextmanager
-def _replaced(owner: Any, name: str, function: Callable[..., Any]) -> Iterator[None]:
-    """Within the block a method is ``function(method, ...)``."""
-    original = getattr(owner, name)
-
-    @wraps(original)
-    def replacement(*args: Any, **kwargs: Any) -> Any:
-        return function(original, *args, **kwargs)
-
-    setattr(owner, name, replacement)
-    try:
-        yield
-    finally:
-        setattr(owner, name, original)
 
 
 def _scaled_losses() -> AbstractContextManager[None]:
@@ -67,7 +52,7 @@ def _scaled_losses() -> AbstractContextManager[None]:
         setattr(loss, _SCALED, True)
         return loss
 
-    return _replaced(sys.modules[_SCALERS].LossScaleOptimizer, "scale_loss", scaled)
+    return around(sys.modules[_SCALERS].LossScaleOptimizer, "scale_loss", scaled)
 
 
 class _Local(threading.local):

@@ -12,7 +12,7 @@ import gc
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cache, partial
 from math import inf
 from pathlib import Path
@@ -26,21 +26,20 @@ from torch.utils._pytree import keystr, tree_flatten_with_path, tree_leaves
 
 from wherelint.companion import Report
 from wherelint.companion.frames import Frame, is_library
+from wherelint.companion.patching import around
 from wherelint.torch import compat
-from wherelint.torch.locate import _BAD, _SPREADS, finite, kind, locate
+from wherelint.torch.locate import _BAD, _SPREADS, differentiable, finite, kind, locate
 from wherelint.torch.masking import nodes, users
 from wherelint.torch.trace import _KEY
 from wherelint.torch.values import explain_value
 from wherelint.watcher import operands
 from wherelint.watcher.imports import Imports
 from wherelint.watcher.replay import Calls, noted
-from wherelint.watcher.session import Explanation, Hit, Session, Site, Status, busy, current
+from wherelint.watcher.session import Explanation, Hit, Session, Site, Status, busy, current, few
 
 _HOME = str(Path(__file__).parents[1])
 #: So many bytes are little; a tensor that is a larger part of what was saved than this one in so many is freed at once.
 _MUCH, _PARTS = 64 << 20, 40
-#: So many parameters are named.
-_SHOWN = 6
 _FURTHER = "It is lost further on, in what torch had freed: run again with --memory full."
 _SUBSCRIPTS = frozenset({"BINARY_SUBSCR", "BINARY_SLICE", "STORE_SUBSCR", "STORE_SLICE"})
 _FREED = (
@@ -106,9 +105,6 @@ class Saved:
 class _Hooks(threading.local):
     """The hooks for saved tensors, in every thread that takes gradients."""
 
-    push: Any
-    pop: Any
-
     def __init__(self) -> None:
         #: Whether ours are pushed, and how many others are above them.
         self.ours, self.others = False, 0
@@ -141,6 +137,15 @@ class _Hooks(threading.local):
         last, self.last = self.last, None
         return last
 
+    @contextmanager
+    def peeked(self) -> Iterator[None]:
+        """Within the block nothing is computed to unpack a tensor: it is empty then."""
+        self.peeking = True
+        try:
+            yield
+        finally:
+            self.peeking = False
+
     def _frames(self) -> tuple[Frame, ...]:
         """Where the operation was called: innermost, and in the user's program."""
         if self.used is not None and self.last is not None:
@@ -172,13 +177,13 @@ class _Hooks(threading.local):
     def refused(self) -> None:
         """Leave, where nobody may have hooks."""
         if self.ours and not self.others:
-            self.pop()
+            compat.pop_hooks()
             self.ours = False
 
     def allowed(self) -> None:
         """Come (back)."""
         if not self.ours and not self.others:
-            self.push(self.pack, self.unpack)
+            compat.push_hooks(self.pack, self.unpack)
             self.ours = True
 
 
@@ -297,7 +302,7 @@ class _Watcher:
         named = _named(leaves, grads)
         if status == "value":
             before = [name for name, each, _ in named if not all_finite([each])]
-            note = f"Not finite before: {', '.join(before[:_SHOWN])}." if before else ""
+            note = f"Not finite before: {few(before)}." if before else ""
             report: Report | None = Report(False, False, False, note=note) if before else explain_value(roots)
         else:
             with torch.enable_grad():
@@ -320,8 +325,13 @@ def labelled(hooks: _Hooks, roots: Sequence[Any]) -> set[Node]:
 
     Returns those of which something has been freed.
     """
-    graph, freed = nodes(roots), set[Node]()
-    hooks.peeking = True
+    graph = nodes(roots)
+    with hooks.peeked():
+        return _labelled(hooks, graph)
+
+
+def _labelled(hooks: _Hooks, graph: dict[Node, list[Node]]) -> set[Node]:
+    freed = set[Node]()
     hooks.taken()
     for node in graph:
         bad, frames = [], node.metadata.get(_KEY, ())
@@ -329,15 +339,14 @@ def labelled(hooks: _Hooks, roots: Sequence[Any]) -> set[Node]:
             if (last := hooks.taken()) is not None:
                 frames = frames or last.frames
                 freed |= {node} if last.freed else set()
-            if isinstance(each, Tensor) and (each.is_floating_point() or each.is_complex()) and name != "result":
+            if differentiable(each) and name != "result":
                 bad += [~torch.isfinite(each)]
         node.metadata[_KEY], node.metadata[_BAD] = frames, [each for each in bad if each.any()]
     _place_the_rest(sorted((node for node in graph if node.next_functions), key=compat.made_at))
-    for node, around in users(graph).items():
+    for node, nearer in users(graph).items():
         result = compat.saved(node, "result")
         bad_result = isinstance(result, Tensor) and not all_finite([result])
-        node.metadata[_SPREADS] = bad_result or any(each.metadata[_BAD] for each in around)
-    hooks.peeking = False
+        node.metadata[_SPREADS] = bad_result or any(each.metadata[_BAD] for each in nearer)
     return freed
 
 
@@ -388,7 +397,7 @@ def _leaves(roots: Sequence[Any]) -> list[Tensor]:
 def all_finite(tensors: Sequence[Any]) -> bool:
     """Whether nothing in some tensors is inf or nan; None is."""
     real = [each._values() if each.is_sparse else each for each in tensors if isinstance(each, Tensor)]
-    real = [each for each in real if (each.is_floating_point() or each.is_complex()) and each.numel()]
+    real = [each for each in real if differentiable(each) and each.numel()]
     if len(real) < 2 or len({each.device for each in real}) > 1 or any(map(torch.is_complex, real)):
         return finite(real)
     return bool(torch.isfinite(torch.stack([each.float() for each in torch._foreach_norm(real, float("inf"))])).all())
@@ -409,18 +418,11 @@ def _named(leaves: Sequence[Any], grads: Sequence[Any]) -> list[tuple[str, Any, 
     return list(found.values())
 
 
-@contextmanager
-def _scaling_noted(watcher: _Watcher) -> Iterator[None]:
+def _scaling_noted(watcher: _Watcher) -> AbstractContextManager[None]:
     """Note whether a loss is scaled: then an overflow is the scaler's business."""
-    scaler = torch.amp.GradScaler
-    original = scaler.scale
 
-    def scale(self: Any, outputs: Any) -> Any:
-        watcher.scaling = self.is_enabled()
-        return original(self, outputs)
+    def scale(original: Any, scaler: Any, outputs: Any) -> Any:
+        watcher.scaling = scaler.is_enabled()
+        return original(scaler, outputs)
 
-    scaler.scale = scale
-    try:
-        yield
-    finally:
-        scaler.scale = original
+    return around(torch.amp.GradScaler, "scale", scale)

@@ -20,7 +20,7 @@ from wherelint.tensorflow import compat
 from wherelint.tensorflow.masked import Call, all_finite, explained, finite, first_not_finite
 from wherelint.tensorflow.replay import Known, Replay, Variable, is_end, is_followed
 from wherelint.tensorflow.script import save
-from wherelint.watcher.session import Explanation, Hit, Session, Site, Status, current
+from wherelint.watcher.session import Explanation, Hit, Session, Site, Status, current, few
 
 _STOPS = "wherelint stops the program here: a gradient is not finite"
 
@@ -91,7 +91,7 @@ def explanation(
             id(each.operands[0]) for each in calls if each.kind == "ReadVariableOp" and not all_finite(each.results)
         }
         names = [name for name, source in zip(taken.names, sources, strict=True) if id(source) in before]
-        note = f"Not finite before the step: {', '.join(names)}." if names else ""
+        note = f"Not finite before the step: {few(names)}." if names else ""
     else:
         seeds = [tf.ones_like(root) if seed is None else seed for root, seed in zip(roots, seeds, strict=True)]
         report = explained(calls, roots, sources, seeds, fine and ())
