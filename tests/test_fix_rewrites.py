@@ -1623,3 +1623,9 @@ def test_a_defect_in_the_search_for_a_fix_costs_the_fix_only(monkeypatch: pytest
 def test_a_condition_is_named_for_what_it_tests(condition: str, names: list[str], beside_a_twin: str | None) -> None:
     assert list(spelling.condition_names(condition)) == names
     assert next(iter(spelling.condition_names(condition, twins=True)), None) == beside_a_twin
+
+
+def test_a_parameter_may_have_the_name_of_a_variable_of_the_file() -> None:
+    text = "import torch\n\n\ndef loss(x):\n    return torch.where(x > 0, x.sqrt(), 0.0).sum()\n\n\nx = torch.ones(3)\n"
+    fixed = text.replace("x.sqrt()", "torch.where(x > 0, x, 1.0).sqrt()")
+    assert repaired(text).after.decode() == fixed

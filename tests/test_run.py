@@ -152,6 +152,12 @@ def test_going_on_reports_each_cause_once(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "kept").iterdir() if path.is_dir()] == ["1"]
 
 
+def test_no_more_causes_are_reported_than_wanted(tmp_path: Path) -> None:
+    program = POISONED.replace(".sum()", ".sum() + torch.where(x > 0, x.log(), 0.0).sum()")
+    assert reported(tmp_path, "--keep-going", program=program)[2].endswith("; 2 reports\n")
+    assert reported(tmp_path, "--keep-going", "--max-reports", "1", program=program)[2].endswith("; 1 report\n")
+
+
 def test_a_report_in_a_format(tmp_path: Path) -> None:
     _, _, errors = reported(tmp_path, "--quiet", "--output-format", "concise")
     assert "has no finite derivative" not in errors

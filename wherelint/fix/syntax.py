@@ -142,7 +142,7 @@ def operands(place: SourceNode, count: int = 0) -> list[SourceNode]:
     elif isinstance(node, cst.AugAssign):
         found = [node.target, node.value]
     elif isinstance(node, cst.Call):
-        if isinstance(node.func, cst.Attribute) and not _is_function(node, place.block.module, count):
+        if isinstance(node.func, cst.Attribute) and not _is_function(node, place, count):
             found.append(node.func.value)
         found += [a.value for a in node.args if a.keyword is None and not a.star]
         found += [a.value for a in node.args if a.keyword is not None]
@@ -151,10 +151,13 @@ def operands(place: SourceNode, count: int = 0) -> list[SourceNode]:
     return [SourceNode(place.block, n) for n in found if last_name(n) not in ("True", "False", "None")]
 
 
-def _is_function(call: cst.Call, module: Module, count: int) -> bool:
+def _is_function(call: cst.Call, place: SourceNode, count: int) -> bool:
     """Whether ``a.b.f(...)`` calls a function of a module or an object rather than a method of an operand."""
-    base = root_name(call.func)
-    if base in module.imports or base in module.definitions:
+    base, module = root_name(call.func), place.block.module
+    is_parameter = any(
+        base == p.name.value for f in place.path() if isinstance(f, cst.FunctionDef) for p in f.params.params
+    )
+    if (base in module.imports or base in module.definitions) and not is_parameter:
         return True
     if base in ("self", "cls") and isinstance(call.func, cst.Attribute) and isinstance(call.func.value, cst.Name):
         return True
