@@ -312,13 +312,13 @@ def test_explain(run: Run) -> None:
     assert output.startswith("# WL101 unmasked-sqrt (on by default)\n\nA `where` drops")
     assert "# WL102 unmasked-log (on by default)\n" in output
     assert "## Use instead\n\n```python\n" in output
-    assert "(off by default)" in run("explain", "WL302")[1]
+    assert "(preview: off by default)" in run("explain", "WL401")[1]
 
 
 def test_list_of_rules(run: Run) -> None:
     lines = run("rules")[1].splitlines()
     assert [line.split()[0] for line in lines] == list(rules.codes())
-    assert lines[1].startswith("WL101  unmasked-sqrt             on   A `where` drops")
+    assert lines[1].startswith("WL101  unmasked-sqrt          on       A `where` drops")
     listed = json.loads(run("rules", "--output-format", "json")[1])
     assert [rule["code"] for rule in listed] == list(rules.codes())
     assert listed[0].keys() == {"code", "name", "summary", "default"}

@@ -24,7 +24,7 @@ def test_every_key_is_read(project: Path) -> None:
         """
         [tool.wherelint]
         select = ["WL1", "all"]
-        extend-select = ["wl302"]
+        extend-select = ["wl401"]
         ignore = ["WL107"]
         confidence = "low"
         exclude = ["old/"]
@@ -38,7 +38,7 @@ def test_every_key_is_read(project: Path) -> None:
     )
     assert load(file) == Settings(
         select=("WL1", ""),
-        extend_select=("WL302",),
+        extend_select=("WL401",),
         ignore=("WL107",),
         confidence="low",
         exclude=("old/",),
@@ -145,7 +145,7 @@ def test_isolated_and_config_ignore_what_lies_nearer(project: Path) -> None:
         (Settings(select=()), set()),
         (Settings(select=(), extend_select=("WL101",)), {"WL101"}),
         (Settings(select=("",)), {rule.code for rule in rules.RULES}),
-        (Settings(select=("WL30",)), {"WL301", "WL302", "WL303", "WL304"}),
+        (Settings(select=("WL30",)), {"WL301", "WL303"}),
         (Settings(extend_select=("WL4",)), DEFAULT_CODES | {"WL401", "WL402"}),
         (Settings(ignore=("WL1",)), {code for code in DEFAULT_CODES if not code.startswith("WL1")}),
         (
@@ -175,11 +175,11 @@ def test_the_longest_prefix_wins_and_ignore_wins_a_tie(settings: Settings, codes
 
 
 def test_the_command_line_selects_afresh_and_ignores_in_addition() -> None:
-    configured = Settings(select=("WL1",), extend_select=("WL302",), ignore=("WL107",), confidence="low")
+    configured = Settings(select=("WL1",), extend_select=("WL401",), ignore=("WL107",), confidence="low")
     fresh = Overrides(select=("WL2",), ignore=("WL203",)).apply(configured)
     assert (fresh.select, fresh.extend_select, fresh.ignore, fresh.confidence) == (("WL2",), (), ("WL203",), "low")
-    added = Overrides(ignore=("WL108",), extend_select=("WL401",), confidence="high").apply(configured)
-    assert (added.select, added.extend_select, added.ignore) == (("WL1",), ("WL302", "WL401"), ("WL107", "WL108"))
+    added = Overrides(ignore=("WL108",), extend_select=("WL402",), confidence="high").apply(configured)
+    assert (added.select, added.extend_select, added.ignore) == (("WL1",), ("WL401", "WL402"), ("WL107", "WL108"))
     assert added.confidence == "high"
 
 

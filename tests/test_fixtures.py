@@ -139,6 +139,6 @@ def test_every_default_rule_has_a_fixture() -> None:
     from wherelint.rules import RULES
 
     marked = {code for fixture, framework in replays() for _, code in expected(source(fixture, framework))}
-    about_gradients = {rule.code for rule in RULES if not rule.opt_in and not rule.code.startswith("WL0")}
+    about_gradients = {rule.code for rule in RULES if not rule.preview and not rule.code.startswith("WL0")}
     assert about_gradients - marked == set()
     assert marked <= {rule.code for rule in RULES}

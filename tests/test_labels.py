@@ -13,7 +13,6 @@ sys.path.insert(0, str(LABELS))
 
 from fit import Row, fit, matched, probability  # noqa: E402  (scripts beside their data)
 from score import figures, flags  # noqa: E402
-from slopes import outcome  # noqa: E402
 
 SCORES = ("unsafe-guard", "unsafe-incidental", "safe", "either")
 
@@ -53,26 +52,6 @@ def test_labels_are_complete(name: str) -> None:
         assert 0 < first <= last
         assert entry["path"].endswith(".py")
         assert entry["why"]
-
-
-def test_labels_of_slopes_are_complete() -> None:
-    slopes = [json.loads(line) for line in (LABELS / "slopes.jsonl").read_text(encoding="utf-8").splitlines()]
-    for entry in slopes:
-        above, below = entry["limit"]
-        apart = entry["gradient"] != "nan" and any(
-            abs(entry["gradient"] - s) > 1e-3 for s in (above, below) if s is not None
-        )
-        assert entry["slope"] != "wrong" or apart, entry
-        assert entry["slope"] in ("wrong", "right", "either")
-        assert 0 < entry["lines"][0] <= entry["lines"][1]
-        assert entry["why"]
-    assert min(sum(e["slope"] == kind for e in slopes) for kind in ("wrong", "right")) >= 20
-
-
-def test_a_label_of_a_slope_is_met_by_what_is_shown() -> None:
-    said = {(kind, shown): outcome({"slope": kind}, shown) for kind in ("wrong", "right") for shown in (True, False)}
-    assert list(said.values()) == ["found", "missed", "false alarm", "silent"]
-    assert outcome({"slope": "either"}, shown=True) == "not counted"
 
 
 def test_evidence_is_weighed_by_what_it_stands_with() -> None:

@@ -46,7 +46,7 @@ def test_documentation_has_the_sections_and_they_say_something(rule: rules.Rule)
 def test_the_table_of_the_documentation_is_the_list_of_rules(request: pytest.FixtureRequest) -> None:
     page = ROOT / "wherelint" / "docs" / "rules.md"
     text = page.read_text(encoding="utf-8")
-    rows = [f"| {r.code} | `{r.name}` | {'on' if r.default else 'off'} | {r.summary} |\n" for r in rules.RULES]
+    rows = [f"| {r.code} | `{r.name}` | {'preview' if r.preview else 'on'} | {r.summary} |\n" for r in rules.RULES]
     made = re.sub(r"(^\| WL.+\n)+", lambda _: "".join(rows), text, flags=re.MULTILINE)
     if request.config.getoption("--regenerate"):
         page.write_text(made, encoding="utf-8")

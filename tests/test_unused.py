@@ -24,7 +24,7 @@ def fixed(text: str) -> str:
     return report.after.decode() if report.fixed else text
 
 
-@pytest.mark.parametrize("comment", ["# noqa: WL101", "# noqa: WL1", "# noqa", "# noqa: E501", "# noqa: WL302"])
+@pytest.mark.parametrize("comment", ["# noqa: WL101", "# noqa: WL1", "# noqa", "# noqa: E501", "# noqa: WL401"])
 def test_a_suppression_that_counts_or_cannot_be_judged(comment: str) -> None:
     silenced = UNSAFE.replace(LINE, f"{LINE}  {comment}")
     assert [m for m in messages(silenced) if "WL001" in m] == []
@@ -74,15 +74,15 @@ def test_what_was_not_asked_cannot_be_said_to_be_unused() -> None:
 
 
 def test_a_selected_rule_for_comments_is_asked_with_all_that_are_on_otherwise(wherelint: Run, project: Path) -> None:
-    silenced = UNSAFE.replace(LINE, f"{LINE}  # noqa: WL101, WL103, WL302")
+    silenced = UNSAFE.replace(LINE, f"{LINE}  # noqa: WL101, WL103, WL401")
     write(project, {"a.py": silenced})
     idle = f"a.py:5:{len(LINE) + 3}: WL001 nothing is silenced here by "
     status, output, _ = wherelint("check", "--select", "WL001", "--output-format", "concise")
     assert (status, output.splitlines()[0]) == (1, f"{idle}WL103")
     assert wherelint("check", "--select", "WL001", "--ignore", "WL103")[0] == 0
-    settings = "[tool.wherelint]\nextend-select = ['WL302']\nper-file-ignores = {'a.py' = ['WL103']}\n"
+    settings = "[tool.wherelint]\nextend-select = ['WL401']\nper-file-ignores = {'a.py' = ['WL103']}\n"
     write(project, {"pyproject.toml": settings})
-    assert f"{idle}WL302\n" in wherelint("check", "--select", "WL001", "--output-format", "concise")[1]
+    assert f"{idle}WL401\n" in wherelint("check", "--select", "WL001", "--output-format", "concise")[1]
     write(project, {"pyproject.toml": "[tool.wherelint]\nselect = ['WL001']\n"})
     assert wherelint("check", "--select", "WL001")[0] == wherelint("check")[0] == 0
 

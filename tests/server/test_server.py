@@ -400,18 +400,6 @@ class TestSettings:
         assert hover is not None
         assert "(low confidence)" in value(hover)
 
-    def test_a_fix_that_no_option_applies(self, editor: Editor, table: Callable[[str], None]) -> None:
-        table('extend-select = ["WL304"]')
-        double = "jnp.where(x == 0, 1.0, jnp.expm1(x) / jnp.where(x == 0, 1.0, x))"
-        uri = editor.open("a.py", f"import jax.numpy as jnp\ndef f(x):\n    return {double}\n")
-        title, fix = next(iter(editor.actions(uri, "where").items()))
-        assert title.startswith("WL304: give the arm the linear term of the limit: at x = 0.0 ")
-        assert title.endswith("; with the fix it is that of the limit (look at it: it changes values that are read)")
-        assert not fix.is_preferred
-        editor.apply(fix)
-        assert "1.0 + 0.5 * x" in editor.texts[uri]
-        assert editor.diagnostics(uri) == []
-
     def test_a_broken_table_is_said_once(self, editor: Editor, table: Callable[[str], None]) -> None:
         uri = editor.open("a.py", UNSAFE)
         assert len(editor.diagnostics(uri)) == 1

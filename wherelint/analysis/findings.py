@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -13,35 +13,24 @@ from wherelint.analysis import places, severed
 from wherelint.analysis.callers import spot
 from wherelint.analysis.causes import with_causes
 from wherelint.analysis.programs import Program, lowered, programs
-from wherelint.analysis.search import Detection, FileSearch, arithmetic
+from wherelint.analysis.search import Detection, FileSearch
 from wherelint.defects import describe
-from wherelint.finding import Elsewhere, Finding, Location, Problem, Selection, Witness
+from wherelint.finding import Elsewhere, Finding, Problem, Selection, Witness
 from wherelint.frontend import gate
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
-from wherelint.graph.admitted import admitted
 from wherelint.graph.evaluate import evaluate
-from wherelint.graph.node import Leaf, Node, flowing_back, leaves, nearest_framework, rounded_away, topological
+from wherelint.graph.node import Leaf, Node, leaves, nearest_framework, rounded_away, topological
 from wherelint.graph.outlook import Outlook
 from wherelint.graph.search import Hazard, Search
 from wherelint.graph.simplest import simplest
-from wherelint.graph.slope import MEASURING, WrongSlope, wrong_slope
-from wherelint.graph.work import Effort, WorkBudget
+from wherelint.graph.work import WorkBudget
 from wherelint.interpret.values import Origin
 from wherelint.ops import OPERATIONS, Array
 from wherelint.ops.numeric import shortest
 from wherelint.ops.traits import CLIPS, SELECTIONS
 
 _MOST_INPUTS = 6
-
-
-class Slope(NamedTuple):
-    """A selection whose slope is wrong, and the function in which it is: its name, and its graph."""
-
-    wrong: WrongSlope
-    framework: str
-    name: tuple[str, ...]
-    program: Program
 
 
 @dataclass(frozen=True)
@@ -54,8 +43,6 @@ class Analysis:
     problems: Sequence[Problem]
     #: What can search for what was left out, where something was.
     searches: FileSearch | None = None
-    #: What was measured for the findings about a slope, by where they stand.
-    slopes: Mapping[Location, Slope] = field(default_factory=dict)
 
     def completed(self, names: Collection[tuple[str, ...]]) -> Analysis:
         """The same analysis, with all findings of some functions, whatever they score; new ones as they were found."""
@@ -102,7 +89,6 @@ def analyse(
     filename = module.filename
     found: dict[Any, tuple[Finding, Detection | None]] = {}
     problems: list[Problem] = []
-    slopes: dict[Location, Slope] = {}
     outlook = outlook or Outlook()
     searches = FileSearch(module, used, low=low, only=only, whole=whole, outlook=outlook)
     # Where its place alone keeps a finding from being shown, a function is not read, unless what it calls asks for it.
@@ -118,10 +104,6 @@ def analyse(
             made = (lowered if draft else programs)(module, name, used)
             for finding in (f for program in made for f in _opt_in(program, used, filename, opt_in)):
                 found.setdefault((finding.code, finding.location), (finding, None))
-            for slope in (s for program in made if "WL304" in opt_in for s in _slopes(name, program, used, filename)):
-                finding = _wrong_slope(slope, filename)
-                found.setdefault((finding.code, finding.location), (finding, None))
-                slopes.setdefault(finding.location, slope)
             searches.search(name, made)
         except Exception as error:
             problems.append(_given_up(filename, f"`{'.'.join(name)}`", error))
@@ -132,7 +114,7 @@ def analyse(
         found_now = with_causes(found_now)
         problems += (Problem(filename, said, error=False) for said in module.budget.given_up)
     more = searches if outlook.least > 0 else None
-    return Analysis(module, used, [*found.values(), *found_now], problems, more, slopes)
+    return Analysis(module, used, [*found.values(), *found_now], problems, more)
 
 
 def _made(
@@ -166,37 +148,13 @@ def _given_up(filename: str, what: str, error: Exception) -> Problem:
 
 
 def _opt_in(program: Program, used: Sequence[str], filename: str, codes: frozenset[str]) -> Iterable[Finding]:
-    """Findings of the rules that are off unless they are asked for, but for those about a slope."""
-    for root in program.made if "WL302" in codes else ():
-        if root.op == "where" and root.selection is not None and _written(root, filename):
-            framework = nearest_framework(root) or used[0]
-            for hazard in admitted(Search(root, arithmetic(framework))):
-                yield _build("WL302", hazard.op.origin, hazard.op.op, hazard.select.origin, framework,
-                             hazard.select.selection or "", filename=filename, witness=_witness(hazard))  # fmt: skip
+    """Findings of the rules that are off unless they are selected."""
     if codes & gate.CUTS:
         for code, node, what in severed.severed(program):
             if code in codes and _written(node, filename):
                 framework = nearest_framework(node) or used[0]
                 at = node.origin
                 yield _build(code, at, what, at, framework, filename=filename, witness=severed.witness(node))
-
-
-def _slopes(name: tuple[str, ...], program: Program, used: Sequence[str], filename: str) -> Iterable[Slope]:
-    live = flowing_back([s for s in program.outputs if s.kind == "float"])
-    for root in program.made:
-        if root.op == "where" and root in live and root.selection is not None and _written(root, filename):
-            framework = nearest_framework(root) or used[0]
-            if wrong := wrong_slope(Search(root, arithmetic(framework), Effort(MEASURING))):
-                yield Slope(wrong, framework, name, program)
-
-
-def _wrong_slope(slope: Slope, filename: str) -> Finding:
-    wrong = slope.wrong
-    at, name = wrong.select.origin, wrong.leaf.name
-    witness = Witness({name: shortest(wrong.inputs[wrong.leaf])}, shortest(wrong.value), {name: wrong.slope})
-    found = _build("WL304", at, wrong.op.op, at, slope.framework, wrong.select.selection or "",
-                   filename=filename, witness=witness)  # fmt: skip
-    return replace(found, message=f"{found.message}: {wrong.told}")
 
 
 def _written(node: Node, filename: str) -> bool:

@@ -204,7 +204,7 @@ def explain(names: Sequence[str], every: bool, output_file: Path | None) -> None
     for name in names:
         rule = known.get(name.upper()) or known.get(name.lower())
         if rule is not None:
-            state = "on by default" if rule.default else "off by default"
+            state = "preview: off by default" if rule.preview else "on by default"
             texts.append(f"# {rule.code} {rule.name} ({state})\n\n{rule.doc.strip()}\n")
         elif name.lower() in docs.topics():
             texts.append(docs.page(name.lower()))
@@ -330,7 +330,7 @@ def list_rules() -> tuple[list[dict[str, Any]], Iterable[str]]:
     names = max(len(rule.name) for rule in rules.RULES)
     return (
         [{key: getattr(rule, key) for key in keys} for rule in rules.RULES],
-        (f"{r.code}  {r.name:<{names}}  {'on ' if r.default else 'off'}  {r.summary}" for r in rules.RULES),
+        (f"{r.code}  {r.name:<{names}}  {'preview' if r.preview else 'on     '}  {r.summary}" for r in rules.RULES),
     )
 
 

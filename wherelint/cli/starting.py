@@ -15,7 +15,7 @@ CONFIGURATION = """\
 [tool.wherelint]
 # Everything is optional; `wherelint explain configuration` shows all keys.
 # confidence = "low"                # also what may never occur
-# extend-select = ["WL302"]         # rules that are off by default: `wherelint rules`
+# extend-select = ["WL401"]         # rules that are off by default: `wherelint rules`
 # extend-exclude = ["old/"]         # patterns as in .gitignore
 # not-differentiated = ["tools/"]   # where nobody takes a gradient
 # baseline = "known.json"           # old findings: wherelint check --write-baseline known.json

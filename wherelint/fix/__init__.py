@@ -11,7 +11,7 @@ from dataclasses import replace
 from wherelint.analysis.findings import Analysis
 from wherelint.defects import describe
 from wherelint.finding import Edit, Finding, Fix
-from wherelint.fix.groups import Attempt, Places, Taken, concerned, otherwise, places_of, proven, slope_left
+from wherelint.fix.groups import Attempt, Places, Taken, concerned, otherwise, places_of, proven
 from wherelint.fix.layout import commented
 from wherelint.fix.masks import MANY_MASKS, masking
 from wherelint.fix.otherfile import guarded_at_home
@@ -19,7 +19,6 @@ from wherelint.fix.proving import Proof
 from wherelint.fix.refusals import TOO_LONG, TOO_MANY, TOO_MUCH, UNBOUND, UNWANTED, refused
 from wherelint.fix.repeated import written_once
 from wherelint.fix.rewrites import MOST_STEPS, Proven, grade_of, hopeless, rewritten, site_of, targets_of
-from wherelint.fix.slopes import linear_term
 from wherelint.fix.twins import completed, joined
 from wherelint.fix.unbound import binds_all
 from wherelint.frontend.module import Module
@@ -42,11 +41,11 @@ def propose(analysis: Analysis, finding: Finding, whole: WorkBudget | None = Non
     None for a finding that nothing was measured for. ``whole`` is what is left for the file.
     """
     places = places_of(analysis, finding)
-    if places and whole is not None and whole.spent:
+    if not places:
+        return None
+    if whole is not None and whole.spent:
         return refused(TOO_MANY)
     try:
-        if not places:
-            return linear_term(analysis, finding, whole)
         effort = WorkBudget(_MOST_WORK) if whole is None else whole.part(_MOST_WORK)
         most = effort.part(_MOST_WORK // 2) if len(places) > 1 else effort  # one alone has the rest
         steps: Proven | str = ""
@@ -62,7 +61,6 @@ def propose(analysis: Analysis, finding: Finding, whole: WorkBudget | None = Non
                 steps, others = alone, _others(places, analysis.module.source.difference(alone.text))
         if isinstance(steps, str) and not effort.spent and (fix := guarded_at_home(analysis, places, effort)):
             return fix
-        left = "" if isinstance(steps, str) else slope_left(places) + others
     except (GiveUp, RecursionError):
         return refused(TOO_MUCH)
     except Exception as error:  # a defect of ours: it is said where, and the finding stands all the same
@@ -71,7 +69,7 @@ def propose(analysis: Analysis, finding: Finding, whole: WorkBudget | None = Non
         return refused(TOO_LONG if effort.spent else steps)
     old = analysis.module.source
     edits = steps.candidate.edits if old.edited(steps.candidate.edits) == steps.text else old.difference(steps.text)
-    return Fix(steps.grade, steps.candidate.message + left, edits, steps.bare)
+    return Fix(steps.grade, steps.candidate.message + others, edits, steps.bare)
 
 
 def _others(places: Places, edits: Sequence[Edit]) -> str:
@@ -94,9 +92,7 @@ def propose_all(analysis: Analysis, findings: Sequence[Finding], whole: WorkBudg
         group = [each for each in waiting if taken.takes(each.edits)]
         with suppress(GiveUp, RecursionError):  # each is tried alone
             for one in proven(analysis, group, whole):
-                fix = fixes[id(one.finding)]
-                left = slope_left(places_of(analysis, one.finding))
-                done[id(one.finding)] = replace(fix, message=fix.message + left)
+                done[id(one.finding)] = fixes[id(one.finding)]
                 rounds[id(one.finding)] = len(waiting)
         waiting = [each for each in waiting if not any(each is one for one in group)]
     alone = [finding.fix or done.get(id(finding)) or propose(analysis, finding, whole) for finding in findings]

@@ -16,7 +16,7 @@ import numpy as np
 from wherelint.analysis.callers import expression_id
 from wherelint.analysis.findings import Analysis, analyse
 from wherelint.analysis.programs import Program, lowered, own_programs
-from wherelint.analysis.search import Detection, arithmetic
+from wherelint.analysis.search import Detection
 from wherelint.finding import Edit, Finding
 from wherelint.fix.comparison import Comparison, key
 from wherelint.fix.opaque import names_of, settling
@@ -28,9 +28,7 @@ from wherelint.frontend.module import Module
 from wherelint.frontend.names import written
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.node import Const, Leaf, Node, topological
-from wherelint.graph.search import Search
-from wherelint.graph.slope import MEASURING, wrong_slope
-from wherelint.graph.work import Effort, WorkBudget
+from wherelint.graph.work import WorkBudget
 from wherelint.io.edits import compatible
 
 Function = tuple[str, ...]
@@ -228,13 +226,6 @@ def laid_bare(before: Analysis, after: Analysis, finding: Finding) -> bool:
         return any(not finite_at(p, p, [detection])[0] for p in programs if p.name == detection.program.name)
     except (GiveUp, RecursionError):
         return False
-
-
-def slope_left(places: Places) -> str:
-    """What the message of a fix says of a slope that it leaves wrong; nothing where that is not known."""
-    hazard, framework = places[0][1].hazard, places[0][1].framework
-    wrong = wrong_slope(Search(hazard.select, arithmetic(framework), Effort(MEASURING)), symbolic=True)
-    return "" if wrong is None else f"; the slope stays wrong: {wrong.told} (WL304)"
 
 
 def around(detection: Detection) -> Iterator[Node]:

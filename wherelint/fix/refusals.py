@@ -10,7 +10,6 @@ ROUNDS = "each fix needed another one"
 ALONE = "it fails together with the fixes around it"
 UNBOUND = "it would read a name that is not bound there"
 UNWANTED = "fixes of {} are switched off"
-NO_TERM = "no short linear term gives a constant arm the slope of the limit"
 EPSILON = "an epsilon keeps the operand away from the singular point"
 MATRIX = "no number stands for a matrix; give the operation an identity matrix where its result is dropped"
 #: What the messages begin with.

@@ -136,7 +136,7 @@ def _blamed(seen: View, now: View, chosen: Chosen, whole: WorkBudget) -> list[Fi
     compared = Comparison(source, edits, seen.analysis.findings)
     searched = (f for f, made in now.analysis.found if made is not None and f.confidence == "high")
     fixed = [place for finding in done for place, _ in seen.analysis.places(finding)[:1]]
-    fresh = compared.come(searched, fixed)  # a double where may well leave a wrong slope: WL304 is no objection
+    fresh = compared.come(searched, fixed)
     still = [f for f in fresh if any(compared.stays(each, [f]) for each in fixed)]
     fresh = [f for f in fresh if f in still or not laid_bare(seen.analysis, now.analysis, f)]
     sure = all(fix.applicability == "safe" for _, fix in chosen)

@@ -120,8 +120,7 @@ def why_fixed(finding: Finding, fix: Fix | None) -> str:
     """What a fix does, and the witness that it is for."""
     why = fix.message if fix is not None else ""
     if finding.witness is not None:
-        lost = not all(map(_finite, finding.witness.gradient.values()))
-        then = (fix and _laid_bare(fix)) or f"with the fix it is {'finite' if lost else 'that of the limit'}"
+        then = (fix and _laid_bare(fix)) or "with the fix it is finite"
         why += f": {witness_sentence(finding.witness)}; {then}"
     return why
 

@@ -21,7 +21,7 @@ def _rule(name: str) -> Rule:
 RULES: tuple[Rule, ...] = tuple(map(_rule, _MODULES))
 _BY_CODE = {rule.code: rule for rule in RULES}
 
-__all__ = ["RULES", "Rule", "codes", "get", "message", "opt_in", "selection_phrase", "spoken"]
+__all__ = ["RULES", "Rule", "codes", "get", "message", "previews", "selection_phrase", "spoken"]
 
 
 def get(code: str) -> Rule:
@@ -34,9 +34,9 @@ def codes() -> tuple[str, ...]:
     return tuple(_BY_CODE)
 
 
-def opt_in(chosen: Iterable[str]) -> frozenset[str]:
-    """Those of some codes that are off unless they are asked for."""
-    return frozenset(code for code in chosen if get(code).opt_in)
+def previews(chosen: Iterable[str]) -> frozenset[str]:
+    """Those of some codes that are off unless they are selected."""
+    return frozenset(code for code in chosen if get(code).preview)
 
 
 def message(code: str, op: str, kind: str, framework: str, modes: Sequence[str] = ()) -> str:

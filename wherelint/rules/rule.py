@@ -29,8 +29,8 @@ class Rule:
     example_at: tuple[Any, ...] = (0.0,)
     #: The sentence of a finding; may use ``{op}``, ``{place}``, ``{selection}`` and ``{kind}``.
     sentence: str = "{op} is differentiated {place}, {selection}: the gradient is nan"
-    #: Off unless selected.
-    opt_in: bool = False
+    #: Off unless selected, and still open to change.
+    preview: bool = False
     #: From the name of the file and its docstring, whose first sentence is the summary.
     code: str = ""
     name: str = ""
@@ -40,7 +40,7 @@ class Rule:
     @property
     def default(self) -> bool:
         """Whether the rule is on without being selected."""
-        return not self.opt_in
+        return not self.preview
 
     def documented(self, module: str, doc: str) -> Rule:
         """The rule with what the name of its file (``wl101_unmasked_sqrt``) and the docstring there say."""

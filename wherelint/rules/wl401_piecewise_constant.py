@@ -44,5 +44,5 @@ RULE = Rule(
     sentence="{op} is piecewise constant: no gradient flows through it",
     help="detach it on purpose, or use a straight-through estimator: `x + stop_gradient(round(x) - x)`",
     example_at=(1.25,),
-    opt_in=True,
+    preview=True,
 )

@@ -45,5 +45,5 @@ RULE = Rule(
     sentence="{op} runs on the host: no gradient flows through it",
     help="use the function of the framework instead of NumPy's",
     example_at=(1.25,),
-    opt_in=True,
+    preview=True,
 )

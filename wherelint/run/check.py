@@ -92,7 +92,7 @@ def _check_text(text: str, target: Target, around: list[Project] | None) -> tupl
     every = "WL001" in codes and "noqa" in text and "WL" in text  # a comment silences findings of any confidence
     judged = settings.judged_for(path) if every else codes
     least = 0.0 if every else score.least(settings.confidence)
-    options = DetectOptions(settings.aliases, rules.opt_in(judged), least, said)
+    options = DetectOptions(settings.aliases, rules.previews(judged), least, said)
 
     def analysed(text: str) -> View:
         made = wherelint.analysis.analyse(text, filename, options, around)

@@ -126,7 +126,7 @@ class Snapshot:
     def _analysis(self) -> Analysis | None:
         settings = self._settings or Settings(root=self._root)
         said = settings.evidence_for(Path(os.path.abspath(self._name)))
-        opt_in = rules.opt_in(settings.select or ())
+        opt_in = rules.previews(settings.select or ())
         options = DetectOptions(settings.aliases, opt_in, score.least(settings.confidence), said)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
