@@ -31,8 +31,8 @@ from pygls.lsp.client import LanguageClient
 from pygls.protocol import default_converter
 from pygls.workspace import PositionCodec
 
-from wherelint.server.buffer import Buffer
-from wherelint.suppress.silence import silence
+from wherelint.server.snapshot import Buffer
+from wherelint.suppress.noqa import silence
 
 Result = TypeVar("Result")
 COMMAND = "import sys; from wherelint.server import main; sys.exit(main())"

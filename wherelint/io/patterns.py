@@ -14,6 +14,15 @@ _CLASSES = {
     "xdigit": "0-9A-Fa-f",
 }  # fmt: skip
 
+#: A star, a question mark, a set of characters, what is no pattern, and a character, which may be escaped.
+_MEMBER = r"\[:[a-z]+:\]|\\.|(?!\[:[a-z]+:\])[^\]\\]"
+_PIECE = re.compile(
+    rf"(?P<star>\*)|(?P<any>\?)|\[(?P<negated>[!^]|(?![!^]))(?P<set>(?:\]|{_MEMBER})(?:{_MEMBER})*)\]"
+    r"|(?P<invalid>\[|\\\Z)|\\?(?P<one>.)",
+    re.DOTALL,
+)
+#: A class, a range or a character of a set.
+_RANGE = re.compile(r"\[:([a-z]+):\]|(\\.|[^\\])-(\\.|[^\\])|(\\.|[^\\])", re.DOTALL)
 #: What one part of a path has to be: a text, or what fits a regular expression. None: any number of parts.
 Part = str | re.Pattern[str] | None
 _DIRECTORIES = re.compile(r"\*\*+")
@@ -68,7 +77,7 @@ def parse(line: str) -> Pattern | None:
         names.insert(-1, "*")  # something has to be there
     try:
         parts = tuple(None if _DIRECTORIES.fullmatch(name) else _part(name) for name in names)
-    except (ValueError, IndexError):
+    except (ValueError, KeyError):
         return None
     return Pattern(parts, directory, negated)
 
@@ -92,23 +101,18 @@ def _fits(parts: Sequence[Part], path: Sequence[str]) -> bool:
 
 
 def _part(text: str) -> Part:
-    """What one part of a path has to be. Raises ValueError or IndexError where this is no pattern."""
+    """What one part of a path has to be. Raises ValueError or KeyError where this is no pattern."""
     if not set(text) & set("*?[\\"):
         return text
-    pieces, at, needed = [""], 0, 0  # pieces stand between the stars
-    while at < len(text):
-        if text[at] == "*":
+    pieces, needed = [""], 0  # pieces stand between the stars
+    for match in _PIECE.finditer(text):
+        if match["invalid"]:
+            raise ValueError(text)
+        if match["star"]:
             pieces.append("")
-            at += 1
             continue
-        if text[at] == "[":
-            piece, at = _set(text, at + 1)
-        elif text[at] == "?":
-            piece, at = ".", at + 1
-        else:
-            piece, at = _character(text, at)
-            piece = re.escape(piece)
-        pieces[-1] += piece
+        one = "." if match["any"] else _set(match["set"], match["negated"]) if match["set"] else re.escape(match["one"])
+        pieces[-1] += one
         needed += 1
     if needed > _LONGEST_NAME:
         raise ValueError(text)
@@ -119,30 +123,12 @@ def _part(text: str) -> Part:
     return re.compile("".join([first, *found, *last, r"\Z"]), re.DOTALL)
 
 
-def _set(text: str, at: int) -> tuple[str, int]:
-    """The regular expression of a set of characters, which begins at a place, and the place after it."""
-    negated = text[at] in "!^"
-    at += negated
-    begin, found = at, ""
-    while text[at] != "]" or at == begin:
-        if text.startswith("[:", at) and (end := text.find(":]", at)) > 0:
-            if text[at + 2 : end] not in _CLASSES:
-                raise ValueError(text)
-            found += _CLASSES[text[at + 2 : end]]
-            at = end + 2
-            continue
-        first, at = _character(text, at)
-        last = first
-        if text[at] == "-" and text[at + 1] != "]":
-            last, at = _character(text, at + 1)
-        if first <= last:
-            found += f"{re.escape(first)}-{re.escape(last)}"
+def _set(text: str, negated: str) -> str:
+    """The regular expression of a set of characters. Raises KeyError for an unknown class."""
+    found = ""
+    for name, first, last, one in _RANGE.findall(text):
+        low, high = (first or one)[-1:], (last or one)[-1:]
+        found += _CLASSES[name] if name else f"{re.escape(low)}-{re.escape(high)}" if low <= high else ""
     if not found:
-        return ("." if negated else "(?!)"), at + 1
-    return f"[{'^' * negated}{found}]", at + 1
-
-
-def _character(text: str, at: int) -> tuple[str, int]:
-    """The character at a place, which may be escaped, and the place after it."""
-    at += text[at] == "\\"
-    return text[at], at + 1
+        return "." if negated else "(?!)"
+    return f"[{'^' if negated else ''}{found}]"

@@ -179,7 +179,7 @@ def _given_up(findings: Sequence[Finding]) -> Iterator[Problem]:
 def _silenced(text: str, findings: Iterable[Finding]) -> tuple[str, tuple[Finding, ...]]:
     """The text with a comment for every finding that one can silence, and these findings."""
     from wherelint.io.edits import Source
-    from wherelint.suppress.silence import silence
+    from wherelint.suppress.noqa import silence
 
     silenced = []
     for finding in findings:

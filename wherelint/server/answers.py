@@ -14,8 +14,7 @@ from wherelint import rules
 from wherelint.finding import Edit, Finding, Rewrite
 from wherelint.report.common import Related, related, told
 from wherelint.report.text import why_fixed, witness_sentence
-from wherelint.server.buffer import Buffer
-from wherelint.server.snapshot import Snapshot
+from wherelint.server.snapshot import Buffer, Snapshot
 
 SOURCE = "wherelint"
 FIX_ALL = f"{types.CodeActionKind.SourceFixAll.value}.{SOURCE}"
@@ -112,7 +111,7 @@ def _quick_fixes(
     kind = types.CodeActionKind.QuickFix
     finding = snapshot.report.findings[index]
     code = finding.code
-    fix, comment = snapshot.remedies(index)
+    fix, comment = snapshot.fix(index), snapshot.comment(index)
     if fix is not None and (edit := editor.edit(snapshot, fix.edits, fix.elsewhere)):
         title = f"{code}: {why_fixed(finding, fix)}{_CAVEATS[fix.applicability]}"
         yield types.CodeAction(title, kind, [diagnostic], is_preferred=fix.applicability == "safe", edit=edit)

@@ -22,8 +22,7 @@ from pygls.uris import to_fs_path, uri_scheme
 from wherelint.defects import describe
 from wherelint.io.config import ConfigError
 from wherelint.server import answers
-from wherelint.server.buffer import Buffer
-from wherelint.server.snapshot import Snapshot
+from wherelint.server.snapshot import Buffer, Snapshot
 from wherelint.version import __version__
 
 Answer = TypeVar("Answer")

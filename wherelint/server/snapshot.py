@@ -1,47 +1,80 @@
-"""A document at one moment, and what wherelint has to say about it."""
+"""A document at one moment, and what wherelint has to say about it.
+
+pygls keeps texts as well, but takes a form feed or a Unicode line separator for the end of a line, which neither Python
+nor the protocol does: the edits of such a file would end up elsewhere.
+"""
 
 from __future__ import annotations
 
 import io
-import os
 import tokenize
-import warnings
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import cached_property
-from itertools import count
+from itertools import accumulate, count
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from lsprotocol import types
+from pygls.workspace import PositionCodec
 
-import wherelint.analysis
-from wherelint import rules, score
-from wherelint.finding import Edit, FileReport, Finding, Fix, Location, Problem
-from wherelint.frontend.options import DetectOptions
+from wherelint.finding import Edit, FileReport, Fix, Location, Problem
 from wherelint.io.config import Settings, load
 from wherelint.io.edits import split_lines
 from wherelint.io.encoding import decode
-from wherelint.io.files import excluded
-from wherelint.io.formatter import line_length
+from wherelint.io.files import FixMode, excluded
 from wherelint.io.notebook import Cells
 from wherelint.run.check import check_source
-from wherelint.server.buffer import Buffer
-from wherelint.suppress.silence import silence
-
-if TYPE_CHECKING:
-    from wherelint.analysis.findings import Analysis
+from wherelint.suppress.noqa import silence
 
 _NUMBERS = count()
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """An open text at one version. ``codec`` counts columns as it was agreed with the editor."""
+
+    uri: str
+    version: int
+    text: str
+    codec: PositionCodec
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The lines with their ends."""
+        return split_lines(self.text)
+
+    def position(self, place: Location) -> types.Position:
+        """The editor's position of a place; the end of the text for a place behind it."""
+        if place.row > len(self.lines):
+            place = Location(len(self.lines), len(self.lines[-1]) + 1)
+        before = self.lines[place.row - 1][: place.column - 1]
+        return types.Position(place.row - 1, self.codec.client_num_units(before))
+
+    def offset(self, position: types.Position) -> int:
+        """The offset of an editor's position; one behind the end of its line, or of the text, stands for that end."""
+        if position.line >= len(self.lines):
+            return len(self.text)
+        line = self.lines[position.line].rstrip("\r\n")
+        widths = accumulate(map(self.codec.client_num_units, line), initial=0)
+        column = next((i for i, width in enumerate(widths) if width >= position.character), len(line))
+        return sum(map(len, self.lines[: position.line])) + column
+
+    def changed(self, change: types.TextDocumentContentChangeEvent, version: int) -> Buffer:
+        """The text after a change of a range, or of the whole."""
+        text = change.text
+        if isinstance(change, types.TextDocumentContentChangePartial):
+            start, end = self.offset(change.range.start), self.offset(change.range.end)
+            text = self.text[:start] + text + self.text[end:]
+        return replace(self, text=text, version=version)
 
 
 class Snapshot:
     """A document with everything that is made of its text, each at most once.
 
-    Only the worker may ask for what takes time: ``report``, ``remedies`` and ``fix_all``. ``cells`` is the text of the
-    document, or the code cells of a notebook, which are one program.
+    Only the worker may ask for what takes time: ``report``, ``fix``, ``comment`` and ``fix_all``. ``cells`` is the text
+    of the document, or the code cells of a notebook, which are one program.
     """
 
     def __init__(self, uri: str, path: Path, root: Path, cells: Sequence[Buffer], *, notebook: bool) -> None:
@@ -55,30 +88,28 @@ class Snapshot:
         self._notebook = notebook
         # What a notebook computes is checked as the Python file beside it would be.
         self._name = str(path.with_suffix(".py") if notebook else path)
-        self._remedies: dict[int, tuple[Fix | None, Edit | None]] = {}
+        self._comments: dict[int, Edit | None] = {}
 
     @cached_property
     def report(self) -> FileReport:
         """The findings, without fixes. Raises ConfigError."""
-        if self._settings is None:
-            return FileReport(self._name)
-        if self._content is None:
-            return FileReport(self._name, problems=(Problem(self._name, "cannot be encoded as it says"),))
-        return check_source(self._content, self._name, self._settings)
+        return self._checked("no")
 
-    def remedies(self, index: int) -> tuple[Fix | None, Edit | None]:
-        """The rewrite that is offered for a finding, and the comment that silences it. Raises ConfigError."""
-        if index not in self._remedies:
-            finding = self.report.findings[index]
-            self._remedies[index] = self._fix(finding), silence(self._program, finding)
-        return self._remedies[index]
+    def fix(self, index: int) -> Fix | None:
+        """The fix that is offered for a finding. Raises ConfigError."""
+        finding = self.report.findings[index]
+        return next((same.fix for same in self._offers.findings if same.sort_key() == finding.sort_key()), None)
+
+    def comment(self, index: int) -> Edit | None:
+        """The comment that silences a finding."""
+        if index not in self._comments:
+            self._comments[index] = silence(self._program, self.report.findings[index])
+        return self._comments[index]
 
     @cached_property
     def fix_all(self) -> list[Edit]:
         """The lines to replace to apply every safe fix. Raises ConfigError."""
-        if self._settings is None or self._content is None:
-            return []
-        report = check_source(self._content, self._name, self._settings, "safe")
+        report = self._checked("safe")
         return list(self._line_edits(decode(report.after)[0])) if report.fixed else []
 
     def locate(self, start: Location, end: Location) -> tuple[Buffer, types.Range] | None:
@@ -89,6 +120,18 @@ class Snapshot:
         cell, skipped = self.cells[first], self._starts[first] - 1
         start, end = (Location(place.row - skipped, place.column) for place in (start, end))
         return cell, types.Range(cell.position(start), cell.position(end))
+
+    @cached_property
+    def _offers(self) -> FileReport:
+        """The findings with their fixes."""
+        return self._checked("offer")
+
+    def _checked(self, fix_mode: FixMode) -> FileReport:
+        if self._settings is None:
+            return FileReport(self._name)
+        if self._content is None:
+            return FileReport(self._name, problems=(Problem(self._name, "cannot be encoded as it says"),))
+        return check_source(self._content, self._name, self._settings, fix_mode)
 
     @cached_property
     def _settings(self) -> Settings | None:
@@ -121,33 +164,6 @@ class Snapshot:
             return self._program.encode(encoding)
         except (SyntaxError, UnicodeError, LookupError):
             return None
-
-    @cached_property
-    def _analysis(self) -> Analysis | None:
-        settings = self._settings or Settings(root=self._root)
-        said = settings.evidence_for(Path(os.path.abspath(self._name)))
-        opt_in = rules.previews(settings.select or ())
-        options = DetectOptions(settings.aliases, opt_in, score.least(settings.confidence), said)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            made = wherelint.analysis.analyse(self._program, self._name, options)
-            return None if isinstance(made, str) else made
-
-    def _fix(self, finding: Finding) -> Fix | None:
-        from wherelint.fix import offered_for, work_budget
-        from wherelint.fix.groups import neighbourhood
-        from wherelint.fix.layout import laid_out
-
-        analysis = self._analysis
-        settings = self._settings or Settings(root=self._root)
-        twins = [twin for twin in analysis.findings if twin.sort_key() == finding.sort_key()] if analysis else []
-        if analysis is None or not twins or finding.code not in settings.fixed_codes:
-            return None
-        near, text = analysis.completed(neighbourhood(analysis, twins)), analysis.module.text
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            (fix,) = offered_for(near, twins[:1], None, work_budget(), comment=settings.fix_comment)
-            return laid_out(text, fix, line_length(self._path, text)) if fix is not None else None
 
     def _line_edits(self, program: str) -> Iterator[Edit]:
         """The lines to replace for another program; none where its cells cannot be told apart any more."""

@@ -1,16 +1,25 @@
-"""Suppression comments: ``# noqa``, ``# noqa: WL101, WL2`` and ``# wherelint: noqa`` for a whole file."""
+"""Suppression comments: ``# noqa``, ``# noqa: WL101, WL2`` and ``# wherelint: noqa`` for a whole file.
 
+They are found, written (``--add-noqa``), and reported where they silence nothing any more (WL001).
+"""
+
+import ast
 import re
 import tokenize
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from io import StringIO
 
-from wherelint.finding import Finding
+from wherelint import rules
+from wherelint.finding import Edit, Finding, Fix, Location, Selection
+from wherelint.io.edits import Source
+from wherelint.io.encoding import parsed
 
+_UNUSED = "WL001"
 _CODES = r"(?:\s*:\s*(?P<codes>[A-Z]+[0-9]+(?:[,\s]+[A-Z]+[0-9]+)*)|(?!\s*:))"
 _LINE = re.compile(r"#\s*noqa" + _CODES, re.IGNORECASE)
 _FILE = re.compile(r"#\s*wherelint:\s*noqa" + _CODES, re.IGNORECASE)
+_NAMED = re.compile(r"#\s*noqa\s*:\s*[A-Z]+[0-9]+(?:[,\s]+[A-Z]+[0-9]+)*", re.IGNORECASE)
 _ENDS = re.compile(r"\r\n?")
 _SKIPPED = (tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING)
 
@@ -41,20 +50,10 @@ class Suppressions:
         It may stand on any row of the singular operation, on the finding's ``noqa_row``, on the row where the
         selection begins, or on the first or last row of the statement around either.
         """
-        rows = self.places(finding)
-        near = (comment.codes for comment in self.comments if comment.file or comment.row in rows)
-        return any(map(finding.code.startswith, near))
+        rows = self.rows(finding)
+        return any(finding.code.startswith(each.codes) for each in self.comments if each.file or each.row in rows)
 
-    def idle(self, findings: Iterable[Finding]) -> Iterator[tuple[Comment, tuple[str, ...]]]:
-        """The comments with codes that silence none of the findings, and these codes."""
-        found = [(self.places(finding), finding.code) for finding in findings]
-        for comment in self.comments:
-            met = [code for rows, code in found if comment.file or comment.row in rows]
-            idle = tuple(prefix for prefix in comment.codes if not any(code.startswith(prefix) for code in met))
-            if idle and comment.codes != ("",):
-                yield comment, idle
-
-    def places(self, finding: Finding) -> list[int]:
+    def rows(self, finding: Finding) -> list[int]:
         """The rows on which a comment may concern a finding, the best first."""
         operation, selection = finding.location.row, finding.select.location.row
         rows = [finding.noqa_row, *range(operation, finding.end_location.row + 1)]
@@ -93,3 +92,91 @@ def _tokens(text: str) -> Iterator[tokenize.TokenInfo]:
         yield from tokenize.generate_tokens(StringIO(_ENDS.sub("\n", text)).readline)
     except (tokenize.TokenError, SyntaxError):
         return
+
+
+def silence(text: str, finding: Finding) -> Edit | None:
+    """The edit that adds a comment for a finding and changes nothing else about the program; None where none does."""
+    source = Source(text)
+    syntax = _syntax(text)
+    for row in find_suppressions(f"{text}\n# noqa").rows(finding):
+        line = source.lines[row - 1].rstrip("\r\n")
+        # A comment may name other codes already.
+        edits = [_edit(f", {finding.code}", row, match.end(), match.end()) for match in _NAMED.finditer(line)]
+        for edit in [*edits, _edit(f"  # noqa: {finding.code}", row, len(line.rstrip()), len(line))]:
+            silenced = source.edited([edit])
+            # A row may end within a string, or go on after a backslash: what comes of the comment decides.
+            if find_suppressions(silenced).cover(finding) and _syntax(silenced) == syntax is not None:
+                return edit
+    return None
+
+
+def _syntax(text: str) -> str | None:
+    """What Python reads in a program, whatever its comments; None where it does not parse."""
+    try:
+        return ast.dump(parsed(text))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def unused(
+    text: str, filename: str, noqa: Suppressions, findings: Iterable[Finding], codes: Collection[str], framework: str
+) -> Iterator[Finding]:
+    """A finding for each comment with codes of wherelint that silence none of ``findings``, all that there are.
+
+    Only rules that are on (``codes``) can be said to find nothing.
+    """
+    lines = Source(text).lines
+    rule = rules.get(_UNUSED)
+    rows = [(noqa.rows(finding), finding.code) for finding in findings]
+    for comment in noqa.comments:
+        silenced = [code for near, code in rows if comment.file or comment.row in near]
+        idle = [
+            prefix
+            for prefix in comment.codes
+            if prefix.startswith("WL") and _all_on(prefix, codes) and not any(c.startswith(prefix) for c in silenced)
+        ]
+        if not idle:
+            continue
+        start, end = (Location(comment.row, column) for column in comment.span)
+        removal = _removal(lines[comment.row - 1].rstrip("\r\n"), comment, idle)
+        yield Finding(
+            code=_UNUSED,
+            name=rule.name,
+            message=rule.sentence.format(op=", ".join(idle)),
+            filename=filename,
+            location=start,
+            end_location=end,
+            select=Selection("noqa", start, end),
+            function="",
+            framework=framework,
+            op="noqa",
+            confidence="high",
+            witness=None,
+            noqa_row=comment.row,
+            fix=Fix("safe", "remove what silences nothing", (removal,)),
+        )
+
+
+def _all_on(prefix: str, codes: Collection[str]) -> bool:
+    """Whether every rule that a prefix stands for is on; a prefix that stands for none silences nothing."""
+    return all(code in codes for code in rules.codes() if code.startswith(prefix) and code != _UNUSED)
+
+
+def _removal(line: str, comment: Comment, idle: list[str]) -> Edit:
+    """The edit that leaves the codes that count, or nothing of the comment."""
+    row, (first, last) = comment.row, comment.span
+    before, inside, after = line[: first - 1], line[first - 1 : last - 1], line[last - 1 :]
+    if counting := [code for code in comment.codes if code not in idle]:
+        head = inside.rpartition(":")[0] if comment.file else inside.partition(":")[0]
+        return _edit(f"{head}: {', '.join(counting)}", row, first - 1, last - 1)
+    if not before.strip() and not after.strip():
+        return Edit("", Location(row, 1), Location(row + 1, 1))
+    if not after.strip():
+        return _edit("", row, len(before.rstrip()), len(line))
+    if after.lstrip().startswith("#"):  # another comment goes on
+        return _edit("", row, first - 1, len(line) - len(after.lstrip()))
+    return _edit("#", row, first - 1, last - 1)  # words that explained it
+
+
+def _edit(content: str, row: int, start: int, end: int) -> Edit:
+    return Edit(content, Location(row, start + 1), Location(row, end + 1))

@@ -40,15 +40,13 @@ def view(
 
     ``judged``: the rules that comments are judged by, at least those that are on (``codes``).
     """
-    from wherelint.suppress.noqa import find_suppressions
+    from wherelint.suppress.noqa import find_suppressions, unused
 
     every = [finding for finding in analysis.findings if finding.code in judged]
     findings = together(finding for finding in every if finding.code in codes and finding.reaches(least))
     if suppressions := noqa and find_suppressions(text):
         idle: Iterable[Finding] = ()
         if "WL001" in codes and suppressions.comments and analysis.used and not analysis.problems:
-            from wherelint.suppress.unused import unused
-
             idle = list(unused(text, filename, suppressions, every, judged, analysis.used[0]))
         heard = (f.only(lambda place: not suppressions.cover(place)) for f in findings if not suppressions.cover(f))
         findings = [*(finding for finding in heard if finding is not None), *idle]
