@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -41,17 +41,8 @@ class Analysis:
     used: Sequence[str]
     found: Sequence[tuple[Finding, Detection | None]]
     problems: Sequence[Problem]
-    #: What can search for what was left out, where something was.
-    searches: FileSearch | None = None
-
-    def completed(self, names: Collection[tuple[str, ...]]) -> Analysis:
-        """The same analysis, with all findings of some functions, whatever they score; new ones as they were found."""
-        if self.searches is None:
-            return self
-        known = {made.key for _, made in self.found if made is not None}
-        rest = [pair for pair in _one_per_bug(self.searches.complete(names)) if pair[0].key not in known]
-        found, problems = _made(rest, self.module.filename, draft=True)
-        return replace(self, found=[*self.found, *found], problems=[*self.problems, *problems])
+    #: What was asked for; what cannot score enough was left out.
+    outlook: Outlook = field(default_factory=Outlook)
 
     def with_evidence(self, *names: str) -> Analysis:
         """The same analysis, with more that is known of all its findings."""
@@ -107,14 +98,12 @@ def analyse(
             searches.search(name, made)
         except Exception as error:
             problems.append(_given_up(filename, f"`{'.'.join(name)}`", error))
-    bugs = [each for each in _one_per_bug(searches.detections()) if outlook.may_reach(each[0].hazard.evidence)]
-    found_now, failed = _made(bugs, filename, draft=draft)
+    found_now, failed = _made(_one_per_bug(searches.detections()), filename, draft=draft)
     problems += failed
     if not draft:
         found_now = with_causes(found_now)
         problems += (Problem(filename, said, error=False) for said in module.budget.given_up)
-    more = searches if outlook.least > 0 else None
-    return Analysis(module, used, [*found.values(), *found_now], problems, more)
+    return Analysis(module, used, [*found.values(), *found_now], problems, outlook)
 
 
 def _made(

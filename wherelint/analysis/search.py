@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from wherelint.analysis.callers import Callers, expression_id, is_private, spot
 from wherelint.analysis.flow import flow, standing
@@ -44,27 +43,6 @@ class Detection:
         return spot(self.hazard.op), spot(self.hazard.select)
 
 
-class _Curtailed(NamedTuple):
-    """A search that left operations out, since they could not score what is asked for."""
-
-    turn: int
-    name: tuple[str, ...]
-    program: Program
-    root: Node
-    framework: str
-    accept: InProgram
-    operations: frozenset[Node]
-
-    def around(self, shown: Mapping[object, Sequence[Node]]) -> frozenset[Node]:
-        """Operations of what is shown, if this search is one of a selection further out, or of a clip below them.
-
-        ``shown``: for each operation, by its place, the selections of the findings.
-        """
-        same = {n: shown[spot(n)] for n in self.operations if spot(n) in shown}
-        read = {spot(n) for n in topological([self.root])} if same else set()
-        return frozenset(n for n in same if any(s.selection in CLIPS or spot(s) in read for s in same[n]))
-
-
 def arithmetic(framework: str) -> str:
     """The derivatives to search with: TensorFlow's compiled ones, which fail wherever the eager ones do."""
     return (framework in FRAMEWORKS and FRAMEWORKS[framework].compiled) or framework
@@ -89,23 +67,12 @@ class FileSearch:
         self._only = only
         self._outlook = outlook or Outlook()
         self._detections: dict[object, Detection] = {}
-        #: At which turn each was first detected, and the searches that left something out.
-        self._turns: dict[object, int] = {}
-        self._turn = 0
-        self._curtailed: list[_Curtailed] = []
-        #: Of what was found, what it is with all evidence.
-        self._judged: dict[object, tuple[Detection, Detection | None]] = {}
         #: Pairs of a selection and an operation that some function was searched for already.
         self._asked: set[object] = set()
         self._callers = Callers(module, used)
         self._usage = Usage(module)
         self._budget = module.budget
         self._effort = Effort(self._budget.file_evaluations, whole)
-
-    @property
-    def outlook(self) -> Outlook:
-        """What was asked for."""
-        return self._outlook
 
     @property
     def spent(self) -> bool:
@@ -132,11 +99,8 @@ class FileSearch:
             accept = programs.setdefault(framework, InProgram(program, arithmetic(framework), effort, self._budget))
             outlook = self._outlook.with_known(self._standing(root, program))
             search = Search(root, arithmetic(framework), effort, accept, outlook, satisfiable)
-            self._turn += 1
-            self._note(search.hazards(low=self._low), framework, search, name, program, self._turn)
-            if search.left_out:
-                ops = frozenset(search.left_out)
-                self._curtailed.append(_Curtailed(self._turn, name, program, root, framework, accept, ops))
+            for hazard in search.hazards(low=self._low):
+                self._note(Detection(hazard, framework, search, name, program))
         for accept in programs.values():
             accept.forget()
         if effort.spent and not self._effort.spent:
@@ -151,66 +115,18 @@ class FileSearch:
         selects = [root] if root.selection is not None else [n for n in topological([root]) if n.selection in CLIPS]
         return frozenset.intersection(*(frozenset(standing(select, program.inputs)) for select in selects))
 
-    def _note(
-        self, hazards: list[Hazard], framework: str, search: Search, name: tuple[str, ...], program: Program, turn: int
-    ) -> None:
-        for hazard in hazards:
-            detection = Detection(hazard, framework, search, name, program)
-            known = self._detections.get(detection.key)
-            if known is None or (known.hazard.confidence == "low" and hazard.confidence == "high"):
-                self._detections[detection.key] = detection
-                self._turns.setdefault(detection.key, turn)
-
-    def complete(self, names: Collection[tuple[str, ...]]) -> list[Detection]:
-        """What is found with all that was left out of some functions."""
-        self._resume(lambda each: each.operations if each.name in names else frozenset())
-        ops = {spot(c.hazard.op) for c in self._found if self._asked_for(c)}
-        return self._real(c for c in self._found if c.name in names or spot(c.hazard.op) in ops)
-
-    def _resume(self, operations: Callable[[_Curtailed], frozenset[Node]]) -> None:
-        """Search for some of the operations that were left out."""
-        rest = []
-        for each in self._curtailed:
-            chosen = operations(each)
-            if chosen:
-                effort = Effort(self._budget.evaluations, self._effort)
-                outlook = Outlook(operations=chosen)
-                search = Search(each.root, arithmetic(each.framework), effort, each.accept, outlook)
-                self._note(search.hazards(), each.framework, search, each.name, each.program, each.turn)
-                each.accept.forget()
-            if chosen != each.operations:
-                rest.append(each._replace(operations=each.operations - chosen))
-        self._curtailed = rest
+    def _note(self, detection: Detection) -> None:
+        known = self._detections.get(detection.key)
+        if known is None or (known.hazard.confidence == "low" and detection.hazard.confidence == "high"):
+            self._detections[detection.key] = detection
 
     def detections(self) -> list[Detection]:
-        """What was found, without what only happens where nothing is differentiated.
+        """What was found, with all evidence, without what only happens where nothing is differentiated."""
+        judged = (self._judge(each) for each in self._detections.values() if self._may_reach(each))
+        return [each for each in judged if each is not None and self._may_reach(each)]
 
-        Selections further out over an operation of a finding are found, whatever they score.
-        """
-        shown = [c for c in self._real(filter(self._asked_for, self._found)) if self._asked_for(c)]
-        ops: dict[object, list[Node]] = {}
-        for each in shown:
-            ops.setdefault(spot(each.hazard.op), []).append(each.hazard.select)
-        self._resume(lambda curtailed: curtailed.around(ops))
-        return self._real(c for c in self._found if self._outlook.least <= 0 or spot(c.hazard.op) in ops)
-
-    @property
-    def _found(self) -> list[Detection]:
-        return sorted(self._detections.values(), key=lambda c: self._turns[c.key])
-
-    def _asked_for(self, detection: Detection) -> bool:
+    def _may_reach(self, detection: Detection) -> bool:
         return self._outlook.may_reach(detection.hazard.evidence)
-
-    def _real(self, detections: Iterable[Detection]) -> list[Detection]:
-        """Some of what was found, with all evidence, without what only happens where nothing is differentiated."""
-        found = []
-        for each in detections:
-            known = self._judged.get(each.key)
-            if known is None or known[0] is not each:
-                known = self._judged[each.key] = each, self._judge(each)
-            if known[1] is not None:
-                found.append(known[1])
-        return found
 
     def _judge(self, detection: Detection) -> Detection | None:
         hazard = detection.hazard

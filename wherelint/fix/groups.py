@@ -240,12 +240,6 @@ def around(detection: Detection) -> Iterator[Node]:
                 yield node
 
 
-def neighbourhood(analysis: Analysis, shown: Collection[Finding]) -> set[Function]:
-    """The functions whose findings matter to the fixes of some."""
-    made = [detection for finding, detection in analysis.found if detection is not None and finding in shown]
-    return {name for detection in made for names in concerned(analysis, detection) for name in names}
-
-
 def changes(old: Program, new: Program, places: Collection[int]) -> dict[int, list[tuple[Node, Node]]] | None:
     """The selections at some places that two programs compute otherwise, in pairs.
 

@@ -112,9 +112,8 @@ class Proof:
         def asked(root: Node) -> bool:
             return self._near(root) and (root not in unchanged or compared.at(self.findings, *_region(root)))
 
-        searches = self._analysis.searches
         length = sum(len(p.order) for name in self.names for p in lowered(module, name, used))
-        outlook = searches.outlook if searches is not None and length > _LONG else None
+        outlook = self._analysis.outlook if length > _LONG else None
         after = analyse(
             module, used, self.names, frozenset(), low=False, draft=True, only=asked, whole=whole, outlook=outlook
         )
@@ -129,7 +128,7 @@ class Proof:
     @cached_property
     def _hidden(self) -> list[Finding]:
         """Findings of the old text that nobody asked for, near this one: no rewrite need remove them."""
-        if self._analysis.searches is None:
+        if self._analysis.outlook.least <= 0:
             return []
         old, used = self._analysis.module, self._analysis.used
         known = analyse(old, used, self.names, frozenset(), low=False, draft=True, only=self._near, whole=self._whole)

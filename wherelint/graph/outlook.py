@@ -28,8 +28,6 @@ class Outlook:
     known: frozenset[str] = frozenset()
     #: Evidence for a finding that is known to be absent.
     absent: frozenset[str] = frozenset()
-    #: If given, only hazards of these operations are asked for, whatever they score.
-    operations: frozenset[Node] | None = None
 
     def with_known(self, names: Iterable[str]) -> Outlook:
         """The same, and more that is known."""
@@ -72,8 +70,6 @@ class Prospects:
 
     def closed(self, culprit: Node, evidence: frozenset[str]) -> bool:
         """Whether no hazard of an operation can be one that is asked for; ``evidence`` is what is known of it."""
-        if self._outlook.operations is not None:
-            return culprit not in self._outlook.operations
         return self._outlook.least > 0 and not self._outlook.reaches(self._most(culprit, evidence))
 
     def settled(
@@ -81,8 +77,6 @@ class Prospects:
     ) -> bool:
         """Whether no hazard of an operation can be asked for and worth more than the one that was found."""
         known = found.get(culprit)
-        if self._outlook.operations is not None:
-            return known is not None or culprit not in self._outlook.operations
         most = self._outlook.most(evidence) if missing_data else self._most(culprit, evidence)
         return not self._outlook.reaches(most) or (known is not None and known.rank >= most)
 
@@ -94,15 +88,11 @@ class Prospects:
 
     def decided_by_boundary(self, evidence: Collection[str]) -> bool:
         """Whether a hazard of which all is known but its boundary may score what is asked for."""
-        if self._outlook.operations is not None:
-            return False
         open_ = ("at the boundary", "an epsilon is lost") if self._rounds else ("at the boundary",)
         return self._outlook.reaches(self._outlook.most(evidence, _FOR.difference(open_)))
 
     def any(self, evidence: frozenset[str], movable: Sequence[Node], found: Mapping[Node, Hazard]) -> bool:
         """Whether some hazard that is worth more than those found can score what is asked for."""
-        if self._outlook.operations is not None:
-            return not self._outlook.operations <= found.keys()
         if self._data(evidence, movable):
             return True
         open_ = (n for n in self.singular if not self.closed(n, evidence))
@@ -114,7 +104,7 @@ class Prospects:
 
     def _data(self, evidence: frozenset[str], movable: Sequence[Node]) -> bool:
         missing = self._infinite or not self._missing.isdisjoint(movable)
-        return missing and (bool(self._outlook.operations) or self._outlook.reaches(self._outlook.most(evidence)))
+        return missing and self._outlook.reaches(self._outlook.most(evidence))
 
     def absent(self, culprit: Node) -> frozenset[str]:
         """Evidence for a hazard of an operation that there cannot be, if it is not one of missing data."""

@@ -68,8 +68,6 @@ class Search:
         self.guard = Guard(root, self.order, framework, self._dependence)
         self._outlook = outlook or Outlook()
         self._prospects = Prospects(self._outlook, self.guard, self.order, self._dependence, self.pool.missing)
-        #: Singular operations that were not searched for, since they cannot score what is asked for.
-        self.left_out: set[Node] = set()
         #: Benign points from which the search departed.
         self.starts: list[Inputs] = []
         #: Whether they are as regular as can be had; that matters where an operation fails.
@@ -88,8 +86,6 @@ class Search:
         levels = [(frozenset[str](), guard[:MOST_MOVABLE])]
         if low and set(guard) != set(self.leaves):
             levels.append((_WIDE, [n for n in self.leaves if not n.fixed][:MOST_MOVABLE]))
-        for level, _ in levels:
-            self.left_out.update(n for n in self._prospects.singular if self._prospects.closed(n, level))
         levels = [each for each in levels if self._prospects.any(*each, found)]
         if not guard and levels and not levels[0][0] and not self._fails_unmoved():
             del levels[0]
@@ -101,7 +97,6 @@ class Search:
         for level, movable in levels if self.starts else ():
             if not self.effort.spent and self._prospects.any(level, movable, found):
                 self._look(level, movable, found)
-        self.left_out.difference_update(found)
         if self._doubtful:
             return [h.with_evidence(*_DOUBTFUL) for h in found.values()] if low else []
         return list(found.values())

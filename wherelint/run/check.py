@@ -100,12 +100,7 @@ def _check_text(text: str, target: Target, around: list[Project] | None) -> tupl
             return View(skipped=made)
         made = made.with_evidence(*said) if said else made
         made = _in_cells(made, notebook.cells(text)) if notebook else made
-        seen = view(made, text, filename, codes, judged, settings.confidence, noqa=not settings.ignore_noqa)
-        if not seen.shown or fix_mode not in ("offer", "safe", "unsafe"):
-            return seen
-        from wherelint.fix.groups import neighbourhood
-
-        return replace(seen, analysis=made.completed(neighbourhood(made, seen.shown)))
+        return view(made, text, filename, codes, judged, settings.confidence, noqa=not settings.ignore_noqa)
 
     seen = analysed(text)
     snippet: Callable[[Analysis, Finding], Finding] | None = None
