@@ -20,7 +20,7 @@ from conftest import SAFE, UNSAFE, Run, environment, write
 from wherelint import fix
 from wherelint.cli import main
 from wherelint.fix import refusals, rounds
-from wherelint.frontend.budget import Budget
+from wherelint.frontend.options import Budget
 
 J = "import jax.numpy as jnp\n"
 #: What makes a function worth a search, and one finding of it.

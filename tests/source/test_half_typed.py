@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from wherelint.interpret.tables import CONTAINER_METHODS, FUNCTIONS, METHODS
+from wherelint.interpret.lowering import CONTAINER_METHODS, FUNCTIONS, METHODS
 from wherelint.io.config import Settings
 from wherelint.run.check import check_source
 

@@ -10,8 +10,8 @@ from conftest import write
 import wherelint.analysis
 from wherelint.analysis import DetectOptions
 from wherelint.finding import Finding
-from wherelint.frontend.budget import Budget
 from wherelint.frontend.module import Module
+from wherelint.frontend.options import Budget
 from wherelint.io.config import Settings
 from wherelint.io.files import Target
 from wherelint.run.engine import check_file

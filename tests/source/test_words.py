@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import wherelint.intrinsics
+import wherelint.interpret.intrinsics
 from wherelint.analysis import DetectOptions, detect
 from wherelint.analysis.programs import programs
 from wherelint.frameworks.torch import LAYERS
-from wherelint.frontend import gate
+from wherelint.frontend import screen
 from wherelint.frontend.module import Module
-from wherelint.interpret.tables import FUNCTIONS, METHODS
+from wherelint.interpret.lowering import FUNCTIONS, METHODS
 from wherelint.ops import OPERATIONS, SIGNATURES, Signature, traits, words
 
 WHERE = {"jax": "jax.numpy.where", "torch": "torch.where", "tensorflow": "tensorflow.where", "keras": "keras.ops.where"}
@@ -51,7 +51,7 @@ def test_every_spelling_of_a_singular_operation_is_looked_at(space: str, form: s
         if name.rpartition(".")[0] != space:
             continue
         module = Module("a.py", program(name, signature, form))
-        assert gate.roots(module) == [("f",)], name
+        assert screen.roots(module) == [("f",)], name
         (lowered,) = programs(module, ("f",), module.frameworks())
         expected = POWERS if signature.op in POWERS else {signature.op}
         assert expected & {node.op for node in lowered.made}, name
@@ -61,7 +61,7 @@ def test_every_spelling_of_a_singular_operation_is_looked_at(space: str, form: s
 @pytest.mark.parametrize("layer", [layer for layer in LAYERS if LAYERS[layer] in words(traits.SINGULAR)])
 def test_every_layer_that_is_singular_is_looked_at(layer: str) -> None:
     text = f"import torch\n\n\ndef f(x):\n    return (x > 0) * torch.nn.{layer}()(x)\n"
-    assert gate.roots(Module("a.py", text)) == [("f",)]
+    assert screen.roots(Module("a.py", text)) == [("f",)]
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_every_layer_that_is_singular_is_looked_at(layer: str) -> None:
 )
 def test_masks_and_selections_by_any_name(call: str, code: str | None) -> None:
     text = f"import jax\nimport jax.numpy as jnp\n\n\ndef f(x):\n    return {call}\n"
-    assert gate.roots(Module("a.py", text)) == [("f",)]
+    assert screen.roots(Module("a.py", text)) == [("f",)]
     found, _ = detect(text, "a.py", DetectOptions())
     assert code is None or [finding.code for finding in found] == [code]
 
@@ -89,7 +89,7 @@ def test_the_backend_of_keras_is_read() -> None:
 
 
 def test_the_gate_needs_no_numpy() -> None:
-    program = "import sys\nfrom wherelint.frontend import gate, module\nassert 'numpy' not in sys.modules\n"
+    program = "import sys\nfrom wherelint.frontend import screen, module\nassert 'numpy' not in sys.modules\n"
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
@@ -119,12 +119,12 @@ def test_every_selection_of_a_handler_has_a_word() -> None:
     for name, handle in {**FUNCTIONS, **METHODS}.items():
         last = name.rpartition(".")[2]
         if any(call in inspect.getsource(handle) for call in selecting):
-            assert last in gate._SELECT | gate._PICK, name
+            assert last in screen._SELECT | screen._PICK, name
 
 
 def test_every_kind_of_selection_is_known() -> None:
     folder = Path(wherelint.__file__).parent
-    files = [*folder.glob("interpret/*.py"), *folder.glob("intrinsics/*.py")]
+    files = [*folder.glob("interpret/**/*.py")]
     trees = [ast.parse(path.read_text("utf-8")) for path in files]
     calls = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)]
     kinds = {

@@ -40,28 +40,28 @@ def analyse(
     Raises SyntaxError where the text is not Python. A file in which nothing is selected costs little: NumPy is not
     even loaded for it.
     """
-    from wherelint.frontend import gate
+    from wherelint.frontend import screen
 
-    markers = (*gate.MARKERS, *(alias.split(".", 1)[0] for alias in options.aliases))
-    everything = bool(options.opt_in & gate.CUTS)
+    markers = (*screen.MARKERS, *(alias.split(".", 1)[0] for alias in options.aliases))
+    everything = bool(options.opt_in & screen.CUTS)
     seen = unicodedata.normalize("NFKC", text)  # as names are read
-    if not any(marker in seen for marker in markers) and not gate.speaks(seen):
+    if not any(marker in seen for marker in markers) and not screen.speaks(seen):
         compile(text, NOWHERE, "exec", flags=0x400, dont_inherit=True)  # PyCF_ONLY_AST: parse, run nothing
         return "no framework"
-    from wherelint.frontend.inherited import inherited
     from wherelint.frontend.module import Module
+    from wherelint.frontend.screen import inherited
 
     module = Module(filename, text, options.aliases)
     if around is not None:
         around.append(module.project)
     used = module.frameworks()
-    names = [*gate.roots(module, everything=everything), *inherited(module)]
+    names = [*screen.roots(module, everything=everything), *inherited(module)]
     if names and not used:
         from wherelint.frontend.namespaces import behind
-        from wherelint.frontend.reach import Reach
+        from wherelint.frontend.screen import Reach
 
         reach = Reach(module)
-        used = reach.frameworks(names, gate.WORDS)
+        used = reach.frameworks(names, screen.WORDS)
         if not used and (reach.spent or module.budget.given_up):
             return "too many imports"
         used = used or behind(module)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from wherelint.analysis.programs import Program, programs
-from wherelint.frontend import gate
+from wherelint.frontend import screen
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp, methods
 from wherelint.graph.node import Node
@@ -84,7 +84,7 @@ class Callers:
             modules += self._module.project.mentioning(last)
         callers = []
         for module in modules:
-            for name in gate.referring(module, last):
+            for name in screen.referring(module, last):
                 caller = Caller(module.filename, name)
                 if caller not in self._lowered:
                     try:

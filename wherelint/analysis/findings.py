@@ -16,7 +16,7 @@ from wherelint.analysis.programs import Program, lowered, programs
 from wherelint.analysis.search import Detection, FileSearch
 from wherelint.defects import describe
 from wherelint.finding import Elsewhere, Finding, Problem, Selection, Witness
-from wherelint.frontend import gate
+from wherelint.frontend import screen
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.evaluate import evaluate
@@ -138,7 +138,7 @@ def _given_up(filename: str, what: str, error: Exception) -> Problem:
 
 def _opt_in(program: Program, used: Sequence[str], filename: str, codes: frozenset[str]) -> Iterable[Finding]:
     """Findings of the rules that are off unless they are selected."""
-    if codes & gate.CUTS:
+    if codes & screen.CUTS:
         for code, node, what in severed.severed(program):
             if code in codes and _written(node, filename):
                 framework = nearest_framework(node) or used[0]

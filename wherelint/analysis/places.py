@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 
-from wherelint.frontend.inherited import bases
 from wherelint.frontend.module import Module
+from wherelint.frontend.screen import bases
 from wherelint.frontend.syntax import methods
 from wherelint.interpret.annotations import last_name
 

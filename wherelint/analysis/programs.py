@@ -4,24 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from wherelint import intrinsics  # noqa: F401  (its modules register handlers)
 from wherelint.frontend.module import Module
 from wherelint.graph.node import Leaf, Node, flowing_back, inputs_in, topological
 from wherelint.graph.work import Work
-from wherelint.interpret import (  # noqa: F401  (they register handlers)
-    attributes,
-    calls,
-    control,
-    expressions,
-    indexing,
-    objects,
-    statements,
-)  # fmt: skip
+from wherelint.interpret import intrinsics  # noqa: F401  (with it every handler is registered)
 from wherelint.interpret.builder import Frame
-from wherelint.interpret.calls import inline
+from wherelint.interpret.calls import inline, root_arguments
 from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.objects import self_of
-from wherelint.interpret.parameters import root_arguments
 from wherelint.interpret.resolve import NO_GRADIENT, global_scope, global_value, member
 from wherelint.interpret.values import (
     Bound,

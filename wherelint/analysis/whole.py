@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from wherelint.analysis.programs import Program
-from wherelint.frontend.budget import Budget
+from wherelint.frontend.options import Budget
 from wherelint.graph.differentiate import Backward, Tape, backward
 from wherelint.graph.evaluate import Values, evaluate
 from wherelint.graph.node import LANES, Node, reading, topological

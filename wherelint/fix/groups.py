@@ -22,10 +22,10 @@ from wherelint.fix.comparison import Comparison, key
 from wherelint.fix.opaque import names_of, settling
 from wherelint.fix.proof import finite_at, inputs_of, record, roots_of, same
 from wherelint.fix.shapes import Shaped, differ
-from wherelint.frontend import gate
-from wherelint.frontend.inherited import heirs
+from wherelint.frontend import screen
 from wherelint.frontend.module import Module
 from wherelint.frontend.names import written
+from wherelint.frontend.screen import heirs
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.node import Const, Leaf, Node, topological
 from wherelint.graph.work import WorkBudget
@@ -196,7 +196,7 @@ class Taken:
 def concerned(analysis: Analysis, detection: Detection) -> tuple[list[Function], list[Function]]:
     """The functions that hold the two places of a hazard; those that call them, and the heirs of any."""
     module, hazard = analysis.module, detection.hazard
-    known = set(gate.roots(module, everything=True))
+    known = set(screen.roots(module, everything=True))
     names = [detection.name]
     callers: list[Function] = []
     for node in (hazard.op, hazard.select):
@@ -204,7 +204,7 @@ def concerned(analysis: Analysis, detection: Detection) -> tuple[list[Function],
         for name in (parts[:2], parts[:1]):
             if name in known:
                 names.append(name)
-                callers += gate.referring(module, written(name[-1]))[:_MOST_CALLERS]
+                callers += screen.referring(module, written(name[-1]))[:_MOST_CALLERS]
                 break
     callers += [heir for name in (*names, *callers) if len(name) > 1 for heir in heirs(module, name)]
     return list(dict.fromkeys(names)), [name for name in dict.fromkeys(callers) if name not in names]

@@ -21,7 +21,7 @@ from wherelint.fix.masks import Candidate
 from wherelint.fix.proving import Found, Proof
 from wherelint.fix.repeated import written_once
 from wherelint.fix.rewrites import grade_of
-from wherelint.frontend import gate
+from wherelint.frontend import screen
 from wherelint.frontend.module import Module
 from wherelint.graph.node import Node
 from wherelint.graph.work import WorkBudget
@@ -54,7 +54,7 @@ class _Home:
     def _own(self) -> Proof:
         """What the functions of that file have to keep: the operation's, and those that call it."""
         parts = tuple(self._hazard.op.origin.function.split("."))
-        known = gate.roots(self._home, everything=True)
+        known = screen.roots(self._home, everything=True)
         local = replace(self._detection, name=next((name for name in (parts[:2], parts[:1]) if name in known), parts))
         used = self._home.frameworks() or [self._detection.framework]
         return Proof(Analysis(self._home, used, [(self._targets[0], local)], ()), local, self._effort)

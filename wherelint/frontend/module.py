@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from wherelint.finding import Location
 from wherelint.frameworks import framework_of
-from wherelint.frontend.budget import Budget
 from wherelint.frontend.names import OVERLOAD, canonical, imported, starred
+from wherelint.frontend.options import Budget
 from wherelint.frontend.sources import How, content, instead, package, scope, texts
 from wherelint.frontend.syntax import FUNCTION_DEFS, Chunk, Syntax, read
 from wherelint.graph.work import Work

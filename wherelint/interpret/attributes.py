@@ -9,9 +9,8 @@ from wherelint.frontend.namespaces import namespaces
 from wherelint.graph.node import Kind, Leaf, Node, leaves
 from wherelint.interpret.annotations import annotated, dotted
 from wherelint.interpret.defaults import of_parameter
-from wherelint.interpret.lowering import Lowering
+from wherelint.interpret.lowering import Lowering, expression
 from wherelint.interpret.resolve import CONSTANTS, external, field_class, fields, member
-from wherelint.interpret.tables import expression
 from wherelint.interpret.values import MISSING, Bound, Class, Dotted, Function, Instance, Method, Shape, Super, Value
 
 #: ``finfo`` of float32, the precision in which the search runs.

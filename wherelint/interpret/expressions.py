@@ -6,10 +6,9 @@ from typing import Any
 
 from wherelint.graph.node import LANES, Leaf, Node, Static
 from wherelint.interpret.arithmetic import as_mask, binary, capped
-from wherelint.interpret.lowering import Lowering
+from wherelint.interpret.indexing import assign
+from wherelint.interpret.lowering import Lowering, expression
 from wherelint.interpret.resolve import lookup_name
-from wherelint.interpret.tables import expression
-from wherelint.interpret.targets import assign
 from wherelint.interpret.values import DEFAULTS, Function, Scope, Value
 
 MAX_UNROLL = 8

@@ -1,13 +1,12 @@
-"""Subscripts, read and written: picking, masking, slicing."""
+"""Subscripts and the other targets of assignments: picking, masking, slicing, writing."""
 
 import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from wherelint.graph.node import LANES, ROLLED, Leaf, Node, Static, const, topological, unreshaped
-from wherelint.interpret.lowering import Lowering
-from wherelint.interpret.tables import expression
+from wherelint.graph.node import LANES, ROLLED, Const, Leaf, Node, Static, const, topological, unreshaped
+from wherelint.interpret.lowering import Lowering, expression
 from wherelint.interpret.values import Dotted, Element, Instance, Method, Shape, Value
 from wherelint.ops import OPERATIONS
 from wherelint.ops.traits import VIEWS
@@ -234,3 +233,51 @@ def where_written(low: Lowering, slices: ast.expr) -> Node:
     index = next((p for p in parts if isinstance(p, (int, slice)) and p != slice(None)), 0)
     written = range(LANES)[index] if isinstance(index, slice) else [index % LANES]
     return const([i in written for i in range(LANES)])
+
+
+def assign(low: Lowering, target: ast.expr, value: Value) -> None:
+    """Bind a value to a target of any form."""
+    if isinstance(target, ast.Name):
+        low.frame.scope.bind(target.id, value)
+    elif isinstance(target, (ast.Tuple, ast.List)):
+        starred = next((i for i, e in enumerate(target.elts) if isinstance(e, ast.Starred)), None)
+        if starred is not None and isinstance(value, (list, tuple)):
+            after = len(target.elts) - starred - 1
+            value = [*value[:starred], list(value[starred : len(value) - after]), *value[len(value) - after :]]
+        items = unpack(low, value, len(target.elts), target)
+        for element, item in zip(target.elts, items, strict=False):
+            assign(low, element, item)
+    elif isinstance(target, ast.Starred):
+        assign(low, target.value, value)
+    elif isinstance(target, ast.Attribute):
+        receiver = low.expression(target.value)
+        if isinstance(receiver, Instance):
+            receiver.attributes[target.attr] = value
+        low.leaves_function(value)
+    elif isinstance(target, ast.Subscript):
+        _assign_item(low, target, value)
+
+
+def _assign_item(low: Lowering, target: ast.Subscript, value: Value) -> None:
+    base = low.expression(target.value)
+    if isinstance(base, (dict, list)) and not isinstance(target.slice, (ast.Tuple, ast.Slice)):
+        key = low.expression(target.slice)
+        if isinstance(base, dict):
+            base[key if isinstance(key, (str, int, float, bool)) else low.text(target)] = value
+            return
+        if isinstance(key, int) and -len(base) <= key < len(base):
+            base[key] = value
+            return
+    if not isinstance(base, Node) or _is_text(target.slice):  # an item of a dictionary that others have, too
+        low.leaves_function(value)
+        return
+    mask = where_written(low, target.slice)
+    if isinstance(mask, Const) and mask.value.all():
+        assign(low, target.value, low.node("identity", (value,), target))
+        return
+    base = low.overwritten(base, target)
+    assign(low, target.value, low.select(mask, value, base, target, "assignment"))
+
+
+def _is_text(index: ast.expr) -> bool:
+    return isinstance(index, ast.JoinedStr) or (isinstance(index, ast.Constant) and isinstance(index.value, str))

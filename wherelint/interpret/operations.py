@@ -8,9 +8,8 @@ from wherelint.frameworks import framework_of
 from wherelint.frameworks.base import Signature
 from wherelint.graph.node import Node
 from wherelint.interpret import indexing
-from wherelint.interpret.arithmetic import as_mask, multiply, power
+from wherelint.interpret.arithmetic import as_mask, compared, multiply, power
 from wherelint.interpret.attributes import FINFO
-from wherelint.interpret.comparisons import compared
 from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.values import Args, Kwargs, Value
 from wherelint.ops import lookup

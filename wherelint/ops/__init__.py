@@ -1,6 +1,6 @@
 """The catalogue: what every operation computes, how its gradient breaks, and what each framework calls it.
 
-Nothing here imports NumPy before something is computed: the gate, which dismisses most files, reads the words, too.
+Nothing here imports NumPy before something is computed: the screen, which dismisses most files, reads the words, too.
 """
 
 from collections.abc import Container

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     Array = npt.NDArray[Any]
-else:  # the gate reads the catalogue without NumPy
+else:  # the screen reads the catalogue without NumPy
     Array = Any
 #: ``vjp(ct, out, *operands)`` -> one cotangent an operand (None: the operand is not differentiated). Cotangents have
 #: the broadcast shape of operands and output; the caller sums them back to the operand's own shape.

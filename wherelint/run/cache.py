@@ -224,7 +224,7 @@ class _Files:
 
 def _is_module(path: str) -> bool:
     """Whether a file that is there would be followed."""
-    from wherelint.frontend.budget import Budget
+    from wherelint.frontend.options import Budget
 
     try:
         with open(path, "rb") as file:

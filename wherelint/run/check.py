@@ -16,8 +16,7 @@ import wherelint.analysis
 from wherelint import rules, score
 from wherelint.defects import DEFECT, describe
 from wherelint.finding import FileReport, Finding, FixKey, Location, Problem
-from wherelint.frontend.budget import Budget
-from wherelint.frontend.options import DetectOptions
+from wherelint.frontend.options import Budget, DetectOptions
 from wherelint.io.config import Settings
 from wherelint.io.encoding import UndecodableError, decode, encode, parsed
 from wherelint.io.files import FixMode, Target

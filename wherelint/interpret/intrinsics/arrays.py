@@ -9,9 +9,8 @@ import numpy as np
 from wherelint.frameworks.torch import LAYERS
 from wherelint.graph.node import DIAGONAL, LANES, Leaf, Node, Static, const
 from wherelint.interpret.calls import lasts, unknown
-from wherelint.interpret.lowering import Lowering
+from wherelint.interpret.lowering import Lowering, handles
 from wherelint.interpret.operations import argument, framework, operation
-from wherelint.interpret.tables import handles
 from wherelint.interpret.values import MISSING, Args, Dotted, Handler, Kwargs, Value
 from wherelint.ops.purity import is_pure
 

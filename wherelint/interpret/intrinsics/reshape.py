@@ -5,12 +5,11 @@ import math
 
 from wherelint.graph.node import DIAGONAL, LANES, Node, Static, const
 from wherelint.interpret import indexing
-from wherelint.interpret.control import hold
-from wherelint.interpret.lowering import Lowering
+from wherelint.interpret.intrinsics.discrete import integers
+from wherelint.interpret.lowering import Lowering, handles, method
 from wherelint.interpret.operations import argument, framework, operation
-from wherelint.interpret.tables import handles, method
+from wherelint.interpret.statements import hold
 from wherelint.interpret.values import MISSING, Args, Kwargs, Shape, Value
-from wherelint.intrinsics.discrete import integers
 
 
 @handles("tensorflow.shape", "{jax.numpy,numpy}.shape", "jax.lax.broadcast_shapes")

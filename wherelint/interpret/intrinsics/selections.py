@@ -6,9 +6,8 @@ from dataclasses import replace
 from wherelint.graph.node import Node
 from wherelint.interpret import indexing
 from wherelint.interpret.attributes import FINFO
-from wherelint.interpret.lowering import Lowering
+from wherelint.interpret.lowering import Lowering, handles
 from wherelint.interpret.operations import argument, as_condition, framework, selection
-from wherelint.interpret.tables import handles
 from wherelint.interpret.values import MISSING, Args, Kwargs, Value
 from wherelint.ops.traits import INDEXING
 

@@ -1,4 +1,4 @@
-"""The gate lets everything through that can hold a finding, and not much else."""
+"""The screen lets everything through that can hold a finding, and not much else."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from wherelint.analysis import DetectOptions, detect
-from wherelint.frontend import gate
+from wherelint.frontend import screen
 from wherelint.frontend.module import Module
 from wherelint.frontend.sources import forget
 
@@ -15,7 +15,7 @@ HEADER = "import jax.numpy as jnp\nfrom torch import where as pick\n"
 
 
 def roots(text: str) -> list[tuple[str, ...]]:
-    return gate.roots(Module("a.py", HEADER + text))
+    return screen.roots(Module("a.py", HEADER + text))
 
 
 OPEN = {

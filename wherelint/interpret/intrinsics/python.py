@@ -9,9 +9,8 @@ from wherelint.graph.node import Kind, Node
 from wherelint.interpret import attributes
 from wherelint.interpret.arithmetic import binary, capped
 from wherelint.interpret.expressions import elements
-from wherelint.interpret.lowering import Lowering
+from wherelint.interpret.lowering import Lowering, container, handles
 from wherelint.interpret.operations import argument
-from wherelint.interpret.tables import container, handles
 from wherelint.interpret.values import MISSING, Args, Class, Dotted, Instance, Kwargs, Super, Value
 
 

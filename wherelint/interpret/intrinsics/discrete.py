@@ -3,9 +3,8 @@
 import ast
 
 from wherelint.graph.node import Node
-from wherelint.interpret.lowering import Lowering
+from wherelint.interpret.lowering import Lowering, handles, method
 from wherelint.interpret.operations import argument, operation
-from wherelint.interpret.tables import handles, method
 from wherelint.interpret.values import MISSING, Args, Kwargs, Value
 
 

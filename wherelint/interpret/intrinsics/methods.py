@@ -5,13 +5,12 @@ import ast
 from wherelint.graph.node import Node, const
 from wherelint.interpret import indexing
 from wherelint.interpret.arithmetic import power
-from wherelint.interpret.lowering import Lowering
+from wherelint.interpret.intrinsics.arrays import array, cast
+from wherelint.interpret.intrinsics.discrete import extreme_method
+from wherelint.interpret.intrinsics.selections import boolean_mask, nan_to_num
+from wherelint.interpret.lowering import Lowering, method
 from wherelint.interpret.operations import argument, selection
-from wherelint.interpret.tables import method
 from wherelint.interpret.values import MISSING, Args, Element, Kwargs, Method, Shape, Value
-from wherelint.intrinsics.arrays import array, cast
-from wherelint.intrinsics.discrete import extreme_method
-from wherelint.intrinsics.selections import boolean_mask, nan_to_num
 
 
 @method("detach", "detach_", "item", "tolist", "numpy")

@@ -4,10 +4,9 @@ import ast
 
 from wherelint.graph.node import Node, differentiable_inputs
 from wherelint.interpret.calls import unknown
-from wherelint.interpret.lowering import Lowering
+from wherelint.interpret.lowering import Lowering, handles
 from wherelint.interpret.operations import argument
 from wherelint.interpret.resolve import CUSTOM_RULES
-from wherelint.interpret.tables import handles
 from wherelint.interpret.values import MISSING, Args, Dotted, Function, Handler, Kwargs, Partial, Value, nodes_in
 
 #: They return a function that computes the same thing.
