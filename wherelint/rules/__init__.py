@@ -1,27 +1,59 @@
-"""The rules: one file a code, whose docstring is what ``wherelint explain`` prints."""
+"""The rules: one page a code, ``WL101.md``. Its head describes the rule, the rest is the documentation.
 
-import os
+A page begins with lines ``key: value`` between two ``---``, each value in JSON: the fields of ``Rule`` below.
+"""
+
+from __future__ import annotations
+
+import json
+import re
 from collections.abc import Iterable, Sequence
-from importlib import import_module
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from wherelint.ops import OPERATIONS
 from wherelint.ops.traits import SELECTIONS
-from wherelint.rules.rule import Rule
-
-#: Every file of a code: `wl101_unmasked_sqrt`.
-_MODULES = sorted(name[:-3] for name in os.listdir(os.path.dirname(__file__)) if name.startswith("wl"))
 
 
-def _rule(name: str) -> Rule:
-    module = import_module(f"wherelint.rules.{name}")
-    rule: Rule = module.RULE
-    return rule.documented(name, module.__doc__ or "")
+@dataclass(frozen=True)
+class Rule:
+    """One code: its names, the words of its findings, and its documentation."""
+
+    code: str
+    #: The documentation: the summary, then the sections of the page.
+    doc: str
+    name: str
+    summary: str
+    #: What to do about it, in one line.
+    help: str
+    #: The sentence of a finding; may use ``{op}``, ``{place}``, ``{selection}`` and ``{kind}``.
+    sentence: str = "{op} is differentiated {place}, {selection}: the gradient is nan"
+    #: Arguments of ``f`` at which the example fails and its replacement does not.
+    example_at: Sequence[Any] = (0.0,)
+    #: Off unless selected, and still open to change.
+    preview: bool = False
+
+    @property
+    def default(self) -> bool:
+        """Whether the rule is on without being selected."""
+        return not self.preview
+
+    def sections(self) -> dict[str, str]:
+        """The documentation by section title."""
+        _, *rest = re.split(r"^## (.+)$", self.doc, flags=re.MULTILINE)
+        return {title: body.strip() for title, body in zip(rest[::2], rest[1::2], strict=True)}
 
 
-RULES: tuple[Rule, ...] = tuple(map(_rule, _MODULES))
+def _rule(page: Path) -> Rule:
+    """The rule of a page."""
+    _, head, body = page.read_text(encoding="utf-8").split("---\n", 2)
+    fields = {key: json.loads(value) for key, _, value in (line.partition(": ") for line in head.splitlines())}
+    return Rule(page.stem, f"{fields['summary']}.\n\n{body.strip()}", **fields)
+
+
+RULES: tuple[Rule, ...] = tuple(map(_rule, sorted(Path(__file__).parent.glob("WL*.md"))))
 _BY_CODE = {rule.code: rule for rule in RULES}
-
-__all__ = ["RULES", "Rule", "codes", "get", "message", "previews", "selection_phrase", "spoken"]
 
 
 def get(code: str) -> Rule:

@@ -1,6 +1,5 @@
 """The findings of a snapshot in the words of the protocol: diagnostics, hovers and code actions."""
 
-import inspect
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -173,7 +172,7 @@ def _explained(finding: Finding) -> str:
     parts = [f"**{finding.code}** `{finding.name}`{low}: {finding.message}"]
     if finding.witness is not None:
         parts.append("Witness: " + _MARKDOWN.sub(r"\\\1", witness_sentence(finding.witness)))
-    return "\n\n".join([*parts, inspect.cleandoc(rule.doc)])
+    return "\n\n".join([*parts, rule.doc])
 
 
 def _overlap(a: types.Range, b: types.Range) -> bool:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from wherelint.finding import Finding, Problem
-    from wherelint.rules.rule import Rule
+    from wherelint.rules import Rule
 
     #: Findings, problems, every rule there is, the version of wherelint, and perhaps texts.
     Render = Callable[..., str]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from wherelint.finding import Finding, Location, Problem
 from wherelint.report.common import level, posix, printable, told
 from wherelint.report.text import witness_sentence
-from wherelint.rules.rule import Rule
+from wherelint.rules import Rule
 
 
 def render(findings: Sequence[Finding], problems: Sequence[Problem], rules: Sequence[Rule], version: str) -> str:

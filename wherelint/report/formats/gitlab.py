@@ -6,7 +6,7 @@ from typing import Any
 
 from wherelint.finding import Finding, Location, Problem
 from wherelint.report.common import fingerprints, posix, told
-from wherelint.rules.rule import Rule
+from wherelint.rules import Rule
 
 
 def render(findings: Sequence[Finding], problems: Sequence[Problem], rules: Sequence[Rule], version: str) -> str:

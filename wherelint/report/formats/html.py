@@ -15,7 +15,7 @@ from wherelint.io.notebook import spelled
 from wherelint.report import text
 from wherelint.report.common import level, listed, printable
 from wherelint.report.frame import Line, frame
-from wherelint.rules.rule import Rule
+from wherelint.rules import Rule
 from wherelint.score import WEIGHTS
 
 if TYPE_CHECKING:

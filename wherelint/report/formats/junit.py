@@ -8,7 +8,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 from wherelint.finding import Finding, Location, Problem
 from wherelint.report.common import level, posix, printable, told
 from wherelint.report.text import witness_sentence
-from wherelint.rules.rule import Rule
+from wherelint.rules import Rule
 
 #: What XML 1.0 has no way to say, a carriage return, which its readers make a newline, and a delete.
 _UNSPEAKABLE = re.compile("[^\t\n -~\x80-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

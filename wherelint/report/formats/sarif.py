@@ -1,6 +1,5 @@
 """The report for code scanning: SARIF 2.1.0, the Static Analysis Results Interchange Format."""
 
-import inspect
 import json
 import os
 import re
@@ -13,7 +12,7 @@ from wherelint.finding import Edit, Finding, Fix, Location, Problem
 from wherelint.report.common import fingerprints, level, posix, related, told
 from wherelint.report.formats.json import as_dict
 from wherelint.report.text import witness_sentence
-from wherelint.rules.rule import Rule
+from wherelint.rules import Rule
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _ROOT = "%SRCROOT%"
@@ -46,7 +45,7 @@ def render(findings: Sequence[Finding], problems: Sequence[Problem], rules: Sequ
 
 
 def _rule(rule: Rule) -> dict[str, Any]:
-    doc = inspect.cleandoc(rule.doc)
+    doc = rule.doc
     return {
         "id": rule.code,
         "name": rule.name,
