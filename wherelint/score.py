@@ -45,7 +45,6 @@ WEIGHTS: dict[str, float] = {
     "moves an integer": -0.6,  # 1, 2, 5
     "moves an optional input": -0.8,  # 0, 2, 3
     "moves a setting": -1.2,  # 2, 4, 15
-    "no caller's number": -1.2,
     "cancels an epsilon": -1.0,  # 0, 1, 2
     "leaves a default": -1.0,
     "late": -2.0,
@@ -77,7 +76,6 @@ WEIGHTS: dict[str, float] = {
     "at the start of a run": -0.6,  # 1, 2, 0
     "makes data": -1.0,  # 0, 5, 2
     "used without gradients": -2.6,  # 2, 6, 12, with later draws
-    "called without gradients": -1.2,  # all calls hand constants, data, or what is detached to what is poisoned
     "in a backward pass": -2.0,  # 0, 1, 2
     # What the user says, which goes before everything.
     "said to be differentiated": 9.0,

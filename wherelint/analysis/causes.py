@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from wherelint.analysis.callers import spot
+from wherelint.analysis.programs import spot
 from wherelint.analysis.search import Detection
 from wherelint.finding import Finding, Witness
 from wherelint.graph.differentiate import fails

@@ -10,9 +10,8 @@ import numpy as np
 
 from wherelint import rules
 from wherelint.analysis import places, severed
-from wherelint.analysis.callers import spot
 from wherelint.analysis.causes import with_causes
-from wherelint.analysis.programs import Program, lowered, programs
+from wherelint.analysis.programs import Program, lowered, programs, spot
 from wherelint.analysis.search import Detection, FileSearch
 from wherelint.defects import describe
 from wherelint.finding import Elsewhere, Finding, Problem, Selection, Witness

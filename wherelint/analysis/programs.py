@@ -20,6 +20,7 @@ from wherelint.interpret.values import (
     Handler,
     Instance,
     Method,
+    Origin,
     Partial,
     Super,
     Value,
@@ -56,6 +57,18 @@ class Program:
     def inputs(self) -> list[Leaf]:
         """The inputs among them."""
         return list(inputs_in(self.order))
+
+
+def expression_id(node: Node) -> int:
+    """The expression that a node was written as, whatever call it was lowered for."""
+    origin = node.origin
+    return id(origin.node) if isinstance(origin, Origin) else id(node)
+
+
+def spot(node: Node) -> tuple[int, int]:
+    """The expression that a node was written as, and the call of the checked file that led to it."""
+    call = node.origin.call if isinstance(node.origin, Origin) else None
+    return expression_id(node), id(call.node) if call is not None else 0
 
 
 def programs(module: Module, name: tuple[str, ...], used: Sequence[str], *, strict: bool = False) -> list[Program]:

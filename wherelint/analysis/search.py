@@ -6,10 +6,9 @@ import ast
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from wherelint.analysis.callers import Callers, expression_id, is_private, spot
+from wherelint.analysis.callers import CallGraph, InlinedCalls, is_private
 from wherelint.analysis.flow import flow, standing
-from wherelint.analysis.programs import Program
-from wherelint.analysis.usage import Usage
+from wherelint.analysis.programs import Program, expression_id, spot
 from wherelint.analysis.whole import InProgram
 from wherelint.frameworks import FRAMEWORKS
 from wherelint.frontend.module import Module
@@ -69,8 +68,8 @@ class FileSearch:
         self._detections: dict[object, Detection] = {}
         #: Pairs of a selection and an operation that some function was searched for already.
         self._asked: set[object] = set()
-        self._callers = Callers(module, used)
-        self._usage = Usage(module)
+        self._inlined = InlinedCalls(module, used)
+        self._calls = CallGraph(module)
         self._budget = module.budget
         self._effort = Effort(self._budget.file_evaluations, whole)
 
@@ -81,7 +80,7 @@ class FileSearch:
 
     def search(self, name: tuple[str, ...], found: Sequence[Program]) -> None:
         """Search the selections of a function. Raises GiveUp where that would take too long."""
-        self._callers.note(name, found)
+        self._inlined.note(name, found)
         for program in found:
             self._search(name, program)
 
@@ -131,13 +130,12 @@ class FileSearch:
     def _judge(self, detection: Detection) -> Detection | None:
         hazard = detection.hazard
         select = hazard.select
-        if not self._meet_here(hazard.op, select) or self._callers.sever(select.origin.function, expression_id(select)):
+        if not self._meet_here(hazard.op, select) or self._inlined.sever(select.origin.function, expression_id(select)):
             return None
         name = tuple(map(written, detection.name))
         hazard = hazard.with_evidence(*flow(hazard, detection.program.inputs, self._module, name))
         if self._only is None:  # a proof asks what is found, not what it is worth
-            whole = detection.program.name == ".".join(detection.name)
-            hazard = hazard.with_evidence(*self._usage.evidence(name, hazard, whole=whole))
+            hazard = hazard.with_evidence(*(["used without gradients"] if self._calls.is_shielded(name) else []))
         return self._in_context(replace(detection, hazard=hazard))
 
     def _in_context(self, detection: Detection) -> Detection:
@@ -145,7 +143,7 @@ class FileSearch:
         hazard = detection.hazard
         # A clip below the operation is found from there.
         root = hazard.op if hazard.select in topological([hazard.op]) else hazard.select
-        contexts = self._callers.contexts(root.origin.function, expression_id(root))[:_MOST_CONTEXTS]
+        contexts = self._inlined.contexts(root.origin.function, expression_id(root))[:_MOST_CONTEXTS]
         if hazard.confidence == "low" or not contexts:
             return detection
         effort = Effort(self._budget.evaluations, self._effort)

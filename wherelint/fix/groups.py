@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wherelint.analysis.callers import expression_id
 from wherelint.analysis.findings import Analysis, analyse
-from wherelint.analysis.programs import Program, lowered, own_programs
+from wherelint.analysis.programs import Program, expression_id, lowered, own_programs
 from wherelint.analysis.search import Detection
 from wherelint.finding import Edit, Finding
 from wherelint.fix.comparison import Comparison, key

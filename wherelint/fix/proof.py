@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wherelint.analysis.callers import expression_id
-from wherelint.analysis.programs import Program
+from wherelint.analysis.programs import Program, expression_id
 from wherelint.analysis.search import Detection, arithmetic
 from wherelint.fix.dtypes import untyped
 from wherelint.fix.opaque import Called, Name, Settled, benign, names_of, settle

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from wherelint.analysis.callers import expression_id
 from wherelint.analysis.findings import Analysis, analyse
-from wherelint.analysis.programs import Program, lowered, own_programs
+from wherelint.analysis.programs import Program, expression_id, lowered, own_programs
 from wherelint.analysis.search import Detection
 from wherelint.finding import Finding
 from wherelint.fix.comparison import Comparison, key

@@ -17,11 +17,10 @@ _LARGEST = 50_000_000
 _MOST_FILES, _MOST_LISTED = 2500, 100_000
 
 #: How a name may stand in a text: anywhere, as an attribute, as one that is not just called without arguments.
-How = Literal["said", "attribute", "given"]
+How = Literal["said", "attribute"]
 _HOW: dict[How, bytes] = {
     "said": rb"(?<!\w)%s(?!\w)",
     "attribute": rb"\.\s*%s(?!\w)",
-    "given": rb"\.\s*%s(?!\w)(?!\(\s*\))",
 }
 
 
