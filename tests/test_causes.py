@@ -11,7 +11,7 @@ import pytest
 from wherelint.finding import FileReport, Finding
 from wherelint.io.config import Settings
 from wherelint.io.plain import decoder, plain
-from wherelint.report.common import also_at
+from wherelint.report.common import other_places
 from wherelint.report.formats import FORMATS
 from wherelint.report.text import concise, full, witness_sentence
 from wherelint.rules import RULES
@@ -101,7 +101,7 @@ def f(n, d):
     (entry,) = json.loads(FORMATS["json"]([finding], (), RULES, "0"))
     related = [(place["code"], place["kind"], place["location"]["row"]) for place in entry["related"]]
     assert related == [("WL103", None, 7), ("WL103", "where", 7), ("WL101", None, 5), ("WL101", None, 5)]
-    assert list(also_at(finding)) == ["7:26", "5:9", "7:9"]
+    assert list(other_places(finding)) == ["7:26", "5:9", "7:9"]
 
 
 def test_nine_places_are_counted() -> None:

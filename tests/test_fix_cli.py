@@ -83,7 +83,7 @@ def clip(u, most):
     return jnp.where(n < most, u, u / n * most)
 """
     write(project, {"norms.py": norm, "a.py": clip})
-    left = "it stays nan until sqrt is masked too"
+    left = "gradient stays nan until sqrt is fixed too"
     why = wherelint("check", "--diff", "a.py")[1].partition("\n")[0]
     assert why.endswith(f"the gradient with respect to u and most is nan; {left}")
     assert f"condition of the `where`; {left}" in " ".join(wherelint("check", "a.py")[1].split())

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from wherelint.report.common import listed, printable
+from wherelint.report.common import join_and, printable
 from wherelint.report.formats import FORMATS, needs
 from wherelint.version import __version__
 
@@ -153,7 +153,7 @@ def more_reports(options: dict[str, Any]) -> list[tuple[str, Path]]:
 def needed(packages: Sequence[str], what: str) -> None:
     """Refuse to begin what needs packages that are not installed."""
     if missing := [name for name in packages if find_spec(name) is None]:
-        raise click.ClickException(f"{what} needs {listed(missing)}: pip install {' '.join(missing)}")
+        raise click.ClickException(f"{what} needs {join_and(missing)}: pip install {' '.join(missing)}")
 
 
 def asked_styles(options: dict[str, Any]) -> set[str]:

@@ -38,26 +38,31 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\t" or category(c) == "Zs" else ascii(c)[1:-1] for c in text)
 
 
-def told(finding: Finding) -> str:
+def place_of(item: Finding | Problem) -> str:
+    """``path:row:column``, with the cell in a notebook; the path alone for a problem of the whole file."""
+    return item.filename if item.location is None else f"{item.filename}:{spelled(item.location, item.cells)}"
+
+
+def message_of(finding: Finding) -> str:
     """The message of a finding, and where else its cause shows."""
-    places = list(also_at(finding))
+    places = list(other_places(finding))
     if len(places) > _MOST_PLACES + 1:
         places = [*places[:_MOST_PLACES], f"{len(places) - _MOST_PLACES} more places"]
-    return f"{finding.message}; also at {listed(places)}" if places else finding.message
+    return f"{finding.message}; also at {join_and(places)}" if places else finding.message
 
 
-def also_at(finding: Finding) -> dict[str, str]:
+def other_places(finding: Finding) -> dict[str, str]:
     """Where else the cause of a finding shows, and by which rule: another operation, or another selection over it."""
-    places: dict[str, str] = {}
+    codes: dict[str, str] = {}
     known = {finding.location, finding.select.location}
-    for place in finding.also:
-        new = [at for at in (place.location, place.select.location) if at not in known][:1]
-        known.update(new)
-        places |= {spelled(at, place.cells): place.code for at in new}
-    return places
+    for other in finding.also:
+        if new := [at for at in (other.location, other.select.location) if at not in known]:
+            known.add(new[0])
+            codes[spelled(new[0], other.cells)] = other.code
+    return codes
 
 
-def listed(parts: Sequence[str]) -> str:
+def join_and(parts: Sequence[str]) -> str:
     """``a, b and c``."""
     return ", ".join(parts[:-1]) + " and " + parts[-1] if len(parts) > 1 else "".join(parts)
 
@@ -74,28 +79,25 @@ def related(finding: Finding) -> Iterator[Related]:
         for each in (place.select, *place.related):
             if each.location not in known:
                 known.add(each.location)
-                said = f"same cause: the {each.kind}"
-                yield Related(here, each.location, each.end_location, said, each.kind, place.code)
+                message = f"same cause: the {each.kind}"
+                yield Related(here, each.location, each.end_location, message, each.kind, place.code)
     for other in finding.elsewhere:
         yield Related(other.filename, other.location, other.end_location, other.message, rows=other.rows)
 
 
-def level(said: Finding | Problem) -> Literal["error", "warning"]:
-    """How bad it is: what is of low confidence, or left the rest of the file checked, is a warning."""
-    return "error" if (said.confidence == "high" if isinstance(said, Finding) else said.error) else "warning"
+def level(item: Finding | Problem) -> Literal["error", "warning"]:
+    """How bad it is: a finding of low confidence is a warning, and so is a part of a file that was given up."""
+    return "error" if (item.confidence == "high" if isinstance(item, Finding) else item.error) else "warning"
 
 
-def fingerprints(said: Iterable[Finding | Problem]) -> Iterator[str]:
-    """A name for each that no other has, and that stays when its lines move: what is alike is counted."""
-    seen: Counter[tuple[str, ...]] = Counter()
-    for one in said:
-        alike = _alike(one)
-        key = "\0".join((*alike, str(seen[alike])))
-        seen[alike] += 1
+def fingerprints(items: Iterable[Finding | Problem]) -> Iterator[str]:
+    """A unique name for each that stays when its lines move; items with the same description are numbered."""
+    counts: Counter[tuple[str, ...]] = Counter()
+    for item in items:
+        if isinstance(item, Finding):
+            parts = (item.code, posix(item.filename), item.function, item.op, item.select.kind)
+        else:
+            parts = ("", posix(item.filename), item.message)
+        key = "\0".join((*parts, str(counts[parts])))
+        counts[parts] += 1
         yield sha256(key.encode("utf-8", "backslashreplace")).hexdigest()[:32]
-
-
-def _alike(said: Finding | Problem) -> tuple[str, ...]:
-    if isinstance(said, Finding):
-        return said.code, posix(said.filename), said.function, said.op, said.select.kind
-    return "", posix(said.filename), said.message

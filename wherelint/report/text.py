@@ -14,7 +14,7 @@ from wherelint.finding import Edit, Elsewhere, FileReport, Finding, Fix, Locatio
 from wherelint.io.edits import Source, diff
 from wherelint.io.encoding import decode
 from wherelint.io.notebook import spelled
-from wherelint.report.common import also_at, listed, printable, told
+from wherelint.report.common import join_and, level, message_of, other_places, place_of, printable
 from wherelint.report.frame import Line, frame
 
 #: What rich makes of the styles; plain text ignores them.
@@ -41,7 +41,7 @@ def full(report: FileReport, helps: Mapping[str, str], width: int) -> list[Line]
     changed: dict[object, Finding] = {}
     for finding in report.findings:
         confidence = [(" (low confidence)", "dim")] if finding.confidence == "low" else []
-        title = [(_place(finding), "path"), (": ", ""), (f"{finding.code} {finding.name}", "code_name"), *confidence]
+        title = [(place_of(finding), "path"), (": ", ""), (f"{finding.code} {finding.name}", "code_name"), *confidence]
         lines.append(title)
         lines += frame(report.text, finding, width)
         for other in finding.elsewhere:
@@ -52,8 +52,9 @@ def full(report: FileReport, helps: Mapping[str, str], width: int) -> list[Line]
         same = changed.setdefault(edits, finding)
         repeated = finding.fix is not None and finding.fix.offered and same is not finding
         for label, sentence in notes(finding, helps):
-            said = f"that of {spelled(same.location, same.cells)}, above" if label == "fix" and repeated else sentence
-            lines += _wrapped(label, said, min(width, _SENTENCE))
+            if label == "fix" and repeated:
+                sentence = f"that of {spelled(same.location, same.cells)}, above"
+            lines += _wrapped(label, sentence, min(width, _SENTENCE))
         lines += [] if repeated else change(report.text, finding)
         lines.append([])
     return lines
@@ -102,18 +103,23 @@ def concise(finding: Finding) -> Line:
     marks = " (low confidence)" if finding.confidence == "low" else ""
     if finding.confirmation is not None:
         marks += f" ({VERDICTS[finding.confirmation.verdict]})"
-    return [(_place(finding), "path"), (": ", ""), (finding.code, "code_name"), (f" {told(finding)}{marks}", "")]
+    return [
+        (place_of(finding), "path"),
+        (": ", ""),
+        (finding.code, "code_name"),
+        (f" {message_of(finding)}{marks}", ""),
+    ]
 
 
 def evidence_line(finding: Finding) -> str:
-    """What speaks for a finding and against it, and what its score is, on one line."""
+    """The score of a finding and the evidence behind it, on one line."""
     what = ", ".join(finding.evidence) or "nothing against it"
-    return printable(f"{_place(finding)}: {finding.code} scores {finding.score:.2f}: {what}")
+    return printable(f"{place_of(finding)}: {finding.code} scores {finding.score:.2f}: {what}")
 
 
 def fixed_line(finding: Finding) -> Line:
     """``fixed path:row:column: CODE name``, as it stood before."""
-    return [("fixed ", "dim"), (_place(finding), "path"), (f": {finding.code} {finding.name}", "")]
+    return [("fixed ", "dim"), (place_of(finding), "path"), (f": {finding.code} {finding.name}", "")]
 
 
 def why_fixed(finding: Finding, fix: Fix | None) -> str:
@@ -126,9 +132,8 @@ def why_fixed(finding: Finding, fix: Fix | None) -> str:
 
 
 def _laid_bare(fix: Fix) -> str:
-    return (
-        f"it stays nan until {listed(fix.bare)} {'are' if len(fix.bare) > 1 else 'is'} masked too" if fix.bare else ""
-    )
+    verb = "are" if len(fix.bare) > 1 else "is"
+    return f"gradient stays nan until {join_and(fix.bare)} {verb} fixed too" if fix.bare else ""
 
 
 def proposals(report: FileReport) -> Iterable[Line]:
@@ -142,7 +147,7 @@ def proposals(report: FileReport) -> Iterable[Line]:
 def fix_line(finding: Finding) -> Line:
     """Why a fix is made, on one line above its patch: no tool takes it for a part of that."""
     why = printable(why_fixed(finding, finding.fix))
-    return [("# ", "dim"), (_place(finding), "path"), (f": {finding.code} {why}", "")]
+    return [("# ", "dim"), (place_of(finding), "path"), (f": {finding.code} {why}", "")]
 
 
 def fix_table(fixed: Sequence[Finding], left: Sequence[Finding]) -> list[str]:
@@ -152,7 +157,7 @@ def fix_table(fixed: Sequence[Finding], left: Sequence[Finding]) -> list[str]:
         return []
     rows = [("file", "rule", "fixed", "left", "why")]
     for filename, code in sorted({*gone, *stay}):
-        whys = Counter(_left(f) for f in left if (f.filename, f.code) == (filename, code))
+        whys = Counter(_why_left(f) for f in left if (f.filename, f.code) == (filename, code))
         why = "; ".join(f"{number} x {reason}" if number > 1 else reason for reason, number in whys.items())
         rows.append((printable(filename), code, str(gone[filename, code]), str(stay[filename, code]), why))
     widths = [max(len(row[i]) for row in rows) for i in range(4)]
@@ -162,14 +167,14 @@ def fix_table(fixed: Sequence[Finding], left: Sequence[Finding]) -> list[str]:
     ]
 
 
-def _left(finding: Finding) -> str:
+def _why_left(finding: Finding) -> str:
     """Why a finding was not fixed."""
     if finding.fix is None:
         return "no fix was looked for"
     if finding.fix.applicability == "unsafe":
         return "unsafe: see --unsafe-fixes"
     if finding.fix.applicability == "safe" and finding.fix.elsewhere:
-        others = listed([printable(other.filename) for other in finding.fix.elsewhere])
+        others = join_and([printable(other.filename) for other in finding.fix.elsewhere])
         return f"its fix changes {others}: check that file, too"
     if finding.fix.offered:
         return _CHANGES
@@ -178,8 +183,7 @@ def _left(finding: Finding) -> str:
 
 def problem_line(problem: Problem) -> str:
     """One line for what could not be checked."""
-    place = f":{spelled(problem.location, problem.cells)}" if problem.location else ""
-    return printable(f"{'error' if problem.error else 'warning'}: {problem.filename}{place}: {problem.message}")
+    return printable(f"{level(problem)}: {place_of(problem)}: {problem.message}")
 
 
 def fixes(fixed: Sequence[Finding], verb: str, *, ran: bool = False) -> str:
@@ -222,10 +226,8 @@ def skipped(counts: Mapping[str, int]) -> str:
 
 def statistics(findings: Iterable[Finding]) -> list[str]:
     """Counts by code, the most frequent first."""
-    counts = Counter((finding.code, finding.name) for finding in findings)
-    return [
-        f"{count:>6}  {code}  {name}" for (code, name), count in sorted(counts.items(), key=lambda i: (-i[1], i[0]))
-    ]
+    counts = sorted(Counter((f.code, f.name) for f in findings).items(), key=lambda item: (-item[1], item[0]))
+    return [f"{number:>6}  {code}  {name}" for (code, name), number in counts]
 
 
 def statistics_json(findings: Iterable[Finding]) -> str:
@@ -236,15 +238,14 @@ def statistics_json(findings: Iterable[Finding]) -> str:
 
 def witness_sentence(witness: Witness) -> str:
     """``at x = 0.0 the value is 0.0 and the gradient with respect to x is nan``."""
-    inputs = listed([f"{name} = {_number(value)}" for name, value in witness.inputs.items()])
+    inputs = join_and([f"{name} = {_number(value)}" for name, value in witness.inputs.items()])
     bad = {name: value for name, value in witness.gradient.items() if not _finite(value)} or dict(witness.gradient)
     by_value: dict[str, list[str]] = {}
     for name, value in bad.items():
         by_value.setdefault(_number(value), []).append(name)
-    gradients = [f"with respect to {listed(names)} is {value}" for value, names in by_value.items()]
-    return (
-        f"{f'at {inputs} ' if inputs else ''}the value is {_number(witness.value)} and the gradient {listed(gradients)}"
-    )
+    gradients = join_and([f"with respect to {join_and(names)} is {value}" for value, names in by_value.items()])
+    where = f"at {inputs} " if inputs else ""
+    return f"{where}the value is {_number(witness.value)} and the gradient {gradients}"
 
 
 VERDICTS = {"confirmed": "confirmed", "not-reproduced": "not reproduced", "not-runnable": "not run"}
@@ -261,11 +262,11 @@ def confirmation_sentence(finding: Finding) -> tuple[str, str]:
     bad = {mode: out for mode, out in confirmation.modes.items() if not all(map(_finite, out.gradient.values()))}
     fine = [mode for mode in confirmation.modes if mode not in bad]
     outcome = next(iter(bad.values()))
-    parts = [f"{ran}, {listed([_MODES[mode] for mode in bad])}"]
-    if not _as_witnessed(finding.witness, confirmation.at):
+    parts = [f"{ran}, {join_and([_MODES[mode] for mode in bad])}"]
+    if not _at_witness(finding.witness, confirmation.at):
         parts.append(witness_sentence(Witness(confirmation.at, outcome.value, outcome.gradient)))
     if fine:
-        parts.append(f"{listed([_MODES[mode] for mode in fine])} the gradient is finite")
+        parts.append(f"{join_and([_MODES[mode] for mode in fine])} the gradient is finite")
     after = confirmation.after_fix
     if after is not None:
         gradient = "finite" if after.gradient_finite else "NOT finite"
@@ -277,7 +278,7 @@ def confirmation_sentence(finding: Finding) -> tuple[str, str]:
 _MODES = {"jit": "under jit", "eager": "in eager mode", "xla": "under XLA"}
 
 
-def _as_witnessed(witness: Witness | None, at: Mapping[str, Number]) -> bool:
+def _at_witness(witness: Witness | None, at: Mapping[str, Number]) -> bool:
     """Whether a finding was confirmed at its witness, which is printed already."""
     shared = {} if witness is None else {name: value for name, value in witness.inputs.items() if name in at}
     return bool(shared) and all(str(at[name]) == str(value) for name, value in shared.items())
@@ -286,8 +287,8 @@ def _as_witnessed(witness: Witness | None, at: Mapping[str, Number]) -> bool:
 def confirmations(findings: Iterable[Finding], unconfirmed: int) -> str:
     """``2 confirmed, 1 not reproduced.``; empty where nothing was run."""
     counts: Counter[str] = Counter(f.confirmation.verdict for f in findings if f.confirmation is not None)
-    said = ", ".join(f"{counts[verdict]} {word}" for verdict, word in VERDICTS.items() if counts[verdict])
-    lines = [f"{said}."] if said else []
+    verdicts = ", ".join(f"{counts[verdict]} {word}" for verdict, word in VERDICTS.items() if counts[verdict])
+    lines = [f"{verdicts}."] if verdicts else []
     if unconfirmed:
         lines.append(f"{count(unconfirmed, 'unconfirmed finding')} {'is' if unconfirmed == 1 else 'are'} hidden.")
     return "\n".join(lines)
@@ -339,9 +340,9 @@ def notes(finding: Finding, helps: Mapping[str, str]) -> Iterable[tuple[str, str
     yield "why", finding.message
     if finding.witness is not None:
         yield "witness", witness_sentence(finding.witness)
-    if places := also_at(finding):
+    if places := other_places(finding):
         codes = dict.fromkeys(places.values())
-        others = [f"{code} at {listed([at for at, its in places.items() if its == code])}" for code in codes]
+        others = [f"{code} at {join_and([at for at, its in places.items() if its == code])}" for code in codes]
         yield "also", f"{'; '.join(others)}: one mask can fix all {len(places) + 1}"
     if finding.framework == "tensorflow" and finding.modes:
         yield "mode", _mode_sentence(finding.modes)
@@ -372,10 +373,6 @@ def _wrapped(label: str, sentence: str, width: int) -> list[Line]:
     # A line that begins with colons is a command to the runner of GitHub Actions.
     rest = [hanging + re.sub("^::", r"\\::", line) for line in rest]
     return [[("  ", ""), (f"{label}:", "label"), (f" {first}", "")], *([(line, "")] for line in rest)]
-
-
-def _place(finding: Finding) -> str:
-    return f"{finding.filename}:{spelled(finding.location, finding.cells)}"
 
 
 def count(number: int, noun: str) -> str:

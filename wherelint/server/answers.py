@@ -11,7 +11,7 @@ from pygls.capabilities import get_capability
 
 from wherelint import rules
 from wherelint.finding import Edit, Finding, Rewrite
-from wherelint.report.common import Related, related, told
+from wherelint.report.common import Related, message_of, related
 from wherelint.report.text import why_fixed, witness_sentence
 from wherelint.server.snapshot import Buffer, Snapshot
 
@@ -139,7 +139,7 @@ def _diagnostics(snapshot: Snapshot) -> Iterator[tuple[int, Buffer, types.Diagno
     for index, finding in enumerate(snapshot.report.findings):
         if place := snapshot.locate(finding.location, finding.end_location):
             cell, where = place
-            said = types.Diagnostic(where, told(finding), source=SOURCE, code=finding.code)
+            said = types.Diagnostic(where, message_of(finding), source=SOURCE, code=finding.code)
             said.severity = _SEVERITIES[finding.confidence]
             said.related_information = list(_related(snapshot, finding, cell))
             said.data = {"snapshot": snapshot.number, "finding": index}

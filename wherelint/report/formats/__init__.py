@@ -1,9 +1,9 @@
 """The reports for other programs: one file a format, named as ``--output-format`` names it (``-`` is written ``_``).
 
-``render`` gives the whole text without its last newline, empty where a report of nothing is. A file is imported when it
-is used. One with ``CELLS = True`` knows the cells of notebooks; the others are given rows of files. One with ``TEXTS =
-True`` is given the texts of the files as well, by their names; one with ``FIXES = True`` shows fixes, which are looked
-for then; ``NEEDS`` are the packages of an extra.
+``render`` gives the text without its last newline, empty where a report of nothing is. A file is imported when it is
+used. It may say ``CELLS = True`` (it knows the cells of notebooks; the others get rows of files), ``TEXTS = True`` (it
+gets the texts of the files as well, by their names), ``FIXES = True`` (it shows fixes, which are computed only then)
+and ``NEEDS`` (the packages of an extra).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from wherelint.finding import Finding, Problem
@@ -22,31 +22,35 @@ if TYPE_CHECKING:
     Render = Callable[..., str]
 
 
+def _module(style: str) -> Any:
+    return import_module(f"{__name__}.{style.replace('-', '_')}")
+
+
 def _render(
-    module: str,
+    style: str,
     findings: Sequence[Finding],
     problems: Sequence[Problem],
     rules: Sequence[Rule],
     version: str,
     texts: Mapping[str, str] | None = None,
 ) -> str:
-    found = import_module(f"{__name__}.{module}")
-    render: Render = found.render
-    if not getattr(found, "CELLS", False):
+    module = _module(style)
+    render: Render = module.render
+    if not getattr(module, "CELLS", False):
         findings, problems = _of_the_file(findings, problems)
-    more = (texts or {},) if getattr(found, "TEXTS", False) else ()
+    more = (texts or {},) if getattr(module, "TEXTS", False) else ()
     return render(findings, problems, rules, version, *more)
 
 
 def needs(style: str) -> tuple[str, ...]:
     """The packages without which a format cannot be written."""
-    found: tuple[str, ...] = getattr(import_module(f"{__name__}.{style.replace('-', '_')}"), "NEEDS", ())
-    return found
+    packages: tuple[str, ...] = getattr(_module(style), "NEEDS", ())
+    return packages
 
 
 def shows_fixes(style: str) -> bool:
     """Whether a format has a place for fixes."""
-    return style in FORMATS and bool(getattr(import_module(f"{__name__}.{style.replace('-', '_')}"), "FIXES", False))
+    return style in FORMATS and bool(getattr(_module(style), "FIXES", False))
 
 
 def _of_the_file(
@@ -59,21 +63,20 @@ def _of_the_file(
     from wherelint.io.notebook import spelled
 
     top = Location(1, 1)
-    findings = [
-        replace(
+
+    def finding_at_top(f: Finding) -> Finding:
+        return replace(
             f, message=f"{spelled(f.location, f.cells)}: {f.message}", location=top, end_location=top, noqa_row=1,
             select=replace(f.select, location=top, end_location=top), related=(), fix=None, cells=(),
-        ) if f.cells else f
-        for f in findings
-    ]  # fmt: skip
-    problems = [
-        replace(p, message=f"{spelled(p.location, p.cells)}: {p.message}", location=top, cells=())
-        if p.cells and p.location
-        else p
-        for p in problems
-    ]
+        )  # fmt: skip
+
+    def problem_at_top(p: Problem, place: Location) -> Problem:
+        return replace(p, message=f"{spelled(place, p.cells)}: {p.message}", location=top, cells=())
+
+    findings = [finding_at_top(f) if f.cells else f for f in findings]
+    problems = [problem_at_top(p, p.location) if p.cells and p.location else p for p in problems]
     return findings, problems
 
 
 _FILES = sorted(name[:-3] for name in os.listdir(os.path.dirname(__file__)) if name.endswith(".py") and name[0] != "_")
-FORMATS: dict[str, Render] = {name.replace("_", "-"): partial(_render, name) for name in _FILES}
+FORMATS: dict[str, Render] = {style: partial(_render, style) for style in (f.replace("_", "-") for f in _FILES)}

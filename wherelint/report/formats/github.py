@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from wherelint.finding import Finding, Location, Problem
-from wherelint.report.common import level, posix, printable, told
+from wherelint.report.common import level, message_of, posix, printable
 from wherelint.report.text import witness_sentence
 from wherelint.rules import Rule
 
@@ -13,38 +13,39 @@ def render(findings: Sequence[Finding], problems: Sequence[Problem], rules: Sequ
 
     The message repeats the place: the log does not show the properties.
     """
-    together: dict[tuple[str, Location | None, bool], list[Problem]] = {}
+    groups: dict[tuple[str, Location | None, bool], list[Problem]] = {}
     for problem in problems:
-        together.setdefault((problem.filename, problem.location, problem.error), []).append(problem)
-    told = (
-        _command(some[0], "wherelint", "\n".join(p.message for p in some), some[0].location, some[0].location)
-        for some in together.values()
-    )
-    return "\n".join([*map(_finding, findings), *told])
+        groups.setdefault((problem.filename, problem.location, problem.error), []).append(problem)
+    return "\n".join([*map(_finding, findings), *map(_problems, groups.values())])
 
 
 def _finding(finding: Finding) -> str:
-    message = f"{finding.code} {told(finding)}"
+    message = f"{finding.code} {message_of(finding)}"
     if finding.witness is not None:
         message += f"\n{witness_sentence(finding.witness)}"
     return _command(finding, f"wherelint ({finding.code})", message, finding.location, finding.end_location)
 
 
-def _command(said: Finding | Problem, title: str, message: str, start: Location | None, end: Location | None) -> str:
-    path = posix(said.filename)
+def _problems(problems: Sequence[Problem]) -> str:
+    first = problems[0]
+    return _command(first, "wherelint", "\n".join(p.message for p in problems), first.location, first.location)
+
+
+def _command(item: Finding | Problem, title: str, message: str, start: Location | None, end: Location | None) -> str:
+    path = posix(item.filename)
     properties: dict[str, object] = {"file": path}
     if start is not None and end is not None:
         # GitHub takes columns only where they are of one line.
-        one_line = start.row == end.row
-        properties["line"] = start.row
-        properties |= {"col": start.column} if one_line else {}
-        properties["endLine"] = end.row
-        properties |= {"endColumn": end.column} if one_line else {}
+        if start.row == end.row:
+            columns = {"line": start.row, "col": start.column, "endLine": end.row, "endColumn": end.column}
+        else:
+            columns = {"line": start.row, "endLine": end.row}
+        properties |= columns
     properties["title"] = title
     place = f"{path}:{start.row}:{start.column}" if start is not None else path
     escaped = {name: _data(str(value)).replace(":", "%3A").replace(",", "%2C") for name, value in properties.items()}
-    listed = ",".join(f"{name}={value}" for name, value in escaped.items())
-    return f"::{level(said)} {listed}::{_data(f'{place}: {message}')}"
+    text = ",".join(f"{name}={value}" for name, value in escaped.items())
+    return f"::{level(item)} {text}::{_data(f'{place}: {message}')}"
 
 
 def _data(text: str) -> str:

@@ -5,33 +5,32 @@ from collections.abc import Sequence
 from typing import Any
 
 from wherelint.finding import Finding, Location, Problem
-from wherelint.report.common import fingerprints, posix, told
+from wherelint.report.common import fingerprints, message_of, posix
 from wherelint.rules import Rule
 
 
 def render(findings: Sequence[Finding], problems: Sequence[Problem], rules: Sequence[Rule], version: str) -> str:
     """The findings and the problems as a JSON array."""
-    said: list[Finding | Problem] = [*findings, *problems]
-    issues = [_issue(one) | {"fingerprint": name} for one, name in zip(said, fingerprints(said), strict=True)]
+    items: list[Finding | Problem] = [*findings, *problems]
+    issues = [_issue(item) | {"fingerprint": name} for item, name in zip(items, fingerprints(items), strict=True)]
     return json.dumps(issues, indent=2)
 
 
-def _issue(said: Finding | Problem) -> dict[str, Any]:
-    if isinstance(said, Finding):
-        severity = "major" if said.confidence == "high" else "minor"
+def _issue(item: Finding | Problem) -> dict[str, Any]:
+    if isinstance(item, Finding):
         return {
-            "description": f"{said.code} {told(said)}",
-            "check_name": said.code,
-            "severity": severity,
-            "location": _location(said.filename, said.location, said.end_location),
+            "description": f"{item.code} {message_of(item)}",
+            "check_name": item.code,
+            "severity": "major" if item.confidence == "high" else "minor",
+            "location": _location(item.filename, item.location, item.end_location),
         }
     # Without a place it is the file that has the problem: GitLab wants a line.
-    place = said.location or Location(1, 1)
+    place = item.location or Location(1, 1)
     return {
-        "description": said.message,
+        "description": item.message,
         "check_name": "wherelint",
-        "severity": "critical" if said.error else "info",
-        "location": _location(said.filename, place, place),
+        "severity": "critical" if item.error else "info",
+        "location": _location(item.filename, place, place),
     }
 
 

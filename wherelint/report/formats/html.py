@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wherelint.finding import Finding, Problem
-from wherelint.io.notebook import spelled
 from wherelint.report import text
-from wherelint.report.common import level, listed, printable
+from wherelint.report.common import join_and, level, place_of, printable
 from wherelint.report.frame import Line, frame
 from wherelint.rules import Rule
 from wherelint.score import WEIGHTS
@@ -26,9 +25,9 @@ NEEDS = ("jinja2", "matplotlib")
 #: The template, its style and its script.
 _PAGE = Path(__file__).parents[1] / "page"
 _COLUMNS = 110
-#: A name in a sentence; what is said of one function.
+#: A name in a sentence; the message about one function.
 _NAMED = re.compile(r"`([^`'\"{}]+)`")
-_ABOUT = re.compile(r"(gave up on [^`]*)(`[^`]+`)(: .*)")
+_GIVEN_UP = re.compile(r"(gave up on [^`]*)(`[^`]+`)(: .*)")
 
 
 def render(
@@ -42,7 +41,7 @@ def render(
 
     style, script = (Markup((_PAGE / name).read_text("utf-8")) for name in ("page.css", "page.js"))
     environment = Environment(
-        loader=FileSystemLoader(_PAGE), autoescape=True, finalize=_shown, trim_blocks=True, lstrip_blocks=True,
+        loader=FileSystemLoader(_PAGE), autoescape=True, finalize=_one_line, trim_blocks=True, lstrip_blocks=True,
         undefined=StrictUndefined,
     )  # fmt: skip
     environment.filters["marked"] = _marked
@@ -66,7 +65,7 @@ def render(
     return page.rstrip("\n")
 
 
-def _shown(value: object) -> object:
+def _one_line(value: object) -> object:
     """Text on one line, without what would be obeyed; what is markup already, as it is."""
     return value if hasattr(value, "__html__") else printable(str(value))
 
@@ -81,13 +80,15 @@ def _marked(sentence: str) -> Markup:
 
 
 def _problems(problems: Sequence[Problem]) -> Iterator[tuple[str, str, str]]:
-    """Where, what, and how bad it is; what is said of many functions of a file for the same reason is said once."""
-    named: dict[tuple[str, str, str, str], list[str]] = {}
+    """Place, message and level; functions of a file that were given up for the same reason share a line."""
+    functions: dict[tuple[str, str, str, str], list[str]] = {}
     for each in problems:
-        about = _ABOUT.fullmatch(each.message)
-        before, name, after = about.groups() if about else (each.message, "", "")
-        named.setdefault((_place(each), level(each), before, after), []).append(name)
-    return ((place, f"{before}{', '.join(names)}{after}", how) for (place, how, before, after), names in named.items())
+        match = _GIVEN_UP.fullmatch(each.message)
+        before, name, after = match.groups() if match else (each.message, "", "")
+        functions.setdefault((place_of(each), level(each), before, after), []).append(name)
+    return (
+        (place, f"{before}{', '.join(names)}{after}", how) for (place, how, before, after), names in functions.items()
+    )
 
 
 def _code(lines: Sequence[Line]) -> Markup:
@@ -95,7 +96,7 @@ def _code(lines: Sequence[Line]) -> Markup:
     from markupsafe import Markup
 
     span, newline = Markup('<span class="{}">{}</span>'), Markup("\n")
-    marked = newline.join(Markup().join(span.format(style, printable(said)) for said, style in line) for line in lines)
+    marked = newline.join(Markup().join(span.format(style, printable(text)) for text, style in line) for line in lines)
     return Markup('<pre tabindex="0">{}</pre>').format(marked)
 
 
@@ -110,17 +111,17 @@ def _finding(name: str, finding: Finding, helps: Mapping[str, str], source: str 
         for other in finding.elsewhere
     ]
     return {
-        "also": [(_place(place), place.code, place.message) for place in finding.also],
+        "also": [(place_of(place), place.code, place.message) for place in finding.also],
         "caption": _caption(finding),
         "diff": [] if source is None else list(text.change(source, finding)),
         "evidence": [(each, f"{WEIGHTS[each]:+g}") for each in finding.evidence if each in WEIGHTS],
         "finding": finding,
         "fix": finding.fix.applicability if finding.fix is not None and finding.fix.offered else "none",
         "frames": places,
-        "keys": {key: _shown(value) for key, value in keys.items()},
+        "keys": {key: _one_line(value) for key, value in keys.items()},
         "name": name,
         "notes": list(text.notes(finding, helps)),
-        "place": printable(_place(finding)),
+        "place": printable(place_of(finding)),
         "plot": _plot(finding, name),
     }
 
@@ -142,17 +143,12 @@ def _caption(finding: Finding) -> str:
     if len(plot.moved) == 1:
         moves = f"Only {plot.moved[0]} moves; at the witness it is {plot.witness:g}"
     else:
-        moves = f"{listed(list(dict.fromkeys(plot.moved)))} move together, through the witness"
+        moves = f"{join_and(list(dict.fromkeys(plot.moved)))} move together, through the witness"
     if plot.after is not None:
         return f"{moves}."
     fixed = finding.fix is not None and finding.fix.offered
     why = "the fixed text was not followed to this selection" if fixed else "no fix is offered"
     return f"{moves}. There is no curve after the fix: {why}."
-
-
-def _place(said: Finding | Problem) -> str:
-    place = said.location
-    return said.filename if place is None else f"{said.filename}:{spelled(place, said.cells)}"
 
 
 def _summary(keys: Sequence[Mapping[str, str]]) -> Iterator[dict[str, Any]]:

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from wherelint.finding import Finding, Location, Problem
-from wherelint.report.common import level, posix, printable, told
+from wherelint.report.common import level, message_of, posix, printable
 from wherelint.report.text import witness_sentence
 from wherelint.rules import Rule
 
 #: What XML 1.0 has no way to say, a carriage return, which its readers make a newline, and a delete.
-_UNSPEAKABLE = re.compile("[^\t\n -~\x80-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NOT_IN_XML = re.compile("[^\t\n -~\x80-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def render(findings: Sequence[Finding], problems: Sequence[Problem], rules: Sequence[Rule], version: str) -> str:
@@ -37,11 +37,11 @@ def render(findings: Sequence[Finding], problems: Sequence[Problem], rules: Sequ
 def _failure(finding: Finding, helps: dict[str, str]) -> Element:
     row, column = finding.location.row, finding.location.column
     case = _case(finding, f"{finding.code} {finding.name} at {row}:{column}", finding.location)
-    lines = [f"{posix(finding.filename)}:{row}:{column}: {finding.code} {told(finding)}"]
+    lines = [f"{posix(finding.filename)}:{row}:{column}: {finding.code} {message_of(finding)}"]
     lines += [f"witness: {witness_sentence(finding.witness)}"] if finding.witness is not None else []
     lines += [f"help: {helps[finding.code]}"] if finding.code in helps else []
-    failure = SubElement(case, "failure", message=_speakable(told(finding)), type=level(finding))
-    failure.text = _speakable("\n".join(map(printable, lines)))
+    failure = SubElement(case, "failure", message=_in_xml(message_of(finding)), type=level(finding))
+    failure.text = _in_xml("\n".join(map(printable, lines)))
     return case
 
 
@@ -49,12 +49,12 @@ def _error(problem: Problem) -> Element:
     """What kept a file from being checked is an error; a part of it that was given up was skipped."""
     place = f" at {problem.location.row}:{problem.location.column}" if problem.location else ""
     case = _case(problem, f"check{place}", problem.location)
-    SubElement(case, "error" if problem.error else "skipped", message=_speakable(problem.message), type=level(problem))
+    SubElement(case, "error" if problem.error else "skipped", message=_in_xml(problem.message), type=level(problem))
     return case
 
 
-def _case(said: Finding | Problem, name: str, place: Location | None) -> Element:
-    path = posix(said.filename)
+def _case(item: Finding | Problem, name: str, place: Location | None) -> Element:
+    path = posix(item.filename)
     line = {"line": str(place.row)} if place else {}
     return _element("testcase", name=name, classname=path.removesuffix(".py"), file=path, **line)
 
@@ -66,9 +66,9 @@ def _counts(cases: Iterable[Element]) -> dict[str, str]:
 
 
 def _element(tag: str, **attributes: str) -> Element:
-    return Element(tag, {name: _speakable(value) for name, value in attributes.items()})
+    return Element(tag, {name: _in_xml(value) for name, value in attributes.items()})
 
 
-def _speakable(text: str) -> str:
-    r"""The text with what cannot be said in XML spelled out: ``\x1b``."""
-    return _UNSPEAKABLE.sub(lambda match: ascii(match[0])[1:-1], text)
+def _in_xml(text: str) -> str:
+    r"""The text with what cannot be item in XML spelled out: ``\x1b``."""
+    return _NOT_IN_XML.sub(lambda match: ascii(match[0])[1:-1], text)

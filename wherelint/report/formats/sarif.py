@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from wherelint.finding import Edit, Finding, Fix, Location, Problem
-from wherelint.report.common import fingerprints, level, posix, related, told
+from wherelint.report.common import fingerprints, level, message_of, posix, related
 from wherelint.report.formats.json import as_dict
 from wherelint.report.text import witness_sentence
 from wherelint.rules import Rule
@@ -62,7 +62,7 @@ def _result(finding: Finding, indices: dict[str, int], fingerprint: str) -> dict
     place = _place(finding.filename, finding.location, finding.end_location)
     if finding.function:
         place["logicalLocations"] = [{"fullyQualifiedName": finding.function, "kind": "function"}]
-    sentences = [told(finding)]
+    sentences = [message_of(finding)]
     if finding.witness is not None:
         sentences.append(f"Witness: {witness_sentence(finding.witness)}")
     result = {
