@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from wherelint.confirm.cache import Cache
-from wherelint.confirm.harness import Harness, HarnessError, Limits, LostError
+from wherelint.confirm.harness import MALFORMED, Harness, HarnessError, Limits, LostError
 from wherelint.confirm.routine import PROBES, Routine, Snippet
 from wherelint.finding import AfterFix, Confirmation, Finding, Number, Outcome
 from wherelint.ops import Array
@@ -79,7 +79,7 @@ def _run(snippet: Snippet, harness: Harness) -> Confirmation:
     except LostError as error:
         return Confirmation("not-runnable", str(error), harness.device or None, harness.version or None)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError):
-        return Confirmation("not-runnable", "its answer is not understood", harness.device, harness.version)
+        return Confirmation("not-runnable", MALFORMED, harness.device, harness.version)
 
 
 def verdict(snippet: Snippet, results: Mapping[str, Any], version: str, device: str) -> Confirmation:

@@ -37,6 +37,7 @@ def watch(parent=os.getppid(), room=os.getcwd()):
 threading.Thread(target=watch, daemon=True).start()
 """
 _POLL = 0.05
+MALFORMED = "the framework process returned malformed output"
 
 
 class HarnessError(Exception):
@@ -44,7 +45,7 @@ class HarnessError(Exception):
 
 
 class LostError(Exception):
-    """What became of one snippet: it crashed, or took more than it may."""
+    """One snippet has no result: it crashed, or took more than it may."""
 
 
 @dataclass(frozen=True)
@@ -72,12 +73,10 @@ class Harness:
         self._device = device
         self._limits = limits or Limits()
         self._boot = boot
-        self._child: subprocess.Popen[bytes] | None = None
-        self._room: tempfile.TemporaryDirectory[str] | None = None
-        self._buffer = b""
+        self._child: _Child | None = None
         #: Seconds that were spent so far, by other frameworks too.
         self.spent = spent
-        #: What the child said of itself.
+        #: As the child names them.
         self.version = self.device = ""
 
     def __enter__(self) -> Harness:
@@ -92,8 +91,8 @@ class Harness:
             raise LostError(f"the run took more than {self._limits.run:.0f} s")
         begun = time.monotonic()
         try:
-            if self._child is not None and not self._quiet():
-                self._end()  # it died meanwhile, or talks unasked: that is no fault of this snippet
+            if self._child is not None and not self._child.quiet():
+                self._end()  # it died meanwhile, or writes unasked: that is no fault of this snippet
             if self._child is None:
                 self._start()
             reply = self._exchange(request(snippet), self._limits.snippet)
@@ -104,137 +103,134 @@ class Harness:
         return reply
 
     def _start(self) -> None:
-        if not installed(self._framework):
-            name = self._framework
+        name = self._framework
+        if not installed(name):
             raise HarnessError(f"{name} is not installed here: pip install {name} to confirm its findings")
         if sys.platform == "win32":  # selectors know no pipes there
             raise HarnessError("findings cannot be confirmed on Windows: run it in WSL")
         try:
-            self._open()
+            self._child = _Child(command(_WATCH + self._boot, name, self._device), self._device)
             hello = self._exchange(b"", self._limits.start)
             if "fatal" not in hello:
                 self.version, self.device = str(hello["version"]), str(hello["device"])
                 return
+            why = str(hello["fatal"])
         except LostError as error:
-            raise HarnessError(f"{self._framework} does not start: {error}") from None
+            why = f"{name} does not start: {error}"
         except OSError as error:
-            self._end()
-            raise HarnessError(f"{self._framework} does not start: {error.strerror}") from None
+            why = f"{name} does not start: {error.strerror}"
         except KeyError:
-            self._end()
-            raise HarnessError(f"{self._framework} does not start: its first answer is not understood") from None
+            why = f"{name} does not start: {MALFORMED}"
         self._end()
-        raise HarnessError(str(hello["fatal"]))
+        raise HarnessError(why)
 
-    def _open(self) -> None:
-        """Start the child, in a folder of its own."""
+    def _exchange(self, message: bytes, seconds: float) -> dict[str, Any]:
+        assert self._child is not None
+        try:
+            return self._child.exchange(message, seconds, self._limits.memory)
+        except LostError:
+            self._end()
+            raise
+
+    def _end(self) -> None:
+        if self._child is not None:
+            self._child.end()
+            self._child = None
+
+
+class _Child:
+    """A process in a folder of its own, which answers a line with a line of JSON."""
+
+    def __init__(self, arguments: list[str], device: str) -> None:
         self._room = tempfile.TemporaryDirectory(prefix="wherelint-")
         environment = {name: os.environ[name] for name in _PASSED if name in os.environ}
         environment |= {"HOME": self._room.name, "TMPDIR": self._room.name, "TF_CPP_MIN_LOG_LEVEL": "3",
                         "XLA_PYTHON_CLIENT_PREALLOCATE": "false", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}  # fmt: skip
-        if self._device == "cpu":
+        if device == "cpu":
             environment |= {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "-1"}
-        self._buffer = b""
-        with open(os.path.join(self._room.name, "stderr"), "wb") as said:
-            self._child = subprocess.Popen(
-                command(_WATCH + self._boot, self._framework, self._device),
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, bufsize=0,
-                cwd=self._room.name, env=environment, close_fds=True, start_new_session=True,
-            )  # fmt: skip
+        try:
+            with open(os.path.join(self._room.name, "stderr"), "wb") as stderr:
+                self._process = subprocess.Popen(
+                    arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, bufsize=0,
+                    cwd=self._room.name, env=environment, close_fds=True, start_new_session=True,
+                )  # fmt: skip
+        except OSError:
+            self._room.cleanup()
+            raise
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self.pid = self._process.pid
+        self._input, self._output = self._process.stdin.fileno(), self._process.stdout.fileno()
+        os.set_blocking(self._input, False)
+        self._unread = b""
 
-    def _quiet(self) -> bool:
-        """Whether the child waits for a request; what it said that nobody asked for is forgotten."""
-        assert self._child is not None
-        assert self._child.stdout is not None
-        self._buffer = b""
+    def quiet(self) -> bool:
+        """Whether it waits for a request; what it wrote unasked is dropped."""
+        self._unread = b""
         with selectors.DefaultSelector() as selector:
-            selector.register(self._child.stdout, selectors.EVENT_READ)
-            said = bool(selector.select(0))
-            rest = os.read(self._child.stdout.fileno(), 1 << 20) if said else b""
-            return not said or (rest != b"" and not selector.select(0))
+            selector.register(self._output, selectors.EVENT_READ)
+            return not selector.select(0) or (os.read(self._output, 1 << 20) != b"" and not selector.select(0))
 
-    def _exchange(self, message: bytes, seconds: float) -> dict[str, Any]:
-        """Send some bytes and read one line. Raises LostError where none comes; the child is gone then."""
-        assert self._child is not None
-        assert self._child.stdin is not None
-        assert self._child.stdout is not None
+    def exchange(self, message: bytes, seconds: float, memory: int) -> dict[str, Any]:
+        """Send some bytes and read one line. Raises LostError where none comes, with the reason."""
         until = time.monotonic() + seconds
-        os.set_blocking(self._child.stdin.fileno(), False)
         with selectors.DefaultSelector() as selector:
-            selector.register(self._child.stdout, selectors.EVENT_READ)
+            selector.register(self._output, selectors.EVENT_READ)
             if message:
-                selector.register(self._child.stdin, selectors.EVENT_WRITE)
-            while b"\n" not in self._buffer:
+                selector.register(self._input, selectors.EVENT_WRITE)
+            while b"\n" not in self._unread:
                 if time.monotonic() > until:
-                    raise self._lost(f"it took more than {seconds:.0f} s")
-                if _resident(self._child.pid) > self._limits.memory:
-                    raise self._lost(f"it took more than {self._limits.memory / 2**30:.1f} GiB of memory")
+                    raise LostError(f"it took more than {seconds:.0f} s")
+                if _resident(self.pid) > memory:
+                    raise LostError(f"it took more than {memory / 2**30:.1f} GiB of memory")
                 for key, _ in selector.select(_POLL):
-                    if key.fileobj is self._child.stdin:
+                    if key.fd == self._input:
                         message = self._send(message)
                         if not message:
-                            selector.unregister(self._child.stdin)
+                            selector.unregister(self._input)
+                    elif read := os.read(self._output, 1 << 20):
+                        self._unread += read
                     else:
-                        read = os.read(self._child.stdout.fileno(), 1 << 20)
-                        if not read:
-                            raise self._lost(self._died())
-                        self._buffer += read
-        line, _, self._buffer = self._buffer.partition(b"\n")
-        try:
-            found = json.loads(line)
-        except (ValueError, RecursionError):
-            found = None
-        if not isinstance(found, dict):
-            raise self._lost("its answer is not understood")
-        return found
+                        raise LostError(self._last_words())
+        line, _, self._unread = self._unread.partition(b"\n")
+        with suppress(ValueError, RecursionError):
+            if isinstance(answer := json.loads(line), dict):
+                return answer
+        raise LostError(MALFORMED)
 
     def _send(self, message: bytes) -> bytes:
         """Write what the pipe takes; what is left."""
-        assert self._child is not None
-        assert self._child.stdin is not None
         try:
-            return message[os.write(self._child.stdin.fileno(), message) :]
+            return message[os.write(self._input, message) :]
         except BlockingIOError:
             return message
         except OSError:
-            return b""  # it died meanwhile; what it said last is read all the same
+            return b""  # it died meanwhile; its last answer is read all the same
 
-    def _lost(self, reason: str) -> LostError:
-        self._end()
-        return LostError(reason)
-
-    def _died(self) -> str:
-        """Why the child is gone, in its own last words if it had any."""
-        assert self._child is not None
-        assert self._room is not None
+    def _last_words(self) -> str:
+        """Why the process is gone."""
         try:
-            status = self._child.wait(1)
+            status = self._process.wait(1)
         except subprocess.TimeoutExpired:
             return "the process hung up"
         if status < 0:
-            try:
-                return f"the process died of {signal.Signals(-status).name}"
-            except ValueError:
-                return f"the process died of signal {-status}"
-        try:
+            numbers = {number.value: number.name for number in signal.Signals}
+            return f"the process died of {numbers.get(-status, f'signal {-status}')}"
+        lines: list[str] = []
+        with suppress(OSError):
             lines = Path(self._room.name, "stderr").read_bytes().decode(errors="replace").strip().splitlines()
-        except OSError:
-            lines = []
         return f"the process ended with {status}{f': {lines[-1][:200]}' if lines else ''}"
 
-    def _end(self) -> None:
-        if self._child is not None:
-            try:
-                os.killpg(self._child.pid, signal.SIGKILL)
-            except (OSError, AttributeError):
-                self._child.kill()
-            with suppress(OSError), self._child:  # closes its pipes, and waits
-                pass
-            self._child = None
-        if self._room is not None:
-            with suppress(OSError):
-                self._room.cleanup()
-            self._room = None
+    def end(self) -> None:
+        """Kill it with all that it started, and remove its folder."""
+        try:
+            os.killpg(self.pid, signal.SIGKILL)
+        except OSError:
+            self._process.kill()
+        with suppress(OSError), self._process:  # closes its pipes, and waits
+            pass
+        with suppress(OSError):
+            self._room.cleanup()
 
 
 def request(snippet: Snippet) -> bytes:
