@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from wherelint.finding import FixKey, Problem
 from wherelint.io.config import Configuration, Settings, relative_to
@@ -47,22 +47,28 @@ def discover(
 
     A file that is named is checked whatever its name and the excludes say, unless ``force_exclude``.
     """
-    walk = _Walk(configuration, fix_mode, snippets, plots)
+    targets: dict[Path, Target] = {}
+    problems: list[Problem] = []
     for name in paths:
         path = Path(os.path.abspath(name))
+        found: Iterable[Path] = ()
         if path.is_dir():
-            walk.directory(path)
+            found = _walk(path, configuration, problems)
         elif not path.exists():
-            walk.problems.append(Problem(name, "no such file or directory"))
+            problems.append(Problem(name, "no such file or directory"))
         elif not path.is_file():  # to read a pipe or a device may take for ever
-            walk.problems.append(Problem(name, "not a regular file; use - for standard input"))
-        elif not (force_exclude and excluded(path, walk.configuration.settings(path.parent))):
-            walk.add(path)
+            problems.append(Problem(name, "not a regular file; use - for standard input"))
+        elif not (force_exclude and excluded(path, configuration.settings(path.parent))):
+            found = [path]
+        for file in found:
+            if file not in targets:
+                settings = configuration.settings(file.parent)
+                targets[file] = Target(display_name(file), settings, fix_mode, snippets, plots)
     real = cache(os.path.realpath)
-    once: dict[str, Path] = {}  # a link is looked at where the file that it leads to is not
-    for path in sorted(walk.targets, key=lambda path: (os.path.islink(path), path)):
+    once: dict[str, Path] = {}  # a link counts where the file that it leads to was not found itself
+    for path in sorted(targets, key=lambda path: (os.path.islink(path), path)):
         once.setdefault(real(path) if os.path.islink(path) else os.path.join(real(path.parent), path.name), path)
-    return [walk.targets[path] for path in sorted(once.values())], walk.problems
+    return [targets[path] for path in sorted(once.values())], problems
 
 
 def display_name(path: Path) -> str:
@@ -91,60 +97,38 @@ def rewrite(name: str, before: bytes, after: bytes) -> Problem | None:
     return None
 
 
-class _Walk:
-    """Collects files; ``ignores`` on the way down are (directory, its .gitignore)."""
-
-    def __init__(self, configuration: Configuration, *asked: Any) -> None:
-        self.configuration = configuration
-        self.asked = asked
-        self.targets: dict[Path, Target] = {}
-        self.problems: list[Problem] = []
-
-    def add(self, path: Path, name: str | None = None) -> None:
-        settings = self.configuration.settings(path.parent)
-        self.targets.setdefault(path, Target(name or display_name(path), settings, *self.asked))
-
-    def directory(self, top: Path) -> None:
-        """Walk a directory that was named: the patterns that exclude it as a whole do not count below it."""
-        above = [parent for parent in reversed(top.parents) if parent in _repository(top)]
-        ignores = [found for parent in above if (found := _gitignore(parent, but_not=top))]
-        excludes: dict[Path, Patterns] = {}
-        stack = [(top, ignores)]
-        while stack:
-            directory, ignores = stack.pop()
-            entries = self._entries(directory)
-            if not entries:  # perhaps because it may not be read: then no settings can be, either
-                continue
-            settings = self.configuration.settings(directory)
-            if settings.root not in excludes:
-                patterns = (*settings.exclude, *settings.extend_exclude)
-                excludes[settings.root] = Patterns(_without(patterns, relative_to(top, settings.root)))
-            spec = excludes[settings.root]
-            own = _gitignore(directory) if settings.respect_gitignore else None
-            ignores = [*ignores, own] if own else ignores
-            named = _prefix(directory, settings.root)
-            ignoring = [(_prefix(directory, at), each) for at, each in ignores] if settings.respect_gitignore else []
-            shown = display_name(directory / "_").removesuffix("_")
-            for entry in entries:
-                is_directory = entry.is_dir(follow_symlinks=False)
-                if not is_directory and os.path.splitext(entry.name)[1] not in _SUFFIXES:
-                    continue
-                name = entry.name + "/" * is_directory
-                if spec.decide(named + name) or _ignored(name, ignoring):
-                    continue
-                path = directory / entry.name
-                if is_directory:
-                    stack.append((path, ignores))
-                elif entry.is_file(follow_symlinks=False) or path.is_file():
-                    self.add(path, shown + entry.name)
-
-    def _entries(self, directory: Path) -> list[os.DirEntry[str]]:
+def _walk(top: Path, configuration: Configuration, problems: list[Problem]) -> Iterator[Path]:
+    """The files below a directory that was named: the patterns that exclude it as a whole do not count there."""
+    excludes: dict[Path, Patterns] = {}
+    stack = [(top, [each for parent in _above(top) if (each := _gitignore(parent, but_not=top))])]
+    while stack:
+        directory, ignores = stack.pop()
         try:
-            with os.scandir(directory) as entries:
-                return list(entries)
+            with os.scandir(directory) as scanned:
+                entries = list(scanned)
         except OSError as error:
-            self.problems.append(Problem(display_name(directory), f"cannot read the directory: {error.strerror}"))
-            return []
+            problems.append(Problem(display_name(directory), f"cannot read the directory: {error.strerror}"))
+            continue
+        settings = configuration.settings(directory)
+        if settings.root not in excludes:
+            patterns = (*settings.exclude, *settings.extend_exclude)
+            excludes[settings.root] = Patterns(_without(patterns, relative_to(top, settings.root)))
+        if settings.respect_gitignore and (own := _gitignore(directory)):
+            ignores = [*ignores, own]
+        prefix = _prefix(directory, settings.root)
+        ignoring = [(_prefix(directory, at), each) for at, each in ignores] if settings.respect_gitignore else []
+        for entry in entries:
+            is_directory = entry.is_dir(follow_symlinks=False)
+            if not is_directory and os.path.splitext(entry.name)[1] not in _SUFFIXES:
+                continue
+            name = entry.name + "/" * is_directory
+            if excludes[settings.root].decide(prefix + name) or _ignored(name, ignoring):
+                continue
+            path = directory / entry.name
+            if is_directory:
+                stack.append((path, ignores))
+            elif entry.is_file(follow_symlinks=False) or path.is_file():
+                yield path
 
 
 def excluded(path: Path, settings: Settings) -> bool:
@@ -158,13 +142,11 @@ def _without(patterns: Iterable[str], directory: str) -> Iterator[str]:
             yield pattern
 
 
-def _repository(directory: Path) -> frozenset[Path]:
-    """The directories from the root of the git repository down to this one; none outside a repository."""
+def _above(directory: Path) -> list[Path]:
+    """The directories above this one that lie in its git repository, the root first; none outside a repository."""
     chain = [directory, *directory.parents]
-    for index, parent in enumerate(chain):
-        if (parent / ".git").exists():
-            return frozenset(chain[: index + 1])
-    return frozenset()
+    roots = (index for index, parent in enumerate(chain) if (parent / ".git").exists())
+    return chain[1 : next(roots, 0) + 1][::-1]
 
 
 def _gitignore(directory: Path, but_not: Path | None = None) -> tuple[Path, Patterns] | None:
@@ -186,8 +168,5 @@ def _prefix(directory: Path, root: Path) -> str:
 
 def _ignored(name: str, ignores: Iterable[tuple[str, Patterns]]) -> bool:
     """The last file with an opinion wins, so that a nested .gitignore can take a file back in."""
-    ignored = False
-    for prefix, spec in ignores:
-        verdict = spec.decide(prefix + name)
-        ignored = ignored if verdict is None else verdict
-    return ignored
+    decisions = [each for prefix, spec in ignores if (each := spec.decide(prefix + name)) is not None]
+    return decisions[-1:] == [True]

@@ -56,9 +56,9 @@ class Distance:
 
 @dataclass
 class Coverage:
-    """For each file, the spans of every kind. Merging is a union in which a stronger word wins."""
+    """For each file, the strongest word for every call. Merging is a union in which a stronger word wins."""
 
-    files: dict[str, dict[str, set[Span]]] = field(default_factory=dict)
+    calls: dict[str, dict[Span, str]] = field(default_factory=dict)
     #: What each file contained then, as a digest.
     digests: dict[str, str] = field(default_factory=dict)
     #: For each file, by span, code and point.
@@ -66,24 +66,24 @@ class Coverage:
 
     def add(self, path: str, kind: str, span: Span) -> None:
         """One call."""
-        self.files.setdefault(path, {each: set() for each in KINDS})[kind].add(span)
+        calls = self.calls.setdefault(path, {})
+        calls[span] = min(kind, calls.get(span, kind), key=KINDS.index)
 
     def came(self, path: str, span: Span, distance: Distance) -> None:
         """An operand came so near; numbers that are not finite say nothing."""
         if math.isfinite(distance.least) and math.isfinite(distance.mean):
-            self.files.setdefault(path, {each: set() for each in KINDS})
+            self.calls.setdefault(path, {})
             known, key = self.distances.setdefault(path, {}), (span, distance.code, distance.point)
             known[key] = distance.joined(known.get(key))
 
     def merge(self, other: Coverage) -> None:
         """What a later run saw, too; of a file that was changed meanwhile only that."""
-        for path, kinds in other.files.items():
+        for path, calls in other.calls.items():
             if self.digests.get(path) != other.digests.get(path):
-                self.files.pop(path, None)
+                self.calls.pop(path, None)
                 self.distances.pop(path, None)
-            for kind, spans in kinds.items():
-                for span in spans:
-                    self.add(path, kind, span)
+            for span, kind in calls.items():
+                self.add(path, kind, span)
             for (at, *_), distance in other.distances.get(path, {}).items():
                 self.came(path, at, distance)
         self.digests |= other.digests
@@ -91,12 +91,12 @@ class Coverage:
     def kind(self, path: str, inside: Span) -> str | None:
         """The strongest word for the calls that lie in a span; None where nothing is known of any."""
         begin, end = inside[:2], inside[2:]
-        known = self.files.get(path, {})
-        for kind in KINDS:
-            for span in known.get(kind, ()):
-                if (begin <= span[:2] and span[2:] <= end) if span[2] else begin[0] == span[0] == end[0]:
-                    return kind
-        return None
+        found = [
+            kind
+            for span, kind in self.calls.get(path, {}).items()
+            if (begin <= span[:2] and span[2:] <= end if span[2] else begin[0] == span[0] == end[0])
+        ]
+        return min(found, key=KINDS.index, default=None)
 
     def has_near(self, path: str) -> bool:
         """Whether the operand of any operation of a file came next to a point."""
@@ -111,14 +111,11 @@ class Coverage:
     def dumps(self) -> str:
         """The text of the file: the same for the same coverage."""
         files: dict[str, dict[str, Any]] = {}
-        for path, kinds in sorted(self.files.items()):
-            stronger: set[Span] = set()
-            files[path] = {"digest": self.digests.get(path, "")}
-            for kind in KINDS:
-                files[path][kind] = sorted(kinds[kind] - stronger)
-                stronger |= kinds[kind]
+        for path, calls in sorted(self.calls.items()):
+            spans = {kind: sorted(span for span, its in calls.items() if its == kind) for kind in KINDS}
             known = sorted(self.distances.get(path, {}).items(), key=lambda item: (item[0][:2], str(item[0][2])))
-            files[path]["distances"] = [[*span, *astuple(distance)] for (span, *_), distance in known]
+            distances = [[*span, *astuple(distance)] for (span, *_), distance in known]
+            files[path] = {"digest": self.digests.get(path, ""), **spans, "distances": distances}
         return json.dumps({"wherelint": _NAME, "version": _VERSION, "files": files}, separators=(",", ":")) + "\n"
 
     def save(self, path: Path) -> None:
@@ -133,7 +130,7 @@ def load(path: Path) -> Coverage:
     try:
         read = json.loads(disk.contents(path, _MOST_BYTES))
         if read["wherelint"] != _NAME:
-            raise MalformedError("this is no gradient coverage")
+            raise ValueError(path)
         if read["version"] != _VERSION:
             raise MalformedError(f"it is of version {read['version']!r}, and {_VERSION} can be read")
         found = Coverage()
@@ -145,10 +142,10 @@ def load(path: Path) -> Coverage:
             for *span, code, point, least, mean in kinds.get("distances", ()):
                 at, point = _span(span), None if point is None else float(point)
                 found.came(file, at, Distance(str(code), point, float(least), float(mean)))
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise MalformedError(
-            str(error) if isinstance(error, MalformedError) else "this is no gradient coverage"
-        ) from None
+    except MalformedError:
+        raise
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise MalformedError("this is no gradient coverage") from None
     return found
 
 
