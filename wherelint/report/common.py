@@ -95,7 +95,7 @@ def fingerprints(items: Iterable[Finding | Problem]) -> Iterator[str]:
     counts: Counter[tuple[str, ...]] = Counter()
     for item in items:
         if isinstance(item, Finding):
-            parts = (item.code, posix(item.filename), item.function, item.op, item.select.kind)
+            parts: tuple[str, ...] = (item.code, posix(item.filename), item.function, item.op, item.select.kind)
         else:
             parts = ("", posix(item.filename), item.message)
         key = "\0".join((*parts, str(counts[parts])))
