@@ -22,7 +22,7 @@ from wherelint.cli import main
 from wherelint.io import cachedir
 from wherelint.io.config import Configuration, Overrides
 from wherelint.run import cache, engine, pool
-from wherelint.run.results import Result
+from wherelint.run.result import Result
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 BROKEN = "def f(:\n"

@@ -155,7 +155,7 @@ def test_what_a_run_touches(audit: Audit, arguments: tuple[str, ...], written: s
     fixes = not {"--fix", "--diff"}.isdisjoint(arguments)  # what they write is given to the project's formatter
     programs = [each for each in started if not (fixes and Path(each).name in ("ruff", "black"))]
     assert programs == [audit.python] * 2 * ("-j2" in arguments)
-    assert (events.count(["import", "wherelint.run.worker"]) > 1) == ("-j2" in arguments)  # the workers were heard, too
+    assert (events.count(["import", "wherelint.run.pool"]) > 1) == ("-j2" in arguments)  # the workers were heard, too
     imported = {about.partition(".")[0] for event, about in (each[:2] for each in events) if event == "import"}
     assert not imported & {"jax", "torch", "tensorflow", "keras", "a", "pack", "helper", "executed"}
     executed = {about for event, about in (each[:2] for each in events) if event == "exec"}

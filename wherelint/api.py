@@ -13,7 +13,7 @@ from wherelint.io import files
 from wherelint.io.config import Configuration, Settings
 from wherelint.io.files import FixMode
 from wherelint.run import check, engine
-from wherelint.run.results import Result, add_problems
+from wherelint.run.result import Result, add_problems
 
 __all__ = ["check_paths", "check_source", "fix_source"]
 

@@ -16,7 +16,7 @@ from real_gradients import require
 from wherelint.cli import main
 from wherelint.io.disk import digest
 from wherelint.io.gradient_coverage import Coverage, MalformedError, load
-from wherelint.run.covered import REFUTED
+from wherelint.run.coverage import REFUTED
 from wherelint.score import WEIGHTS
 
 TORCH = """\

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from wherelint.finding import FileReport, Finding, FixKey
     from wherelint.io.config import Configuration, Overrides
     from wherelint.io.files import FixMode
-    from wherelint.run.results import Result
+    from wherelint.run.result import Result
 
 
 #: How much of a path becomes a part of the name of a script.
@@ -113,7 +113,7 @@ def run_check(options: dict[str, Any], configuration: Configuration) -> int:
     from wherelint.finding import FileReport
     from wherelint.run import engine
     from wherelint.run.check import check_source
-    from wherelint.run.results import Result, unwritten
+    from wherelint.run.result import Result, unwritten, without_known
 
     fix_mode, snippets, plots = _fix_mode(options), _snippets(options), _plots(options)
     content = sys.stdin.buffer.read() if stdin else b""
@@ -142,7 +142,7 @@ def run_check(options: dict[str, Any], configuration: Configuration) -> int:
         result = _weighed(result, options, configuration, lambda report: again(report, {}, confidence="low"))
     if options["write_baseline"] is not None:
         return _write_baseline(result, options, configuration)
-    result, stale = engine.without_known(result, configuration.settings)
+    result, stale = without_known(result, configuration.settings)
     for path, count in stale.items():
         if count and not (rewrites or options["quiet"]):
             entries = "1 entry matches" if count == 1 else f"{count} entries match"
@@ -165,7 +165,7 @@ def _weighed(
     result: Result, options: dict[str, Any], configuration: Configuration, again: Callable[[FileReport], FileReport]
 ) -> Result:
     """The result, its findings weighed by the calls that ran."""
-    from wherelint.run.covered import Evidence
+    from wherelint.run.coverage import Evidence
 
     evidence = Evidence(configuration.settings, options["gradient_coverage"], again)
     result = evidence.weigh(result)
@@ -182,16 +182,16 @@ def _run_fixes(
     """With --confirm every fix is run before it is written; without those that the run did not bear out."""
     if not result.fixed or not options["confirm"]:
         return result
-    from wherelint.run import engine
+    from wherelint.run.result import without_refuted
 
-    return engine.without_refuted(result, again, lambda part: _confirmed(part, options)[0])
+    return without_refuted(result, again, lambda part: _confirmed(part, options)[0])
 
 
 def _fixed_elsewhere(result: Result, options: dict[str, Any], configuration: Configuration) -> Result:
     """The result with the fixes that lie in another file than their finding; with --confirm each is run before."""
     from wherelint import api
     from wherelint.finding import FileReport
-    from wherelint.run.results import Result
+    from wherelint.run.result import Result
 
     def against(finding: Finding) -> str:
         if not options["confirm"]:
@@ -205,11 +205,11 @@ def _fixed_elsewhere(result: Result, options: dict[str, Any], configuration: Con
 
 def _confirmed(result: Result, options: dict[str, Any], *, only: bool = False) -> tuple[Result, list[str]]:
     """The result of running what was found, and why a framework could not be run."""
-    from wherelint.run import engine
+    from wherelint.run.result import confirm_result
 
     total = len(result.findings)
     with Progress(options["quiet"], "confirming") as progress:
-        return engine.confirm_result(
+        return confirm_result(
             result, options["device"], _cache(options), only=only, progress=lambda done: progress(done, total)
         )
 

@@ -21,7 +21,7 @@ from wherelint.version import __version__
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
-    from wherelint.run.results import Result
+    from wherelint.run.result import Result
 
 
 CLEAN, FINDINGS, FAILED, INTERRUPTED = 0, 1, 2, 130

@@ -13,7 +13,7 @@ from wherelint.io.notebook import in_cell, spelled
 from wherelint.report import text
 from wherelint.report.common import printable
 from wherelint.run import engine
-from wherelint.run.results import add_problems
+from wherelint.run.result import add_problems
 
 _PLACE = re.compile(r"(.+?)(?::cell (\d+))?:(\d+)(?::(\d+))?", re.DOTALL)
 

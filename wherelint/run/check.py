@@ -1,4 +1,10 @@
-"""A file to its report. No exception of one file reaches another."""
+"""A file to its report, in stages. No exception of one file reaches another.
+
+    text -> View -> Applied -> findings -> FileReport
+
+A ``View`` is what ``wherelint.analysis`` finds in a text and no comment silences; ``Applied`` is the text after its
+fixes, with the view of that. What is left gets the fixes, programs and plots that are asked for.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import wherelint.analysis
 from wherelint import rules, score
@@ -41,12 +47,12 @@ def check_source(
     snippets: bool = False,
     plots: bool = False,
     refuted: Mapping[FixKey, str] | None = None,
-    around: list[Project] | None = None,
+    projects: list[Project] | None = None,
 ) -> FileReport:
     """Check, and perhaps fix, the bytes of one file. Nothing of it is imported or executed, and nothing is raised.
 
     ``snippets``, ``plots``: each finding comes with the program that shows it, with its plot. ``refuted``: fixes that
-    are not applied, and why. ``around`` gets the projects that were looked at.
+    are not applied, and why. ``projects`` gets the projects that were looked at.
     """
     text = ""
     try:
@@ -55,13 +61,15 @@ def check_source(
         with warnings.catch_warnings():
             # Python warns about invalid escapes while it parses; that is another tool's business.
             warnings.simplefilter("ignore")
-            report, after = _check_text(text, target, around)
+            if not settings.codes_for(Path(os.path.abspath(filename))):
+                return FileReport(filename)
+            report, after = _Check(target, text, projects).report()
         if not report.fixed:
             return report
-        repaired = encode(after, encoding, content)
-        if repaired is None:
+        rewritten = encode(after, encoding, content)
+        if rewritten is None:
             return failed(filename, f"cannot be rewritten in its encoding ({encoding})")
-        return replace(report, before=content, after=repaired)
+        return replace(report, before=content, after=rewritten)
     except UndecodableError as error:
         return failed(filename, str(error), error.location)
     except (RecursionError, MemoryError):
@@ -71,78 +79,112 @@ def check_source(
         return (isinstance(error, SyntaxError) and _syntax_error(text, filename)) or failed(filename, describe(error))
 
 
-def _check_text(text: str, target: Target, around: list[Project] | None) -> tuple[FileReport, str]:
-    """The report on a text, and the text after the fixes."""
-    filename, settings, fix_mode = target.name, target.settings, target.fix_mode
-    path = Path(os.path.abspath(filename))
-    codes = settings.codes_for(path)
-    if not codes:
-        return FileReport(filename), text
-    notebook = None
-    if filename.endswith(".ipynb"):
-        from wherelint.io.notebook import Notebook
+class Applied(NamedTuple):
+    """A text after its fixes, what is seen in it, and the findings that were fixed."""
 
-        notebook = Notebook(text, filename)
-        text = notebook.program
-    if len(text) > Budget.characters:
-        why = f"gave up on the file: it has more than {Budget.characters:,} characters"
-        return FileReport(filename, problems=(Problem(filename, why, error=False),)), text
-    said = settings.evidence_for(path)
-    every = "WL001" in codes and "noqa" in text and "WL" in text  # a comment silences findings of any confidence
-    judged = settings.judged_for(path) if every else codes
-    least = 0.0 if every else score.least(settings.confidence)
-    options = DetectOptions(settings.aliases, rules.previews(judged), least, said)
-
-    def analysed(text: str) -> View:
-        made = wherelint.analysis.analyse(text, filename, options, around)
-        if isinstance(made, str):
-            return View(skipped=made)
-        made = made.with_evidence(*said) if said else made
-        made = _in_cells(made, notebook.cells(text)) if notebook else made
-        return view(made, text, filename, codes, judged, settings.confidence, noqa=not settings.ignore_noqa)
-
-    seen = analysed(text)
-    snippet: Callable[[Analysis, Finding], Finding] | None = None
-    if target.snippets and seen.shown:
-        from wherelint.confirm.snippet import with_snippets as snippet
+    text: str
+    seen: View
     fixed: tuple[Finding, ...] = ()
-    if seen.shown and fix_mode in ("safe", "unsafe"):
-        from wherelint.fix.rounds import Allowed, fixpoint
 
-        tidy = tidied(path, notebook is not None)
-        allowed = Allowed(
-            fix_mode == "unsafe", target.refuted, snippet, tidy, settings.fixed_codes, settings.fix_comment
-        )
-        text, seen, fixed = fixpoint(text, seen, analysed, allowed)
-    if seen.shown and fix_mode == "silence":
-        text, fixed = _silenced(text, seen.shown)
-        seen = analysed(text)
-    shown = seen.shown
-    if shown and fix_mode == "offer" and seen.analysis is not None:
-        from wherelint.fix import offered_for, work_budget
 
-        offered = offered_for(seen.analysis, shown, settings.fixed_codes, work_budget(), comment=settings.fix_comment)
-        shown = tuple(replace(finding, fix=fix) for finding, fix in zip(shown, offered, strict=True))
-    if any(finding.fix is not None and finding.fix.edits for finding in shown):
-        from wherelint.fix.layout import laid_out
+class _Check:
+    """The stages of the check of one text."""
 
-        width = line_length(path, text)
-        shown = tuple(replace(f, fix=laid_out(text, f.fix, width) if f.fix is not None else None) for f in shown)
-    if shown and snippet is not None and seen.analysis is not None:
-        shown = tuple(snippet(seen.analysis, finding) for finding in shown)
-    if shown and target.plots and seen.analysis is not None:
-        from wherelint.confirm.plots import with_plot
+    def __init__(self, target: Target, text: str, projects: list[Project] | None) -> None:
+        self._target, self._settings, self._projects = target, target.settings, projects
+        self._path = Path(os.path.abspath(target.name))
+        self._notebook = None
+        if target.name.endswith(".ipynb"):
+            from wherelint.io.notebook import Notebook
 
-        shown = tuple(with_plot(seen.analysis, finding) for finding in shown)
-    problems = tuple(seen.analysis.problems) if seen.analysis else ()
-    if seen.skipped == "too many imports":
-        why = "gave up on the file: it imports too many other files, or too large ones"
-        problems = (Problem(filename, why, error=False),)
-    problems = (*problems, *_given_up(shown))
-    report = FileReport(filename, shown, problems, text if shown or fixed else "", fixed, skipped=seen.skipped)
-    if notebook is None:
-        return report, text
-    return notebook.report(report), notebook.rewritten(text) if fixed else text
+            self._notebook = Notebook(text, target.name)
+        self._text = self._notebook.program if self._notebook else text
+        self._codes = self._settings.codes_for(self._path)
+        # Comments silence findings of any confidence.
+        every = "WL001" in self._codes and "noqa" in self._text and "WL" in self._text
+        self._judged = self._settings.judged_for(self._path) if every else self._codes
+        least = 0.0 if every else score.least(self._settings.confidence)
+        said = self._settings.evidence_for(self._path)
+        self._options = DetectOptions(self._settings.aliases, rules.previews(self._judged), least, said)
+
+    def report(self) -> tuple[FileReport, str]:
+        """The report on the text, and the text after the fixes."""
+        if len(self._text) > Budget.characters:
+            why = f"gave up on the file: it has more than {Budget.characters:,} characters"
+            return FileReport(self._target.name, problems=(Problem(self._target.name, why, error=False),)), self._text
+        seen = self._look(self._text)
+        applied = self._fix(Applied(self._text, seen))
+        findings = self._annotate(applied)
+        return self._report(applied, findings)
+
+    def _look(self, text: str) -> View:
+        """What is found in a text and shown of it."""
+        analysis = wherelint.analysis.analyse(text, self._target.name, self._options, self._projects)
+        if isinstance(analysis, str):
+            return View(skipped=analysis)
+        analysis = analysis.with_evidence(*self._options.said) if self._options.said else analysis
+        analysis = _in_cells(analysis, self._notebook.cells(text)) if self._notebook else analysis
+        confidence, noqa = self._settings.confidence, not self._settings.ignore_noqa
+        return view(analysis, text, self._target.name, self._codes, self._judged, confidence, noqa=noqa)
+
+    def _fix(self, before: Applied) -> Applied:
+        """The fixes that may be applied, or the comments that silence findings."""
+        mode = self._target.fix_mode
+        if before.seen.shown and mode == "silence":
+            text, fixed = _silenced(before.text, before.seen.shown)
+            return Applied(text, self._look(text), fixed)
+        if before.seen.shown and mode in ("safe", "unsafe"):
+            from wherelint.fix.rounds import Allowed, fixpoint
+
+            tidy, codes = tidied(self._path, self._notebook is not None), self._settings.fixed_codes
+            comment, refuted = self._settings.fix_comment, self._target.refuted
+            allowed = Allowed(mode == "unsafe", refuted, self._with_snippet(), tidy, codes, comment)
+            return Applied(*fixpoint(before.text, before.seen, self._look, allowed))
+        return before
+
+    def _annotate(self, applied: Applied) -> tuple[Finding, ...]:
+        """The findings that are left, each with its fix, its program and its plot, as far as asked for."""
+        shown, analysis = applied.seen.shown, applied.seen.analysis
+        if not shown or analysis is None:
+            return shown
+        if self._target.fix_mode == "offer":
+            from wherelint.fix import offered_for, work_budget
+
+            codes, comment = self._settings.fixed_codes, self._settings.fix_comment
+            offered = offered_for(analysis, shown, codes, work_budget(), comment=comment)
+            shown = tuple(replace(finding, fix=fix) for finding, fix in zip(shown, offered, strict=True))
+        if any(finding.fix is not None and finding.fix.edits for finding in shown):
+            from wherelint.fix.layout import laid_out
+
+            text, width = applied.text, line_length(self._path, applied.text)
+            shown = tuple(replace(f, fix=laid_out(text, f.fix, width) if f.fix is not None else None) for f in shown)
+        if (with_snippet := self._with_snippet()) is not None:
+            shown = tuple(with_snippet(analysis, finding) for finding in shown)
+        if self._target.plots:
+            from wherelint.confirm.plots import with_plot
+
+            shown = tuple(with_plot(analysis, finding) for finding in shown)
+        return shown
+
+    def _report(self, applied: Applied, findings: tuple[Finding, ...]) -> tuple[FileReport, str]:
+        name, (text, seen, fixed) = self._target.name, applied
+        problems = tuple(seen.analysis.problems) if seen.analysis else ()
+        if seen.skipped == "too many imports":
+            why = "gave up on the file: it imports too many other files, or too large ones"
+            problems = (Problem(name, why, error=False),)
+        problems = (*problems, *_unfinished(findings))
+        report = FileReport(name, findings, problems, text if findings or fixed else "", fixed, skipped=seen.skipped)
+        if self._notebook is None:
+            return report, text
+        return self._notebook.report(report), self._notebook.rewritten(text) if fixed else text
+
+    def _with_snippet(self) -> Callable[[Analysis, Finding], Finding] | None:
+        """What gives a finding the program that shows it, where that is asked for."""
+        if not self._target.snippets:
+            return None
+        from wherelint.confirm.snippet import with_snippets
+
+        return with_snippets
 
 
 def tidied(path: Path, is_notebook: bool) -> Callable[[str, str], str]:
@@ -156,7 +198,7 @@ def tidied(path: Path, is_notebook: bool) -> Callable[[str, str], str]:
     return tidy
 
 
-def _given_up(findings: Sequence[Finding]) -> Iterator[Problem]:
+def _unfinished(findings: Sequence[Finding]) -> Iterator[Problem]:
     """A warning for each reason why fixes were not looked for to the end, and an error for each defect of ours."""
     refusals = Counter(f.fix.message for f in findings if f.fix is not None and not f.fix.offered)
     if not refusals:

@@ -19,7 +19,7 @@ from wherelint.io.disk import contents
 from wherelint.io.edits import Source
 from wherelint.io.encoding import UndecodableError, decode, encode
 from wherelint.run.check import tidied
-from wherelint.run.results import Result
+from wherelint.run.result import Result
 
 #: How many such fixes one file may need.
 _MOST = 20

@@ -1,15 +1,23 @@
-"""Run one function over many items in processes, and outlive the workers that die."""
+"""Run one function over many items in processes, and outlive the workers that die.
 
+A worker reads requests on standard input and replies on what was standard output. A message is its length in bytes, on
+a line, and a pickle. A worker that ends without a reply has died.
+"""
+
+import os
 import pickle
+import signal
 import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import Any, Generic, TypeVar
+from typing import IO, Any, Generic, TypeVar
 
 from wherelint.isolated import command
-from wherelint.run.worker import receive, send
+from wherelint.run import collect_rarely
 
 Item = TypeVar("Item")
 Output = TypeVar("Output")
@@ -17,7 +25,9 @@ Output = TypeVar("Output")
 _SHARES, _MOST_ITEMS = 4, 32
 #: Seconds after which Ctrl-C is heard that another thread was told of, or this one as it fell asleep.
 _PATIENCE = 0.2
-_WORKER = "from wherelint.run.worker import main; main()"
+_WORKER = "from wherelint.run.pool import work; work()"
+#: Seconds for a worker that is not busy to end by itself once its parent is gone.
+_GRACE = 1.0
 
 
 def run(
@@ -99,8 +109,8 @@ class _Worker:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
-            send(self._process.stdin, request)
-            reply = pickle.loads(receive(self._process.stdout))
+            _send(self._process.stdin, request)
+            reply = pickle.loads(_receive(self._process.stdout))
         except (OSError, EOFError):
             raise _DiedError from None
         if isinstance(reply, Exception):
@@ -187,3 +197,47 @@ class _Work(Generic[Item, Output]):
                 del self._workers[me]
             worker.end()
             raise
+
+
+def _send(stream: IO[bytes], message: Any) -> None:
+    """Write a message. Raises OSError where nobody reads."""
+    content = pickle.dumps(message)
+    stream.write(b"%d\n" % len(content))
+    stream.write(content)
+    stream.flush()
+
+
+def _receive(stream: IO[bytes]) -> bytes:
+    """The next message, pickled. Raises EOFError where there is none, or a part of one."""
+    length = stream.readline()
+    content = stream.read(int(length)) if length.endswith(b"\n") else b""
+    if not content or len(content) < int(length):
+        raise EOFError
+    return content
+
+
+def work() -> None:
+    """Answer requests, a function and its items each, until the parent closes the pipe or is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C, and ends its workers
+    replies = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what is printed is no reply
+    collect_rarely()
+    requests: SimpleQueue[bytes | None] = SimpleQueue()
+    threading.Thread(target=_listen, args=(requests,), daemon=True).start()
+    while (request := requests.get()) is not None:
+        function, items = pickle.loads(request)
+        try:
+            reply: Any = [function(item) for item in items]
+        except Exception as error:
+            reply = error
+        _send(replies, reply)
+
+
+def _listen(requests: SimpleQueue[bytes | None]) -> None:
+    try:
+        while True:
+            requests.put(_receive(sys.stdin.buffer))
+    except EOFError:
+        requests.put(None)
+    time.sleep(_GRACE)
+    os._exit(1)  # a busy worker does not outlive its parent

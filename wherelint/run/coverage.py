@@ -12,7 +12,7 @@ from wherelint.io.edits import Source
 from wherelint.io.gradient_coverage import Coverage, Distance, MalformedError, digest_of, load
 from wherelint.io.notebook import spelled
 from wherelint.ops import OPERATIONS
-from wherelint.run.results import Result
+from wherelint.run.result import Result
 from wherelint.score import FAR, NEAR, confidence
 
 #: Why one might doubt that a gradient flows, which a gradient that passed refutes.

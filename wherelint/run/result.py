@@ -1,0 +1,159 @@
+"""What a run found, and the same without what a baseline knows or a framework refutes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wherelint.finding import FileReport, Finding, FixKey, Problem
+
+if TYPE_CHECKING:
+    from wherelint.io.config import Settings
+
+#: How often the fixes of a file are looked for again because a run refuted some.
+_MOST_REFUTED = 5
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run found: the reports that say something, in the order of the files."""
+
+    reports: tuple[FileReport, ...]
+    #: How many files there were to check.
+    total: int
+    seconds: float
+    #: The names of the files, whether anything is to be said of them or not.
+    names: tuple[str, ...] = ()
+    #: How many findings were left out because no run confirmed them, and because they are in the baseline.
+    unconfirmed: int = 0
+    known: int = 0
+    #: How many files were not searched, by the reason.
+    skipped: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def failed(self) -> int:
+        """How many files, or paths that were to lead to some, could not be checked."""
+        return len({problem.filename for problem in self.problems if problem.error})
+
+    @property
+    def files(self) -> int:
+        """How many files were checked."""
+        return self.total - self.failed
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The findings of every file."""
+        return tuple(finding for report in self.reports for finding in report.findings)
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """The problems of every file."""
+        return tuple(problem for report in self.reports for problem in report.problems)
+
+    @property
+    def fixed(self) -> tuple[Finding, ...]:
+        """The findings that were fixed."""
+        return tuple(finding for report in self.reports for finding in report.fixed)
+
+    @property
+    def hidden(self) -> int:
+        """How many findings were left out because they ran without gradients."""
+        return sum(report.hidden for report in self.reports)
+
+
+def add_problems(result: Result, problems: Sequence[Problem]) -> Result:
+    """The result with problems that arose before any file was opened."""
+    early = tuple(FileReport(problem.filename, problems=(problem,)) for problem in problems)
+    missing = len({problem.filename for problem in problems if problem.error})
+    return replace(result, reports=(*early, *result.reports), total=result.total + missing)
+
+
+def unwritten(result: Result, problems: Sequence[Problem]) -> Result:
+    """The result where some fixed files could not be written: the fixes that lie there do not count."""
+    failed = {problem.filename: problem for problem in problems}
+    stay = [f for r in result.reports if r.filename in failed for f in r.fixed if f.filename != r.filename]
+    reports = []
+    for report in result.reports:
+        if report.filename in failed:
+            report = replace(report, fixed=(), problems=(*report.problems, failed[report.filename]))
+        own = [finding for finding in stay if finding.filename == report.filename]
+        findings = sorted((*report.findings, *own), key=Finding.sort_key) if own else report.findings
+        reports.append(replace(report, findings=tuple(findings)))
+    return replace(result, reports=tuple(reports))
+
+
+def without_known(result: Result, settings: Callable[[Path], Settings]) -> tuple[Result, dict[Path, int]]:
+    """The result without what the baselines of its files know, and how many entries of each match nothing any more.
+
+    Only rules that are on can match. Raises ConfigError.
+    """
+    names = {*result.names, *(report.filename for report in result.reports)}
+    of = {name: settings(Path(os.path.abspath(name)).parent) for name in names}
+    paths = {each.baseline for each in of.values() if each.baseline is not None}
+    if not paths:
+        return result, {}
+    from wherelint.suppress.baseline import Baseline
+
+    baselines = {path: Baseline(path) for path in sorted(paths)}
+    reports = tuple(
+        baselines[path].without_known(r) if (path := of[r.filename].baseline) is not None else r for r in result.reports
+    )
+    stale = {}
+    for path, baseline in baselines.items():
+        checked = [name for name in result.names if of[name].baseline == path]
+        stale[path] = baseline.stale(checked, {code for name in checked for code in of[name].codes})
+    return replace(result, reports=reports, known=sum(each.known for each in baselines.values())), stale
+
+
+def confirm_result(
+    result: Result,
+    device: str,
+    cache: Path | None,
+    *,
+    only: bool = False,
+    progress: Callable[[int], None] = lambda done: None,
+) -> tuple[Result, list[str]]:
+    """The result with a confirmation of every finding, and why a framework could not be run.
+
+    ``only``: without the findings that were not confirmed. ``cache`` is the directory that keeps confirmations.
+    """
+    from wherelint.confirm import confirm
+    from wherelint.confirm.cache import Cache
+
+    made, problems = confirm(result.findings, device, Cache(cache) if cache else None, progress=progress)
+    rest = iter(made)
+    reports = tuple(replace(r, findings=tuple(next(rest) for _ in r.findings)) for r in result.reports)
+    if not only:
+        return replace(result, reports=reports), problems
+    kept = tuple(replace(r, findings=tuple(f for f in r.findings if _confirmed(f))) for r in reports)
+    return replace(result, reports=kept, unconfirmed=sum(not _confirmed(f) for f in made)), problems
+
+
+def without_refuted(
+    result: Result, again: Callable[[FileReport, Mapping[FixKey, str]], FileReport], run: Callable[[Result], Result]
+) -> Result:
+    """The result without the fixes that ``run``, which confirms findings, does not bear out.
+
+    ``again`` checks the file of a report without some fixes. What shows no gradient has nothing to run.
+    """
+    refuted: dict[str, dict[FixKey, str]] = {}
+    for _ in range(_MOST_REFUTED):
+        fixed = tuple(FileReport(r.filename, tuple(f for f in r.fixed if f.witness)) for r in result.reports)
+        names = set()
+        for finding in run(replace(result, reports=fixed)).findings:
+            if finding.confirmation is not None and (why := finding.confirmation.against_fix):
+                refuted.setdefault(finding.filename, {})[finding.fix_key()] = why
+                names.add(finding.filename)
+        if not names:
+            return result
+        reports = tuple(again(r, refuted[r.filename]) if r.filename in names else r for r in result.reports)
+        result = replace(result, reports=reports)
+    why = "the framework refuted its fixes again and again; the file was not changed"
+    return unwritten(result, [Problem(name, why) for name in sorted(names)])
+
+
+def _confirmed(finding: Finding) -> bool:
+    return finding.confirmation is not None and finding.confirmation.verdict == "confirmed"
