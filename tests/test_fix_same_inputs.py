@@ -4,12 +4,12 @@ import textwrap
 
 import numpy as np
 
-from wherelint.analysis.programs import Program, lowered, own_programs, programs
 from wherelint.fix.groups import changes
 from wherelint.fix.opaque import benign, names_of, settle
 from wherelint.fix.proof import roots_of
 from wherelint.frontend.module import Module
 from wherelint.graph.node import Call, Const, leaf
+from wherelint.interpret.programs import Program, lowered, own_programs, programs
 
 _CLASS = """
     import jax.numpy as jnp

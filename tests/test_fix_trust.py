@@ -16,7 +16,6 @@ from real_gradients import require, value_and_gradient
 from wherelint import fix
 from wherelint.analysis import DetectOptions, analyse
 from wherelint.analysis.findings import Analysis
-from wherelint.analysis.programs import own_programs
 from wherelint.finding import Edit, FileReport, Location
 from wherelint.fix import proving
 from wherelint.fix.candidates import Site
@@ -24,6 +23,7 @@ from wherelint.fix.comparison import Comparison
 from wherelint.fix.proof import Record, record, same
 from wherelint.fix.proving import Passed, Proof
 from wherelint.fix.rewrites import rewritten
+from wherelint.interpret.programs import own_programs
 from wherelint.io.config import Settings
 from wherelint.run.check import check_source
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from wherelint.score import confidence, worth
+from wherelint.evidence.pieces import confidence, labelled, worth
 
 #: An input or a result of the witness: one number where every lane agrees, a list where the lanes differ. What comes
 #: back from the cache is checked against it.
@@ -208,7 +208,7 @@ class Finding:
     also: tuple[Finding, ...] = ()
     fix: Fix | None = None
     confirmation: Confirmation | None = None
-    #: What speaks for it and against it, by the names of ``score.WEIGHTS``.
+    #: What speaks for it and against it, by the labels of ``evidence.pieces.Evidence``.
     evidence: tuple[str, ...] = ()
     #: The program that shows the finding (``confirm.routine.Snippet``), where it was asked for; why there is none.
     snippet: object = field(default=None, compare=False, repr=False)
@@ -232,12 +232,12 @@ class Finding:
     def with_evidence(self, *names: str) -> Finding:
         """The same finding, and more that is known of it."""
         evidence = tuple(sorted({*self.evidence, *names}))
-        return replace(self, evidence=evidence, confidence=confidence(evidence))
+        return replace(self, evidence=evidence, confidence=confidence(labelled(evidence)))
 
     @property
     def score(self) -> float:
         """How likely it is that a maintainer wants to know, by its evidence: between 0 and 1."""
-        return worth(self.evidence)
+        return worth(labelled(self.evidence))
 
     def reaches(self, least: Least) -> bool:
         """Whether it is shown where that is the least to show."""

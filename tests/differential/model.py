@@ -10,11 +10,11 @@ import numpy as np
 from executing import Outcome
 
 from differential.programs import INPUTS
-from wherelint.analysis.programs import programs
 from wherelint.frontend.module import Module
 from wherelint.graph.differentiate import Tape, backward
 from wherelint.graph.evaluate import Values, evaluate
 from wherelint.graph.node import LANES, Node, topological
+from wherelint.interpret.programs import programs
 from wherelint.ops import OPERATIONS, Array
 
 #: Operations that every framework rounds alike.

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from wherelint.evidence.judge import EvidenceJudge, Outlook
 from wherelint.graph.differentiate import Backward, Tape, backward
 from wherelint.graph.evaluate import Values, evaluate
 from wherelint.graph.node import LANES, Node, Static, const, leaf, spread, topological
 from wherelint.graph.search import Hazard, Search
 from wherelint.graph.simplest import simplest
 
+EVERYTHING = Outlook()
 _TESTS = frozenset({"less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "isnan", "isfinite"})
 _LOGICAL = frozenset({"logical_and", "logical_or", "logical_not"})
 
@@ -58,8 +61,13 @@ def gradients(root: Node, inputs: dict[Node, np.ndarray], *, framework: str = "j
 
 def hazards(root: Node, framework: str = "jax") -> list[Hazard]:
     """What the search reports, fit to print."""
-    search = Search(root, framework)
-    return [simplest(search, h) for h in search.hazards()]
+    found = search(root, framework)
+    return [simplest(found, h) for h in found.hazards()]
+
+
+def search(root: Node, framework: str = "jax", outlook: Outlook = EVERYTHING) -> Search:
+    """A search whose hazards are weighed."""
+    return Search(root, framework, judge=partial(EvidenceJudge, outlook, framework))
 
 
 def named(hazard: Hazard) -> dict[str, list[float]]:

@@ -5,24 +5,26 @@ from __future__ import annotations
 from unittest import mock
 
 import numpy as np
+import programs
 import pytest
 from programs import op, positive, where
 
+from wherelint.evidence.judge import Outlook
+from wherelint.evidence.pieces import Evidence
 from wherelint.graph.node import const, leaf
-from wherelint.graph.outlook import Outlook
 from wherelint.graph.search import Search
 
 X, Y = leaf("x"), leaf("y")
 ROOT = where(positive(X), op("sqrt", X), 0.0)
-UNSAID = frozenset({"said to be differentiated"})
+UNSAID = frozenset({Evidence.DIFFERENTIATED})
 
 
 def search(outlook: Outlook, root: object = ROOT) -> Search:
-    return Search(root, "jax", outlook=outlook)  # type: ignore[arg-type]
+    return programs.search(root, outlook=outlook)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("known", [(), ("in an optimizer",)])
-def test_what_may_score_enough_is_found_with_the_same_evidence(known: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("known", [(), (Evidence.SELDOM_TRAINED,)])
+def test_what_may_score_enough_is_found_with_the_same_evidence(known: tuple[Evidence, ...]) -> None:
     (every,) = search(Outlook()).hazards()
     asked = search(Outlook(0.3, frozenset(known), UNSAID))
     (hazard,) = asked.hazards()
@@ -30,14 +32,14 @@ def test_what_may_score_enough_is_found_with_the_same_evidence(known: tuple[str,
 
 
 def test_what_cannot_score_enough_is_not_evaluated() -> None:
-    asked = search(Outlook(0.5, frozenset({"said not to be differentiated"}), UNSAID))
+    asked = search(Outlook(0.5, frozenset({Evidence.NOT_DIFFERENTIATED}), UNSAID))
     with mock.patch.object(Search, "run", side_effect=AssertionError):
         assert asked.hazards() == []
 
 
 def test_evidence_for_it_that_may_still_come_is_waited_for() -> None:
-    assert search(Outlook(0.5, frozenset({"in a test", "said to be differentiated"}))).hazards()
-    assert search(Outlook(0.5, frozenset({"in a test"}))).hazards()
+    assert search(Outlook(0.5, frozenset({Evidence.TEST, Evidence.DIFFERENTIATED}))).hazards()
+    assert search(Outlook(0.5, frozenset({Evidence.TEST}))).hazards()
 
 
 def test_a_wide_search_is_only_for_what_the_condition_may_speak_of() -> None:
@@ -49,8 +51,8 @@ def test_a_wide_search_is_only_for_what_the_condition_may_speak_of() -> None:
 
 def test_an_epsilon_that_float32_loses_may_still_be_noticed() -> None:
     kept, lost = Outlook(0.6, absent=UNSAID), op("sqrt", op("subtract", const(1.0 - 1e-9), X))
-    assert kept.may_reach({"direct"})
-    assert not kept.may_reach({"direct", "in a metric"})
+    assert kept.may_reach({Evidence.DIRECT})
+    assert not kept.may_reach({Evidence.DIRECT, Evidence.UNTRAINED_CODE})
     assert search(Outlook(0.5, absent=UNSAID), where(op("less", X, 1.0), lost, 0.0)).hazards()
 
 

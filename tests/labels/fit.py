@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from score import unpacked
 
-from wherelint.score import worth
+from wherelint.evidence.pieces import labelled, worth
 
 RIGHT = {"unsafe-guard": 1.0, "true": 1.0, "unsafe-incidental": 0.5}
 WRONG = {"safe": 1.0, "false": 1.0}
@@ -122,7 +122,7 @@ def main() -> None:
     counts = Counter(name for row in found for name in row.evidence)
     names = sorted(name for name in counts if counts[name] > 1)
     least = options.threshold
-    _tell("as it is:", found, [worth(row.evidence) >= least for row in found])
+    _tell("as it is:", found, [worth(labelled(row.evidence)) >= least for row in found])
     everything = fit(found, names)
     _tell("fitted to all:", found, [probability(row, everything) >= least for row in found])
     others = {p: fit([row for row in found if row.package != p], names) for p in {row.package for row in found}}

@@ -8,10 +8,10 @@ import pytest
 from conftest import write
 
 from wherelint.analysis import DetectOptions, detect, forget
-from wherelint.analysis.programs import programs
 from wherelint.cli import main
 from wherelint.frontend.module import Module
 from wherelint.frontend.options import Budget
+from wherelint.interpret.programs import programs
 from wherelint.io.config import Settings
 from wherelint.report.formats import FORMATS
 from wherelint.run.check import check_source

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from pathlib import Path
 
@@ -10,9 +11,10 @@ import pytest
 from conftest import write
 from real_gradients import require
 
-from wherelint import score
+from wherelint import docs
 from wherelint.analysis import DetectOptions, analyse, findings
 from wherelint.analysis.findings import Analysis
+from wherelint.evidence.pieces import Evidence, confidence, labelled, least, worth
 from wherelint.io.config import Settings
 from wherelint.run.check import check_source
 
@@ -38,17 +40,13 @@ RELATIONS = {
         def infinite(x): return jnp.where(jnp.isfinite(1 / x), 1 / x, 0.0)
         def count(x, n: int): return jnp.where(n > 0, x / n, 0.0)
     """,
-    "same variable": """
-        def angle(x, y): return jnp.where(y > 0, jnp.sqrt(y * y - y * x), 0.0)
-        def far(r, cutoff): return jnp.where(r < cutoff, jnp.exp(1 / (r * r - cutoff * r)), 0.0)
-    """,
     "incidental": """
         def other(x, mask): return jnp.where(mask > 0, 1 / x, 0.0)
     """,
-    "by the result": """
+    None: """
+        def angle(x, y): return jnp.where(y > 0, jnp.sqrt(y * y - y * x), 0.0)
+        def far(r, cutoff): return jnp.where(r < cutoff, jnp.exp(1 / (r * r - cutoff * r)), 0.0)
         def floor(x): return jnp.maximum(jnp.log(x), -10.0)
-    """,
-    "onto": """
         def clipped(x): return jnp.arccos(jnp.clip(x, -1.0, 1.0))
     """,
 }
@@ -62,7 +60,7 @@ BOUNDARIES = {
         def half(x): return jnp.where(x > 0.5, 1 / x, 0.0)
         def overflow(x): return jnp.where(x < 10, jnp.exp(x), x)
     """,
-    "beyond the boundary": """
+    "another purpose": """
         def shifted(x): return jnp.where(x > 0, jnp.sqrt(x + 1e-3), 0.0)
     """,
 }
@@ -75,7 +73,7 @@ def analysed(text: str, filename: str = "f.py") -> Analysis:
 
 
 @pytest.mark.parametrize("name", [*RELATIONS, *BOUNDARIES])
-def test_what_the_condition_has_to_do_with_the_operation(name: str) -> None:
+def test_what_the_condition_has_to_do_with_the_operation(name: str | None) -> None:
     table = RELATIONS if name in RELATIONS else BOUNDARIES
     best = {}
     for finding in analysed(table[name]).findings:
@@ -83,7 +81,7 @@ def test_what_the_condition_has_to_do_with_the_operation(name: str) -> None:
             best[finding.function] = finding
     assert len(best) == table[name].count("def ")
     for function, finding in best.items():
-        assert [each for each in finding.evidence if each in table] == [name], function
+        assert [each for each in finding.evidence if each in table] == ([name] if name else []), function
 
 
 @pytest.mark.parametrize(
@@ -99,7 +97,7 @@ def test_what_the_condition_has_to_do_with_the_operation(name: str) -> None:
 def test_neighbours_are_of_one_array_and_their_order_matters(body: str, named: bool) -> None:
     findings = analysed(f"def f(x, y): {body}").findings
     assert findings
-    assert all(("neighbours out of order" in each.evidence) is named for each in findings)
+    assert all(("degenerate array" in each.evidence) is named for each in findings)
     assert findings[0].confidence == "low" or not named or "direct" not in findings[0].evidence
 
 
@@ -111,9 +109,9 @@ def test_an_element_of_a_table_is_no_index_that_was_searched_for(index: str, nam
         class A:
             def f(self, x, k):
                 i = {index}
-                return jnp.where(x[i] > 0, 1 / (x[i] + x[i + 1]), 0.0)
+                return jnp.where(k > 0, 1 / (x[i] + x[i + 1]), 0.0)
     """).findings
-    assert ("looked up" in finding.evidence) is named
+    assert ("degenerate array" in finding.evidence) is named
 
 
 def test_a_wider_table_says_what_the_author_meant() -> None:
@@ -132,16 +130,16 @@ def test_a_wider_table_says_what_the_author_meant() -> None:
         ("tests/model.py", "in a test"),
         ("pkg/test_model.py", "in a test"),
         ("pkg/model_test.py", "in a test"),
-        ("pkg/metrics/iou.py", "in a metric"),
-        ("pkg/evaluation.py", "in a metric"),
-        ("pkg/envs/reward.py", "in an environment"),
-        ("pkg/data/boxes.py", "in a data pipeline"),
-        ("pkg/datapipes/boxes.py", "in a data pipeline"),
-        ("pkg/optimizers/sgd.py", "in an optimizer"),
-        ("pkg/post_processing.py", "in a postprocessing step"),
-        ("pkg/vis.py", "in a picture"),
-        ("pkg/lr_schedule.py", "in an optimizer"),
-        ("pkg/input_preprocessors.py", "in a data pipeline"),
+        ("pkg/metrics/iou.py", "untrained code"),
+        ("pkg/evaluation.py", "untrained code"),
+        ("pkg/envs/reward.py", "untrained code"),
+        ("pkg/data/boxes.py", "untrained code"),
+        ("pkg/datapipes/boxes.py", "untrained code"),
+        ("pkg/optimizers/sgd.py", "untrained code"),
+        ("pkg/post_processing.py", "untrained code"),
+        ("pkg/vis.py", "untrained code"),
+        ("pkg/lr_schedule.py", "untrained code"),
+        ("pkg/input_preprocessors.py", "untrained code"),
         ("pkg/env_matrix.py", None),
         ("pkg/metric_learning/model.py", None),
         ("pkg/attest.py", None),
@@ -155,7 +153,7 @@ def test_folders_and_files_that_the_field_reserves(
     path.parent.mkdir(parents=True)
     path.write_text(_HEADER + "def f(x): return jnp.where(x > 0, jnp.sqrt(x), 0.0)\n")
     (finding,) = analysed(path.read_text()[len(_HEADER) :], filename).findings
-    assert [each for each in finding.evidence if each.startswith("in a")] == ([name] if name else [])
+    assert {"in a test", "untrained code"} & {*finding.evidence} == ({name} if name else set())
     assert finding.confidence == ("low" if name else "high")
 
 
@@ -183,7 +181,7 @@ def test_what_a_class_inherits_from_in_other_files(base: str, environment: bool,
     made = analyse(path.read_text(), str(path), DetectOptions())
     assert isinstance(made, Analysis)
     (finding,) = made.findings
-    assert ("in an environment" in finding.evidence) is environment
+    assert ("untrained code" in finding.evidence) is environment
 
 
 @pytest.mark.parametrize(
@@ -200,7 +198,7 @@ def test_what_a_class_inherits_from_in_other_files(base: str, environment: bool,
 def test_what_numpy_computes_with(read: str, host: bool) -> None:
     text = f"import numpy as np\nimport jax\ndef f(x):\n    n = {read}\n    return jnp.where(x > 0, n / x, 0.0)"
     (finding, *_) = analysed(text).findings
-    assert ("NumPy computes with it" in finding.evidence) is host
+    assert ("not learned" in finding.evidence) is host
 
 
 def test_jax_and_torch_hand_nothing_to_numpy_that_is_differentiated() -> None:
@@ -219,112 +217,105 @@ def test_jax_and_torch_hand_nothing_to_numpy_that_is_differentiated() -> None:
 def test_a_file_of_riemannian_metrics_is_no_place_of_metrics(method: str, measures: bool) -> None:
     text = f"def f(x): return jnp.where(x > 0, 1 / x, 0.0)\nclass FlatMetric:\n    def {method}(self, x): return x * x"
     (finding,) = analysed(text, "flat_metric.py").findings
-    assert ("in a metric" in finding.evidence) is measures
+    assert ("untrained code" in finding.evidence) is measures
 
 
 @pytest.mark.parametrize(
     ("text", "name"),
     [
-        ("def f(target): return torch.where(target > 0, target.log(), 0.0)", "poisons data"),
-        ("def f(gt_boxes): return torch.where(gt_boxes > 0, gt_boxes.log(), 0.0)", "poisons data"),
-        ("def f(numTargets): return torch.where(numTargets > 0, 1 / numTargets, 0.0)", "poisons data"),
+        ("def f(target): return torch.where(target > 0, target.log(), 0.0)", "not learned"),
+        ("def f(gt_boxes): return torch.where(gt_boxes > 0, gt_boxes.log(), 0.0)", "not learned"),
+        ("def f(numTargets): return torch.where(numTargets > 0, 1 / numTargets, 0.0)", "not learned"),
         ("def f(x, target): return torch.where(x > 0, x.log() * target, 0.0)", None),
-        ("def f(x):\n  t = x.get(x.keys.target)\n  return torch.where(t > 0, t.log(), 0.0)", "poisons data"),
-        ("def f(x): return torch.where(x['target'] > 0, x['target'].log(), 0.0)", "poisons data"),
+        ("def f(x):\n  t = x.get(x.keys.target)\n  return torch.where(t > 0, t.log(), 0.0)", "not learned"),
+        ("def f(x): return torch.where(x['target'] > 0, x['target'].log(), 0.0)", "not learned"),
         ("def f(x): return torch.where(f(x, 'target') > 0, f(x, 'target').log(), 0.0)", None),
-        ("def f(x):\n  t = made_targets(x)\n  return torch.where(t > 0, t.log(), 0.0)", "poisons data"),
+        ("def f(x):\n  t = made_targets(x)\n  return torch.where(t > 0, t.log(), 0.0)", "not learned"),
         ("def f(x):\n  t = flatten_targets_away(x)\n  return torch.where(t > 0, t.log(), 0.0)", None),
         ("def f(targetless): return torch.where(targetless > 0, targetless.log(), 0.0)", None),
-        ("def f(x, eps): return torch.where(eps > 0, 1 / eps, 0.0) * x.sum()", "poisons settings"),
-        ("def f(x, grad_output): return grad_output * torch.where(x > 0, 1 / x, 0.0)", "in a backward pass"),
+        ("def f(x, eps): return torch.where(eps > 0, 1 / eps, 0.0) * x.sum()", "setting"),
+        ("def f(x, grad_output): return grad_output * torch.where(x > 0, 1 / x, 0.0)", "untrained code"),
         (
             "def f(x, grad, prev_grad): return x - grad * torch.nan_to_num(grad.sum() / prev_grad.sum(), 0.0)",
-            "in an optimizer",
+            "untrained code",
         ),
-        ("def f(x, lr, grad): return x - lr * torch.where(grad > 0, 1 / grad, 0.0)", "in an optimizer"),
-        ("def f(x, lr, grad): return x - lr * jnp.where(grad > 0, 1 / grad, 0.0)", "in an update"),
+        ("def f(x, lr, grad): return x - lr * torch.where(grad > 0, 1 / grad, 0.0)", "untrained code"),
+        ("def f(x, lr, grad): return x - lr * jnp.where(grad > 0, 1 / grad, 0.0)", "seldom trained code"),
         ("def f(x, lr): return lr * torch.where(x > 0, 1 / x, 0.0)", None),
-        ("def f(x):\n  d = jnp.abs(x + 2j)\n  return jnp.where(d > 0, 1 / d, 0.0)", "complex numbers"),
-        ("def f(x):\n  d = jnp.abs(x + complex(0, 2))\n  return jnp.where(d > 0, 1 / d, 0.0)", "complex numbers"),
+        ("def f(x):\n  d = jnp.abs(x + 2j)\n  return jnp.where(d > 0, 1 / d, 0.0)", "doubtful"),
+        ("def f(x):\n  d = jnp.abs(x + complex(0, 2))\n  return jnp.where(d > 0, 1 / d, 0.0)", "doubtful"),
         ("def f(gradients): return torch.where(gradients > 0, 1 / gradients, 0.0)", None),
         (
             "def f(x, valid_mask): return x.nansum() * torch.where(valid_mask > 0, 1 / valid_mask, 0.0)",
-            "poisons a mask",
+            "not learned",
         ),
-        ("class LossMetric:\n  def update(self, x): return torch.where(x > 0, 1 / x, 0.0)", "in a metric"),
-        ("class Losses(tm.Metric):\n  def f(self, x): return torch.where(x > 0, 1 / x, 0.0)", "in a metric"),
+        ("class LossMetric:\n  def update(self, x): return torch.where(x > 0, 1 / x, 0.0)", "untrained code"),
+        ("class Losses(tm.Metric):\n  def f(self, x): return torch.where(x > 0, 1 / x, 0.0)", "untrained code"),
         ("class RiemannianMetric:\n  def norm(self, x): return torch.where(x > 0, 1 / x, 0.0)", None),
-        ("class Net:\n  def validation_step(self, x): return torch.where(x > 0, 1 / x, 0.0)", "in a metric"),
+        ("class Net:\n  def validation_step(self, x): return torch.where(x > 0, 1 / x, 0.0)", "untrained code"),
         ("class Net:\n  def training_step(self, x): return torch.where(x > 0, 1 / x, 0.0)", None),
-        ("def f(dist): return torch.where(dist > 0, torch.log(dist + 1), 0.0)", "a size below zero"),
-        ("def f(x, target): return torch.where(target < 20, x * torch.exp(target), 0.0)", "extreme data"),
-        ("def f(x, cfg): return torch.where(cfg.width > 0, x / cfg.width, 0.0)", "moves a setting"),
-        ("def f(x, fluid_setup): return torch.where(fluid_setup.b > 0, x / fluid_setup.b, 0.0)", "moves a setting"),
-        ("def f(x, width: float): return torch.where(width > 0, x / width, 0.0)", "moves a setting"),
-        ("def f(x): return torch.where(x > 0, 1 / (x + 1e-6), 0.0)", "cancels an epsilon"),
-        ("def _standardize_advantage(x): return torch.where(x > 0, 1 / x, 0.0)", "makes data"),
-        ("def norm_targets(x): return torch.where(x > 0, 1 / x, 0.0)", "makes data"),
-        ("def GenerateLabel(x): return torch.where(x > 0, 1 / x, 0.0)", "makes data"),
-        ("def f(feats): return torch.where(feats['rot'] > 0, 1 / feats['rot'], 0.0)", "poisons data"),
+        ("def f(dist): return torch.where(dist > 0, torch.log(dist + 1), 0.0)", "doubtful"),
+        ("def f(x, target): return torch.where(target < 20, x * torch.exp(target), 0.0)", "unlikely input"),
+        ("def f(x, cfg): return torch.where(cfg.width > 0, x / cfg.width, 0.0)", "setting"),
+        ("def f(x, fluid_setup): return torch.where(fluid_setup.b > 0, x / fluid_setup.b, 0.0)", "setting"),
+        ("def f(x, width: float): return torch.where(width > 0, x / width, 0.0)", "setting"),
+        ("def f(x): return torch.where(x > 0, 1 / (x + 1e-6), 0.0)", "unlikely input"),
+        ("def _standardize_advantage(x): return torch.where(x > 0, 1 / x, 0.0)", "seldom trained code"),
+        ("def norm_targets(x): return torch.where(x > 0, 1 / x, 0.0)", "seldom trained code"),
+        ("def GenerateLabel(x): return torch.where(x > 0, 1 / x, 0.0)", "seldom trained code"),
+        ("def f(feats): return torch.where(feats['rot'] > 0, 1 / feats['rot'], 0.0)", "not learned"),
         ("def f(feats): return torch.where(feats > 0, 1 / feats, 0.0)", None),
-        ("class WarmupSchedule:\n  def f(self, x): return torch.where(x > 0, 1 / x, 0.0)", "in an optimizer"),
-        ("def f(x): return torch.clamp(10**x, max=100.0)", "saves an overflow"),
+        ("class WarmupSchedule:\n  def f(self, x): return torch.where(x > 0, 1 / x, 0.0)", "untrained code"),
+        ("def f(x): return torch.clamp(10**x, max=100.0)", "no guard"),
         ("def f(x): return torch.clamp(torch.exp(x), max=10.0)", None),
         ("def masked_softmax(x): return torch.where(x > 0, 1 / x, 0.0)", None),
-        ("def visualize(x): return torch.where(x > 0, 1 / x, 0.0)", "in a picture"),
-        ("def init_state(x): return torch.where(x > 0, 1 / x, 0.0)", "at the start of a run"),
-        ("class NonNegConstraint:\n  def f(self, x): return torch.where(x > 0, 1 / x, 0.0)", "in a constraint"),
-        ("class Adamant(optim.Optimizer):\n  def f(self, x): return torch.where(x > 0, 1 / x, 0.0)", "in an optimizer"),
+        ("def visualize(x): return torch.where(x > 0, 1 / x, 0.0)", "untrained code"),
+        ("def init_state(x): return torch.where(x > 0, 1 / x, 0.0)", "seldom trained code"),
+        ("class NonNegConstraint:\n  def f(self, x): return torch.where(x > 0, 1 / x, 0.0)", "untrained code"),
+        ("class Adamant(optim.Optimizer):\n  def f(self, x): return torch.where(x > 0, 1 / x, 0.0)", "untrained code"),
         ("class Adamant(nn.Module):\n  def f(self, x): return torch.where(x > 0, 1 / x, 0.0)", None),
         (
             "def clip(most):\n  def update_fn(x, state): return torch.where(x > 0, most / x, 1.0), state\n"
             "  return optax.GradientTransformation(init_fn, update_fn)",
-            "in an update",
+            "seldom trained code",
         ),
-        ("def f(x, cfg): return torch.where(x > 0, x * (cfg.width // cfg.heads) ** -0.5, 0.0)", "moves a setting"),
+        ("def f(x, cfg): return torch.where(x > 0, x * (cfg.width // cfg.heads) ** -0.5, 0.0)", "setting"),
         (
             "class Game:\n  def reset(self): pass\n  def step(self, state, action): pass\n"
             "def bounce(x): return torch.where(x > 0, 1 / x, 0.0)",
-            "in an environment",
+            "untrained code",
         ),
         (
             "class Solver:\n  def reset(self): pass\n  def step(self, state): pass\n"
             "def bounce(x): return torch.where(x > 0, 1 / x, 0.0)",
             None,
         ),
-        ("class WalkSampler:\n  def f(self, x): return torch.where(x > 0, 1 / x, 0.0)", "in a sampler"),
-        ("def edm_sampler(x): return torch.where(x > 0, 1 / x, 0.0)", "in a sampler"),
-        ("def f(frac): return torch.where(frac > 0, torch.log(frac + 1), 0.0)", "a size below zero"),
-        ("def f(x):\n  t = multi_apply(get_targets, x)[2]\n  return torch.where(t > 0, t.log(), 0.0)", "poisons data"),
-        ("def f(x):\n  t = pmap(_get_target_single, x)\n  return torch.where(t > 0, t.log(), 0.0)", "poisons data"),
+        ("class WalkSampler:\n  def f(self, x): return torch.where(x > 0, 1 / x, 0.0)", "untrained code"),
+        ("def edm_sampler(x): return torch.where(x > 0, 1 / x, 0.0)", "untrained code"),
+        ("def f(frac): return torch.where(frac > 0, torch.log(frac + 1), 0.0)", "doubtful"),
+        ("def f(x):\n  t = multi_apply(get_targets, x)[2]\n  return torch.where(t > 0, t.log(), 0.0)", "not learned"),
+        ("def f(x):\n  t = pmap(_get_target_single, x)\n  return torch.where(t > 0, t.log(), 0.0)", "not learned"),
         ("def f(x):\n  t = apply(net, x, targets)\n  return torch.where(t > 0, t.log(), 0.0)", None),
-        ("def f(x, y=None): return torch.where(y > 0, x / y, 0.0)", "moves an optional input"),
+        ("def f(x, y=None): return torch.where(y > 0, x / y, 0.0)", "setting"),
         (
             "def f(x, index, y=None):\n  if y is None: y = torch.ones(9)\n  y = scatter(y, index)\n"
             "  return x * torch.where(y > 0, 1 / y, 0.0)",
-            "moves an optional input",
+            "setting",
         ),
         (
             "def f(x, index, y=None):\n  if y is None: y = torch.ones(9)\n  y = scatter(y * x, index)\n"
             "  return x * torch.where(y > 0, 1 / y, 0.0)",
             None,
         ),
-        ("def f(x, n: int): return torch.where(n > 0, x / n, 0.0)", "moves an integer"),
-        ("def f(x): return torch.clamp(torch.exp(x), max=1e6)", "saves an overflow"),
+        ("def f(x, n: int): return torch.where(n > 0, x / n, 0.0)", "no gradient"),
+        ("def f(x): return torch.clamp(torch.exp(x), max=1e6)", "no guard"),
         ("def f(x, m):\n  y = torch.where(m, x, x)\n  return torch.where(x > 0, 1 / x, 0.0)", None),
     ],
 )
 def test_what_else_is_said(text: str, name: str | None) -> None:
     findings = analysed(text).findings
     assert findings
-    plain = {
-        *RELATIONS,
-        *BOUNDARIES,
-        "overflows",
-        "moves below zero",
-        "the operand reads no gradient",
-        "not by a where",
-    }
+    plain = {*RELATIONS, *BOUNDARIES, "below zero", "no gradient", "no guard"} - {name}
     assert set(findings[0].evidence) - plain == ({name} if name else set())
 
 
@@ -333,13 +324,13 @@ def test_what_else_is_said(text: str, name: str | None) -> None:
     [
         (
             "def f(x, num_pixels): return x * torch.where(num_pixels != -1, (num_pixels + 1).log(), 0.0)",
-            {"a size below zero", "poisons data"},
+            {"doubtful", "not learned"},
         ),
         (
             "class N(torch.nn.Module):\n  def __init__(self, deviations):\n"
             "    self.register_buffer('std', deviations + 1e-6)\n"
             "  def f(self, x): return torch.nan_to_num(x / self.std)",
-            {"cancels an epsilon", "moves a setting"},
+            {"unlikely input", "setting"},
         ),
         (
             "class N(torch.nn.Module):\n  def __init__(self, deviations):\n"
@@ -351,18 +342,18 @@ def test_what_else_is_said(text: str, name: str | None) -> None:
 )
 def test_what_is_said_together(text: str, names: set[str]) -> None:
     (finding,) = analysed(text).findings
-    assert names == {"cancels an epsilon", "moves a setting", "a size below zero", "poisons data"} & {*finding.evidence}
+    assert names == {"unlikely input", "setting", "doubtful", "not learned"} & {*finding.evidence}
 
 
 @pytest.mark.parametrize(
     ("method", "names"),
     [
         # The constructor's argument is a setting, whatever array a buffer makes of it.
-        ("return torch.where(x > self.width, x / self.width, 0.0)", {"moves a setting"}),
-        ("return x * torch.where(self.cfg.width > 0, self.cfg.width.log(), 0.0)", {"poisons a configuration"}),
+        ("return torch.where(x > self.width, x / self.width, 0.0)", {"setting"}),
+        ("return x * torch.where(self.cfg.width > 0, self.cfg.width.log(), 0.0)", {"not learned"}),
         (
             "return x * torch.where(self.scheduler.beta > 0, self.scheduler.beta.log(), 0.0)",
-            {"poisons a configuration"},
+            {"not learned"},
         ),
         ("return torch.where(self.cfg.width > 0, x / self.cfg.width, 0.0)", set()),
     ],
@@ -373,7 +364,7 @@ def test_nobody_differentiates_what_is_chosen_for_the_run(method: str, names: se
         f"    self.register_buffer('width', torch.Tensor([width]))\n  def f(self, x): {method}"
     ).findings
     assert names <= {*finding.evidence}
-    assert ("poisons a configuration" in finding.evidence) is ("poisons a configuration" in names)
+    assert ("not learned" in finding.evidence) is ("not learned" in names)
 
 
 @pytest.mark.parametrize(("drawn", "found"), [("torch.randn_like(x)", False), ("draw(x)", True)])
@@ -432,7 +423,7 @@ def test_the_numbers_of_a_dtype_are_known(text: str) -> None:
 def test_what_else_drops_elements(body: str, named: bool) -> None:
     found = analysed(f"def f(x):\n  {body}").findings
     assert found
-    assert all(("not by a where" in finding.evidence) is named for finding in found)
+    assert all(("no guard" in finding.evidence) is named for finding in found)
 
 
 @pytest.mark.parametrize(
@@ -443,20 +434,13 @@ def test_what_else_drops_elements(body: str, named: bool) -> None:
         ("jnp.abs(x) < jnp.inf", "missing data"),
         ("x == x", "missing data"),
         # The test replaced what is nan; this selection asks for something else.
-        ("jnp.where(jnp.isnan(x), 1.0, x) > 0", "extreme data"),
+        ("jnp.where(jnp.isnan(x), 1.0, x) > 0", "unlikely input"),
     ],
 )
 def test_data_are_missing_where_the_condition_asks_for_them(condition: str, named: str) -> None:
     text = f"def f(x, w):\n  first = jnp.isnan(x).any()\n  return first, jnp.where({condition}, x * w, 0.0)"
     (finding,) = analysed(text).findings
-    assert {"missing data", "extreme data"} & {*finding.evidence} == {named}
-
-
-def test_every_name_has_a_weight() -> None:
-    """What is said and weighs nothing says where the selection stands to the operation, no more."""
-    tables = "".join([*RELATIONS.values(), *BOUNDARIES.values()])
-    said = {name for finding in analysed(tables).findings for name in finding.evidence}
-    assert said - score.WEIGHTS.keys() <= {"onto"}
+    assert {"missing data", "unlikely input"} & {*finding.evidence} == {named}
 
 
 _HELPERS = """
@@ -484,19 +468,23 @@ def test_what_the_callers_of_a_helper_allow(caller: str, function: str, guarded:
     if private:
         text = text.replace(function, f"_{function}")
     (finding,) = (f for f in analysed(text).findings if f.function == f"_{function}"[not private :])
-    said = {"no caller", "no known caller"}.intersection(finding.evidence)
-    assert said == ({"no caller" if private else "no known caller"} if guarded else set())
+    said = {"shielded by callers", "setting"}.intersection(finding.evidence)
+    assert said == ({"shielded by callers" if private else "setting"} if guarded else set())
 
 
 def test_the_score_adds_up() -> None:
-    assert score.worth([]) > 0.5
-    assert score.worth(["direct"]) > score.worth([]) > score.worth(["incidental"])
-    assert score.worth(["direct", "in a test"]) < 0.5
-    assert score.worth(["direct", "neighbours out of order", "looked up"]) == score.worth(["direct"])
-    assert score.worth(["same variable", "coincidence"]) < score.worth(["same variable"])
-    assert score.worth(["no such thing"]) == score.worth([])
-    assert score.confidence(["direct"]) == "high"
-    assert score.confidence(["direct", "in a test"]) == "low"
+    assert worth([]) > 0.5
+    assert worth([Evidence.DIRECT]) > worth([]) > worth([Evidence.INCIDENTAL])
+    assert worth([Evidence.DIRECT, Evidence.DIRECT]) == worth([Evidence.DIRECT])
+    assert worth(labelled(["direct", "no such thing"])) == worth([Evidence.DIRECT])
+    assert confidence([Evidence.DIRECT]) == "high"
+    assert confidence([Evidence.DIRECT, Evidence.TEST]) == "low"
+
+
+def test_the_page_lists_every_piece_of_evidence() -> None:
+    rows = re.findall(r"^\| \*(.+)\* \| (\S+) \| (.+) \|$", docs.page("confidence"), re.MULTILINE)
+    assert rows == [(each.label, f"{each.weight:+g}", each.sentence) for each in Evidence]
+    assert len({each.label for each in Evidence}) == len(Evidence) <= 25
 
 
 COMMENT = "# wherelint: not-differentiated"
@@ -531,8 +519,8 @@ def test_what_is_configured_goes_before_everything() -> None:
 
 def test_the_least_to_show_is_a_confidence_or_a_score() -> None:
     text = _HEADER + "def f(x): return jnp.where(x > 0, 1 / x, 0.0)\ndef g(x, m): return jnp.where(m > 0, 1 / x, 0.0)\n"
-    for least, shown in {"high": ["f"], "low": ["f", "g"], 0.0: ["f", "g"], 0.5: ["f"], 0.95: []}.items():
-        report = check_source(text.encode(), "a.py", Settings(confidence=least))  # type: ignore[arg-type]
+    for asked, shown in {"high": ["f"], "low": ["f", "g"], 0.0: ["f", "g"], 0.5: ["f"], 0.95: []}.items():
+        report = check_source(text.encode(), "a.py", Settings(confidence=asked))  # type: ignore[arg-type]
         assert [finding.function for finding in report.findings] == shown
 
 
@@ -551,7 +539,7 @@ def test_a_function_whose_place_hides_it_is_not_read(monkeypatch: pytest.MonkeyP
     lower = findings.programs
     monkeypatch.setattr(findings, "programs", lambda module, name, used: read.append(name) or lower(module, name, used))
     text = _HEADER + "def root(x): return jnp.where(x > 0, jnp.sqrt(x), 0.0)\n"
-    high = DetectOptions(least=score.least("high"))
+    high = DetectOptions(least=least("high"))
     for name, options, expected in [
         ("model.py", high, [("root",)]),
         ("test_model.py", high, []),

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from wherelint.analysis import DetectOptions, detect
-from wherelint.analysis.programs import Program
 from wherelint.analysis.search import FileSearch
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.node import leaf
 from wherelint.interpret.lowering import Lowering
+from wherelint.interpret.programs import Program
 
 TWO = """\
 import jax.numpy as jnp

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from wherelint.analysis.programs import programs
 from wherelint.frontend.module import Module
 from wherelint.graph.node import topological
+from wherelint.interpret.programs import programs
 from wherelint.interpret.values import Origin
 
 _HELPER = "import jax.numpy as jnp\n\n\ndef helper(u, v=0.5):\n    {}\n\n\n"

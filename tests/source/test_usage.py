@@ -169,7 +169,7 @@ def test_what_the_uses_of_a_function_say(name: str, tmp_path: Path, monkeypatch:
     uses, without = USES[name]
     monkeypatch.chdir(tmp_path)
     (finding,) = analysed(tmp_path, _ROOT, uses).findings
-    assert ("used without gradients" in finding.evidence) is without
+    assert ("shielded by callers" in finding.evidence) is without
     assert finding.confidence == ("low" if without else "high")
 
 
@@ -190,7 +190,7 @@ def test_what_the_uses_of_a_method_say(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (finding,) = analysed(tmp_path, _METHOD, {"use": uses}).findings
-    assert ("used without gradients" in finding.evidence) is without
+    assert ("shielded by callers" in finding.evidence) is without
 
 
 @pytest.mark.parametrize(
@@ -202,13 +202,13 @@ def test_a_variable_of_the_name_of_a_method(
     monkeypatch.chdir(tmp_path)
     rank = "import torch\n\n@torch.no_grad()\ndef rank(net, x): return net.root(x)\n"
     (finding,) = analysed(tmp_path, f"{_METHOD}\n{use}\n", {"use": rank}).findings
-    assert ("used without gradients" in finding.evidence) is without
+    assert ("shielded by callers" in finding.evidence) is without
 
 
 def test_a_use_in_the_file_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     text = _ROOT + "\n@torch.no_grad()\ndef rank(x): return root(x)\n"
-    assert all("used without gradients" in finding.evidence for finding in analysed(tmp_path, text, {}).findings)
+    assert all("shielded by callers" in finding.evidence for finding in analysed(tmp_path, text, {}).findings)
 
 
 def test_what_is_called_a_gradient_differentiates_what_it_is_given(
@@ -219,7 +219,7 @@ def test_what_is_called_a_gradient_differentiates_what_it_is_given(
     for use, without in (("root_gradient(x)", True), ("torch.func.grad(root_gradient)(x)", False)):
         uses = {"use": _USES.replace("root", "root_gradient") + f"@torch.no_grad()\ndef rank(x): return {use}\n"}
         (finding,) = analysed(tmp_path, text, uses).findings
-        assert ("used without gradients" in finding.evidence) is without
+        assert ("shielded by callers" in finding.evidence) is without
 
 
 def test_who_uses_a_script_is_not_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,7 +228,7 @@ def test_who_uses_a_script_is_not_known(tmp_path: Path, monkeypatch: pytest.Monk
     write(tmp_path, {"script.py": text})
     made = analyse(text, "script.py", DetectOptions())
     assert isinstance(made, Analysis)
-    assert not any("used without gradients" in finding.evidence for finding in made.findings)
+    assert not any("shielded by callers" in finding.evidence for finding in made.findings)
 
 
 @pytest.mark.parametrize(("initial", "without"), [("", True), ("from .model import update\n", False)])
@@ -241,7 +241,7 @@ def test_many_files_may_call_another_function_of_the_name(
     use = _USES.replace("root", "update") + "@torch.no_grad()\ndef rank(x): return update(x)\n"
     write(tmp_path, {"pkg/sub/__init__.py": initial})
     (finding,) = analysed(tmp_path, _ROOT.replace("root", "update"), {"use": use, **many}).findings
-    assert ("used without gradients" in finding.evidence) is without
+    assert ("shielded by callers" in finding.evidence) is without
 
 
 _RANK = "import torch\nfrom model import root\n\n@torch.no_grad()\ndef rank(x): return root(x)\n"
@@ -271,7 +271,7 @@ def test_uses_in_the_whole_repository(
     made = analyse(_ROOT, "model.py", DetectOptions())
     assert isinstance(made, Analysis)
     (finding,) = made.findings
-    assert ("used without gradients" in finding.evidence) is without
+    assert ("shielded by callers" in finding.evidence) is without
 
 
 def test_what_an_example_uses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,7 +279,7 @@ def test_what_an_example_uses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     write(tmp_path, {".git/HEAD": "", "examples/model.py": _ROOT, "examples/rank.py": _RANK})
     made = analyse(_ROOT, "examples/model.py", DetectOptions())
     assert isinstance(made, Analysis)
-    assert all("used without gradients" in finding.evidence for finding in made.findings)
+    assert all("shielded by callers" in finding.evidence for finding in made.findings)
 
 
 @pytest.mark.parametrize("bound", ["_MOST_FILES", "_MOST_LISTED"])

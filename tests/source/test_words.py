@@ -13,11 +13,11 @@ import pytest
 
 import wherelint.interpret.intrinsics
 from wherelint.analysis import DetectOptions, detect
-from wherelint.analysis.programs import programs
 from wherelint.frameworks.torch import LAYERS
 from wherelint.frontend import screen
 from wherelint.frontend.module import Module
 from wherelint.interpret.lowering import FUNCTIONS, METHODS
+from wherelint.interpret.programs import programs
 from wherelint.ops import OPERATIONS, SIGNATURES, Signature, traits, words
 
 WHERE = {"jax": "jax.numpy.where", "torch": "torch.where", "tensorflow": "tensorflow.where", "keras": "keras.ops.where"}

@@ -6,6 +6,7 @@ import sys
 import unicodedata
 from typing import TYPE_CHECKING
 
+from wherelint.evidence.pieces import Evidence, labelled
 from wherelint.finding import Finding, Problem, Skipped
 from wherelint.frontend.options import DetectOptions
 from wherelint.io.encoding import NOWHERE
@@ -69,9 +70,8 @@ def analyse(
     if not names or not used:
         return "no selection" if used else "no framework"
     from wherelint.analysis import findings
-    from wherelint.graph.outlook import Outlook
+    from wherelint.evidence.judge import Outlook
 
-    outlook = Outlook(
-        options.least, frozenset(options.said), frozenset({"said to be differentiated"} - {*options.said})
-    )
+    stated = labelled(options.said)
+    outlook = Outlook(options.least, stated, frozenset({Evidence.DIFFERENTIATED}) - stated)
     return findings.analyse(module, used, names, options.opt_in, outlook=outlook)

@@ -9,13 +9,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from wherelint.analysis.programs import spot
 from wherelint.analysis.search import Detection
 from wherelint.finding import Finding, Witness
 from wherelint.graph.differentiate import fails
 from wherelint.graph.evaluate import evaluate
 from wherelint.graph.node import Const, Leaf, Node, leaves, topological, whole
 from wherelint.graph.run import any_lane
+from wherelint.interpret.programs import spot
 
 Found = tuple[Finding, Detection | None]
 

@@ -9,21 +9,23 @@ from typing import Any
 import numpy as np
 
 from wherelint import rules
-from wherelint.analysis import places, severed
+from wherelint.analysis import severed
 from wherelint.analysis.causes import with_causes
-from wherelint.analysis.programs import Program, lowered, programs, spot
 from wherelint.analysis.search import Detection, FileSearch
 from wherelint.defects import describe
+from wherelint.evidence import names as naming
+from wherelint.evidence.judge import Outlook
+from wherelint.evidence.pieces import Evidence
 from wherelint.finding import Elsewhere, Finding, Problem, Selection, Witness
 from wherelint.frontend import screen
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.evaluate import evaluate
 from wherelint.graph.node import Leaf, Node, leaves, nearest_framework, rounded_away, topological
-from wherelint.graph.outlook import Outlook
 from wherelint.graph.search import Hazard, Search
 from wherelint.graph.simplest import simplest
 from wherelint.graph.work import WorkBudget
+from wherelint.interpret.programs import Program, lowered, programs, spot
 from wherelint.interpret.values import Origin
 from wherelint.ops import OPERATIONS, Array
 from wherelint.ops.numeric import shortest
@@ -82,7 +84,9 @@ def analyse(
     outlook = outlook or Outlook()
     searches = FileSearch(module, used, low=low, only=only, whole=whole, outlook=outlook)
     # Where its place alone keeps a finding from being shown, a function is not read, unless what it calls asks for it.
-    names = [n for n in names if opt_in or outlook.least <= 0 or outlook.reaches(outlook.most(places.of(module, n)))]
+    names = list(names)
+    if not opt_in and outlook.least > 0:
+        names = [each for each in names if outlook.reaches(outlook.most(naming.standing(module, each)))]
     for number, name in enumerate(names):
         if searches.spent:
             left = len(names) - number
@@ -214,7 +218,7 @@ def _epsilon_lost(hazard: Hazard) -> bool:
 def _finding(detection: Detection, related: Sequence[Node], filename: str) -> Finding:
     hazard, code = detection.hazard, _code(detection.hazard)
     if code == "WL303":
-        hazard = hazard.with_evidence("an epsilon is lost")
+        hazard = hazard.with_evidence(Evidence.EPSILON_LOST)
     modes: tuple[str, ...] = ()
     if detection.framework == "tensorflow":
         modes = ("eager", "xla") if Search(hazard.select, "tensorflow").shows(hazard) else ("xla",)
@@ -222,7 +226,7 @@ def _finding(detection: Detection, related: Sequence[Node], filename: str) -> Fi
     return _build(
         code, shown[0], hazard.op.op, shown[1], detection.framework, kind=hazard.select.selection or "",
         filename=filename, witness=_witness(hazard), confidence=hazard.confidence, modes=modes, elsewhere=elsewhere,
-        evidence=tuple(sorted(hazard.evidence)),
+        evidence=tuple(sorted(each.label for each in hazard.evidence)),
         related=tuple(
             _selection(n.origin, n.selection or "") for n in related if n.origin.block.module.filename == filename
         ),

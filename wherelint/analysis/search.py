@@ -5,19 +5,22 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
-from wherelint.analysis.callers import CallGraph, InlinedCalls, is_private
-from wherelint.analysis.flow import flow, standing
-from wherelint.analysis.programs import Program, expression_id, spot
 from wherelint.analysis.whole import InProgram
+from wherelint.evidence.callers import CallGraph, InlinedCalls, is_private
+from wherelint.evidence.gradient_flow import gradient_flow, standing
+from wherelint.evidence.judge import EvidenceJudge, Outlook
+from wherelint.evidence.names import is_setting
+from wherelint.evidence.pieces import Evidence
 from wherelint.frameworks import FRAMEWORKS
 from wherelint.frontend.module import Module
 from wherelint.frontend.names import written
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.node import Node, differentiable_inputs, leaves, nearest_framework, topological
-from wherelint.graph.outlook import Outlook
 from wherelint.graph.search import Hazard, Search, singular_operations
 from wherelint.graph.work import Effort, WorkBudget
+from wherelint.interpret.programs import Program, expression_id, spot
 from wherelint.interpret.values import Origin
 from wherelint.ops import OPERATIONS
 from wherelint.ops.traits import CLIPS, FINITE_TESTS
@@ -97,7 +100,8 @@ class FileSearch:
             framework = nearest if nearest and nearest in self._used else self._used[0]
             accept = programs.setdefault(framework, InProgram(program, arithmetic(framework), effort, self._budget))
             outlook = self._outlook.with_known(self._standing(root, program))
-            search = Search(root, arithmetic(framework), effort, accept, outlook, satisfiable)
+            judge = partial(EvidenceJudge, outlook, arithmetic(framework))
+            search = Search(root, arithmetic(framework), effort, accept, judge, satisfiable)
             for hazard in search.hazards(low=self._low):
                 self._note(Detection(hazard, framework, search, name, program))
         for accept in programs.values():
@@ -107,7 +111,7 @@ class FileSearch:
         if self._effort.spent:
             raise GiveUp("the file has more selections over longer computations than the search follows")
 
-    def _standing(self, root: Node, program: Program) -> frozenset[str]:
+    def _standing(self, root: Node, program: Program) -> frozenset[Evidence]:
         """What is known of every hazard of a search; the selection of an operation that clips feed may be any."""
         if self._outlook.least <= 0:
             return frozenset()
@@ -133,9 +137,9 @@ class FileSearch:
         if not self._meet_here(hazard.op, select) or self._inlined.sever(select.origin.function, expression_id(select)):
             return None
         name = tuple(map(written, detection.name))
-        hazard = hazard.with_evidence(*flow(hazard, detection.program.inputs, self._module, name))
-        if self._only is None:  # a proof asks what is found, not what it is worth
-            hazard = hazard.with_evidence(*(["used without gradients"] if self._calls.is_shielded(name) else []))
+        hazard = hazard.with_evidence(*gradient_flow(hazard, detection.program.inputs, self._module, name))
+        if self._only is None and self._calls.is_shielded(name):  # a proof asks what is found, not what it is worth
+            hazard = hazard.with_evidence(Evidence.SHIELDED)
         return self._in_context(replace(detection, hazard=hazard))
 
     def _in_context(self, detection: Detection) -> Detection:
@@ -151,12 +155,11 @@ class FileSearch:
             if any(leaf.imaginary for leaf in leaves(context)):
                 return detection  # what a caller does with complex numbers is not known
             search = Search(context, arithmetic(detection.framework), effort)
-            if effort.spent or search.meets(
-                [n for n in search.order if n.op == hazard.op.op and expression_id(n) == expression_id(hazard.op)]
-            ):
+            same = [n for n in search.order if n.op == hazard.op.op and expression_id(n) == expression_id(hazard.op)]
+            if effort.spent or search.meets(same, fixed=[n for n in search.leaves if is_setting(n)]):
                 return detection
         private = is_private(root.origin.function)
-        return replace(detection, hazard=hazard.with_evidence("no caller" if private else "no known caller"))
+        return replace(detection, hazard=hazard.with_evidence(Evidence.SHIELDED if private else Evidence.SETTING))
 
     def _roots(self, program: Program) -> Iterator[Node]:
         """Selections with something singular among what they drop, and singular operations that a clip feeds."""

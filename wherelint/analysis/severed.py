@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from wherelint.analysis.programs import Program
 from wherelint.finding import Witness
 from wherelint.graph.evaluate import evaluate
 from wherelint.graph.node import Node, differentiated, flowing_back, leaves, topological
 from wherelint.graph.probe import Inputs
+from wherelint.interpret.programs import Program
 from wherelint.ops.traits import PIECEWISE
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from wherelint.analysis.programs import Program
 from wherelint.frontend.options import Budget
 from wherelint.graph.differentiate import Backward, Tape, backward
 from wherelint.graph.evaluate import Values, evaluate
@@ -13,6 +12,7 @@ from wherelint.graph.probe import Inputs
 from wherelint.graph.run import Run, at, keep
 from wherelint.graph.search import Hazard
 from wherelint.graph.work import Effort
+from wherelint.interpret.programs import Program
 from wherelint.ops import Array
 
 

@@ -165,14 +165,14 @@ def _weighed(
     result: Result, options: dict[str, Any], configuration: Configuration, again: Callable[[FileReport], FileReport]
 ) -> Result:
     """The result, its findings weighed by the calls that ran."""
-    from wherelint.run.coverage import Evidence
+    from wherelint.run.coverage import MeasuredGradients
 
-    evidence = Evidence(configuration.settings, options["gradient_coverage"], again)
-    result = evidence.weigh(result)
+    measured = MeasuredGradients(configuration.settings, options["gradient_coverage"], again)
+    result = measured.weigh(result)
     if options["verbose"]:
-        click.echo("".join(f"{printable(line)}\n" for line in evidence.changed), nl=False, err=True)
-        if evidence.differentiated:
-            click.echo(f"a gradient passed through {evidence.differentiated} of the calls in findings", err=True)
+        click.echo("".join(f"{printable(line)}\n" for line in measured.changed), nl=False, err=True)
+        if measured.differentiated:
+            click.echo(f"a gradient passed through {measured.differentiated} of the calls in findings", err=True)
     return result
 
 

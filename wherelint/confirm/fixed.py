@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from wherelint.analysis.findings import Analysis, analyse
-from wherelint.analysis.programs import Program, programs
 from wherelint.analysis.search import Detection, arithmetic
 from wherelint.finding import Finding, Fix
 from wherelint.fix import propose
@@ -20,6 +19,7 @@ from wherelint.graph.evaluate import Values, evaluate
 from wherelint.graph.node import Const, Leaf, Node, differentiated, topological
 from wherelint.graph.probe import Inputs
 from wherelint.graph.run import any_lane, rows
+from wherelint.interpret.programs import Program, programs
 from wherelint.ops import Array
 
 

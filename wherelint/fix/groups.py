@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wherelint.analysis.findings import Analysis, analyse
-from wherelint.analysis.programs import Program, expression_id, lowered, own_programs
 from wherelint.analysis.search import Detection
 from wherelint.finding import Edit, Finding
 from wherelint.fix.comparison import Comparison, key
@@ -28,6 +27,7 @@ from wherelint.frontend.screen import heirs
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.node import Const, Leaf, Node, topological
 from wherelint.graph.work import WorkBudget
+from wherelint.interpret.programs import Program, expression_id, lowered, own_programs
 from wherelint.io.edits import compatible
 
 Function = tuple[str, ...]

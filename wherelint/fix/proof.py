@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wherelint.analysis.programs import Program, expression_id
 from wherelint.analysis.search import Detection, arithmetic
 from wherelint.fix.dtypes import untyped
 from wherelint.fix.opaque import Called, Name, Settled, benign, names_of, settle
@@ -24,6 +23,7 @@ from wherelint.graph.evaluate import evaluate, truth
 from wherelint.graph.node import LANES, Leaf, Node, differentiated, flowing_back, leaves, reading, topological
 from wherelint.graph.probe import Inputs, Pool, perturbations
 from wherelint.graph.run import any_lane
+from wherelint.interpret.programs import Program, expression_id
 from wherelint.ops import Array
 from wherelint.ops.lanes import columns, every, some
 

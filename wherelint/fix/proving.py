@@ -5,7 +5,6 @@ from functools import cached_property
 from typing import NamedTuple
 
 from wherelint.analysis.findings import Analysis, analyse
-from wherelint.analysis.programs import Program, expression_id, lowered, own_programs
 from wherelint.analysis.search import Detection
 from wherelint.finding import Finding
 from wherelint.fix.comparison import Comparison, key
@@ -17,6 +16,7 @@ from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.node import Node
 from wherelint.graph.work import WorkBudget
+from wherelint.interpret.programs import Program, expression_id, lowered, own_programs
 from wherelint.io.edits import Region
 
 #: Functions that compute more values are searched for what is asked for alone.

@@ -7,9 +7,9 @@ import numpy as np
 from wherelint.graph.dependence import Dependence
 from wherelint.graph.evaluate import truth
 from wherelint.graph.node import Node
-from wherelint.graph.run import Run, at, code
+from wherelint.graph.run import Run, at
 from wherelint.ops import OPERATIONS
-from wherelint.ops.traits import CLIPS
+from wherelint.ops.traits import CLIPS, SINGULAR
 
 
 class Blamed(NamedTuple):
@@ -81,15 +81,15 @@ def _drops(run: Run, select: Node, operand: Node, p: int) -> bool:
 def culprit_of(run: Run, node: Node, p: int) -> tuple[Node | None, bool]:
     """The operation to name: where the cotangent broke, or the one upstream that made its operand non-finite."""
     current = node
-    coded = node if code(node) else None
+    singular = node if node.op in SINGULAR else None
     while True:
         broken = [i for i in current.inputs if i.kind == "float" and not np.isfinite(at(run.values[i], p)).all()]
         if not broken:
-            return (current, False) if code(current) else (coded, False)
+            return (current if current.op in SINGULAR else singular), False
         current = broken[0]
         if current.op == "leaf":
             return node, True
         if current.op == "const":
-            return coded, False
-        if code(current):
-            coded = current
+            return singular, False
+        if current.op in SINGULAR:
+            singular = current

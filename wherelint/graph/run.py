@@ -8,14 +8,14 @@ from typing import Literal
 
 import numpy as np
 
+from wherelint.evidence.pieces import Evidence, confidence, worth
 from wherelint.graph.differentiate import Backward
 from wherelint.graph.evaluate import Values
 from wherelint.graph.node import Const, Leaf, Node
 from wherelint.graph.probe import Inputs
-from wherelint.ops import OPERATIONS, Array
+from wherelint.ops import Array
 from wherelint.ops.lanes import every, some
-from wherelint.ops.traits import CLIPS
-from wherelint.score import confidence, worth
+from wherelint.ops.traits import CLIPS, SINGULAR
 
 #: How many operations may stand between a clip and the singular operation that it feeds.
 _FAR = 4
@@ -29,17 +29,17 @@ class Hazard:
 
     op: Node
     select: Node
-    #: What speaks for it and against it, by the names of the score's table.
-    evidence: frozenset[str]
+    #: What speaks for it and against it.
+    evidence: frozenset[Evidence]
     inputs: Inputs
     value: Array
     gradient: dict[Leaf, Array]
     #: The operand is nan or inf data; no operation made it so.
     missing_data: bool = False
 
-    def with_evidence(self, *names: str) -> Hazard:
+    def with_evidence(self, *more: Evidence) -> Hazard:
         """The same hazard, and more that is known of it."""
-        return replace(self, evidence=self.evidence.union(names))
+        return replace(self, evidence=self.evidence.union(more))
 
     @property
     def confidence(self) -> Literal["high", "low"]:
@@ -86,19 +86,13 @@ class Run:
         return np.asarray(broken & np.isfinite(self.values[leaf]))
 
 
-def code(node: Node) -> str | None:
-    """The WL1xx rule of a singular operation."""
-    entry = OPERATIONS.get(node.op)
-    return None if entry is None else entry.code
-
-
 def singular_operations(order: Sequence[Node]) -> list[Node]:
     """Operations that a clip feeds through little else: the roots of the clip-onto-the-boundary rule."""
     distance: dict[Node, int] = {}
     found = []
     for node in order:
         below = min((distance[i] for i in node.inputs if i in distance), default=_FAR) + 1
-        if below <= _FAR and code(node):
+        if below <= _FAR and node.op in SINGULAR:
             found.append(node)
         elif node.selection in CLIPS:
             distance[node] = 0
@@ -171,13 +165,6 @@ def row(array: Array, p: int) -> slice:
 def at(array: Array, p: int) -> Array:
     """The elements of an array at probe ``p``."""
     return np.asarray(array[row(array, p)][0])
-
-
-def overflown(run: Run, node: Node, p: int) -> bool:
-    """Whether a node makes something infinite of finite numbers other than 0."""
-    operands = [at(run.values[i], p) for i in node.inputs]
-    regular = all(np.isfinite(o).all() and (o != 0).all() for o in operands)
-    return regular and bool(np.isinf(at(run.values[node], p)).any())
 
 
 def sound(run: Run, node: Node) -> Array:

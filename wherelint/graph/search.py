@@ -6,6 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
+from wherelint.evidence.pieces import Evidence
 from wherelint.graph.aim import aimed
 from wherelint.graph.blame import Blamed, culprit_of, reaches_leaf, root_drops
 from wherelint.graph.dependence import Dependence
@@ -13,21 +14,21 @@ from wherelint.graph.differentiate import Backward, Tape, backward, fails, raisi
 from wherelint.graph.evaluate import Values, evaluate, truth
 from wherelint.graph.guard import Guard
 from wherelint.graph.node import LANES, Leaf, Node, inputs_in, topological, unreshaped, whole
-from wherelint.graph.occurrence import is_setting, occurrence
-from wherelint.graph.outlook import Outlook, Prospects
 from wherelint.graph.probe import EXTREME, POSITIVE, Inputs, Pool, anywhere, bases, holds_somewhere, perturbations, same
-from wherelint.graph.run import Hazard, Run, any_lane, code, joined, keep, parts, row, rows, singular_operations, sound
+from wherelint.graph.prune import Indifferent, Judge, Level, Targets
+from wherelint.graph.run import Hazard, Run, any_lane, joined, keep, parts, row, rows, singular_operations, sound
 from wherelint.graph.work import Effort
 from wherelint.ops import Array
+from wherelint.ops.traits import SINGULAR
 
 __all__ = ["Effort", "Hazard", "Search", "singular_operations"]
 
 #: How many inputs a search moves.
 MOST_MOVABLE = 10
 #: Evidence of a search that moves every input.
-_WIDE = frozenset({"moves what the condition does not read"})
-#: Evidence of a search without some predicates.
-_DOUBTFUL = frozenset({"doubtful"})
+_WIDE: Level = frozenset({Evidence.UNRELATED_INPUT})
+#: Evidence of a search without some predicates, and of what only a late try shows.
+_DOUBTFUL: Level = frozenset({Evidence.DOUBTFUL})
 _BASES = 3
 _TRIES = 6
 _MOST_REFUSALS = 12
@@ -45,7 +46,7 @@ class Search:
         framework: str,
         effort: Effort | None = None,
         accept: Callable[[Hazard, Run, int], bool] = lambda hazard, run, p: True,
-        outlook: Outlook | None = None,
+        judge: Callable[[Guard], Judge] = lambda guard: Indifferent(),
         satisfiable: dict[tuple[Node, ...], bool] | None = None,
     ) -> None:
         #: Whether predicates hold together somewhere; searches of one program ask the same.
@@ -65,9 +66,9 @@ class Search:
         self.leaves = [n for n in sources if whole(n, known) is n]
         self._sources = sources
         self.pool = Pool(self.order)
-        self.guard = Guard(root, self.order, framework, self._dependence)
-        self._outlook = outlook or Outlook()
-        self._prospects = Prospects(self._outlook, self.guard, self.order, self._dependence, self.pool.missing)
+        self.guard = Guard(root, self.order, self._dependence)
+        self._judge = judge(self.guard)
+        self._targets = Targets(self._judge, self.order, self.pool.missing)
         #: Benign points from which the search departed.
         self.starts: list[Inputs] = []
         #: Whether they are as regular as can be had; that matters where an operation fails.
@@ -83,25 +84,25 @@ class Search:
             return []
         found: dict[Node, Hazard] = {}
         guard = self.guard.movable()
-        levels = [(frozenset[str](), guard[:MOST_MOVABLE])]
+        levels = [(Level(), guard[:MOST_MOVABLE])]
         if low and set(guard) != set(self.leaves):
             levels.append((_WIDE, [n for n in self.leaves if not n.fixed][:MOST_MOVABLE]))
-        levels = [each for each in levels if self._prospects.any(*each, found)]
+        levels = [each for each in levels if self._targets.any(*each, found)]
         if not guard and levels and not levels[0][0] and not self._fails_unmoved():
             del levels[0]
         if levels:
             self._depart(self._allows)
             self._regular = False
-        if self._doubtful and not any(self._prospects.any(level | _DOUBTFUL, moved, found) for level, moved in levels):
+        if self._doubtful and not any(self._targets.any(level | _DOUBTFUL, moved, found) for level, moved in levels):
             return []
         for level, movable in levels if self.starts else ():
-            if not self.effort.spent and self._prospects.any(level, movable, found):
+            if not self.effort.spent and self._targets.any(level, movable, found):
                 self._look(level, movable, found)
         if self._doubtful:
             return [h.with_evidence(*_DOUBTFUL) for h in found.values()] if low else []
         return list(found.values())
 
-    def _look(self, level: frozenset[str], movable: list[Leaf], found: dict[Node, Hazard]) -> None:
+    def _look(self, level: Level, movable: list[Leaf], found: dict[Node, Hazard]) -> None:
         """Note the hazards that moving some inputs shows."""
         for run in self._runs(level, movable, found):
             if run.stale:
@@ -116,9 +117,9 @@ class Search:
         points, _ = joined(before[:_BASES])
         return not (self._benign(points) > 1).all() and not same(before, self.begin())
 
-    def _runs(self, level: frozenset[str], movable: list[Leaf], found: dict[Node, Hazard]) -> Iterator[Run]:
+    def _runs(self, level: Level, movable: list[Leaf], found: dict[Node, Hazard]) -> Iterator[Run]:
         """What moving some inputs gives, first to telling values, then to where an operation is singular."""
-        asked = operations, data = self._prospects.asked(level, movable)
+        asked = operations, data = self._targets.open(level), self._targets.may_miss_data(level, movable)
         held = self.guard.held_elements()
         if not data and not held and all(self._dependence.inputs(n).isdisjoint(movable) for n in operations):
             points, _ = joined(self.starts)
@@ -140,9 +141,10 @@ class Search:
         """Whether an operation fails at a generic point, as one does that divides by a constant array with a zero."""
         every = bases(self.leaves, self.path_conditions, self.pool, anywhere, POSITIVE)
         points, _ = joined(every)
-        return len(self.run(points, asked=self._prospects.asked(frozenset(), [])).batch) > 0
+        asked = self._targets.open(Level()), self._targets.may_miss_data(Level(), [])
+        return len(self.run(points, asked=asked).batch) > 0
 
-    def _note(self, run: Run, level: frozenset[str], found: dict[Node, Hazard]) -> None:
+    def _note(self, run: Run, level: Level, found: dict[Node, Hazard]) -> None:
         for batch in range(len(run.bases)):
             for hazard in self._read(run, batch, level, found):
                 known = found.get(hazard.op)
@@ -178,7 +180,7 @@ class Search:
                 starts = bases(self.leaves, self.path_conditions, self.pool, acceptable, _BASES)
         starts += self._other_arms(starts[:1])
         if starts:
-            self.guard.start_at(starts[0])
+            self._judge.start_at(starts[0])
         self.starts = starts
         return starts
 
@@ -187,7 +189,7 @@ class Search:
 
         Only flags that make a difference to the operations that are asked for, or to the condition.
         """
-        told = [*self._prospects.asked(frozenset(), [])[0], *self.guard.condition]
+        told = [*self._targets.open(Level()), *self.guard.condition]
         free = [n for n in self.leaves if n.kind == "bool" and n.preferred is None]
         named = [n for n in self.leaves if n.arm and self._dependence.decides(n, told)] if starts else []
         values = [(n, True if n.kind == "bool" else self._flip(n, starts[0])) for n in named]
@@ -230,13 +232,13 @@ class Search:
         """Whether the hazard's witness is one under this search's framework too."""
         return bool(self.run(hazard.inputs).witness.any())
 
-    def meets(self, nodes: Sequence[Node]) -> bool:
+    def meets(self, nodes: Sequence[Node], fixed: Collection[Node] = ()) -> bool:
         """Whether moving what the guard reads brings one of ``nodes`` to its singular point, the value being finite.
 
-        Settings, which nobody moves, are left alone.
+        Not ``fixed`` inputs, which nobody moves.
         """
         starts = self._depart(self._allows)
-        movable = [n for n in self.guard.movable() if not is_setting(n)][:MOST_MOVABLE]
+        movable = [n for n in self.guard.movable() if n not in fixed][:MOST_MOVABLE]
         for i, start in enumerate(starts):
             batch = perturbations(start, movable, self.pool, thorough=i == 0, joint=2)
             self.effort.spend(len(self.order))
@@ -338,7 +340,7 @@ class Search:
             failing |= any_lane(fails(node, values, self.framework, self.requires_grad, _LARGE))
         return failing
 
-    def _read(self, run: Run, batch: int, level: frozenset[str], found: dict[Node, Hazard]) -> Iterator[Hazard]:
+    def _read(self, run: Run, batch: int, level: Level, found: dict[Node, Hazard]) -> Iterator[Hazard]:
         witness = run.witness & (run.batch == batch)
         if not witness.any():
             return
@@ -360,10 +362,10 @@ class Search:
                 asked = node, p in late
                 if self._refused.get(asked, 0) > _MOST_REFUSALS:
                     continue
-                evidence = level | {"late"} if p in late else level
+                reach = level | _DOUBTFUL if p in late else level
                 blamed = self._blame(run, node, p)
                 if blamed is not None and (
-                    blamed.culprit in tried or self._prospects.settled(blamed.culprit, evidence, found, blamed.data)
+                    blamed.culprit in tried or self._targets.is_settled(blamed.culprit, reach, found, blamed.data)
                 ):
                     continue
                 hazard = blamed and self._hazard(run, blamed, p)
@@ -371,10 +373,10 @@ class Search:
                     self._refused[asked] = self._refused.get(asked, 0) + 1
                 else:
                     tried.add(hazard.op)
-                    yield hazard.with_evidence(*self._evidence(run, blamed, p, evidence))
+                    yield hazard.with_evidence(*self._judge.weigh(run, blamed, p, reach))
 
     def _feeds_clip(self, node: Node) -> bool:
-        return node is self.root and code(node) is not None
+        return node is self.root and node.op in SINGULAR
 
     def _blame(self, run: Run, node: Node, p: int) -> Blamed | None:
         """What made one probe's cotangent break at a node, if the root is what made the zero."""
@@ -399,17 +401,6 @@ class Search:
         value = run.values[self.root]
         hazard = Hazard(blamed.culprit, blamed.select, frozenset(), inputs, value[row(value, p)], gradient, blamed.data)
         return hazard if self.accept(hazard, run, p) else None
-
-    def _evidence(self, run: Run, blamed: Blamed, p: int, level: frozenset[str]) -> Iterator[str]:
-        """What speaks for and against a hazard; where it stands lies far from what is asked for, not all of it."""
-        culprit, select, data = blamed
-        evidence = {*level, *self.guard.evidence(run, culprit, p, data, onto=select is not self.root)}
-        evidence.update(occurrence(run, culprit, p, self.requires_grad))
-        if culprit not in run.ieee.cotangents and not self.guard.tests(culprit):
-            evidence.add("arithmetic on settings")  # nobody sets them to what breaks it
-        yield from evidence
-        if self._prospects.decided_by_boundary(evidence) and (place := self.guard.boundary(run, culprit, p)):
-            yield place
 
     def again(self, run: Run, p: int, known: Hazard) -> Hazard | None:
         """A hazard as another probe shows it, if it does."""

@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import wherelint.analysis
-from wherelint import rules, score
+from wherelint import rules
 from wherelint.defects import DEFECT, describe
+from wherelint.evidence import pieces
 from wherelint.finding import FileReport, Finding, FixKey, Location, Problem
 from wherelint.frontend.options import Budget, DetectOptions
 from wherelint.io.config import Settings
@@ -103,7 +104,7 @@ class _Check:
         # Comments silence findings of any confidence.
         every = "WL001" in self._codes and "noqa" in self._text and "WL" in self._text
         self._judged = self._settings.judged_for(self._path) if every else self._codes
-        least = 0.0 if every else score.least(self._settings.confidence)
+        least = 0.0 if every else pieces.least(self._settings.confidence)
         said = self._settings.evidence_for(self._path)
         self._options = DetectOptions(self._settings.aliases, rules.previews(self._judged), least, said)
 

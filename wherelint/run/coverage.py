@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from wherelint.evidence.pieces import Evidence, confidence, labelled
 from wherelint.finding import FileReport, Finding
 from wherelint.io.config import ConfigError, Settings
 from wherelint.io.edits import Source
@@ -13,17 +14,14 @@ from wherelint.io.gradient_coverage import Coverage, Distance, MalformedError, d
 from wherelint.io.notebook import spelled
 from wherelint.ops import OPERATIONS
 from wherelint.run.result import Result
-from wherelint.score import FAR, NEAR, confidence
 
 #: Why one might doubt that a gradient flows, which a gradient that passed refutes.
-REFUTED = frozenset(
-    {
-        "the operand reads no gradient", "the operation reads no gradient", "arithmetic on settings", "in a metric",
-        "in an environment", "in a data pipeline", "in an optimizer", "in a sampler", "in a picture",
-        "in a demonstration", "in a postprocessing step", "at the start of a run", "makes data",
-        "used without gradients",
-    }
-)  # fmt: skip
+REFUTED = {
+    each.label
+    for each in (
+        Evidence.NO_GRADIENT, Evidence.NOT_LEARNED, Evidence.UNTRAINED_CODE, Evidence.SELDOM_TRAINED, Evidence.SHIELDED
+    )
+}  # fmt: skip
 
 
 #: Rules about operations that a framework may take for each other: a root is a power.
@@ -33,7 +31,7 @@ _LONGEST = 50
 
 
 @dataclass
-class Evidence:
+class MeasuredGradients:
     """The findings of a result, weighed by gradient coverage; ``changed`` and ``differentiated`` say of which."""
 
     settings: Callable[[Path], Settings]
@@ -87,12 +85,12 @@ class Evidence:
             evidence = tuple(each for each in finding.evidence if each not in REFUTED)
             message, why = finding.message, "a gradient passed through it"
             if distance is not None:
-                evidence = tuple(sorted({*evidence, NEAR if distance.is_near else FAR}))
+                evidence = tuple(sorted({*evidence, (Evidence.NEAR if distance.is_near else Evidence.FAR).label}))
                 why = f"a gradient passed, and {_came(distance, _operand(text, finding))}"
                 message += f"; measured: {why}" if distance.is_near else ""
-            weighed = replace(finding, evidence=evidence, confidence=confidence(evidence), message=message)
+            weighed = replace(finding, evidence=evidence, confidence=confidence(labelled(evidence)), message=message)
         elif kind == "blocked":
-            weighed, why = finding.with_evidence("ran without gradients"), "it ran, but never with gradients"
+            weighed, why = finding.with_evidence(Evidence.RAN_WITHOUT.label), "it ran, but never with gradients"
         else:
             return finding
         if weighed.confidence != finding.confidence:

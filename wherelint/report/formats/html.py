@@ -10,12 +10,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wherelint.evidence.pieces import labelled
 from wherelint.finding import Finding, Problem
 from wherelint.report import text
 from wherelint.report.common import join_and, level, place_of, printable
 from wherelint.report.frame import Line, frame
 from wherelint.rules import Rule
-from wherelint.score import WEIGHTS
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -114,7 +114,7 @@ def _finding(name: str, finding: Finding, helps: Mapping[str, str], source: str 
         "also": [(place_of(place), place.code, place.message) for place in finding.also],
         "caption": _caption(finding),
         "diff": [] if source is None else list(text.change(source, finding)),
-        "evidence": [(each, f"{WEIGHTS[each]:+g}") for each in finding.evidence if each in WEIGHTS],
+        "evidence": [(e.label, f"{e.weight:+g}") for e in sorted(labelled(finding.evidence), key=lambda e: e.label)],
         "finding": finding,
         "fix": finding.fix.applicability if finding.fix is not None and finding.fix.offered else "none",
         "frames": places,

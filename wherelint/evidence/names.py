@@ -1,4 +1,4 @@
-"""What the folders, files, classes and functions of the field are called where nobody differentiates."""
+"""What the names of the field say: of places where nobody differentiates, of data, of settings."""
 
 import ast
 import os
@@ -6,44 +6,51 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 
+from wherelint.evidence.pieces import Evidence
 from wherelint.frontend.module import Module
 from wherelint.frontend.screen import bases
 from wherelint.frontend.syntax import methods
+from wherelint.graph.node import Leaf
 from wherelint.interpret.annotations import last_name
 
-WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 #: What tests, metrics and the like are called, as folders and files.
 _PLACES = {
-    "in a test": "test tests testing conftest",
-    "in a metric": "metric metrics eval evaluation evaluate evaluator evaluators val validation",
-    "in an environment": "env envs environment environments",
-    "in a data pipeline": "data dataset datasets datapipe datapipes dataloader dataloaders"
+    "test": "test tests testing conftest",
+    "metric": "metric metrics eval evaluation evaluate evaluator evaluators val validation",
+    "environment": "env envs environment environments",
+    "data pipeline": "data dataset datasets datapipe datapipes dataloader dataloaders"
     " preprocessing preprocessor preprocessors augmentation augmentations",
-    "in an optimizer": "optimizer optimizers driver drivers schedule schedules scheduler schedulers",
-    "in a sampler": "sampler samplers sampling hmc mcmc nuts random",
-    "in a picture": "plot plots plotting plotter vis viz visualize visualise visualizer visualization visualisation",
-    "in a postprocessing step": "postprocess postprocessing postprocessor",
-    "in a demonstration": "demo demos tutorial tutorials",
-    "in an example": "benchmark benchmarks example examples",
+    "optimizer": "optimizer optimizers driver drivers schedule schedules scheduler schedulers",
+    "sampler": "sampler samplers sampling hmc mcmc nuts random",
+    "picture": "plot plots plotting plotter vis viz visualize visualise visualizer visualization visualisation",
+    "postprocessing": "postprocess postprocessing postprocessor",
+    "demonstration": "demo demos tutorial tutorials",
+    "example": "benchmark benchmarks example examples",
 }
 _PLACE_OF = {word: place for place, words in _PLACES.items() for word in words.split()}
+#: What a place says against a gradient: mostly that nothing there is trained. People train in examples, too.
+_EVIDENCE = {
+    "test": Evidence.TEST,
+    **dict.fromkeys(("update", "start", "demonstration", "data"), Evidence.SELDOM_TRAINED),
+}
 #: The last word of the classes that do such work.
 _CLASS_OF = {
-    "Metric": "in a metric",
-    "Evaluator": "in a metric",
-    "Validator": "in a metric",
-    "Env": "in an environment",
-    "Environment": "in an environment",
-    "Dataset": "in a data pipeline",
-    "Optimizer": "in an optimizer",
-    "Schedule": "in an optimizer",
-    "Scheduler": "in an optimizer",
-    "Constraint": "in a constraint",  # Keras calls it on the weights that an update has given
-    "Constraints": "in a constraint",
-    "Callback": "in a metric",
-    "Sampler": "in a sampler",
-    "Visualizer": "in a picture",
-    "Plotter": "in a picture",
+    "Metric": "metric",
+    "Evaluator": "metric",
+    "Validator": "metric",
+    "Env": "environment",
+    "Environment": "environment",
+    "Dataset": "data pipeline",
+    "Optimizer": "optimizer",
+    "Schedule": "optimizer",
+    "Scheduler": "optimizer",
+    "Constraint": "constraint",  # Keras calls it on the weights that an update has given
+    "Constraints": "constraint",
+    "Callback": "metric",
+    "Sampler": "sampler",
+    "Visualizer": "picture",
+    "Plotter": "picture",
 }
 #: The first words of what metrics of how good something is have to do.
 _MEASURING = frozenset(
@@ -51,10 +58,10 @@ _MEASURING = frozenset(
 )
 #: The first words of the functions that do.
 _FUNCTION_OF = {
-    **dict.fromkeys(("visualize", "visualise", "plot"), "in a picture"),
-    **dict.fromkeys(("postprocess", "preprocess", "inference"), "in a postprocessing step"),
-    "validate": "in a metric",
-    **dict.fromkeys(("init", "initial", "initialize", "initialise", "reset", "precompute"), "at the start of a run"),
+    **dict.fromkeys(("visualize", "visualise", "plot"), "picture"),
+    **dict.fromkeys(("postprocess", "preprocess", "inference"), "postprocessing"),
+    "validate": "metric",
+    **dict.fromkeys(("init", "initial", "initialize", "initialise", "reset", "precompute"), "start"),
 }
 #: What is given and not learned, by the words that the field keeps for it.
 DATA = frozenset(
@@ -63,40 +70,56 @@ DATA = frozenset(
 )
 #: Some of it, as what a function makes.
 _MADE = DATA - set("batch count counts mask masks num number valid".split())
+_KEYED = re.compile(r"([\w.]+?)(?:\.get\(|\[)([^()\[\]]*)[)\]].*", re.DOTALL)
+#: A call of what calls its first argument for each of several: ``map(f, x)``.
+_MAPPED = re.compile(r"\w*(?:map|apply)\(\s*(?=[\w.]+,)")
+#: What a record of given data is called, if its parts have names.
+_RECORDS = frozenset("data example examples feats sample samples".split())
+#: What objects that hold settings are called.
+_CONFIGURATIONS = frozenset(
+    """args cfg conf config configs configuration flags hparams hps information opt options opts schedule scheduler
+    settings setup""".split()
+)
 #: What optax, and what is like it, makes of an initial state and an update.
 _TRANSFORMATION = "GradientTransformation"
 #: Methods that a trainer calls without gradients.
 _STEPS = frozenset({"validation_step", "test_step", "predict_step"})
 
 
-def of(module: Module, functions: Iterable[str]) -> Iterator[str]:
-    """What the place of code within some functions and classes says against a gradient, by the score's table."""
+def places(module: Module, functions: Iterable[str]) -> Iterator[str]:
+    """What code within some functions and classes is there for, by the names of these, of its file and its folders."""
     if _of_file not in module.kept:
         module.kept[_of_file] = tuple(_of_file(module))
     yield from module.kept[_of_file]
     for name in functions:
-        words = WORD.findall(name)
+        words = _WORD.findall(name)
         if name[:1].isupper():
             if (_of_class, name) not in module.kept:
                 module.kept[_of_class, name] = tuple(_of_class(name, module))
             yield from module.kept[_of_class, name]
         if name in _updates(module):
-            yield "in an update"
+            yield "update"
         if name in _STEPS:
-            yield "in a metric"
+            yield "metric"
         if words and words[0] in _FUNCTION_OF:
             yield _FUNCTION_OF[words[0]]
         if words and words[-1] == "sampler":
-            yield "in a sampler"
+            yield "sampler"
         if words and words[-1].lower() in _MADE:  # norm_targets makes targets; in target_loss it is another matter
-            yield "makes data"
+            yield "data"
+
+
+def standing(module: Module, functions: Iterable[str]) -> set[Evidence]:
+    """What the place of code within some functions and classes says against a gradient."""
+    found = set(places(module, functions)) - {"example"}
+    return {_EVIDENCE.get(place, Evidence.UNTRAINED_CODE) for place in found}
 
 
 def _of_class(name: str, module: Module) -> Iterator[str]:
     """What the name of a class says, or else those that it inherits from: ``class Adam(torch.optim.Optimizer)``."""
     family = _family(name, module)
     for each in (name, *(last_name(base) for cls in family for base in cls.bases)):
-        words = WORD.findall(each)
+        words = _WORD.findall(each)
         if words and words[-1] in _CLASS_OF and (words[-1] != "Metric" or _measures(each, family)):
             yield _CLASS_OF[words[-1]]
             return
@@ -139,11 +162,41 @@ def _of_file(module: Module) -> Iterator[str]:
     stem = path.stem.lower()
     words = stem.split("_")
     if words[0] in ("test", "conftest"):  # test_model.py; env_mat.py is the matrix of an environment
-        yield "in a test"
+        yield "test"
     if any(isinstance(statement, ast.ClassDef) and _acts(statement) for statement, _ in module.blocks):
-        yield "in an environment"
+        yield "environment"
     metrics = [name for name in module.definitions if name.endswith("Metric") and _family(name, module)]
     geometry = any(not _measures(name, _family(name, module)) for name in metrics)
     for part in (*module.package.split("."), *folders, stem, stem.replace("_", ""), words[-1]):
         if part in _PLACE_OF and not (geometry and part in ("metric", "metrics")):
             yield _PLACE_OF[part]
+
+
+def words_of(name: str) -> frozenset[str]:
+    """The words of an input's name: of ``self.target_boxes`` the attribute's, of a call the function's.
+
+    Of ``batch["target"]`` and ``batch.get(keys.target)`` those of the container and of the key.
+    """
+    mapped = _MAPPED.match(name)
+    if mapped is not None:
+        name = f"{name[mapped.end() :].partition(',')[0]}()"
+    keyed = _KEYED.fullmatch(name)
+    container, key = keyed.groups() if keyed else (re.split(r"[(\[]", name)[0], "")
+    lasts = (container.rpartition(".")[2], key.rpartition(".")[2])
+    words = [word.lower() for last in lasts for word in _WORD.findall(last.replace("_", " "))]
+    if not keyed and name.startswith(f"{container}("):  # flatten_batch(x) is no batch, get_targets(x) are targets
+        if words[-1:] == ["single"]:  # what is done for one image, or one level, of several
+            words.pop()
+        del words[:-1]
+    return frozenset(words).union({"batch"} if key and _RECORDS.intersection(words) else ())
+
+
+def is_setting(leaf: Leaf) -> bool:
+    """Whether an input is a number that somebody chose for the whole run."""
+    return leaf.setting or is_configured(leaf.name)
+
+
+def is_configured(name: str) -> bool:
+    """Whether an input is a part of an object that holds settings."""
+    parents = name.lower().split(".")[:-1]
+    return not _CONFIGURATIONS.isdisjoint(part.strip("_").rpartition("_")[2] for part in parents)

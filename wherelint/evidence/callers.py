@@ -19,13 +19,13 @@ from itertools import pairwise
 from pathlib import PurePath
 from typing import NamedTuple
 
-from wherelint.analysis import places
-from wherelint.analysis.programs import Program, expression_id, programs
+from wherelint.evidence.names import places
 from wherelint.frontend import screen
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef, GiveUp, children, methods
 from wherelint.graph.node import Node
 from wherelint.interpret.annotations import dotted, last_name
+from wherelint.interpret.programs import Program, expression_id, programs
 from wherelint.interpret.resolve import NO_GRADIENT
 
 Path = tuple[ast.AST, ...]
@@ -51,9 +51,9 @@ _CUSTOM = frozenset({"custom_gradient", "custom_jvp", "custom_op", "custom_vjp"}
 #: Rules of a derivative: only a second derivative would pass.
 _BACKWARD = frozenset({"backward", "bwd", "setup_context"})
 #: Whatever uses a function there says nothing of what others do with it.
-_SHOWS = frozenset({"in a test", "in a demonstration", "in an example"})
+_SHOWS = frozenset({"test", "demonstration", "example"})
 #: What is computed there may be differentiated later, and an optimizer may be a layer.
-_HOLDS = frozenset({"at the start of a run", "in an optimizer", "in an update"})
+_HOLDS = frozenset({"start", "optimizer", "update"})
 #: Methods of these names stand in every other class.
 _COMMON = frozenset("__call__ __init__ forward call setup update step get apply run loss reset".split())
 
@@ -92,7 +92,7 @@ class CallGraph:
         if any(_TRANSFORMS.search(_last(call)) for call in transformed):
             return False
         functions = _enclosing(use.path)
-        if not _HOLDS.issuperset(places.of(use.module, functions)) or _is_cut(use):
+        if not _HOLDS.issuperset(places(use.module, functions)) or _is_cut(use):
             return True
         if not functions:
             is_call = len(use.path) > 1 and isinstance(use.path[-2], ast.Call) and use.path[-2].func is use.path[-1]
@@ -124,8 +124,8 @@ class CallGraph:
         if is_method and any(last in _method_names(each) for each in classes if each.name != name[0]):
             return None  # of which class an object is, is not known
         uses = [use for m in everywhere for path in _paths(m, last) if _may_mean(use := Use(m, path), module, name)]
-        shown = _SHOWS.isdisjoint(places.of(module, name))  # what is shown itself is used where things are shown
-        return [u for u in uses if not (shown and not _SHOWS.isdisjoint(places.of(u.module, _enclosing(u.path))))]
+        shown = _SHOWS.isdisjoint(places(module, name))  # what is shown itself is used where things are shown
+        return [u for u in uses if not (shown and not _SHOWS.isdisjoint(places(u.module, _enclosing(u.path))))]
 
 
 class InlinedCalls:

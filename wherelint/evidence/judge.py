@@ -1,0 +1,98 @@
+"""What a hazard is worth, and what it could be worth before it is searched for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from wherelint.evidence.condition import Condition
+from wherelint.evidence.pieces import Evidence, worth
+from wherelint.evidence.witness import reads_no_gradient, witness
+from wherelint.graph.blame import Blamed
+from wherelint.graph.guard import Guard
+from wherelint.graph.node import Node, rounded_away
+from wherelint.graph.run import Run
+
+#: What speaks for a finding, and may be known by its text.
+_FOR = frozenset(each for each in Evidence if each.weight > 0) - {Evidence.NEAR}
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """The least score that is asked for, and what is known of a finding before it is searched for."""
+
+    least: float = 0.0
+    #: Evidence of every finding at a place.
+    known: frozenset[Evidence] = frozenset()
+    #: Evidence for a finding that is known to be absent.
+    absent: frozenset[Evidence] = frozenset()
+
+    def with_known(self, more: Iterable[Evidence]) -> Outlook:
+        """The same, and more that is known."""
+        return replace(self, known=self.known.union(more))
+
+    def most(self, evidence: Iterable[Evidence], absent: Collection[Evidence] = ()) -> float:
+        """The greatest score of a finding with some evidence, if other evidence for it is absent."""
+        return worth({*self.known, *evidence, *_FOR.difference(self.absent, absent)})
+
+    def may_reach(self, evidence: Iterable[Evidence]) -> bool:
+        """Whether a hazard that was found may score what is asked for: an epsilon may turn out to be lost."""
+        return self.reaches(self.most(evidence, _FOR - {Evidence.EPSILON_LOST}))
+
+    def reaches(self, score: float) -> bool:
+        """Whether a score is one that is asked for."""
+        return score >= self.least - _ROUNDING
+
+
+class EvidenceJudge:
+    """Weighs the hazards of one selection by what its condition and the witness say; see ``graph.prune.Judge``."""
+
+    def __init__(self, outlook: Outlook, framework: str, guard: Guard) -> None:
+        self._outlook = outlook
+        self._guard = guard
+        self._dependence = guard.dependence
+        self._condition = Condition(guard, framework)
+        self._most: dict[tuple[Node | None, frozenset[Evidence]], float] = {}
+        self.start_at = self._condition.start_at
+        self.reaches = outlook.reaches
+
+    def most(self, culprit: Node | None, level: frozenset[Evidence]) -> float:
+        """The greatest score of a hazard of an operation; of one of missing data where that is None."""
+        if (culprit, level) not in self._most:
+            if culprit is None:
+                found = self._outlook.most(level)
+            else:
+                sure = {*self._condition.settled(culprit), *reads_no_gradient(culprit, self._dependence.requires_grad)}
+                found = self._outlook.most(level | sure, set(self._absent(culprit)))
+            self._most[culprit, level] = found
+        return self._most[culprit, level]
+
+    def weigh(self, run: Run, blamed: Blamed, p: int, level: frozenset[Evidence]) -> frozenset[Evidence]:
+        """All evidence for and against a hazard; where it lies far from what is asked for, not all of it."""
+        culprit, select, data = blamed
+        evidence = {*level, *self._condition.evidence(run, culprit, p, data, onto=select is not self._guard.root)}
+        evidence.update(witness(run, culprit, p, self._dependence.requires_grad))
+        if culprit not in run.ieee.cotangents and not self._condition.tests(culprit):
+            evidence.add(Evidence.NOT_LEARNED)  # arithmetic on settings: nobody sets them to what breaks it
+        open_ = {Evidence.AT_BOUNDARY, *([Evidence.EPSILON_LOST] if self._rounds else [])}
+        if self._outlook.reaches(self._outlook.most(evidence, _FOR - open_)):
+            boundary = self._condition.boundary(run, culprit, p)
+            evidence.update([boundary] if boundary is not None else [])
+        return frozenset(evidence)
+
+    @cached_property
+    def _rounds(self) -> bool:
+        return any(map(rounded_away, self._guard.order))
+
+    def _absent(self, culprit: Node) -> Iterator[Evidence]:
+        """Evidence for a hazard of an operation that there cannot be, if it is not one of missing data."""
+        condition, inputs = self._guard.condition, self._dependence.inputs
+        yield Evidence.MISSING_DATA
+        if not self._rounds:
+            yield Evidence.EPSILON_LOST
+        if not condition:
+            yield Evidence.AT_BOUNDARY
+        if all(inputs(culprit).isdisjoint(inputs(each)) for each in condition):
+            yield Evidence.DIRECT

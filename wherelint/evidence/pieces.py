@@ -1,0 +1,86 @@
+"""Every piece of evidence: its name, its weight, and what it tells the user.
+
+A score is additive: log-odds that a maintainer wants to know. The weights are set by hand after a logistic fit over
+labelled and judged findings, so that a plain guard of a plain operand is shown (``tests/labels/fit.py`` prints the fit
+and its figures, each package left out in turn). Counts: findings with that evidence that were right, arguable, wrong
+in 107 packages when that was done, summed where several pieces became one; what has none was met twice at most.
+"""
+
+import math
+from collections.abc import Iterable
+from enum import Enum
+from typing import Literal
+
+_START = 0.5
+
+
+class Evidence(Enum):
+    """Something that speaks for or against a finding."""
+
+    # Did the author guard it?
+    DIRECT = "direct", 0.6, "the condition tests the operand that is singular", (133, 75, 96)
+    INCIDENTAL = "incidental", -0.3, "the condition tests something else", (12, 8, 30)
+    MISSING_DATA = "missing data", 2.0, "the condition asks for missing data", (6, 1, 4)
+    AT_BOUNDARY = "at the boundary", 0.2, "the operation fails where the condition changes", (118, 76, 83)
+    PAST_BOUNDARY = "past the boundary", -0.6, "the operation fails far from where the condition changes", (13, 8, 20)
+    EPSILON_LOST = "an epsilon is lost", 0.5, "float32 rounds an epsilon away that guards the operand"
+    NO_GUARD = "no guard", -1.2, "the selection limits, picks or masks, and hardly guards", (28, 18, 49)
+    OTHER_PURPOSE = "another purpose", -2.2, "the condition cannot be meant for the singular point", (3, 4, 9)
+    # Can the input occur?
+    UNRELATED_INPUT = (
+        "unrelated input",
+        -1.2,
+        "the witness changes what the condition does not read",
+        (9, 11, 24),
+    )
+    UNLIKELY_INPUT = "unlikely input", -1.1, "inputs have to coincide, cancel an epsilon, or be extreme", (3, 9, 10)
+    DEGENERATE_ARRAY = "degenerate array", -0.5, "array elements have to be out of order, or equal", (6, 11, 8)
+    BELOW_ZERO = "below zero", -0.15, "an input has to be below zero", (9, 11, 13)
+    SETTING = "setting", -1.2, "a setting, a default, or what no known call passes has to change", (8, 7, 27)
+    DOUBTFUL = "doubtful", -2.0, "the model is unsure: complex numbers, a size below zero, facts that contradict"
+    # Does a gradient flow there?
+    NO_GRADIENT = "no gradient", -0.5, "the operand is an integer, or is not differentiated", (5, 5, 21)
+    NOT_LEARNED = "not learned", -1.6, "the nan reaches data, masks or configurations, and no parameter", (4, 6, 12)
+    UNTRAINED_CODE = "untrained code", -1.8, "the code computes metrics, data, samples, pictures or steps", (5, 18, 20)
+    SELDOM_TRAINED = "seldom trained code", -0.9, "the code initializes, updates, demonstrates or makes data", (1, 7, 2)
+    TEST = "in a test", -5.0, "the code is a test"
+    SHIELDED = "shielded by callers", -2.3, "no caller lets a gradient back, or passes such a value", (3, 6, 17)
+    # What the user says, and what was measured.
+    DIFFERENTIATED = "said to be differentiated", 9.0, "the configuration says that the gradient matters"
+    NOT_DIFFERENTIATED = "said not to be differentiated", -99.0, "a comment or the configuration says that it does not"
+    RAN_WITHOUT = "ran without gradients", -9.0, "the code ran, and never with gradients"
+    NEAR = "came to the point", 50.0, "a gradient passed, and the operand came next to the point"
+    FAR = "kept away from the point", -0.3, "a gradient passed, and the operand stayed away; another run may come near"
+
+    def __init__(self, label: str, weight: float, sentence: str, counts: tuple[int, int, int] | None = None) -> None:
+        #: Its name in reports.
+        self.label = label
+        #: What it adds to the log-odds.
+        self.weight = weight
+        #: What it tells the user.
+        self.sentence = sentence
+        #: Findings with it that were right, arguable, wrong.
+        self.counts = counts
+
+
+_BY_LABEL = {each.label: each for each in Evidence}
+
+
+def labelled(labels: Iterable[str]) -> frozenset[Evidence]:
+    """The pieces of evidence of some names; a name that is none counts nothing."""
+    return frozenset(_BY_LABEL[label] for label in labels if label in _BY_LABEL)
+
+
+def worth(evidence: Iterable[Evidence]) -> float:
+    """The score of a finding with such evidence, between 0 and 1."""
+    return 1 / (1 + math.exp(-_START - math.fsum(each.weight for each in frozenset(evidence))))
+
+
+def confidence(evidence: Iterable[Evidence]) -> Literal["high", "low"]:
+    """Whether a finding is shown unless everything is asked for."""
+    return "high" if worth(evidence) >= least("high") else "low"
+
+
+def least(shown: float | str) -> float:
+    """The score that is asked for with a confidence or a score: the least to show."""
+    return {"high": 0.5, "low": 0.0}[shown] if isinstance(shown, str) else shown

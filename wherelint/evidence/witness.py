@@ -1,0 +1,50 @@
+"""Can the input occur? How far a witness had to go for what it shows."""
+
+from collections.abc import Collection, Iterator
+
+import numpy as np
+
+from wherelint.evidence.names import is_setting
+from wherelint.evidence.pieces import Evidence
+from wherelint.graph.node import Node, leaves, topological
+from wherelint.graph.run import Run, at
+
+#: What is no larger is added to keep away from zero.
+_EPSILON = 1e-3
+
+
+def witness(run: Run, culprit: Node, p: int, requires_grad: Collection[Node]) -> Iterator[Evidence]:
+    """What speaks against the inputs of a witness.
+
+    ``requires_grad``: the nodes from which something that is differentiated can be reached.
+    """
+    read = [n for n in leaves(culprit) if n in run.inputs]
+    moved = [n for n in read if run.moved(n, p)]
+    is_drawn = bool(read) and not moved and all(map(is_setting, read))  # at random, for all departures alike
+    if is_drawn or any(n.usual is not None or n.optional or is_setting(n) for n in moved):
+        yield Evidence.SETTING
+    if any(_cancels_epsilon(run, n, p) for n in topological(culprit.inputs)):
+        yield Evidence.UNLIKELY_INPUT
+    if any((at(run.inputs[n], p) < 0).any() for n in moved if n.kind == "float"):
+        yield Evidence.BELOW_ZERO
+    if any(n.kind == "int" for n in moved):
+        yield Evidence.NO_GRADIENT
+    yield from reads_no_gradient(culprit, requires_grad)
+
+
+def reads_no_gradient(culprit: Node, requires_grad: Collection[Node]) -> Iterator[Evidence]:
+    """What an operation reads that is not differentiated, whatever the witness."""
+    if culprit not in requires_grad:
+        yield Evidence.SETTING
+    elif not any(i in requires_grad for i in (culprit.inputs[1:2] if culprit.op == "divide" else culprit.inputs)):
+        yield Evidence.NO_GRADIENT
+
+
+def _cancels_epsilon(run: Run, node: Node, p: int) -> bool:
+    """Whether a node adds an epsilon to what is just its opposite: such a sum is written for what is not negative."""
+    if node.op not in ("add", "subtract"):
+        return False
+    parts = [at(run.values[i], p) for i in node.inputs]
+    tiny = any(i.op == "const" and (np.abs(part) > 0).all() and (np.abs(part) <= _EPSILON).all()
+               for i, part in zip(node.inputs, parts, strict=True))  # fmt: skip
+    return tiny and bool((at(run.values[node], p) == 0).any())

@@ -1,0 +1,89 @@
+"""Which operations are still worth a search: a judge says what a hazard of them could be worth at most."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from wherelint.evidence.pieces import Evidence
+from wherelint.graph.blame import Blamed
+from wherelint.graph.node import Const, Node, inputs_in
+from wherelint.graph.probe import Inputs
+from wherelint.graph.run import Hazard, Run
+from wherelint.ops.traits import SINGULAR
+
+#: How far a search goes, as evidence: beyond what the condition reads, without some predicates, to late breaks.
+Level = frozenset[Evidence]
+
+
+class Judge(Protocol):
+    """What hazards are worth; a search asks it and knows no weights."""
+
+    def start_at(self, base: Inputs) -> None:
+        """Note the benign point that witnesses depart from."""
+
+    def most(self, culprit: Node | None, level: Level) -> float:
+        """The greatest score of a hazard of an operation; of one of missing data where that is None."""
+
+    def reaches(self, score: float) -> bool:
+        """Whether a score is one that is asked for."""
+
+    def weigh(self, run: Run, blamed: Blamed, p: int, level: Level) -> frozenset[Evidence]:
+        """All evidence for and against what a probe shows."""
+
+
+class Indifferent:
+    """A judge to whom all hazards are worth the same."""
+
+    def start_at(self, base: Inputs) -> None:
+        """Nothing depends on it."""
+
+    def most(self, culprit: Node | None, level: Level) -> float:
+        """The same for all."""
+        return 1.0
+
+    def reaches(self, score: float) -> bool:
+        """Everything is asked for."""
+        return True
+
+    def weigh(self, run: Run, blamed: Blamed, p: int, level: Level) -> frozenset[Evidence]:
+        """Only how far the search went."""
+        return level
+
+
+class Targets:
+    """The operations below a selection of which a hazard may be found that is asked for."""
+
+    def __init__(self, judge: Judge, order: Sequence[Node], missing: Collection[Node]) -> None:
+        self._judge = judge
+        self._singular = [n for n in order if n.op in SINGULAR]
+        #: Inputs that may be nan or infinite of themselves, if they are moved; then any operation may be named.
+        self._missing = frozenset(missing)
+        self._infinite = _infinite(order)
+
+    def open(self, level: Level) -> list[Node]:
+        """The operations that a hazard may be found of."""
+        return [n for n in self._singular if self._judge.reaches(self._judge.most(n, level))]
+
+    def may_miss_data(self, level: Level, movable: Sequence[Node]) -> bool:
+        """Whether a hazard of missing data may be found."""
+        missing = self._infinite or not self._missing.isdisjoint(movable)
+        return missing and self._judge.reaches(self._judge.most(None, level))
+
+    def any(self, level: Level, movable: Sequence[Node], found: Mapping[Node, Hazard]) -> bool:
+        """Whether some hazard may be found that is worth more than those found."""
+        return self.may_miss_data(level, movable) or any(
+            n not in found or found[n].rank < self._judge.most(n, level) for n in self.open(level)
+        )
+
+    def is_settled(self, culprit: Node, level: Level, found: Mapping[Node, Hazard], missing_data: bool) -> bool:
+        """Whether no hazard of an operation can be asked for and worth more than the one that was found."""
+        most = self._judge.most(None if missing_data else culprit, level)
+        return not self._judge.reaches(most) or (culprit in found and found[culprit].rank >= most)
+
+
+def _infinite(order: Sequence[Node]) -> bool:
+    """Whether an input may be infinite without a test that asks for it: by default, or to equal a constant."""
+    usual = [n.usual for n in inputs_in(order) if n.usual is not None]
+    compared = [i.value for n in order if n.op in ("equal", "not_equal") for i in n.inputs if isinstance(i, Const)]
+    return not (np.isfinite(usual).all() and all(np.isfinite(value).all() for value in compared))
