@@ -23,6 +23,7 @@ ROOMS = """
     suppress
     analysis
     evidence
+    search
     interpret
     frontend
     graph

@@ -15,7 +15,7 @@ from unittest import mock
 import numpy as np
 
 from wherelint.analysis import DetectOptions, detect
-from wherelint.graph.search import Hazard, Search
+from wherelint.search.witness import Hazard, Search
 
 
 def main() -> None:

@@ -17,7 +17,6 @@ from differential.model import Answer, Model
 from differential.programs import INPUTS, generate, write
 from differential.truth import Framework
 from wherelint.finding import FileReport, Finding
-from wherelint.graph import search
 from wherelint.graph.node import LANES
 from wherelint.io.config import Settings
 from wherelint.io.files import FixMode
@@ -161,7 +160,7 @@ def findings_of(text: str, fix_mode: FixMode = "no") -> FileReport:
 def from_more_points(text: str) -> bool:
     """Whether something is found if the search departs from many benign points instead of a few."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(search, "_BASES", 16)
+        patch.setattr("wherelint.search.witness._BASES", 16)
         return bool(findings_of(text).findings)
 
 

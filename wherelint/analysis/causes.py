@@ -14,8 +14,8 @@ from wherelint.finding import Finding, Witness
 from wherelint.graph.differentiate import fails
 from wherelint.graph.evaluate import evaluate
 from wherelint.graph.node import Const, Leaf, Node, leaves, topological, whole
-from wherelint.graph.run import any_lane
 from wherelint.interpret.programs import spot
+from wherelint.search.batch import any_lane
 
 Found = tuple[Finding, Detection | None]
 

@@ -22,14 +22,14 @@ from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.evaluate import evaluate
 from wherelint.graph.node import Leaf, Node, leaves, nearest_framework, rounded_away, topological
-from wherelint.graph.search import Hazard, Search
-from wherelint.graph.simplest import simplest
-from wherelint.graph.work import WorkBudget
 from wherelint.interpret.programs import Program, lowered, programs, spot
 from wherelint.interpret.values import Origin
 from wherelint.ops import OPERATIONS, Array
 from wherelint.ops.numeric import shortest
 from wherelint.ops.traits import CLIPS, SELECTIONS
+from wherelint.search.budget import WorkBudget
+from wherelint.search.simplify import simplest
+from wherelint.search.witness import Hazard, Search
 
 _MOST_INPUTS = 6
 

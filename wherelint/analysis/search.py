@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from wherelint.analysis.whole import InProgram
 from wherelint.evidence.callers import CallGraph, InlinedCalls, is_private
 from wherelint.evidence.gradient_flow import gradient_flow, standing
 from wherelint.evidence.judge import EvidenceJudge, Outlook
@@ -18,12 +17,13 @@ from wherelint.frontend.module import Module
 from wherelint.frontend.names import written
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.node import Node, differentiable_inputs, leaves, nearest_framework, topological
-from wherelint.graph.search import Hazard, Search, singular_operations
-from wherelint.graph.work import Effort, WorkBudget
 from wherelint.interpret.programs import Program, expression_id, spot
 from wherelint.interpret.values import Origin
 from wherelint.ops import OPERATIONS
 from wherelint.ops.traits import CLIPS, FINITE_TESTS
+from wherelint.search.budget import Effort, WorkBudget
+from wherelint.search.whole_program import InProgram
+from wherelint.search.witness import Hazard, Search, singular_operations
 
 _MOST_CONTEXTS = 8
 

@@ -7,9 +7,9 @@ import numpy as np
 from wherelint.finding import Witness
 from wherelint.graph.evaluate import evaluate
 from wherelint.graph.node import Node, differentiated, flowing_back, leaves, topological
-from wherelint.graph.probe import Inputs
 from wherelint.interpret.programs import Program
 from wherelint.ops.traits import PIECEWISE
+from wherelint.search.probes import Inputs
 
 
 def severed(program: Program) -> Iterator[tuple[str, Node, str]]:

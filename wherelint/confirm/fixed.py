@@ -17,10 +17,10 @@ from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.differentiate import Tape, backward
 from wherelint.graph.evaluate import Values, evaluate
 from wherelint.graph.node import Const, Leaf, Node, differentiated, topological
-from wherelint.graph.probe import Inputs
-from wherelint.graph.run import any_lane, rows
 from wherelint.interpret.programs import Program, programs
 from wherelint.ops import Array
+from wherelint.search.batch import any_lane, rows
+from wherelint.search.probes import Inputs
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from wherelint.finding import Curve, Finding, Plot
 from wherelint.graph.differentiate import Tape, backward
 from wherelint.graph.evaluate import Values, evaluate, truth
 from wherelint.graph.node import LANES, Leaf, Node, Static, leaves, topological, whole
-from wherelint.graph.probe import Inputs
-from wherelint.graph.run import rows
 from wherelint.ops import Array
+from wherelint.search.batch import rows
+from wherelint.search.probes import Inputs
 
 #: How many points lie evenly on a line, and how many ever closer to the witness on each side of it, four a decade.
 _EVENLY, _CLOSER = 41, 20

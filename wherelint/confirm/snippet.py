@@ -14,8 +14,8 @@ from wherelint.confirm.steps import routine, taken
 from wherelint.finding import Finding
 from wherelint.graph.evaluate import evaluate, truth
 from wherelint.graph.node import LANES, Node, topological
-from wherelint.graph.probe import Inputs, perturbations
-from wherelint.graph.run import joined, rows
+from wherelint.search.batch import joined, rows
+from wherelint.search.probes import Inputs, perturbations
 
 _MOST_MOVED = 10
 _MOST_ROUNDS = 4

@@ -10,9 +10,9 @@ from wherelint.confirm.routine import MOST_STEPS, PROBES, NotRunnableError, Rout
 from wherelint.frontend.module import Block
 from wherelint.graph.evaluate import Values, evaluate, truth
 from wherelint.graph.node import LANES, Const, Leaf, Node, Static, leaves, topological
-from wherelint.graph.probe import Inputs
 from wherelint.interpret.values import Origin
 from wherelint.ops import OPERATIONS, Array
+from wherelint.search.probes import Inputs
 
 
 def taken(root: Node, witness: Values) -> tuple[Node, dict[Node, bool]]:

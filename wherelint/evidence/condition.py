@@ -12,12 +12,12 @@ import numpy as np
 from wherelint.evidence.pieces import Evidence
 from wherelint.graph.differentiate import fails
 from wherelint.graph.evaluate import Values, evaluate, truth
-from wherelint.graph.guard import Guard, is_diagonal
 from wherelint.graph.node import Const, Leaf, Node, inputs_in, leaves, matrix, topological, unreshaped, whole
-from wherelint.graph.probe import Inputs
-from wherelint.graph.run import Run, any_lane, at, row
 from wherelint.ops import OPERATIONS, Array
 from wherelint.ops.traits import CLIPS, FINITE_TESTS, ORDERINGS, QUOTIENTS, VIEWS
+from wherelint.search.batch import Run, any_lane, at, row
+from wherelint.search.guard import Guard, is_diagonal
+from wherelint.search.probes import Inputs
 
 #: Steps from the base to a witness, and how many may lie between a guard's boundary and where the operation fails.
 _STEPS, _NEAR_BOUNDARY = 32, 2

@@ -15,8 +15,8 @@ from wherelint.evidence.names import DATA, is_configured, words_of
 from wherelint.evidence.pieces import Evidence
 from wherelint.frontend.module import Module
 from wherelint.graph.node import Leaf, Node, leaves, nearest_framework
-from wherelint.graph.run import Hazard
 from wherelint.interpret.values import Origin
+from wherelint.search.batch import Hazard
 
 #: At the beginning of a line, it is about the file.
 _MARK = re.compile(r"#\s*wherelint:\s*not-differentiated\b")

@@ -9,10 +9,10 @@ from functools import cached_property
 from wherelint.evidence.condition import Condition
 from wherelint.evidence.pieces import Evidence, worth
 from wherelint.evidence.witness import reads_no_gradient, witness
-from wherelint.graph.blame import Blamed
-from wherelint.graph.guard import Guard
 from wherelint.graph.node import Node, rounded_away
-from wherelint.graph.run import Run
+from wherelint.search.attribution import Blamed
+from wherelint.search.batch import Run
+from wherelint.search.guard import Guard
 
 #: What speaks for a finding, and may be known by its text.
 _FOR = frozenset(each for each in Evidence if each.weight > 0) - {Evidence.NEAR}

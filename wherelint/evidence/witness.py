@@ -7,7 +7,7 @@ import numpy as np
 from wherelint.evidence.names import is_setting
 from wherelint.evidence.pieces import Evidence
 from wherelint.graph.node import Node, leaves, topological
-from wherelint.graph.run import Run, at
+from wherelint.search.batch import Run, at
 
 #: What is no larger is added to keep away from zero.
 _EPSILON = 1e-3

@@ -23,8 +23,8 @@ from wherelint.fix.twins import completed, joined
 from wherelint.fix.unbound import binds_all
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
-from wherelint.graph.work import WorkBudget
 from wherelint.io.edits import consistent
+from wherelint.search.budget import WorkBudget
 
 #: What is done for one fix, and for all of a file, whatever it is done for.
 _MOST_WORK, _MOST_IN_ALL = 1_000_000, 4_000_000

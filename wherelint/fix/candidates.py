@@ -40,10 +40,10 @@ from wherelint.fix.syntax import (
 from wherelint.frameworks import framework_of
 from wherelint.frontend.module import Module
 from wherelint.graph.node import Leaf, Node, topological
-from wherelint.graph.search import Hazard
 from wherelint.io.edits import Region
 from wherelint.ops import OPERATIONS
 from wherelint.ops.traits import CLIPS, FINITE_TESTS, MATRICES, SINGULAR
+from wherelint.search.witness import Hazard
 
 _Operands = list[tuple[SourceNode, tuple[float | str, ...]]]
 _SAFE = (1.0, 0.0, 0.5, 2.0)

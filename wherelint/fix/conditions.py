@@ -17,7 +17,7 @@ from wherelint.frontend.module import Module
 from wherelint.graph.differentiate import fails
 from wherelint.graph.evaluate import evaluate
 from wherelint.graph.node import Const, Node, differentiable_inputs, leaves
-from wherelint.graph.search import Hazard
+from wherelint.search.witness import Hazard
 
 #: An order of two variables, and the opposite of one that may hold of equal ones.
 _COMPARED, _OPPOSITE = re.compile(r"\(([\w.]+) ([<>]) ([\w.]+)\)"), re.compile(r"~\(([\w.]+) ([<>])=? ([\w.]+)\)")

@@ -11,9 +11,9 @@ from wherelint.fix.syntax import SourceNode, operands
 from wherelint.frameworks import FRAMEWORKS
 from wherelint.graph.evaluate import Values, evaluate
 from wherelint.graph.node import Const, Leaf, Node, topological
-from wherelint.graph.search import Hazard
 from wherelint.ops import OPERATIONS
 from wherelint.ops.catalogue import Domain
+from wherelint.search.witness import Hazard
 
 #: By namespace, what puts in an axis of one element, where that is not ``expand_dims``.
 _EXPAND = {"torch": "unsqueeze"}

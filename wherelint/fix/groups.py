@@ -26,9 +26,9 @@ from wherelint.frontend.names import written
 from wherelint.frontend.screen import heirs
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.node import Const, Leaf, Node, topological
-from wherelint.graph.work import WorkBudget
 from wherelint.interpret.programs import Program, expression_id, lowered, own_programs
 from wherelint.io.edits import compatible
+from wherelint.search.budget import WorkBudget
 
 Function = tuple[str, ...]
 #: The findings of one cause.

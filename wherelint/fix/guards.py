@@ -30,10 +30,10 @@ from wherelint.frameworks import FRAMEWORKS
 from wherelint.frontend.module import Module
 from wherelint.frontend.namespaces import namespaces
 from wherelint.graph.node import Const, differentiated, topological
-from wherelint.graph.search import Hazard
 from wherelint.ops import OPERATIONS
 from wherelint.ops.catalogue import Domain
 from wherelint.ops.traits import CLIPS, FINITE_TESTS
+from wherelint.search.witness import Hazard
 
 #: An operand no longer than this, a variable or an element, is repeated rather than given a name.
 _SHORT = 24

@@ -13,8 +13,8 @@ import numpy as np
 
 from wherelint.graph.evaluate import Values, evaluate
 from wherelint.graph.node import LANES, Call, Const, Leaf, Node, matrix, whole
-from wherelint.graph.probe import Inputs
 from wherelint.ops import Array
+from wherelint.search.probes import Inputs
 
 #: An input as both texts call it: its name, whether it is a number or a bool, and which of several of that name it is.
 Name = tuple[str, str, int]

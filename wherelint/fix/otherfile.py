@@ -24,9 +24,9 @@ from wherelint.fix.rewrites import grade_of
 from wherelint.frontend import screen
 from wherelint.frontend.module import Module
 from wherelint.graph.node import Node
-from wherelint.graph.work import WorkBudget
 from wherelint.io.edits import consistent
 from wherelint.io.formatter import line_length
+from wherelint.search.budget import WorkBudget
 
 #: How many guards may be needed: what one reads can be singular as well.
 _MOST_GUARDS = 3

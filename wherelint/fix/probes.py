@@ -8,9 +8,9 @@ import numpy as np
 from wherelint.graph.differentiate import Tape, backward
 from wherelint.graph.evaluate import Values, evaluate
 from wherelint.graph.node import LANES, Leaf, Node, topological
-from wherelint.graph.probe import Inputs, Pool
-from wherelint.graph.run import any_lane, row
 from wherelint.ops import Array
+from wherelint.search.batch import any_lane, row
+from wherelint.search.probes import Inputs, Pool
 
 #: Probes that move every input, and of how many inputs each is missing, or infinite, in turn.
 _EVERYTHING, _MOST_MISSING = 64, 24

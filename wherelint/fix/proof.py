@@ -17,15 +17,15 @@ from wherelint.fix.dtypes import untyped
 from wherelint.fix.opaque import Called, Name, Settled, benign, names_of, settle
 from wherelint.fix.probes import around, far, infinite
 from wherelint.fix.shapes import covers
-from wherelint.graph.aim import aimed
 from wherelint.graph.differentiate import Tape, backward
 from wherelint.graph.evaluate import evaluate, truth
 from wherelint.graph.node import LANES, Leaf, Node, differentiated, flowing_back, leaves, reading, topological
-from wherelint.graph.probe import Inputs, Pool, perturbations
-from wherelint.graph.run import any_lane
 from wherelint.interpret.programs import Program, expression_id
 from wherelint.ops import Array
 from wherelint.ops.lanes import columns, every, some
+from wherelint.search.batch import any_lane
+from wherelint.search.bisect import aimed
+from wherelint.search.probes import Inputs, Pool, perturbations
 
 _MOST_MOVED = 8
 #: Of how many values that read the operation gradients are compared, the last ones: what is returned is among them.

@@ -15,9 +15,9 @@ from wherelint.fix.shapes import Shaped, differ
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.node import Node
-from wherelint.graph.work import WorkBudget
 from wherelint.interpret.programs import Program, expression_id, lowered, own_programs
 from wherelint.io.edits import Region
+from wherelint.search.budget import WorkBudget
 
 #: Functions that compute more values are searched for what is asked for alone.
 _LONG = 300

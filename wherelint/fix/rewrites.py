@@ -17,10 +17,10 @@ from wherelint.fix.proving import Found, Proof
 from wherelint.fix.refusals import EPSILON, MATRIX, TRIES
 from wherelint.fix.twins import has_twins
 from wherelint.graph.node import topological
-from wherelint.graph.work import WorkBudget
 from wherelint.io.edits import Source, consistent, rebased, without
 from wherelint.ops import OPERATIONS
 from wherelint.ops.traits import FINITE_TESTS, MATRICES
+from wherelint.search.budget import WorkBudget
 
 Grade = Literal["safe", "unsafe", "display"]
 _GRADES: tuple[Grade, ...] = ("safe", "unsafe", "display")

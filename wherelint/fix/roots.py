@@ -12,8 +12,8 @@ from wherelint.fix.domains import options_of, sum_of
 from wherelint.fix.masks import Candidate, Mask, Writer, within
 from wherelint.fix.syntax import SourceNode, calls_within, last_name, operands, source_node, spot_before
 from wherelint.frontend.module import Module
-from wherelint.graph.search import Hazard
 from wherelint.ops.traits import CLIPS
+from wherelint.search.witness import Hazard
 
 _OPTIONS, _TORCH = ("dim", "keepdim"), {"axis": "dim", "keepdims": "keepdim"}
 _SMALL = re.compile(r"[\d.]+e-\d+")

@@ -11,8 +11,8 @@ from wherelint.fix import offered_for, reach, together, work_budget
 from wherelint.fix.comparison import Comparison, key
 from wherelint.fix.groups import Taken, laid_bare
 from wherelint.fix.refusals import ALONE, ROUNDS, TOO_MANY, refused
-from wherelint.graph.work import WorkBudget
 from wherelint.io.edits import Source
+from wherelint.search.budget import WorkBudget
 
 if TYPE_CHECKING:
     from wherelint.analysis.findings import Analysis

@@ -20,9 +20,9 @@ from wherelint.fix.proving import Proof
 from wherelint.fix.spelling import condition_names, free_name
 from wherelint.fix.syntax import SUITES, SourceNode, condition, operands, source_node
 from wherelint.frontend.syntax import GiveUp
-from wherelint.graph.work import WorkBudget
 from wherelint.io.edits import compatible
 from wherelint.ops import OPERATIONS
+from wherelint.search.budget import WorkBudget
 
 #: What statements of one shape may differ in: names, numbers and signs.
 _WORDS = re.compile(r"\b(?!where\b)[^\W\d]\w*|\b\d[\d.]*|[-+]")

@@ -12,10 +12,10 @@ from wherelint.evidence.pieces import Evidence, confidence, worth
 from wherelint.graph.differentiate import Backward
 from wherelint.graph.evaluate import Values
 from wherelint.graph.node import Const, Leaf, Node
-from wherelint.graph.probe import Inputs
 from wherelint.ops import Array
 from wherelint.ops.lanes import every, some
 from wherelint.ops.traits import CLIPS, SINGULAR
+from wherelint.search.probes import Inputs
 
 #: How many operations may stand between a clip and the singular operation that it feeds.
 _FAR = 4

@@ -9,8 +9,8 @@ import numpy as np
 from programs import op, where
 
 from wherelint.graph.node import LANES, Leaf, Node, leaf
-from wherelint.graph.search import Search
-from wherelint.graph.simplest import simplest
+from wherelint.search.simplify import simplest
+from wherelint.search.witness import Search
 
 COUNT = 12
 

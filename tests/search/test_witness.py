@@ -8,8 +8,8 @@ from programs import hazards, named, op, positive, search, where
 
 from wherelint.evidence.pieces import Evidence
 from wherelint.graph.node import LANES, Node, const, leaf
-from wherelint.graph.search import Search, singular_operations
-from wherelint.graph.simplest import simplest
+from wherelint.search.simplify import simplest
+from wherelint.search.witness import Search, singular_operations
 
 X, Y = leaf("x"), leaf("y")
 
@@ -64,7 +64,7 @@ def test_what_is_evaluated_at_once_changes_nothing(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(
         Search, "run", lambda self, *batches, **kw: counts.append(len(kw and batches)) or run(self, *batches, **kw)
     )
-    monkeypatch.setattr("wherelint.graph.run._MOST_AT_ONCE", 1)
+    monkeypatch.setattr("wherelint.search.batch._MOST_AT_ONCE", 1)
     assert [(h.op, named(h), h.evidence) for h in hazards(root)] == [(h.op, named(h), h.evidence) for h in whole]
     assert len(whole) == 2
     assert counts[1:]

@@ -11,8 +11,8 @@ from wherelint.evidence.judge import EvidenceJudge, Outlook
 from wherelint.graph.differentiate import Backward, Tape, backward
 from wherelint.graph.evaluate import Values, evaluate
 from wherelint.graph.node import LANES, Node, Static, const, leaf, spread, topological
-from wherelint.graph.search import Hazard, Search
-from wherelint.graph.simplest import simplest
+from wherelint.search.simplify import simplest
+from wherelint.search.witness import Hazard, Search
 
 EVERYTHING = Outlook()
 _TESTS = frozenset({"less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "isnan", "isfinite"})

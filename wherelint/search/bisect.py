@@ -9,11 +9,11 @@ import numpy as np
 
 from wherelint.graph.evaluate import Values, evaluate
 from wherelint.graph.node import Const, Leaf, Node, reading, topological, unreshaped
-from wherelint.graph.probe import Inputs
-from wherelint.graph.run import row
 from wherelint.ops import OPERATIONS, Array
 from wherelint.ops.lanes import every, some
 from wherelint.ops.traits import CLIPS
+from wherelint.search.batch import row
+from wherelint.search.probes import Inputs
 
 #: Steps of one zoom, and how many zooms reach float32's resolution.
 _STEPS, _ZOOMS = 128, 5

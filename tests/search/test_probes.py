@@ -7,7 +7,7 @@ import pytest
 from programs import op, positive, where
 
 from wherelint.graph.node import LANES, Node, const, leaf, topological
-from wherelint.graph.probe import Inputs, Pool, bases, perturbations
+from wherelint.search.probes import Inputs, Pool, bases, perturbations
 
 X, Y = leaf("x"), leaf("y")
 FLAG, N = leaf("flag", kind="bool"), leaf("n", kind="int")

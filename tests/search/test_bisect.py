@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from programs import op
 
-from wherelint.graph.aim import _close_in, aimed
 from wherelint.graph.evaluate import evaluate
 from wherelint.graph.node import LANES, leaf, topological
+from wherelint.search.bisect import _close_in, aimed
 
 X, Y, FLAG = leaf("x"), leaf("y"), leaf("flag", kind="bool")
 #: Nothing of it is 0 at a telling number.

@@ -8,12 +8,12 @@ from wherelint.frontend.options import Budget
 from wherelint.graph.differentiate import Backward, Tape, backward
 from wherelint.graph.evaluate import Values, evaluate
 from wherelint.graph.node import LANES, Node, reading, topological
-from wherelint.graph.probe import Inputs
-from wherelint.graph.run import Run, at, keep
-from wherelint.graph.search import Hazard
-from wherelint.graph.work import Effort
 from wherelint.interpret.programs import Program
 from wherelint.ops import Array
+from wherelint.search.batch import Run, at, keep
+from wherelint.search.budget import Effort
+from wherelint.search.probes import Inputs
+from wherelint.search.witness import Hazard
 
 
 class InProgram:

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from wherelint.graph.node import LANES, Node
-from wherelint.graph.run import Hazard
-from wherelint.graph.search import Search
-from wherelint.graph.work import Effort
 from wherelint.ops import Array
+from wherelint.search.batch import Hazard
+from wherelint.search.budget import Effort
+from wherelint.search.witness import Search
 
 #: Node evaluations for the numbers of one witness.
 _SIMPLIFYING = 800_000

@@ -6,8 +6,8 @@ import random
 
 from programs import op, where
 
-from wherelint.graph.dependence import Dependence
 from wherelint.graph.node import Leaf, Node, differentiated, inputs_in, leaf, topological
+from wherelint.search.dependence import Dependence
 
 
 def test_every_pair_of_nodes() -> None:

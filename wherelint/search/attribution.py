@@ -4,12 +4,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wherelint.graph.dependence import Dependence
 from wherelint.graph.evaluate import truth
 from wherelint.graph.node import Node
-from wherelint.graph.run import Run, at
 from wherelint.ops import OPERATIONS
 from wherelint.ops.traits import CLIPS, SINGULAR
+from wherelint.search.batch import Run, at
+from wherelint.search.dependence import Dependence
 
 
 class Blamed(NamedTuple):

@@ -12,7 +12,7 @@ from programs import op, positive, where
 from wherelint.evidence.judge import Outlook
 from wherelint.evidence.pieces import Evidence
 from wherelint.graph.node import const, leaf
-from wherelint.graph.search import Search
+from wherelint.search.witness import Search
 
 X, Y = leaf("x"), leaf("y")
 ROOT = where(positive(X), op("sqrt", X), 0.0)
@@ -85,7 +85,7 @@ def test_nothing_is_departed_from_where_nothing_moves_and_nothing_fails() -> Non
 
 def test_an_operation_that_reads_nothing_that_moves_is_asked_about_at_the_starts_alone() -> None:
     asked = Outlook(0.5, absent=UNSAID)
-    with mock.patch("wherelint.graph.search.perturbations", side_effect=AssertionError):
+    with mock.patch("wherelint.search.witness.perturbations", side_effect=AssertionError):
         assert search(asked, where(positive(X), op("sqrt", Y), X)).hazards() == []
         with pytest.raises(AssertionError):
             search(asked, where(positive(X), op("sqrt", op("add", X, Y)), X)).hazards()
@@ -97,7 +97,7 @@ def test_missing_data_are_asked_for_where_they_may_be_moved_to() -> None:
     still = leaf("still")
     still.fixed = True
     root = where(positive(X), op("multiply", X, still), where(op("isfinite", still), still, 0.0))
-    with mock.patch("wherelint.graph.search.bases", side_effect=AssertionError):
+    with mock.patch("wherelint.search.witness.bases", side_effect=AssertionError):
         assert search(Outlook(0.3, absent=UNSAID), root).hazards() == []
         with pytest.raises(AssertionError):
             search(Outlook(0.3, absent=UNSAID), where(op("isfinite", X), op("multiply", X, Y), 0.0)).hazards()

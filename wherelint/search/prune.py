@@ -6,11 +6,11 @@ from typing import Protocol
 import numpy as np
 
 from wherelint.evidence.pieces import Evidence
-from wherelint.graph.blame import Blamed
 from wherelint.graph.node import Const, Node, inputs_in
-from wherelint.graph.probe import Inputs
-from wherelint.graph.run import Hazard, Run
 from wherelint.ops.traits import SINGULAR
+from wherelint.search.attribution import Blamed
+from wherelint.search.batch import Hazard, Run
+from wherelint.search.probes import Inputs
 
 #: How far a search goes, as evidence: beyond what the condition reads, without some predicates, to late breaks.
 Level = frozenset[Evidence]

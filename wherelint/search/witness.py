@@ -7,19 +7,29 @@ from functools import cached_property
 import numpy as np
 
 from wherelint.evidence.pieces import Evidence
-from wherelint.graph.aim import aimed
-from wherelint.graph.blame import Blamed, culprit_of, reaches_leaf, root_drops
-from wherelint.graph.dependence import Dependence
 from wherelint.graph.differentiate import Backward, Tape, backward, fails, raising
 from wherelint.graph.evaluate import Values, evaluate, truth
-from wherelint.graph.guard import Guard
 from wherelint.graph.node import LANES, Leaf, Node, inputs_in, topological, unreshaped, whole
-from wherelint.graph.probe import EXTREME, POSITIVE, Inputs, Pool, anywhere, bases, holds_somewhere, perturbations, same
-from wherelint.graph.prune import Indifferent, Judge, Level, Targets
-from wherelint.graph.run import Hazard, Run, any_lane, joined, keep, parts, row, rows, singular_operations, sound
-from wherelint.graph.work import Effort
 from wherelint.ops import Array
 from wherelint.ops.traits import SINGULAR
+from wherelint.search.attribution import Blamed, culprit_of, reaches_leaf, root_drops
+from wherelint.search.batch import Hazard, Run, any_lane, joined, keep, parts, row, rows, singular_operations, sound
+from wherelint.search.bisect import aimed
+from wherelint.search.budget import Effort
+from wherelint.search.dependence import Dependence
+from wherelint.search.guard import Guard
+from wherelint.search.probes import (
+    EXTREME,
+    POSITIVE,
+    Inputs,
+    Pool,
+    anywhere,
+    bases,
+    holds_somewhere,
+    perturbations,
+    same,
+)
+from wherelint.search.prune import Indifferent, Judge, Level, Targets
 
 __all__ = ["Effort", "Hazard", "Search", "singular_operations"]
 
@@ -79,7 +89,7 @@ class Search:
         self._refused: dict[tuple[Node, bool], int] = {}
 
     def hazards(self, *, low: bool = True) -> list[Hazard]:
-        """Every hazard whose zero the root makes; ``simplest.simplest`` makes a witness fit to print."""
+        """Every hazard whose zero the root makes; ``simplify.simplest`` makes a witness fit to print."""
         if self.root not in self.requires_grad or self.requires_grad.isdisjoint(self._sources):
             return []
         found: dict[Node, Hazard] = {}

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from wherelint.graph.dependence import Dependence
 from wherelint.graph.node import DIAGONAL, Const, Leaf, Node, leaves, matrix, topological, whole
-from wherelint.graph.probe import Inputs
 from wherelint.ops import OPERATIONS
+from wherelint.search.dependence import Dependence
+from wherelint.search.probes import Inputs
 
 
 class Guard:
