@@ -9,9 +9,8 @@ from pathlib import PurePath
 from wherelint.evidence.pieces import Evidence
 from wherelint.frontend.module import Module
 from wherelint.frontend.screen import bases
-from wherelint.frontend.syntax import methods
+from wherelint.frontend.syntax import last_name, methods
 from wherelint.graph.node import Leaf
-from wherelint.interpret.annotations import last_name
 
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 #: What tests, metrics and the like are called, as folders and files.

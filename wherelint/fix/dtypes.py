@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 
 from wherelint.fix.shapes import is_single
 from wherelint.frameworks import framework_of
+from wherelint.frontend.syntax import last_name
 from wherelint.graph.node import Const, Leaf, Node, leaves, topological
-from wherelint.interpret.annotations import last_name
 from wherelint.interpret.values import Origin
 
 _TYPED = frozenset({"torch", "tensorflow"})

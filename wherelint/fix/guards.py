@@ -284,7 +284,7 @@ class Guards:
     @property
     def _native(self) -> bool:
         """Whether what is called nearby is the framework's own; a project's backend may know NumPy alone."""
-        return self.writer.namespace not in namespaces(self.module)
+        return self.writer.namespace not in self.module.once(namespaces)
 
     @property
     def _bounded(self) -> bool:

@@ -14,7 +14,7 @@ from wherelint.finding import Edit
 from wherelint.fix import spelling
 from wherelint.fix.assignments import already_named
 from wherelint.fix.syntax import SourceNode, Spot, may_move
-from wherelint.interpret.annotations import last_name
+from wherelint.frontend.syntax import last_name
 
 #: What a selection is called.
 WHERES = frozenset({"where", "where_v2"})

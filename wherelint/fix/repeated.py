@@ -10,7 +10,7 @@ from typing import TypeGuard
 from wherelint.finding import Edit, Fix, Location
 from wherelint.fix.masks import WHERES
 from wherelint.fix.spelling import safe_name
-from wherelint.interpret.annotations import last_name
+from wherelint.frontend.syntax import last_name
 from wherelint.io.edits import Source, changed
 
 _HEAD, _VALUE = re.compile(r"where(?:_v2)?\(\w+,[\w.]+"), re.compile(r"^[ \t]*\w+ = (.+)$", re.MULTILINE)

@@ -14,8 +14,8 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from wherelint.fix.opaque import Name, names_of
+from wherelint.frontend.syntax import last_name
 from wherelint.graph.node import Const, Leaf, Node, topological
-from wherelint.interpret.annotations import last_name
 from wherelint.interpret.values import Origin
 from wherelint.ops import OPERATIONS
 from wherelint.ops.traits import MATRICES

@@ -66,7 +66,7 @@ def wheres(module: Module, framework: str, *nearby: SourceNode | None) -> Iterat
             yield place.block.concrete.code(function)
     for place, function in calls:
         base = place.block.concrete.code(function.value) if isinstance(function, cst.Attribute) else ""
-        if base in namespaces(module) or (base and _written(module, place) == preferred):
+        if base in module.once(namespaces) or (base and _written(module, place) == preferred):
             yield f"{base}.where"
     for local, name in sorted(module.imports.items(), key=lambda item: (item[0] in old, item[1] != preferred)):
         if preferred == name or preferred.startswith(f"{name}."):

@@ -6,7 +6,7 @@ import ast
 import builtins
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import InitVar, dataclass, field
 from functools import cached_property
@@ -19,7 +19,7 @@ from wherelint.frameworks import framework_of
 from wherelint.frontend.names import OVERLOAD, canonical, imported, starred
 from wherelint.frontend.options import Budget
 from wherelint.frontend.sources import How, content, instead, package, scope, texts
-from wherelint.frontend.syntax import FUNCTION_DEFS, Chunk, Syntax, read
+from wherelint.frontend.syntax import FUNCTION_DEFS, Answer, Chunk, Syntax, read
 from wherelint.graph.work import Work
 from wherelint.io.disk import leads_out, project_root
 from wherelint.io.edits import Source
@@ -114,6 +114,7 @@ class Module:
     settled: bool = field(default=False, init=False)
     #: What later stages made of it, to be made once.
     kept: dict[object, Any] = field(default_factory=dict, init=False)
+    _answers: dict[object, Any] = field(default_factory=dict, init=False)
     #: The syntax of a text that this one differs little from.
     before: InitVar[Syntax | None] = None
 
@@ -137,7 +138,7 @@ class Module:
         self.blocks = [(statement, Block(self, chunk)) for statement, chunk in self.syntax.statements]
         self.definitions: dict[str, Definition] = {}
         for definition, block in self.blocks:
-            for name in _bound_names(definition):
+            for name in bound_names(definition):
                 if not (definition.col_offset and self._is_second_choice(name, definition)):
                     self._keep_overload(name, definition)
                     self.definitions[name] = Definition(definition, block)
@@ -145,6 +146,13 @@ class Module:
         #: The name of every function in ``definitions``.
         self.names = {each: name for each, name in functions if isinstance(each, FUNCTION_DEFS)}
         self._starred: dict[str, str | None] = {}
+
+    def once(self, question: Callable[[Module], Answer]) -> Answer:
+        """``question(module)``, which is computed when it is first needed."""
+        if question not in self._answers:
+            self._answers[question] = question(self)
+        answer: Answer = self._answers[question]
+        return answer
 
     @cached_property
     def source(self) -> Source:
@@ -227,6 +235,21 @@ class Module:
             node = node.value
         target = self.target(node.id) if isinstance(node, ast.Name) and node.id != name else None
         return target and ".".join([target, *parts])
+
+    def class_of(self, expression: ast.expr) -> tuple[Module, ast.ClassDef] | None:
+        """The class of the project that an expression names, and its file."""
+        module, name = self, ast.unparse(expression)
+        for _ in range(MOST_HOPS):
+            definition = module.definitions.get(name)
+            if definition is not None:
+                return (module, definition.statement) if isinstance(definition.statement, ast.ClassDef) else None
+            first, _, rest = name.partition(".")
+            target = module.target(first)
+            found = None if target is None else self.project.find(f"{target}.{rest}".rstrip("."))
+            if found is None or framework_of(target or ""):
+                return None
+            module, name = found[0], ".".join(found[1])
+        return None
 
     def _has(self, star: str, name: str) -> bool:
         if framework_of(star):
@@ -410,7 +433,8 @@ class Project:
             return None  # a helper that cannot be read is a call that cannot be followed
 
 
-def _bound_names(statement: ast.stmt) -> list[str]:
+def bound_names(statement: ast.stmt) -> list[str]:
+    """The names that a definition or an assignment binds."""
     if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return [statement.name]
     targets: list[ast.expr] = []

@@ -32,22 +32,17 @@ _LEAST = 2
 
 def namespaces(module: Module) -> frozenset[str]:
     """The dotted names, as they are written, that are used so: the project's own, attributes, and local variables."""
-    if namespaces not in module.kept:
-        called = defaultdict(set)
-        for call in _CALL.finditer(module.text):
-            base = _BASE.search(module.text, max(0, call.start() - _LONGEST), call.start())
-            if base is not None:
-                called[base[0]].add(call[1])
-        module.kept[namespaces] = frozenset(
-            base for base, functions in called.items() if _is_namespace(module, base, functions)
-        )
-    known: frozenset[str] = module.kept[namespaces]
-    return known
+    called = defaultdict(set)
+    for call in _CALL.finditer(module.text):
+        base = _BASE.search(module.text, max(0, call.start() - _LONGEST), call.start())
+        if base is not None:
+            called[base[0]].add(call[1])
+    return frozenset(base for base, functions in called.items() if _is_namespace(module, base, functions))
 
 
 def behind(module: Module) -> list[str]:
     """The frameworks that may be behind the namespaces of a file: those that its repository imports, or speaks of."""
-    if not namespaces(module) and not selecting(module):
+    if not module.once(namespaces) and not module.once(selecting):
         return []
     for said in ("import {}", "from {}"), ("{}",):
         ways = {name: [way.format(p) for p in f.packages for way in said] for name, f in FRAMEWORKS.items()}
@@ -58,12 +53,8 @@ def behind(module: Module) -> list[str]:
 
 def selecting(module: Module) -> frozenset[str]:
     """The packages from elsewhere of which a file imports ``where``, and with it other functions of arrays."""
-    if selecting not in module.kept:
-        named = [name.rpartition(".") for name in module.imports.values()]
-        found = {parent for parent, _, last in named if last == "where" and _selects(module, parent)}
-        module.kept[selecting] = frozenset(found)
-    known: frozenset[str] = module.kept[selecting]
-    return known
+    parents = {name.removesuffix(".where") for name in module.imports.values() if name.endswith(".where")}
+    return frozenset(parent for parent in parents if _selects(module, parent))
 
 
 def _is_namespace(module: Module, base: str, functions: set[str]) -> bool:

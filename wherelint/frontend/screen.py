@@ -8,12 +8,13 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeVar
 
 from wherelint.frameworks import FRAMEWORKS, framework_of
-from wherelint.frontend.module import MOST_HOPS, Module
+from wherelint.frontend.module import Module, bound_names
 from wherelint.frontend.names import canonical, written
-from wherelint.frontend.syntax import Words, children, methods, named_methods
+from wherelint.frontend.syntax import FUNCTION_DEFS, Words, below, dotted, methods, named_methods
 from wherelint.ops import words
 from wherelint.ops.traits import BRANCHING, FINITE_TESTS, INDEXING, SELECTING, SELECTS, SINGULAR, TO_BOOL
 
@@ -31,6 +32,7 @@ _PRODUCT = words({"multiply"})
 #: One of these words stands in every file that names no framework and can hold a finding.
 WORDS = _SELECT | _PICK | _SINGULAR
 _WORD = re.compile(r"[^\W\d]\w*")
+_Name = TypeVar("_Name")
 
 
 def speaks(text: str) -> bool:
@@ -40,23 +42,24 @@ def speaks(text: str) -> bool:
 
 def roots(module: Module, *, everything: bool = False) -> list[tuple[str, ...]]:
     """Qualified names of the functions and methods worth lowering, in file order (``everything``: of all of them)."""
-    found: list[tuple[str, ...]] = []
     combining = set() if everything else _combining(module)
+    functions = module.once(_functions).items()
+    return [name for name, each in functions if everything or name in combining or _is_interesting(each, module)]
+
+
+def _functions(module: Module) -> dict[tuple[str, ...], ast.stmt]:
+    """Every function and method by its qualified name, in file order; a lambda with a name if it is interesting."""
+    found: dict[tuple[str, ...], ast.stmt] = {}
     for statement, _ in module.blocks:
-        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            name = module.names.get(statement, statement.name)
-            if everything or (name,) in combining or interesting(statement, module):
-                found.append((name,))
+        if isinstance(statement, FUNCTION_DEFS):
+            found.setdefault((module.names.get(statement, statement.name),), statement)
         elif isinstance(statement, ast.ClassDef):
-            named = (
-                (statement.name, called)
-                for item, called in named_methods(statement).items()
-                if everything or (statement.name, called) in combining or interesting(item, module)
-            )
-            found += named
-        elif ast.Lambda in module.syntax.words(statement).kinds and interesting(statement, module):
-            found += [(name,) for name in module.definitions if module.definitions[name].statement is statement]
-    return list(dict.fromkeys(found))
+            for item, name in named_methods(statement).items():
+                found.setdefault((statement.name, name), item)
+        elif ast.Lambda in module.syntax.words(statement).kinds and _is_interesting(statement, module):
+            names = (name for name, definition in module.definitions.items() if definition.statement is statement)
+            found.update(((name,), statement) for name in names)
+    return found
 
 
 def _combining(module: Module) -> set[tuple[str, ...]]:
@@ -64,107 +67,136 @@ def _combining(module: Module) -> set[tuple[str, ...]]:
     refers: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
     selects: set[tuple[str, ...]] = set()
     singular: set[tuple[str, ...]] = set()
+    functions = set[tuple[str, ...]]()
     for name, definition in module.definitions.items():
-        inner = named_methods(definition.statement) if isinstance(definition.statement, ast.ClassDef) else {}
-        items = [((name,), definition.statement), *(((name, called), item) for item, called in inner.items())]
-        for qualified, statement in items:
-            said = module.syntax.words(statement)
-            names = _mentioned(said, module)
-            refers[qualified] = {(n,) for n in names if n in module.definitions and n != name}
-            has_selection, has_singular = kinds(said, module)
-            if has_selection:
-                selects.add(qualified)
-            if has_singular:
-                singular.add(qualified)
-    if not selects:
-        return set()
+        statement = definition.statement
+        inner = named_methods(statement) if isinstance(statement, ast.ClassDef) else {}
+        functions |= {(name,)} if isinstance(statement, FUNCTION_DEFS) else {(name, each) for each in inner.values()}
+        for qualified, each in [((name,), statement), *(((name, called), item) for item, called in inner.items())]:
+            words = module.syntax.words(each)
+            refers[qualified] = {(n,) for n in _mentioned(words, module) if n in module.definitions and n != name}
+            has_selection, has_singular = _kinds(words, module)
+            selects |= {qualified} if has_selection else set()
+            singular |= {qualified} if has_singular else set()
     found = set()
-    for qualified, referred in refers.items():
-        statement = module.definitions[qualified[0]].statement
-        if referred and (len(qualified) > 1 or isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef)):
-            reached, todo = {qualified}, [qualified]
-            while todo and len(reached) < module.budget.functions:
-                fresh = refers[todo.pop()] - reached
-                reached |= fresh
-                todo += fresh
+    for qualified in functions if selects else ():
+        if refers[qualified]:
+            reached, is_complete = _reached(qualified, refers, module.budget.functions)
             chosen = reached & selects
-            if todo or (chosen and any(reached & singular - {c} for c in chosen)):  # some were not followed: search it
+            if not is_complete or (chosen and any(reached & singular - {c} for c in chosen)):
                 found.add(qualified)
     return found
 
 
-def kinds(said: Words, module: Module) -> tuple[bool, bool]:
-    """Whether something that was said has a selection, and whether it has something singular."""
-    names = _mentioned(said, module)
-    return bool(names & _SELECT) or _masks(said, names), bool(names & _SINGULAR or said.kinds & {ast.Div, ast.Pow})
+def _reached(start: _Name, refers: Mapping[_Name, set[_Name]], most: int) -> tuple[set[_Name], bool]:
+    """What one thing leads to, itself included; whether that is all."""
+    reached, todo = {start}, [start]
+    while todo and len(reached) < most:
+        fresh = refers[todo.pop()] - reached
+        reached |= fresh
+        todo += fresh
+    return reached, not todo
+
+
+def _kinds(words: Words, module: Module) -> tuple[bool, bool]:
+    """Whether a statement has a selection, and whether it has something singular."""
+    names = _mentioned(words, module)
+    return bool(names & _SELECT) or _masks(words, names), bool(names & _SINGULAR or words.kinds & {ast.Div, ast.Pow})
 
 
 def referring(module: Module, name: str) -> list[tuple[str, ...]]:
     """Functions and methods of the file that mention a name."""
-    if mentions not in module.kept:
-        module.kept[mentions] = mentions(module)
-    return [qualified for qualified in module.kept[mentions].get(name, ()) if written(qualified[-1]) != name]
+    return [qualified for qualified in module.once(_mentions).get(name, ()) if written(qualified[-1]) != name]
 
 
-def mentions(module: Module) -> dict[str, list[tuple[str, ...]]]:
+def _mentions(module: Module) -> dict[str, list[tuple[str, ...]]]:
     """For every name in the file, seen through renaming imports, the functions and methods that mention it."""
     found: dict[str, list[tuple[str, ...]]] = {}
-    for qualified in roots(module, everything=True):
-        statement: ast.stmt = module.definitions[qualified[0]].statement
-        if len(qualified) > 1 and isinstance(statement, ast.ClassDef):
-            statement = next(item for item, called in named_methods(statement).items() if called == qualified[1])
+    for qualified, statement in module.once(_functions).items():
         for name in _seen(module.syntax.words(statement), module):
             found.setdefault(name, []).append(qualified)
     return found
 
 
-def _seen(said: Words, module: Module) -> set[str]:
+def _seen(words: Words, module: Module) -> set[str]:
     """The names a statement mentions, each as its last part, seen through a renaming import."""
-    return said.attributes | {module.imports.get(name, name).rpartition(".")[2] for name in said.names}
+    return words.attributes | {module.imports.get(name, name).rpartition(".")[2] for name in words.names}
 
 
-def _mentioned(said: Words, module: Module) -> set[str]:
+def _mentioned(words: Words, module: Module) -> set[str]:
     """The names a statement mentions, renamed ones by both."""
-    return _seen(said, module) | said.imported | said.names
+    return _seen(words, module) | words.imported | words.names
 
 
-def interesting(statement: ast.stmt, module: Module) -> bool:
+def _is_interesting(statement: ast.stmt, module: Module) -> bool:
     """Whether a function has something that can make a zero and, for the quiet kinds, something singular too."""
-    said = module.syntax.words(statement)
-    names = _seen(said, module) | said.imported
-    if names & _SELECT or "where" in said.keywords:
+    words = module.syntax.words(statement)
+    names = _seen(words, module) | words.imported
+    if names & _SELECT or "where" in words.keywords:
         return True
-    if not names & _SINGULAR and said.kinds.isdisjoint((ast.Div, ast.Pow, ast.Mod, ast.MatMult)):
+    if not names & _SINGULAR and words.kinds.isdisjoint((ast.Div, ast.Pow, ast.Mod, ast.MatMult)):
         return False
-    if ast.Subscript in said.kinds or names & _PICK or _masks(said, names):
+    if ast.Subscript in words.kinds or names & _PICK or _masks(words, names):
         return True
-    return _multiplies(said, names) and any(_is_assigned(name, module) for name in said.names)
+    return _multiplies(words, names) and any(_is_constant(name, module) for name in words.names)
 
 
-def _multiplies(said: Words, names: set[str]) -> bool:
-    return ast.Mult in said.kinds or not names.isdisjoint(_PRODUCT)
+def _multiplies(words: Words, names: set[str]) -> bool:
+    return ast.Mult in words.kinds or not names.isdisjoint(_PRODUCT)
 
 
-def _masks(said: Words, names: set[str]) -> bool:
+def _masks(words: Words, names: set[str]) -> bool:
     """Whether there is a product, and something that makes booleans."""
-    return _multiplies(said, names) and (ast.Compare in said.kinds or not names.isdisjoint(_BOOLEAN))
+    return _multiplies(words, names) and (ast.Compare in words.kinds or not names.isdisjoint(_BOOLEAN))
 
 
-def _is_assigned(name: str, module: Module) -> bool:
+def _is_constant(name: str, module: Module) -> bool:
     """Whether a name is a constant of the file."""
     definition = module.definitions.get(module.imports.get(name, name).rpartition(".")[2])
     return definition is not None and isinstance(definition.statement, (ast.Assign, ast.AnnAssign))
 
 
 def inherited(module: Module) -> list[tuple[str, str]]:
-    """Each class of a file with a method that it inherits and that what it defines itself may make singular."""
+    """Each class of a file with a method that it inherits and that what it defines itself may make singular.
+
+    A subclass gives it something else to call or read, so that it is worth lowering once more.
+    """
     found = []
     for statement, _ in module.blocks:
         if isinstance(statement, ast.ClassDef) and statement.bases:
-            own = _Told(module, statement)
-            if own.selects or own.singular:
-                found += [(statement.name, name) for name in _affected(module, statement, own)]
+            selects, singular = _kinds_with_helpers(module, statement)
+            if selects or singular:
+                found += [(statement.name, name) for name in _affected(module, statement, selects, singular)]
     return list(dict.fromkeys(found))
+
+
+def _kinds_with_helpers(module: Module, statement: ast.stmt) -> tuple[bool, bool]:
+    """What ``_kinds`` tells of a statement together with the functions of its file that it names."""
+    words = module.syntax.words(statement)
+    named = [module.definitions[name].statement for name in words.names & module.definitions.keys()]
+    helpers = [module.syntax.words(each) for each in named if isinstance(each, ast.FunctionDef)]
+    selects, singular = zip(*(_kinds(each, module) for each in (words, *helpers)), strict=True)
+    return any(selects), any(singular)
+
+
+def _affected(module: Module, statement: ast.ClassDef, selects: bool, singular: bool) -> Iterator[str]:
+    """The inherited methods that read something of a class, and with it have a selection and something singular."""
+    defined = {name for item in statement.body for name in bound_names(item)} - {"__init__"}
+    nodes = (node for node in ast.walk(statement) if isinstance(node, ast.Attribute))
+    defined |= {node.attr for node in nodes if isinstance(node.ctx, ast.Store)}
+    kinds: dict[str, tuple[bool, bool]] = {}
+    reads: dict[str, set[str]] = {}
+    for home, base in bases(module, statement):
+        for method in methods(base):
+            if method.name not in defined and method.name not in kinds:
+                kinds[method.name] = _kinds_with_helpers(home, method)
+                reads[method.name] = home.syntax.words(method).attributes
+    calls = {name: attributes & kinds.keys() for name, attributes in reads.items()}
+    for name in kinds:
+        reached = _reached(name, calls, len(calls) + 1)[0] if name != "__init__" else set()
+        both = [any(each) for each in zip((selects, singular), *(kinds[each] for each in reached), strict=True)]
+        if all(both) and any(reads[each] & defined for each in reached):
+            yield name
 
 
 def heirs(module: Module, name: tuple[str, ...]) -> Iterator[tuple[str, str]]:
@@ -182,91 +214,18 @@ def bases(module: Module, statement: ast.ClassDef) -> Iterator[tuple[Module, ast
     while todo:
         home, cls = todo.pop(0)
         for base in cls.bases:
-            found = _class(home, base.value if isinstance(base, ast.Subscript) else base)
+            found = home.class_of(base.value if isinstance(base, ast.Subscript) else base)
             if found is not None and found[1] not in seen:
                 seen.add(found[1])
                 todo.append(found)
                 yield found
 
 
-class _Told:
-    """What a statement, and the functions of its file that it names, say of selections and singular operations."""
-
-    def __init__(self, module: Module, statement: ast.stmt) -> None:
-        said = module.syntax.words(statement)
-        self.reads = said.attributes
-        around = [module.definitions[name].statement for name in said.names & module.definitions.keys()]
-        functions = [module.syntax.words(s) for s in around if isinstance(s, ast.FunctionDef)]
-        told = [kinds(words, module) for words in (said, *functions)]
-        self.selects, self.singular = any(selects for selects, _ in told), any(singular for _, singular in told)
-
-
-def _affected(module: Module, statement: ast.ClassDef, own: _Told) -> Iterator[str]:
-    """The inherited methods that read something of a class, and with it have a selection and something singular."""
-    defined = _defined(statement)
-    known: dict[str, _Told] = {}
-    for home, base in bases(module, statement):
-        for method in methods(base):
-            if method.name not in defined and method.name not in known:
-                known[method.name] = _Told(home, method)
-    for name in known:
-        if name != "__init__":
-            reached = _reached(name, known)
-            told = [own, *(known[each] for each in reached)]
-            if any(known[each].reads & defined for each in reached) and (
-                any(each.selects for each in told) and any(each.singular for each in told)
-            ):
-                yield name
-
-
-def _reached(name: str, known: dict[str, _Told]) -> set[str]:
-    """The inherited methods that one of them leads to."""
-    reached, todo = {name}, [name]
-    while todo:
-        fresh = (known[todo.pop()].reads & known.keys()) - reached
-        reached |= fresh
-        todo += fresh
-    return reached
-
-
-def _defined(statement: ast.ClassDef) -> set[str]:
-    """The attributes of a class and of its objects that the class itself assigns."""
-    names = set()
-    for node in ast.walk(statement):
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            names.add(node.attr)
-    for item in statement.body:
-        if isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            names.add(item.name)
-        elif isinstance(item, (ast.Assign, ast.AnnAssign)):
-            targets = item.targets if isinstance(item, ast.Assign) else [item.target]
-            names |= {target.id for target in targets if isinstance(target, ast.Name)}
-    return names - {"__init__"}
-
-
-def _class(module: Module, base: ast.expr) -> tuple[Module, ast.ClassDef] | None:
-    """The class of the project that an expression names, and its file."""
-    name = ast.unparse(base)
-    for _ in range(MOST_HOPS):
-        definition = module.definitions.get(name)
-        if definition is not None:
-            return (module, definition.statement) if isinstance(definition.statement, ast.ClassDef) else None
-        first, _, rest = name.partition(".")
-        target = module.target(first)
-        if target is None or framework_of(target):
-            return None
-        found = module.project.find(f"{target}.{rest}".rstrip("."))
-        if found is None:
-            return None
-        module, name = found[0], ".".join(found[1])
-    return None
-
-
-_IMPORTS = {ast.Import, ast.ImportFrom}
-
-
 class Reach:
-    """What the names of a file lead to. Files are opened as imports lead to them; none is imported."""
+    """Which frameworks the names of a file lead to: through renamed modules, re-exports, wrappers of its project.
+
+    Files are opened as imports lead to them; none is imported.
+    """
 
     def __init__(self, module: Module) -> None:
         self._module = module
@@ -277,67 +236,43 @@ class Reach:
 
     def frameworks(self, names: Iterable[tuple[str, ...]], words: frozenset[str]) -> list[str]:
         """The frameworks that some functions of the file reach, first by the calls whose names are among ``words``."""
-        dotted = [each for name in names for each in _dotted(self._statement(name))]
-        for chosen in ([each for each in dotted if each[-1] in words], dotted):
-            found = [f for root, *rest in dict.fromkeys(chosen) for f in self._of(self._module, root, rest)]
+        functions = self._module.once(_functions)
+        statements = [functions.get(name) or self._module.definitions[name[0]].statement for name in names]
+        nodes = (node for statement in statements for node in below([statement]))
+        dotted_names = [dotted(node).split(".") for node in nodes if isinstance(node, (ast.Attribute, ast.Name))]
+        for chosen in ([each for each in dotted_names if each[-1] in words], dotted_names):
+            found = [f for root, *rest in map(tuple, chosen) for f in self._of(self._module, root, rest)]
             if found:
                 return list(dict.fromkeys(found))
         return []
-
-    def _statement(self, name: tuple[str, ...]) -> ast.stmt:
-        statement = self._module.definitions[name[0]].statement
-        inner = statement.body if isinstance(statement, ast.ClassDef) else []
-        return next((item for item in inner if getattr(item, "name", "") == name[-1]), statement)
 
     def _of(self, module: Module, name: str, rest: list[str]) -> list[str]:
         """The frameworks that a name of a file's top level leads to, with the attributes ``rest``."""
         target = None if name in module.definitions else module.target(name)
         if target is not None:
-            return self._named(module, ".".join([target, *rest]))
+            return self._behind(module, ".".join([target, *rest]))
         key = module.filename, name
-        if key not in self._known:
+        if key not in self._known and name in module.definitions:
             self._known[key] = []  # a circle leads nowhere
-            self._known[key] = self._defined(module, name) if name in module.definitions else []
-        return self._known[key]
+            words = module.syntax.words(module.definitions[name].statement)
+            found = [f for each in sorted(words.names - {name}) for f in self._of(module, each, [])]
+            own = [] if words.kinds.isdisjoint((ast.Import, ast.ImportFrom)) else module.frameworks()
+            self._known[key] = list(dict.fromkeys([*found, *own]))
+        return self._known.get(key, [])
 
-    def _defined(self, module: Module, name: str) -> list[str]:
-        """The frameworks that a definition mentions."""
-        words = module.syntax.words(module.definitions[name].statement)
-        found = [f for each in sorted(words.names - {name}) for f in self._of(module, each, [])]
-        if not words.kinds.isdisjoint(_IMPORTS):  # of its own
-            found += module.frameworks()
-        return list(dict.fromkeys(found))
-
-    def _named(self, module: Module, dotted: str) -> list[str]:
-        framework = framework_of(canonical(dotted, module.aliases))
-        if framework is not None:
-            return [framework]
-        project = module.project
-        if self.spent:
-            return []
-        key = "", dotted
+    def _behind(self, module: Module, name: str) -> list[str]:
+        """The frameworks that a dotted name leads to."""
+        framework = framework_of(canonical(name, module.aliases))
+        if framework is not None or self.spent:
+            return [] if framework is None else [framework]
+        key = "", name
         if key not in self._known:
             self._known[key] = []
-            before = project.opened
-            found = project.find(dotted)
-            self._left -= project.opened - before
+            before = module.project.opened
+            found = module.project.find(name)
+            self._left -= module.project.opened - before
             self.spent = self._left < 0
             if found is not None:
-                home, (name, *rest) = found
-                self._known[key] = self._of(home, name, rest)
+                home, (first, *rest) = found
+                self._known[key] = self._of(home, first, rest)
         return self._known[key]
-
-
-def _dotted(statement: ast.AST) -> Iterator[tuple[str, ...]]:
-    """The dotted names below a statement, the longest of each."""
-    todo = [statement]
-    while todo:
-        node: ast.AST = todo.pop()
-        parts: list[str] = []
-        while isinstance(node, ast.Attribute):
-            parts.append(node.attr)
-            node = node.value
-        if isinstance(node, ast.Name):
-            yield (node.id, *reversed(parts))
-        else:
-            todo += children(node)

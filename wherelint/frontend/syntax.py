@@ -58,6 +58,19 @@ def below(nodes: Sequence[ast.AST], but: tuple[type[ast.AST], ...] = ()) -> Iter
             stack += reversed(children(each))
 
 
+def last_name(node: ast.AST) -> str:
+    """The last part of a dotted name; empty for anything else."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def dotted(node: ast.AST | None) -> str:
+    """A name with the modules and classes it stands in; empty for anything else."""
+    if isinstance(node, ast.Attribute):
+        parent = dotted(node.value)
+        return parent and f"{parent}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
+
+
 class Chunk:
     """A top-level statement (or one in an ``if`` or ``try`` there), and the rows that it stands in."""
 

@@ -4,21 +4,9 @@ import ast
 from collections.abc import Mapping
 from typing import Literal
 
+from wherelint.frontend.syntax import last_name
 from wherelint.graph.node import Kind, Leaf
 from wherelint.interpret.builder import Builder
-
-
-def last_name(node: ast.AST) -> str:
-    """The last part of a dotted name; empty for anything else."""
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-
-
-def dotted(node: ast.AST | None) -> str:
-    """A name with the modules and classes it stands in; empty for anything else."""
-    if isinstance(node, ast.Attribute):
-        parent = dotted(node.value)
-        return parent and f"{parent}.{node.attr}"
-    return node.id if isinstance(node, ast.Name) else ""
 
 
 def original_name(node: ast.AST, imports: Mapping[str, str]) -> str:

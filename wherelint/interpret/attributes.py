@@ -6,8 +6,9 @@ import numpy as np
 
 from wherelint.frontend.names import canonical
 from wherelint.frontend.namespaces import namespaces
+from wherelint.frontend.syntax import dotted
 from wherelint.graph.node import Kind, Leaf, Node, leaves
-from wherelint.interpret.annotations import annotated, dotted
+from wherelint.interpret.annotations import annotated
 from wherelint.interpret.defaults import of_parameter
 from wherelint.interpret.lowering import Lowering, expression
 from wherelint.interpret.resolve import CONSTANTS, external, field_class, fields, member
@@ -28,7 +29,7 @@ def attribute(low: Lowering, node: ast.Attribute) -> Value:
     """``value.name``; a namespace of array functions has the constants of NumPy."""
     found = read(low, low.expression(node.value), node.attr, node)
     if node.attr.lower() in ("pi", "inf", "nan", "newaxis") and isinstance(found, (Dotted, Leaf, Method)):
-        return CONSTANTS[node.attr.lower()] if dotted(node.value) in namespaces(low.frame.scope.module) else found
+        return CONSTANTS[node.attr.lower()] if dotted(node.value) in low.frame.scope.module.once(namespaces) else found
     return found
 
 

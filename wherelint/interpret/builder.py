@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from wherelint.frameworks import FRAMEWORKS
@@ -12,7 +12,6 @@ from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.node import (
     LANES,
     PLAIN,
-    Call,
     Const,
     Kind,
     Leaf,
@@ -53,6 +52,8 @@ class Frame:
     returns: list[tuple[tuple[Node, ...], Value]] = field(default_factory=list)
     #: Predicates that hold after the call: its unconditional asserts and raises.
     postconditions: list[Node] = field(default_factory=list)
+    #: The function whose body is being run.
+    definition: ast.AST | None = None
     #: The class whose body is being run.
     owner: Class | None = None
     #: The class that defines the method being run, and the object it was called on.
@@ -104,7 +105,6 @@ class Builder:
         #: Functions inlined so far, each with the range of ``made`` that its body produced.
         self.inlined: list[tuple[Function, int, int]] = []
         self.severed = 0
-        self.active: list[ast.AST] = []
         #: How many values the function computes so far.
         self.count = 0
         self.steps = 0
@@ -183,13 +183,6 @@ class Builder:
             self.made.append(made)
         return self.stop(made, at) if self.severed and made.kind == "float" else made
 
-    def copy(self, node: Node, inputs: tuple[Node, ...]) -> Node:
-        """The same operation on other operands."""
-        made = replace(node, inputs=inputs)
-        if node in self.made:
-            self.made.append(made)
-        return made
-
     def stop(self, value: Value, at: ast.AST, kind: Kind = "float", static: Static = PLAIN) -> Node:
         """The value without its derivative."""
         self.step()
@@ -235,17 +228,6 @@ class Builder:
         """A complex number, of which no more is known than that it is one."""
         made = self.opaque(self.text(at), differentiable=False)
         made.imaginary = True
-        return made
-
-    def called(self, at: ast.AST, callee: str, args: Iterable[Value], key: object, *, pure: bool, **of: Any) -> Leaf:
-        """The result of a call that is not followed."""
-        opaque_calls = None
-        if self.strict and not pure:
-            self.opaque_calls += 1
-            opaque_calls = self.opaque_calls
-        made = self.opaque(self.text(at), (key, opaque_calls), **of)
-        static = tuple(a if isinstance(a, (str, int, float)) else type(a) for a in args)
-        made.call = Call(callee, opaque_calls, static)
         return made
 
     def _named_by(self, key: object) -> Iterator[Node]:

@@ -1,22 +1,31 @@
 """Calls: of the project's functions (inlined), of objects, of the catalogue, and of what cannot be followed."""
 
 import ast
-from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TypeGuard
 
 import numpy as np
 
 from wherelint.frameworks import FRAMEWORKS, framework_of
 from wherelint.frontend.namespaces import namespaces, selecting
-from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef, below
+from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef, below, dotted
 from wherelint.graph.evaluate import evaluate
-from wherelint.graph.node import Leaf, Node, flowing_back, inputs_in, topological
+from wherelint.graph.node import Kind, Leaf, Node, flowing_back, inputs_in, topological
 from wherelint.interpret import attributes
-from wherelint.interpret.annotations import annotated, annotation_kind, dotted, is_none
+from wherelint.interpret.annotations import annotated, annotation_kind, is_none
 from wherelint.interpret.builder import Frame
 from wherelint.interpret.defaults import of_parameter
 from wherelint.interpret.indexing import assign
-from wherelint.interpret.lowering import CALLS, CONTAINER_METHODS, FUNCTIONS, METHODS, Lowering, expression
+from wherelint.interpret.lowering import (
+    CALLS,
+    CONTAINER_METHODS,
+    FUNCTIONS,
+    METHOD,
+    METHODS,
+    CallSite,
+    Lowering,
+    expression,
+)
 from wherelint.interpret.operations import operation
 from wherelint.interpret.resolve import NO_GRADIENT, annotated_class, member
 from wherelint.interpret.values import (
@@ -30,7 +39,6 @@ from wherelint.interpret.values import (
     Instance,
     Kwargs,
     Method,
-    Origin,
     Partial,
     Scope,
     Super,
@@ -62,7 +70,7 @@ def call(low: Lowering, node: ast.Call) -> Value:
             _register(low, node.func, args, kwargs)
         if function is not written and args and isinstance(args[0], str) and node.func.attr != "einsum":
             del args[0]  # axes by their names, which the operands follow
-    elif isinstance(function, Dotted) and function.name.rpartition(".")[0] in selecting(low.frame.scope.module):
+    elif isinstance(function, Dotted) and function.name.rpartition(".")[0] in low.frame.scope.module.once(selecting):
         function = _as_numpy(function.name.rpartition(".")[2]) or function
     result = low.invoke(function, args, kwargs, node)
     if isinstance(function, Method) and function.name.endswith("_") and not function.name.startswith("_"):
@@ -77,7 +85,7 @@ def _of_namespace(low: Lowering, at: ast.Attribute, function: Value) -> Value:
     base, module = dotted(at.value), low.frame.scope.module
     root = base.partition(".")[0]
     bound = low.frame.scope.find(root) is not MISSING or root in module.imports or root in module.definitions
-    if bound and base in namespaces(module) and _is_unknown(low, function, at.attr):
+    if bound and base in module.once(namespaces) and _is_unknown(low, function):
         return _as_numpy(at.attr) or function
     return function
 
@@ -90,29 +98,12 @@ def _as_numpy(name: str) -> Dotted | None:
     return next((Dotted(each) for each in names if lookup(each) is not None or each in FUNCTIONS), None)
 
 
-def _is_unknown(low: Lowering, function: Value, name: str) -> bool:
-    """Whether a function of the project is made in a way that is not followed, or hands on to one that is."""
-    function = function.function if isinstance(function, Bound) else function
+def _is_unknown(low: Lowering, function: Value) -> bool:
+    """Whether a function of the project is made in a way that is not followed."""
     if isinstance(function, Dotted):
         own = low.module.project.find(function.name) is not None
         return lookup(function.name) is None and (own or framework_of(function.name) is None)
-    return isinstance(function, (Leaf, Method)) or (isinstance(function, Function) and _hands_on(function, name))
-
-
-def _hands_on(function: Function, name: str) -> bool:
-    """Whether all that a function does is to call another one of its name: ``return self.module.sqrt(x)``."""
-    definition = function.definition
-    if isinstance(definition, ast.Lambda):
-        return False
-    last = definition.body[-1]
-    called = last.value if isinstance(last, ast.Return) else None
-    if not isinstance(called, ast.Call) or not isinstance(called.func, ast.Attribute) or called.func.attr != name:
-        return False
-    given = [each.arg for each in definition.args.args if each.arg not in ("self", "cls")]
-    passed = [each.id if isinstance(each, ast.Name) else "" for each in called.args]
-    alone = all(isinstance(each, ast.Expr) for each in definition.body[:-1])  # a docstring
-    known = dotted(called.func.value) in namespaces(function.block.module)
-    return alone and known and bool(passed) and passed == given[: len(passed)]
+    return isinstance(function, (Leaf, Method))
 
 
 def _register(low: Lowering, function: ast.Attribute, args: Args, kwargs: Kwargs) -> None:
@@ -123,13 +114,13 @@ def _register(low: Lowering, function: ast.Attribute, args: Args, kwargs: Kwargs
     if not (isinstance(receiver, Instance) and isinstance(name, str) and name.isidentifier()):
         return
     buffer = function.attr == "register_buffer"
-    if buffer and lasts(value):
+    if buffer and is_constant(value):
         receiver.attributes[name] = low.stop(value, function, value.kind)
     else:
         attributes.keep_kind(low, receiver, name, value, buffer=buffer)
 
 
-def lasts(value: Value) -> TypeGuard[Node]:
+def is_constant(value: Value) -> TypeGuard[Node]:
     """Whether a tensor that nobody trains stays what it is made as: zeros and ones are what statistics begin with."""
     if not isinstance(value, Node) or isinstance(value, Leaf):
         return False
@@ -137,17 +128,17 @@ def lasts(value: Value) -> TypeGuard[Node]:
     return bool(inputs_in(order)) or not np.isin(evaluate(order, {})[value], (0.0, 1.0)).all()
 
 
-def _external(low: Lowering, function: Dotted, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
+def _external(low: Lowering, function: Dotted, call: CallSite) -> Value:
     if _converts(function.name) and not low.path_conditions:
-        for node in flowing_back(nodes_in(*args, *kwargs.values())):
+        for node in flowing_back(nodes_in(*call.values)):
             if isinstance(node, Leaf):
                 node.host = True
-    handler = FUNCTIONS.get(function.name)
-    if handler is not None:
-        result = handler(low, function.name, args, kwargs, at)
-        if result is not MISSING:
-            return result
-    made = operation(low, function.name, args, kwargs, at)
+    call = replace(call, name=function.name)
+    handler = FUNCTIONS.get(call.name)
+    found = MISSING if handler is None else handler(low, call)
+    if found is not MISSING:
+        return found
+    made = operation(low, call)
     return MISSING if made is None else made
 
 
@@ -156,110 +147,90 @@ def _converts(name: str) -> bool:
     return name.startswith("numpy.linalg.") or (name.startswith("numpy.") and lookup(name) is not None)
 
 
-def _partial(low: Lowering, function: Partial, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
-    return low.invoke(function.function, [*function.args, *args], {**function.kwargs, **kwargs}, at)
+def _partial(low: Lowering, function: Partial, call: CallSite) -> Value:
+    return low.invoke(function.function, [*function.args, *call.args], {**function.kwargs, **call.kwargs}, call.at)
 
 
-def _bound(low: Lowering, function: Bound, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
-    return low.invoke(function.function, [function.receiver, *args], kwargs, at)
+def _bound(low: Lowering, function: Bound, call: CallSite) -> Value:
+    return low.invoke(function.function, [function.receiver, *call.args], call.kwargs, call.at)
 
 
-def _instance(low: Lowering, function: Instance, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
+def _instance(low: Lowering, function: Instance, call: CallSite) -> Value:
     methods = (member(function.cls, name) for name in ("__call__", "forward", "call"))
     method = next((each for each in methods if isinstance(each, Function)), None)
-    return MISSING if method is None else inline(low, method, [function, *args], kwargs, at)
+    return MISSING if method is None else inline(low, method, call.with_receiver(function))
 
 
-def _anything(low: Lowering, function: Value, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
-    name = function.name if isinstance(function, Leaf) else getattr(function, "text", "")
-    if "dtype" in name and len(args) == 1 and not kwargs and isinstance(args[0], (int, float)):
-        return args[0]  # `dtype = as_numpy_dtype(x); dtype(0.5)`
-    return unknown(low, function, args, kwargs, at)
-
-
-def unknown(low: Lowering, function: Value, args: Args, kwargs: Kwargs, at: ast.AST) -> Node:
+def unknown(low: Lowering, function: Value, call: CallSite) -> Node:
     """A call that cannot be followed: its result may be anything, and what it was given leaves our sight."""
-    given = [*args, *kwargs.values()]
-    inputs = list(nodes_in(*given))
-    constant = not low.reads_gradient(inputs) if inputs else isinstance(function, Dotted)
-    constant |= isinstance(function, Dotted) and function.name.startswith("numpy.")
-    key = (function.name if isinstance(function, Dotted) else low.identity(function), *map(low.identity, given))
-    pure = isinstance(function, Dotted) and is_pure(function.name)
-    made = low.called(at, callee(low, function, at), given, key, pure=pure, differentiable=not constant)
-    if isinstance(function, Dotted) and only_gives(function.name) and draws(function.name):
-        low.given[made] = given
+    name = function.name if isinstance(function, (Dotted, Function)) else low.text(getattr(call.at, "func", call.at))
+    inputs = list(nodes_in(*call.values))
+    differentiable = low.reads_gradient(inputs)
+    if not isinstance(function, Dotted):
+        made = low.called(call, name, low.identity(function), differentiable=differentiable or not inputs)
     else:
-        differentiated = [*args, *(v for name, v in kwargs.items() if name not in _TOLERANCES)]
-        _hand_on(low, callee(low, function, at), differentiated)
+        differentiable &= not name.startswith("numpy.")
+        made = low.called(call, name, name, pure=is_pure(name), differentiable=differentiable)
+        if only_gives(name) and draws(name):
+            low.given[made] = call.values
+            return made
+    _hand_on(low, name, [*call.args, *(v for key, v in call.kwargs.items() if key not in _TOLERANCES)])
     return made
 
 
-#: What writes values down; ``log`` where it is told what to call them.
-_LOGS = frozenset(
+#: What writes values down (``log`` where it is told what to call them), or keeps one that no gradient comes back to.
+_RECORDS = frozenset(
     """add_histogram add_scalar add_scalars add_summary debug error info log_dict log_metrics log_scalar print scalar
-    warning write""".split()
+    warning write register_buffer""".split()
 )
-#: What keeps a value that no gradient comes back to: PyTorch trains no buffer.
-_KEEPS = frozenset({"register_buffer"})
 #: How closely a call is to compute: what it returns is not differentiated with respect to that.
 _TOLERANCES = frozenset("atol ftol gtol rtol tol tolerance xtol".split())
 
 
-def _hand_on(low: Lowering, name: str, given: Sequence[Value]) -> None:
+def _hand_on(low: Lowering, name: str, values: list[Value]) -> None:
     """Note that values leave the function by a call, unless they are only written down or kept."""
     last = name.rpartition(".")[2]
-    if last not in _LOGS | _KEEPS and not (last == "log" and given and isinstance(given[0], (str, dict))):
-        for value in given:
-            low.leaves_function(value)
+    if last not in _RECORDS and not (last == "log" and values and isinstance(values[0], (str, dict))):
+        low.leaves_function(values)
 
 
-def callee(low: Lowering, function: Value, at: ast.AST) -> str:
-    """What a call is made to, whatever its arguments."""
-    if isinstance(function, (Dotted, Function)):
-        return function.name
-    return low.text(at.func) if isinstance(at, ast.Call) else low.text(at)
-
-
-def inline(low: Lowering, function: Function, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
+def inline(low: Lowering, function: Function, call: CallSite) -> Value:
     """Lower the body of a function of the project in place of the call."""
     function.called = True
-    if function.opaque and function.custom_value and function.definition not in low.active:
-        return _with_own_rule(low, function, args, kwargs, at)
+    active = any(frame.definition is function.definition for frame in low.frames)
+    if function.opaque and function.custom_value and not active:
+        return _with_own_rule(low, function, call)
     if is_abstract(function):
-        return _overridden(low, function, [*args, *kwargs.values()], at)
-    if function.opaque or function.definition in low.active or _too_much(low):
-        given = [*args, *kwargs.values()]
-        for value in given:
-            low.leaves_function(value)
-        key = (low.identity(function), *map(low.identity, given))
-        differentiable = low.reads_gradient(nodes_in(*given))
-        return low.called(at, function.name, given, key, pure=False, differentiable=differentiable)
+        return _overridden(low, function, call)
+    if function.opaque or active or _is_too_much(low):
+        low.leaves_function(call.values)
+        differentiable = low.reads_gradient(nodes_in(*call.values))
+        return low.called(call, function.name, low.identity(function), differentiable=differentiable)
     scope = Scope(function.scope.module, function.scope)
-    bind(low, function, list(args), dict(kwargs), scope)
+    bind(low, function, list(call.args), dict(call.kwargs), scope)
     frame = Frame(scope, function.name, function.block, len(low.path_conditions), method_of=function.owner)
-    frame.receiver = next(iter(scope.names.values()), None)
-    frame.call = _way_out(low, function, at)
-    low.frames.append(frame)
-    low.active.append(function.definition)
+    frame.definition, frame.receiver = function.definition, next(iter(scope.names.values()), None)
+    if function.block.module is not low.module:  # the call by which control leaves the checked file
+        leaves = low.block.module is low.module and isinstance(call.at, ast.expr)
+        frame.call = low.origin(call.at) if leaves else low.frame.call
     before = len(low.made)
     try:
-        if isinstance(function.definition, ast.Lambda):
-            return low.expression(function.definition.body)
-        with low.without_gradient(bool(function.decorators & NO_GRADIENT)):
-            low.run(function.definition.body)
-        del low.path_conditions[frame.conditions_at_entry :]
-        low.path_conditions += frame.postconditions
+        with low.inside(frame):
+            if isinstance(function.definition, ast.Lambda):
+                return low.expression(function.definition.body)
+            with low.without_gradient(bool(function.decorators & NO_GRADIENT)):
+                low.run(function.definition.body)
+            del low.path_conditions[frame.conditions_at_entry :]
+            low.path_conditions += frame.postconditions
     finally:
-        low.active.pop()
-        low.frames.pop()
         low.inlined.append((function, before, len(low.made)))
     # The call stands in the caller's block, and so does what is made of the call itself.
-    if is_generator(function):
-        return low.opaque(low.text(at), low.identity(frame))
-    return result_of(low, frame, at)
+    if function.block.mentions("yield") and function.block.chunk.once(_yields, function.definition):
+        return low.opaque(low.text(call.at), low.identity(frame))
+    return _result(low, frame, call.at)
 
 
-def _too_much(low: Lowering) -> bool:
+def _is_too_much(low: Lowering) -> bool:
     """Whether a call is better not followed: it is nested deeply, or, which is noted, too much was computed already."""
     if low.crowded:
         name = next((frame.function for frame in low.frames if frame.function), "")
@@ -267,26 +238,18 @@ def _too_much(low: Lowering) -> bool:
     return low.crowded or len(low.frames) > low.budget.depth
 
 
-def _way_out(low: Lowering, function: Function, at: ast.AST) -> Origin | None:
-    """The call by which control leaves the checked file."""
-    if function.block.module is low.module:
-        return None
-    leaves = low.block.module is low.module and isinstance(at, ast.expr)
-    return low.origin(at) if leaves else low.frame.call
-
-
-def _with_own_rule(low: Lowering, function: Function, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
+def _with_own_rule(low: Lowering, function: Function, call: CallSite) -> Value:
     """A ``custom_jvp`` or ``custom_vjp`` function: the value is its body's, the derivative something finite."""
     function.opaque = False
     try:
         with low.without_gradient():
-            result = inline(low, function, args, kwargs, at)
+            result = inline(low, function, call)
     finally:
         function.opaque = True
-    given = list(nodes_in(*args, *kwargs.values()))
+    operands = list(nodes_in(*call.values))
     if isinstance(result, (tuple, list)):
-        return type(result)(low.node("custom", (r, *given), at) if isinstance(r, Node) else r for r in result)
-    return low.node("custom", (result, *given), at) if isinstance(result, (Node, int, float)) else result
+        return type(result)(low.node("custom", (r, *operands), call.at) if isinstance(r, Node) else r for r in result)
+    return low.node("custom", (result, *operands), call.at) if isinstance(result, (Node, int, float)) else result
 
 
 def is_abstract(function: Function) -> bool:
@@ -294,54 +257,35 @@ def is_abstract(function: Function) -> bool:
     definition = function.definition
     if function.owner is None or isinstance(definition, ast.Lambda):
         return False
-    body = definition.body
-    if len(body) == 1 and isinstance(body[0], ast.If) and isinstance(body[0].test, ast.Constant) and body[0].test.value:
-        body = body[0].body
-    said = [each for each in body if not _says_nothing(each)]
-    if not said:
+    statements = (each.value if isinstance(each, ast.Expr) else each for each in definition.body)
+    body = [each for each in statements if not isinstance(each, (ast.Constant, ast.Pass))]
+    if not body:  # a docstring, an ellipsis, ``pass``
         returns = definition.returns is not None and not is_none(definition.returns)
         return returns or "abstractmethod" in function.decorators
-    return len(said) == 1 and isinstance(said[0], ast.Raise)
+    return len(body) == 1 and isinstance(body[0], ast.Raise)
 
 
-def _says_nothing(statement: ast.stmt) -> bool:
-    """Whether a statement is a docstring, an ellipsis or ``pass``."""
-    constant = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-    return constant or isinstance(statement, ast.Pass)
-
-
-def _overridden(low: Lowering, function: Function, given: Args, at: ast.AST) -> Value:
+def _overridden(low: Lowering, function: Function, call: CallSite) -> Value:
     """What an abstract method returns: all that is known is what its annotation promises."""
-    for value in given:
-        low.leaves_function(value)
-    key = (low.identity(function.definition), *map(low.identity, given))
-    returns = getattr(function.definition, "returns", None)
+    low.leaves_function(call.values)
+    key, returns = low.identity(function.definition), getattr(function.definition, "returns", None)
     cls = annotated_class(low, returns, function.scope)
     if cls is not None:
-        return low.objects.setdefault(key, Instance(cls, low.text(at)))
+        return low.objects.setdefault((key, *map(low.identity, call.values)), Instance(cls, low.text(call.at)))
     promised = None if returns is None else annotation_kind(returns)
-    inputs = list(nodes_in(*given))
-    return low.called(
-        at, function.name, given, key, pure=False, kind="float" if promised in (None, "static") else promised,
-        differentiable=promised is None and (not inputs or low.reads_gradient(inputs)),
-    )  # fmt: skip
-
-
-def is_generator(function: Function) -> bool:
-    """Whether calling a function runs its body later."""
-    definition = function.definition
-    if isinstance(definition, ast.Lambda) or not function.block.mentions("yield"):
-        return False
-    return function.block.chunk.once(_yields, definition)
+    kind: Kind = "float" if promised is None or promised == "static" else promised
+    inputs = list(nodes_in(*call.values))
+    differentiable = promised is None and (not inputs or low.reads_gradient(inputs))
+    return low.called(call, function.name, key, kind=kind, differentiable=differentiable)
 
 
 def _yields(definition: FunctionDef) -> bool:
-    return any(
-        isinstance(n, (ast.Yield, ast.YieldFrom)) for n in below(definition.body, but=(*FUNCTION_DEFS, ast.Lambda))
-    )
+    """Whether a call runs the body later."""
+    inside = below(definition.body, but=(*FUNCTION_DEFS, ast.Lambda))
+    return any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in inside)
 
 
-def result_of(low: Lowering, frame: Frame, at: ast.AST) -> Value:
+def _result(low: Lowering, frame: Frame, at: ast.AST) -> Value:
     """What a call returns: the values of its ``return`` statements, chosen lazily by the paths to them."""
     if not frame.returns:
         return None
@@ -354,40 +298,33 @@ def result_of(low: Lowering, frame: Frame, at: ast.AST) -> Value:
     return result
 
 
-def _method(low: Lowering, method: Method, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
-    receiver = method.receiver
-    if isinstance(receiver, (list, dict, tuple, str)):
-        container = CONTAINER_METHODS.get(method.name)
-        if container is not None:
-            result = container(low, receiver, args, kwargs, at)
-            if result is not MISSING:
-                return result
-    if method.name in METHODS:
-        result = METHODS[method.name](low, receiver, args, kwargs, at)
-        if result is not MISSING:
-            return result
-    if isinstance(receiver, (Node, Method)):
-        tensor = low.tensor(receiver, at)
-        for framework in low.frameworks:
-            prefix = FRAMEWORKS[framework].methods
-            made = operation(low, f"{prefix}.{method.name}", [tensor, *args], kwargs, at) if prefix else None
+def _method(low: Lowering, method: Method, call: CallSite) -> Value:
+    receiver, name = method.receiver, method.name
+    site = replace(call.with_receiver(receiver), name=METHOD + name)
+    is_container = isinstance(receiver, (list, dict, tuple, str))
+    for table in (CONTAINER_METHODS, METHODS) if is_container else (METHODS,):
+        found = table[name](low, site) if name in table else MISSING
+        if found is not MISSING:
+            return found
+    is_tensor = isinstance(receiver, (Node, Method))
+    if is_tensor:
+        tensor = low.tensor(receiver, call.at)
+        for prefix in filter(None, (FRAMEWORKS[framework].methods for framework in low.frameworks)):
+            made = operation(low, replace(call.with_receiver(tensor), name=f"{prefix}.{name}"))
             if made is not None:
                 return made
-    _hand_on(low, method.name, (*args, *kwargs.values()))
+    _hand_on(low, name, call.values)
     low.leaves_function(receiver)
-    inputs = list(nodes_in(receiver, *args, *kwargs.values()))
-    key = (low.identity(receiver), method.name, *map(low.identity, args), *map(low.identity, kwargs.values()))
-    pure = isinstance(receiver, (Node, Method)) and is_pure_method(method.name)
+    inputs = list(nodes_in(*site.values))
     differentiable = not inputs or low.reads_gradient(inputs)
-    return low.called(at, f".{method.name}", (*args, *kwargs.values()), key, pure=pure, differentiable=differentiable)
+    key = (low.identity(receiver), name)
+    return low.called(call, f".{name}", key, pure=is_tensor and is_pure_method(name), differentiable=differentiable)
 
 
-_HANDLERS: dict[type, Callable[..., Value]] = {
-    Handler: lambda low, function, args, kwargs, at: function.call(low, args, kwargs, at),
+CALLS.update({
     Dotted: _external, Partial: _partial, Bound: _bound, Function: inline, Instance: _instance, Method: _method,
-    Element: _method, object: _anything,
-}  # fmt: skip
-CALLS.update(_HANDLERS)
+    Element: _method, object: unknown, Handler: lambda low, function, call: function.call(low, call),
+})  # fmt: skip
 
 
 def bind(low: Lowering, function: Function, args: list[Value], kwargs: Kwargs, scope: Scope) -> None:
@@ -415,19 +352,16 @@ def _with_defaults(parameters: ast.arguments) -> list[tuple[ast.arg, ast.expr | 
 
 
 def _default(low: Lowering, function: Function, parameter: ast.arg, default: ast.expr | None) -> Value:
-    """The default of a parameter, evaluated where the function was defined; an input where there is none."""
-    if default is None:
-        return parameter_input(low, function, parameter)
-    with low.inside(Frame(function.scope, function.name, function.block, len(low.path_conditions))):
-        return low.expression(default)
+    """The default of a parameter, evaluated where the function was defined.
 
-
-def parameter_input(low: Lowering, function: Function, parameter: ast.arg) -> Value:
-    """The input that a parameter without an argument stands for: an object where its class is known."""
+    Without one it is an input, or an object where its class is known.
+    """
+    if default is not None:
+        with low.inside(Frame(function.scope, function.name, function.block, len(low.path_conditions))):
+            return low.expression(default)
     cls = annotated_class(low, parameter.annotation, function.scope)
     if cls is not None:
         return Instance(cls, parameter.arg)
-
     made = annotated(low, parameter.arg, ("parameter", low.identity(parameter)), parameter.annotation)
     made.array |= isinstance(parameter.annotation, ast.Subscript)  # jaxtyping's Bool[Array, "..."]
     return made
@@ -437,21 +371,19 @@ def root_arguments(low: Lowering, function: Function) -> Kwargs:
     """Arguments for a function that is analysed on its own: inputs, and the defaults that are numbers."""
     given: Kwargs = {}
     for parameter, default in _with_defaults(function.definition.args):
-        name = parameter.arg
-        value: Value = MISSING
-        if default is not None:
-            value = _default(low, function, parameter, default)
-            if isinstance(value, bool):
-                value = low.opaque(name, ("parameter", low.identity(parameter)), kind="bool", preferred=value)
-            elif isinstance(value, (int, float)):
-                value = of_parameter(low, name, ("parameter", low.identity(parameter)), value)
-            elif value is None:
-                value = parameter_input(low, function, parameter)
-                if isinstance(value, Leaf):
-                    value.optional = True
-            elif value == Dotted("numpy") and "jax" in low.frameworks:
-                value = Dotted("jax.numpy")  # `xnp=np` is there for a caller to pass the other one
-            elif isinstance(value, str):
-                value = low.opaque(name, ("parameter", low.identity(parameter)), differentiable=False)
-        given[name] = parameter_input(low, function, parameter) if value is MISSING else value
+        name, key = parameter.arg, ("parameter", low.identity(parameter))
+        value = _default(low, function, parameter, default)
+        if default is not None and value is None:
+            value = _default(low, function, parameter, None)
+            if isinstance(value, Leaf):
+                value.optional = True
+        elif isinstance(value, bool):
+            value = low.opaque(name, key, kind="bool", preferred=value)
+        elif isinstance(value, (int, float)):
+            value = of_parameter(low, name, key, value)
+        elif value == Dotted("numpy") and "jax" in low.frameworks:
+            value = Dotted("jax.numpy")  # `xnp=np` is there for a caller to pass the other one
+        elif isinstance(value, str):
+            value = low.opaque(name, key, differentiable=False)
+        given[name] = value
     return given

@@ -1,20 +1,23 @@
 """Lowers one function: dispatches to the handlers that are registered here, and chooses between values."""
 
+from __future__ import annotations
+
 import ast
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import wraps
 from typing import Any, TypeVar
 
-from wherelint.frameworks.base import Signature
-from wherelint.graph.node import Leaf, Node, Static
+from wherelint.frameworks import framework_of
+from wherelint.graph.node import Call, Leaf, Node, Static
 from wherelint.interpret import defaults
 from wherelint.interpret.builder import Builder
 from wherelint.interpret.values import CALLABLES, DEFAULTS, MISSING, Args, Kwargs, Method, Settled, Shape, Value
-from wherelint.ops.traits import SELECTS
 
 #: How each kind of expression and statement is lowered; a statement's handler says whether control does not go on.
 EXPRESSIONS: dict[type, Callable[..., Value]] = {}
 STATEMENTS: dict[type, Callable[..., bool]] = {}
-#: How each kind of value is called, from it, the arguments and the place; that of ``object`` is the last resort.
+#: How each kind of value is called, from it and the call; that of ``object`` is the last resort.
 CALLS: dict[type, Callable[..., Value]] = {}
 #: What functions of the frameworks and of Python do, by canonical name.
 FUNCTIONS: dict[str, Callable[..., Value]] = {}
@@ -37,19 +40,91 @@ def statement(*nodes: type) -> Callable[[_Executor], _Executor]:
     return _register(STATEMENTS, nodes)
 
 
-def handles(*names: str) -> Callable[[_Handler], _Handler]:
-    """Register a handler for canonical names; ``{a,b}.c`` stands for ``a.c`` and ``b.c``."""
-    return _register(FUNCTIONS, [expanded for name in names for expanded in _expand(name)])
+@dataclass(frozen=True, eq=False)
+class CallSite:
+    """A call of something that a handler knows: the canonical name, what it is called with, and where."""
+
+    name: str
+    args: Args
+    kwargs: Kwargs
+    at: ast.AST
+
+    @property
+    def values(self) -> list[Value]:
+        """All arguments."""
+        return [*self.args, *self.kwargs.values()]
+
+    def with_receiver(self, receiver: Value) -> CallSite:
+        """The same with one more argument before the others."""
+        return replace(self, args=[receiver, *self.args])
+
+    @property
+    def last(self) -> str:
+        """The name without its module."""
+        return self.name.rpartition(".")[2]
+
+    @property
+    def framework(self) -> str | None:
+        """The framework, or another package; host NumPy is none."""
+        top = self.name.partition(".")[0]
+        return framework_of(self.name) or (None if top == "numpy" else top)
+
+    @property
+    def is_method(self) -> bool:
+        """Whether it is a method of a tensor of any framework; all are called by torch's names."""
+        return self.name.startswith(METHOD)
 
 
-def method(*names: str) -> Callable[[_Handler], _Handler]:
-    """Register a handler for methods of a tensor of any framework."""
-    return _register(METHODS, names)
+#: What the names of methods begin with.
+METHOD = "torch.Tensor."
 
 
-def container(*names: str) -> Callable[[_Handler], _Handler]:
+def argument(call: CallSite, position: int, *names: str) -> Value:
+    """An argument by position or keyword; None where it is absent."""
+    if position < len(call.args):
+        return call.args[position]
+    return next((call.kwargs[name] for name in names if name in call.kwargs), None)
+
+
+def handles(*names: str, methods: str = "", operands: str = "") -> Callable[[_Handler], _Handler]:
+    """Register a handler for functions, by canonical name, and for methods of a tensor of any framework.
+
+    ``{a,b}.c`` stands for ``a.c`` and ``b.c``. ``operands``: what the handler is given after the call, by position or
+    the keywords that ``|`` joins. None may be absent but those with ``?``, and one with ``!`` has to be a tensor; what
+    is called otherwise is not known.
+    """
+
+    def register(handler: _Handler) -> _Handler:
+        bound = _with_operands(handler, operands)
+        FUNCTIONS.update(dict.fromkeys((each for name in names for each in _expand(name)), bound))
+        METHODS.update(dict.fromkeys(methods.split(), bound))
+        return handler
+
+    return register
+
+
+def container(*names: str, operands: str) -> Callable[[_Handler], _Handler]:
     """Register a handler for methods of lists, tuples, dicts and strings."""
-    return _register(CONTAINER_METHODS, names)
+
+    def register(handler: _Handler) -> _Handler:
+        CONTAINER_METHODS.update(dict.fromkeys(names, _with_operands(handler, operands)))
+        return handler
+
+    return register
+
+
+def _with_operands(handler: Callable[..., Value], operands: str) -> Callable[[Any, CallSite], Value]:
+    wanted = [(word.rstrip("?!").split("|"), word[-1]) for word in operands.split()]
+
+    @wraps(handler)
+    def bound(low: Any, call: CallSite) -> Value:
+        given = [argument(call, i, *names) for i, (names, _) in enumerate(wanted)]
+        for value, (_, mark) in zip(given, wanted, strict=True):
+            if (value is None and mark != "?") or (mark == "!" and not isinstance(value, Node)):
+                return MISSING
+        return handler(low, call, *given)
+
+    return bound
 
 
 def _register(table: dict[_Key, Callable[..., Any]], keys: Iterable[_Key]) -> Callable[[_Handler], _Handler]:
@@ -80,9 +155,9 @@ class Lowering(Builder):
 
     def invoke(self, function: Value, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
         """The result of calling a value."""
-        handler = CALLS.get(type(function))
-        result = handler(self, function, args, kwargs, at) if handler is not None else MISSING
-        return CALLS[object](self, function, args, kwargs, at) if result is MISSING else result
+        handler, call = CALLS.get(type(function)), CallSite("", args, kwargs, at)
+        result = handler(self, function, call) if handler is not None else MISSING
+        return CALLS[object](self, function, call) if result is MISSING else result
 
     def run(self, body: Sequence[ast.AST]) -> bool:
         """Lower statements; True where control does not reach the end."""
@@ -155,31 +230,19 @@ class Lowering(Builder):
         """An elementwise selection that reverse mode runs through on both sides."""
         return self.node("where", (condition, a, b), at, selection=kind, framework=framework)
 
-    def call_operation(
-        self, name: str, signature: Signature, args: Sequence[Value], kwargs: dict[str, Value], at: ast.AST
-    ) -> Node | None:
-        """A call of the catalogue; None where an operand is missing."""
-        operands: list[Value] = []
-        missing = len(signature.operands) - len(signature.defaults)
-        for i, keywords in enumerate(signature.operands):
-            if not keywords:
-                continue
-            if i < len(args):
-                value = args[i]
-            else:
-                value = next((kwargs[k] for k in keywords if k in kwargs), None)
-                if value is None and i >= missing:
-                    value = signature.defaults[i - missing]
-            if value is None and i >= missing:
-                value = signature.defaults[i - missing]
-            if value is None:
-                return None
-            operands.append(value)
-        framework = name.split(".", 1)[0]
-        host = framework == "numpy"
-        select = SELECTS.get(signature.op)
-        made = self.node(signature.op, operands, at, selection=select, framework=None if host else framework)
-        return self.stop(made, at, static=Static(host=signature.op)) if host else made
+    def called(self, call: CallSite, callee: str, key: object, *, pure: bool = False, **of: Any) -> Leaf:
+        """The result of a call that is not followed: another one for another ``key`` and other arguments."""
+        number = None
+        if self.strict and not pure:
+            number = self.opaque_calls = self.opaque_calls + 1
+        made = self.opaque(self.text(call.at), (key, *map(self.identity, call.values), number), **of)
+        static = tuple(a if isinstance(a, (str, int, float)) else type(a) for a in call.values)
+        made.call = Call(callee, number, static)
+        return made
+
+    def result(self, call: CallSite, **of: Any) -> Leaf:
+        """An input that stands for what a call gives: the same for the same arguments."""
+        return self.opaque(self.text(call.at), tuple(map(self.identity, call.args)), **of)
 
 
 def _is_static(value: Value) -> bool:

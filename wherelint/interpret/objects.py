@@ -2,54 +2,51 @@
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 
-from wherelint.frontend.syntax import GiveUp
+from wherelint.frontend.syntax import GiveUp, last_name
 from wherelint.graph.node import Leaf, Node
-from wherelint.interpret.annotations import last_name
 from wherelint.interpret.builder import Frame
 from wherelint.interpret.calls import inline, root_arguments
-from wherelint.interpret.lowering import CALLS, Lowering
+from wherelint.interpret.lowering import CALLS, CallSite, Lowering
 from wherelint.interpret.resolve import constructor, fields, member
-from wherelint.interpret.values import MISSING, Args, Class, Function, Instance, Kwargs, Value, nodes_in
+from wherelint.interpret.values import MISSING, Class, Contents, Function, Instance, nodes_in
 
 
-def instantiate(low: Lowering, cls: Class, args: Args, kwargs: Kwargs, at: ast.AST) -> Instance:
+def instantiate(low: Lowering, cls: Class, call: CallSite) -> Instance:
     """``Class(arguments)``."""
-    made = Instance(cls, low.text(at))
-    construct(low, made, args, kwargs, at)
+    made = Instance(cls, low.text(call.at))
+    construct(low, made, call)
     constrain(low, made)
     low.path_conditions += made.path_conditions
     return made
 
 
-def construct(low: Lowering, made: Instance, args: Args, kwargs: Kwargs, at: ast.AST) -> None:
+def construct(low: Lowering, made: Instance, call: CallSite) -> None:
     """Run the constructor of a class of the project; dataclasses and NamedTuples take their fields in order."""
     init = constructor(made.cls)
     if isinstance(init, Function):
-        if made.stands_for_any and not args and not kwargs:
-            _construct_unknown(low, made, init, at)
+        if made.stands_for_any and not call.values:
+            _construct_unknown(low, made, init, call)
         else:
-            inline(low, init, [made, *args], kwargs, at)
+            inline(low, init, call.with_receiver(made))
         return
     setup = member(made.cls, "setup")
-    for name, value in zip(fields(made.cls), args, strict=False):
-        made.attributes[name] = value
-    made.attributes.update(kwargs)
+    made.attributes.update(zip(fields(made.cls), call.args, strict=False))
+    made.attributes.update(call.kwargs)
     if isinstance(setup, Function):
-        inline(low, setup, [made], {}, at)
+        inline(low, setup, replace(call, args=[made], kwargs={}))
 
 
-def _construct_unknown(low: Lowering, made: Instance, init: Function, at: ast.AST) -> None:
+def _construct_unknown(low: Lowering, made: Instance, init: Function, call: CallSite) -> None:
     """Attributes of an object about which only its class is known."""
-    given = root_arguments(low, init)
-    for setting in nodes_in(*given.values()):
+    arguments = root_arguments(low, init)
+    for setting in nodes_in(*arguments.values()):
         if isinstance(setting, Leaf):
             setting.setting = True
-    first = next(iter(given), None)
-    if first is not None:
-        given[first] = made
+    arguments.update(dict.fromkeys([*arguments][:1], made))
     try:
-        inline(low, init, [], given, at)
+        inline(low, init, replace(call, kwargs=arguments))
     except GiveUp:
         pass  # what it did not come to assign may be anything
     finally:
@@ -69,7 +66,7 @@ def self_of(low: Lowering, cls: Class) -> Instance:
         own = Lowering(low.module, low.frameworks, strict=low.strict)
         own.frames.append(Frame(cls.scope, cls.name, cls.block, 0))  # the class may be of another file
         try:
-            construct(own, made, (), {}, cls.definition)
+            construct(own, made, CallSite("", (), {}, cls.definition))
             constrain(own, made)
         except BaseException:
             del cls.receivers[low.strict]  # half of it is no object for the next method to be called on
@@ -77,46 +74,12 @@ def self_of(low: Lowering, cls: Class) -> Instance:
         finally:
             low.shared_steps += own.steps + own.shared_steps
         made.path_conditions = (*own.path_conditions, *made.path_conditions)
-        made.initial = [(part, part.attributes) for part in _parts(made)]
+        made.contents = Contents(made)
         made.read = own.inputs()
-    known: dict[int, Value] = {}
-    for part, attributes in made.initial:  # a method may write into what the constructor made
-        part.attributes = {name: _copied(value, known) for name, value in attributes.items()}
+    elif made.contents is not None:
+        made.contents.put_back()
     low.recall(*made.read)
     return made
-
-
-def _copied(value: Value, known: dict[int, Value]) -> Value:
-    """A list or a dictionary with all of them that are in it, each copied once; anything else as it is."""
-    if id(value) in known:
-        return known[id(value)]
-    if isinstance(value, list):
-        parts: list[Value] = []
-        known[id(value)] = parts  # it may be in itself
-        parts += [_copied(part, known) for part in value]
-        return parts
-    if isinstance(value, dict):
-        entries: dict[str, Value] = {}
-        known[id(value)] = entries
-        entries.update({key: _copied(part, known) for key, part in value.items()})
-        return entries
-    return value
-
-
-def _parts(made: Instance) -> list[Instance]:
-    """An object and those that it is made of."""
-    found, todo, seen = list[Instance](), list[Value]([made]), set[int]()
-    while todo:
-        value = todo.pop()
-        if id(value) in seen:
-            continue
-        seen.add(id(value))
-        if isinstance(value, Instance):
-            found.append(value)
-            todo += value.attributes.values()
-        elif isinstance(value, (list, tuple, dict)):
-            todo += value.values() if isinstance(value, dict) else value
-    return found
 
 
 CALLS[Class] = instantiate

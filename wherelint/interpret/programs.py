@@ -10,7 +10,7 @@ from wherelint.graph.work import Work
 from wherelint.interpret import intrinsics  # noqa: F401  (with it every handler is registered)
 from wherelint.interpret.builder import Frame
 from wherelint.interpret.calls import inline, root_arguments
-from wherelint.interpret.lowering import Lowering
+from wherelint.interpret.lowering import CallSite, Lowering
 from wherelint.interpret.objects import self_of
 from wherelint.interpret.resolve import NO_GRADIENT, global_scope, global_value, member
 from wherelint.interpret.values import (
@@ -178,7 +178,7 @@ def _lower(low: Lowering, function: Function, owner: Class | None) -> Program:
             # The rule is transposed with respect to the tangents; the primals are constants to it.
             for name in names[:-1]:
                 arguments[name] = low.opaque(name, ("primal", low.identity(function)), differentiable=False)
-        result = inline(low, function, [], arguments, function.definition)
+        result = inline(low, function, CallSite("", (), arguments, function.definition))
     finally:
         function.opaque = function_opaque
     outputs = [*low.outputs, *nodes_in(result)]

@@ -7,8 +7,8 @@ import re
 from wherelint.frameworks import framework_of
 from wherelint.frontend.module import Block, Module
 from wherelint.frontend.names import canonical
-from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef
-from wherelint.interpret.annotations import dotted, is_none, original_name
+from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef, dotted
+from wherelint.interpret.annotations import is_none, original_name
 from wherelint.interpret.builder import Frame
 from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.values import MISSING, Class, Contents, Dotted, Function, Scope, Value
@@ -43,11 +43,7 @@ def lookup_name(low: Lowering, name: str) -> Value:
 
 def global_scope(module: Module) -> Scope:
     """The one module-level scope of a file."""
-    scope = getattr(module, "_scope", None)
-    if scope is None:
-        scope = Scope(module)
-        module._scope = scope  # type: ignore[attr-defined]
-    return scope
+    return module.once(Scope)
 
 
 def global_value(low: Lowering, module: Module, name: str) -> Value:

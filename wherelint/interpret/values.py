@@ -150,17 +150,17 @@ class Instance:
     path_conditions: tuple[Node, ...] = ()
     #: Whether it may be any object of its class.
     stands_for_any: bool = False
-    #: It and its parts, each with the attributes that the constructor left.
-    initial: list[tuple[Instance, dict[str, Value]]] = field(default_factory=list)
+    #: What the constructor left in it and its parts.
+    contents: Contents | None = None
     #: The inputs that it read, by what they are told apart by, and what that needs to exist.
     read: tuple[Mapping[object, Leaf], Mapping[int, object]] = field(default=({}, {}))
 
 
 class Contents:
-    """What the lists, dictionaries and objects hold that a value of the top level is made of: a cache, say."""
+    """What the lists, dictionaries and objects hold that a value is made of: a cache, say, or what a method writes."""
 
     def __init__(self, value: Value) -> None:
-        self._back: list[Callable[[], None]] = []
+        self._held: list[tuple[Any, Any]] = []
         todo, seen = [value], set[int]()
         while todo:
             part = todo.pop()
@@ -168,38 +168,18 @@ class Contents:
             if id(held) in seen or not isinstance(held, (list, tuple, dict)):
                 continue
             seen.add(id(held))
-            if isinstance(held, dict):
-                self._back.append(_refills_dict(held))
-            elif isinstance(held, list):
-                self._back.append(_refills_list(held))
+            if not isinstance(held, tuple):
+                self._held.append((held, held.copy()))
             todo += held.values() if isinstance(held, dict) else held
 
     def __bool__(self) -> bool:
-        return bool(self._back)
+        return bool(self._held)
 
     def put_back(self) -> None:
         """Make it hold what it held: no function reads what another one has left there."""
-        for refill in self._back:
-            refill()
-
-
-def _refills_dict(held: dict[str, Value]) -> Callable[[], None]:
-    items = dict(held)
-
-    def refill() -> None:
-        held.clear()
-        held.update(items)
-
-    return refill
-
-
-def _refills_list(held: list[Value]) -> Callable[[], None]:
-    items = list(held)
-
-    def refill() -> None:
-        held[:] = items
-
-    return refill
+        for held, before in self._held:
+            held.clear()
+            held.update(before) if isinstance(held, dict) else held.extend(before)
 
 
 @dataclass(frozen=True, eq=False)

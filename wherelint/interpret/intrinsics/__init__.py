@@ -1,5 +1,5 @@
 """What known names do: functions and methods of Python and of the frameworks. Its modules register their handlers."""
 
-from wherelint.interpret.intrinsics import arrays, discrete, methods, python, reshape, selections, transforms
+from wherelint.interpret.intrinsics import arrays, elements, python, selections, transforms
 
-__all__ = ["arrays", "discrete", "methods", "python", "reshape", "selections", "transforms"]
+__all__ = ["arrays", "elements", "python", "selections", "transforms"]

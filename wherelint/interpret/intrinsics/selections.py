@@ -1,71 +1,63 @@
-"""The frameworks' functions: calls of the catalogue with what changes their meaning, and the selections."""
+"""Selections that are no plain call of the catalogue."""
 
-import ast
 from dataclasses import replace
 
 from wherelint.graph.node import Node
-from wherelint.interpret import indexing
+from wherelint.interpret.arithmetic import power
 from wherelint.interpret.attributes import FINFO
-from wherelint.interpret.lowering import Lowering, handles
-from wherelint.interpret.operations import argument, as_condition, framework, selection
-from wherelint.interpret.values import MISSING, Args, Kwargs, Value
-from wherelint.ops.traits import INDEXING
+from wherelint.interpret.lowering import CallSite, Lowering, argument, handles
+from wherelint.interpret.operations import as_condition, before_write, selection
+from wherelint.interpret.values import MISSING, Method, Value
 
 
-@handles("jax.lax.select_n")
-def _select_n(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
-    if len(args) != 3:
-        return MISSING
-    return selection(low, args[0], args[2], args[1], at, "select", name)
+@handles("jax.lax.select_n", operands="which no yes")
+def _select_n(low: Lowering, call: CallSite, which: Value, no: Value, yes: Value) -> Value:
+    return MISSING if len(call.args) > 3 else selection(low, which, yes, no, call.at, "select", call.framework)
 
 
-@handles("{jax.numpy,numpy}.select")
-def _select(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
-    conditions, choices = argument(args, kwargs, 0, "condlist"), argument(args, kwargs, 1, "choicelist")
-    result = argument(args, kwargs, 2, "default")
+@handles("{jax.numpy,numpy}.select", operands="condlist choicelist default?")
+def _select(low: Lowering, call: CallSite, conditions: Value, choices: Value, default: Value) -> Value:
     if not isinstance(conditions, (list, tuple)) or not isinstance(choices, (list, tuple)):
         return MISSING
-    result = 0 if result is None else result
+    result = 0 if default is None else default
     for condition, choice in reversed(list(zip(conditions, choices, strict=False))):
-        result = selection(low, condition, choice, result, at, "select", name)
-        result.static = replace(result.static, listed=True)
+        made = result = selection(low, condition, choice, result, call.at, "select", call.framework)
+        made.static = replace(made.static, listed=True)
     return result
 
 
-@handles("jax.lax.clamp")
-def _lax_clamp(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
-    if len(args) != 3:
+@handles(methods="where", operands="self other y")
+def _where(low: Lowering, call: CallSite, receiver: Value, first: Value, second: Value) -> Value:
+    if not isinstance(receiver, (Node, Method)):
         return MISSING
-    return low.node("clamp", (args[1], args[0], args[2]), at, selection="clip", framework="jax")
+    tensor = low.tensor(receiver, call.at)
+    if tensor.kind == "bool" and low.tensor(first, call.at).kind != "bool":  # cond.where(x, y), as tinygrad spells it
+        return selection(low, tensor, first, second, call.at, "where", "torch")
+    return selection(low, first, tensor, second, call.at, "where", "torch")
 
 
-@handles("tensorflow.clip_by_value")
-def _clip_by_value(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
+@handles("jax.lax.clamp", operands="min x max")
+def _lax_clamp(low: Lowering, call: CallSite, least: Value, value: Value, most: Value) -> Value:
+    return low.node("clamp", (value, least, most), call.at, selection="clip", framework="jax")
+
+
+@handles("tensorflow.clip_by_value", operands="t clip_value_min clip_value_max")
+def _clip_by_value(low: Lowering, call: CallSite, value: Value, least: Value, most: Value) -> Value:
     """A clip whose lower bound wins: TensorFlow's is ``maximum(minimum(t, high), low)``."""
-    value, *bounds = (argument(args, kwargs, i, n) for i, n in enumerate(("t", "clip_value_min", "clip_value_max")))
-    if value is None or None in bounds:
-        return MISSING
-    high = low.node("maximum", bounds, at) if any(isinstance(bound, Node) for bound in bounds) else bounds[1]
-    return low.node("clip", (value, bounds[0], high), at, selection="clip", framework="tensorflow")
+    if isinstance(least, Node) or isinstance(most, Node):
+        most = low.node("maximum", (least, most), call.at)
+    return low.node("clip", (value, least, most), call.at, selection="clip", framework="tensorflow")
 
 
-@handles("{jax.numpy,numpy,torch}.nan_to_num")
-def _nan_to_num(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
-    value = argument(args, kwargs, 0, "x", "input")
-    if value is None:
-        return MISSING
-    fills = args[1 if name.startswith("torch") else 2 :]  # NumPy has `copy` there
-    return nan_to_num(low, value, fills, kwargs, at, framework(name))
-
-
-def nan_to_num(low: Lowering, value: Value, args: Args, kwargs: Kwargs, at: ast.AST, owner: str | None) -> Value:
-    """``nan_to_num`` as the selection that it is; ``args``: what stands for nan, inf and -inf."""
-    tensor = low.tensor(value, at)
+@handles("{jax.numpy,numpy,torch}.nan_to_num", methods="nan_to_num nan_to_num_", operands="x|input")
+def _nan_to_num(low: Lowering, call: CallSite, value: Value) -> Value:
+    """The selection that it is."""
+    tensor, at, owner = low.tensor(before_write(low, value, call), call.at), call.at, call.framework
+    first = 1 if owner == "torch" else 2  # NumPy has `copy` there
     fills: dict[str, Value] = {"nan": 0.0, "posinf": FINFO["max"], "neginf": FINFO["min"]}
-    for i, name in enumerate(fills):
-        given = argument(args, kwargs, i, name)
-        if given is not None:
-            fills[name] = given
+    for i, name in enumerate(fills, first):
+        fill = argument(call, i, name)
+        fills[name] = fills[name] if fill is None else fill
     positive = low.node("greater", (tensor, 0), at)
     infinite = low.node("where", (positive, fills["posinf"], fills["neginf"]), at)
     filled = low.node("where", (low.node("isnan", (tensor,), at), fills["nan"], infinite), at)
@@ -74,26 +66,26 @@ def nan_to_num(low: Lowering, value: Value, args: Args, kwargs: Kwargs, at: ast.
     return made if owner else low.stop(made, at)
 
 
-@handles("tensorflow.boolean_mask", "torch.masked_select")
-def boolean_mask(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
-    """``x[mask]`` as a function."""
-    value, mask = argument(args, kwargs, 0, "tensor", "input"), argument(args, kwargs, 1, "mask")
-    if value is None or mask is None:
+@handles("tensorflow.boolean_mask", "torch.masked_select", methods="masked_select", operands="tensor|input mask")
+def _boolean_mask(low: Lowering, call: CallSite, value: Value, mask: Value) -> Value:
+    condition = as_condition(low, mask, call.at)
+    return low.node("compress", (condition, value), call.at, selection="index", framework=call.framework)
+
+
+@handles("torch.masked_fill", methods="masked_fill masked_fill_", operands="input mask value")
+def _masked_fill(low: Lowering, call: CallSite, tensor: Value, mask: Value, value: Value) -> Value:
+    return selection(low, mask, value, before_write(low, tensor, call), call.at, "masked_fill", "torch")
+
+
+@handles(methods="assign assign_add assign_sub scatter_update scatter_sub scatter_nd_update "
+                 "scatter_nd_add scatter_nd_sub", operands="self")  # fmt: skip
+def _write_variable(low: Lowering, call: CallSite, receiver: Value) -> Value:
+    """A TensorFlow variable takes the number; no gradient flows through the write."""
+    if "tensorflow" not in low.frameworks or isinstance(receiver, (list, dict)):
         return MISSING
-    return low.node("compress", (as_condition(low, mask, at), value), at, selection="index", framework=framework(name))
+    return low.opaque(low.text(call.at), differentiable=False)
 
 
-@handles("torch.masked_fill")
-def _masked_fill(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
-    value, mask, fill = (argument(args, kwargs, i, n) for i, n in enumerate(("input", "mask", "value")))
-    if value is None or mask is None or fill is None:
-        return MISSING
-    return selection(low, mask, fill, value, at, "masked_fill", name)
-
-
-@handles(f"{{jax.numpy,numpy,jax.lax,torch,tensorflow}}.{{{','.join(INDEXING)}}}")
-def _gather(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
-    if not args:
-        return MISSING
-    index = argument(args, kwargs, 2 if name.startswith("torch.") else 1, "index", "indices", "start_indices")
-    return indexing.gathered(low, low.tensor(args[0], at), [index], at)
+@handles(methods="pow float_power pow_", operands="self exponent")
+def _pow(low: Lowering, call: CallSite, receiver: Value, exponent: Value) -> Value:
+    return power(low, receiver, exponent, call.at, "torch")

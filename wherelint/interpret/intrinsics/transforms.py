@@ -1,13 +1,10 @@
 """Functions that take functions: jit, vmap, cond, scan, custom derivatives, trees."""
 
-import ast
-
 from wherelint.graph.node import Node, differentiable_inputs
 from wherelint.interpret.calls import unknown
-from wherelint.interpret.lowering import Lowering, handles
-from wherelint.interpret.operations import argument
+from wherelint.interpret.lowering import CallSite, Lowering, handles
 from wherelint.interpret.resolve import CUSTOM_RULES
-from wherelint.interpret.values import MISSING, Args, Dotted, Function, Handler, Kwargs, Partial, Value, nodes_in
+from wherelint.interpret.values import MISSING, Args, Dotted, Function, Handler, Partial, Value, nodes_in
 
 #: They return a function that computes the same thing.
 _TRANSPARENT = (
@@ -21,49 +18,41 @@ _TRANSPARENT = (
 )  # fmt: skip
 
 
-@handles(*_TRANSPARENT)
-def _transparent(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
-    function = argument(args, kwargs, 0, "fun", "f", "func", "function", "pyfunc")
-    if function is not None:
-        return function
-    return Handler(lambda low, args, kwargs, at: args[0] if args else None)  # `@jit(static_argnums=0)`
+@handles(*_TRANSPARENT, "jax.{custom_jvp,custom_vjp,custom_gradient}", "tensorflow.custom_gradient",
+         operands="fun|f|func|function|pyfunc?")  # fmt: skip
+def _wrapped(low: Lowering, call: CallSite, function: Value) -> Value:
+    """The function itself; without one, as in ``@jit(static_argnums=0)``, a decorator that gives it."""
+    if call.last.startswith("custom_") and isinstance(function, Function):
+        function.opaque = True
+    decorator = Handler(lambda low, call: call.args[0] if call.args else None)
+    return decorator if function is None else function
 
 
 @handles("functools.partial", "jax.tree_util.Partial", "jax.util.Partial")
-def _partial(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
-    if not args:
+def _partial(low: Lowering, call: CallSite) -> Value:
+    if not call.args:
         return MISSING
-    if isinstance(args[0], Dotted) and args[0].name in CUSTOM_RULES:
-        return args[0]
-    return Partial(args[0], tuple(args[1:]), dict(kwargs))
+    function, *args = call.args
+    if isinstance(function, Dotted) and function.name in CUSTOM_RULES:
+        return function
+    return Partial(function, tuple(args), dict(call.kwargs))
 
 
-@handles("jax.{custom_jvp,custom_vjp,custom_gradient}", "tensorflow.custom_gradient")
-def _custom(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
-    function = argument(args, kwargs, 0, "fun", "f")
-    if isinstance(function, Function):
-        function.opaque = True
-    return function if function is not None else Handler(lambda low, args, kwargs, at: args[0] if args else None)
+@handles("jax.lax.cond", "tensorflow.cond", operands="pred true_fun|true_fn false_fun|false_fn")
+def _cond(low: Lowering, call: CallSite, predicate: Value, yes: Value, no: Value) -> Value:
+    operand = call.kwargs.get("operand")
+    operands: Args = call.args[3:] or ([] if operand is None else [operand])
+    test = low.condition(predicate, call.at)
+    a, of_a = _arm(low, call, test, yes, operands)
+    b, of_b = _arm(low, call, low.negation(test, call.at), no, operands)
+    return low.choose(test, a, b, call.at, _apart(of_a, of_b))
 
 
-@handles("jax.lax.cond", "tensorflow.cond")
-def _cond(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
-    predicate = argument(args, kwargs, 0, "pred")
-    yes, no = argument(args, kwargs, 1, "true_fun", "true_fn"), argument(args, kwargs, 2, "false_fun", "false_fn")
-    if predicate is None or yes is None or no is None:
-        return MISSING
-    operands: Args = args[3:] or ([kwargs["operand"]] if kwargs.get("operand") is not None else [])
-    test = low.condition(predicate, at)
-    a, of_a = _arm(low, test, yes, operands, at)
-    b, of_b = _arm(low, low.negation(test, at), no, operands, at)
-    return low.choose(test, a, b, at, _apart(of_a, of_b))
-
-
-def _arm(low: Lowering, test: Node | bool, function: Value, operands: Args, at: ast.AST) -> tuple[Value, list[Node]]:
+def _arm(low: Lowering, call: CallSite, test: Node | bool, function: Value, operands: Args) -> tuple[Value, list[Node]]:
     """What an arm computes, and what it reads of what was computed before it."""
     depth = len(low.path_conditions)
     with low.assuming(test):
-        value = low.invoke(function, operands, {}, at)
+        value = low.invoke(function, operands, {}, call.at)
     read: list[Node] = []
     seen: set[Node] = set()
     todo = list(nodes_in(value)) if isinstance(test, Node) else []
@@ -84,145 +73,129 @@ def _apart(a: list[Node], b: list[Node]) -> tuple[list[Node], list[Node]]:
     return [n for n in a if n not in b], [n for n in b if n not in a]
 
 
-@handles("jax.lax.switch", "tensorflow.switch_case")
-def _switch(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
-    if len(args) < 2 or not isinstance(args[1], (list, tuple)) or not args[1]:
+@handles("jax.lax.switch", "tensorflow.switch_case", operands="index|branch_index branches|branch_fns")
+def _switch(low: Lowering, call: CallSite, index: Value, branches: Value) -> Value:
+    if not isinstance(branches, (list, tuple)) or not branches:
         return MISSING
     result: Value = None
     of_rest: list[Node] = []
-    for i, branch in reversed(list(enumerate(args[1]))):
-        test = low.condition(low.node("equal", (args[0], i), at), at)
-        value, read = _arm(low, test, branch, args[2:], at)
-        result = value if i == len(args[1]) - 1 else low.choose(test, value, result, at, _apart(read, of_rest))
+    for i, branch in reversed(list(enumerate(branches))):
+        test = low.condition(low.node("equal", (index, i), call.at), call.at)
+        value, read = _arm(low, call, test, branch, call.args[2:])
+        last = i == len(branches) - 1
+        result = value if last else low.choose(test, value, result, call.at, _apart(read, of_rest))
         of_rest = list(dict.fromkeys([*read, *of_rest]))
     return result
 
 
-@handles("jax.numpy.piecewise")
-def _piecewise(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
-    if len(args) < 3 or not isinstance(args[1], (list, tuple)) or not isinstance(args[2], (list, tuple)):
+@handles("jax.numpy.piecewise", operands="x condlist funclist")
+def _piecewise(low: Lowering, call: CallSite, x: Value, conditions: Value, functions: Value) -> Value:
+    if not isinstance(conditions, (list, tuple)) or not isinstance(functions, (list, tuple)):
         return MISSING
-    x, conditions, functions = args[0], args[1], list(args[2])
-    result: Value = 0.0
-    if len(functions) > len(conditions):
-        result = _piece(low, functions[-1], x, args[3:], kwargs, at)
+
+    def piece(function: Value) -> Value:
+        constant = isinstance(function, (int, float, Node))
+        return function if constant else low.invoke(function, [x, *call.args[3:]], call.kwargs, call.at)
+
+    result = piece(functions[-1]) if len(functions) > len(conditions) else 0.0
     for condition, function in reversed(list(zip(conditions, functions, strict=False))):
-        test = low.condition(condition, at)
-        with low.assuming():
-            result = low.choose(test, _piece(low, function, x, args[3:], kwargs, at), result, at)
+        result = low.choose(low.condition(condition, call.at), piece(function), result, call.at)
     return result
 
 
-def _piece(low: Lowering, function: Value, x: Value, rest: Args, kwargs: Kwargs, at: ast.AST) -> Value:
-    return function if isinstance(function, (int, float, Node)) else low.invoke(function, [x, *rest], kwargs, at)
-
-
-@handles("jax.lax.scan")
-def _scan(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
-    function, carry = argument(args, kwargs, 0, "f"), argument(args, kwargs, 1, "init")
-    xs = argument(args, kwargs, 2, "xs")
-    if function is None:
-        return MISSING
-    result = low.invoke(function, [any_step(low, carry, at), xs], {}, at)
+@handles("jax.lax.scan", operands="f init? xs?")
+def _scan(low: Lowering, call: CallSite, function: Value, carry: Value, xs: Value) -> Value:
+    result = low.invoke(function, [_any_step(low, call, carry), xs], {}, call.at)
     if isinstance(result, (tuple, list)) and len(result) == 2:
         return tuple(result)
-    return (low.opaque(f"{low.text(at)}[0]", low.identity(at)), low.opaque(f"{low.text(at)}[1]", low.identity(at)))
+    return tuple(low.opaque(f"{low.text(call.at)}[{i}]", low.identity(call.at)) for i in range(2))
 
 
-@handles("jax.lax.fori_loop")
-def _fori(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
-    if len(args) < 4:
-        return MISSING
-    index = low.opaque("(loop index)", low.identity(at), kind="int")
-    return low.invoke(args[2], [index, any_step(low, args[3], at)], {}, at)
+@handles("jax.lax.fori_loop", operands="lower? upper? body_fun init_val")
+def _fori(low: Lowering, call: CallSite, lower: Value, upper: Value, body: Value, initial: Value) -> Value:
+    index = low.opaque("(loop index)", low.identity(call.at), kind="int")
+    return low.invoke(body, [index, _any_step(low, call, initial)], {}, call.at)
 
 
-@handles("jax.lax.while_loop", "tensorflow.while_loop")
-def _while_loop(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
-    body, initial = argument(args, kwargs, 1, "body_fun", "body"), argument(args, kwargs, 2, "init_val", "loop_vars")
-    if body is None:
-        return MISSING
-    if name.startswith("tensorflow"):
-        state = [any_step(low, v, at) for v in initial] if isinstance(initial, (list, tuple)) else [initial]
-        return low.invoke(body, state, {}, at)
+@handles("jax.lax.while_loop", "tensorflow.while_loop", operands="cond? body_fun|body init_val|loop_vars?")
+def _while_loop(low: Lowering, call: CallSite, test: Value, body: Value, initial: Value) -> Value:
+    if call.framework == "tensorflow":
+        state = [_any_step(low, call, v) for v in initial] if isinstance(initial, (list, tuple)) else [initial]
+        return low.invoke(body, state, {}, call.at)
     with low.without_gradient():  # JAX refuses to transpose a loop of unknown length
-        return low.invoke(body, [any_step(low, initial, at)], {}, at)
+        return low.invoke(body, [_any_step(low, call, initial)], {}, call.at)
 
 
-def any_step(low: Lowering, value: Value, at: ast.AST) -> Value:
+def _any_step(low: Lowering, call: CallSite, value: Value) -> Value:
     """The state of a loop in some iteration: the initial one, or anything."""
     if isinstance(value, (tuple, list)):
-        return type(value)(any_step(low, v, at) for v in value)
+        return type(value)(_any_step(low, call, v) for v in value)
     if isinstance(value, dict):
-        return {k: any_step(low, v, at) for k, v in value.items()}
+        return {k: _any_step(low, call, v) for k, v in value.items()}
     if not isinstance(value, (Node, int, float)) or isinstance(value, bool):
         return value
-    tensor = low.tensor(value, at)
+    tensor = low.tensor(value, call.at)
     later = low.opaque("(loop state)", ("state", low.identity(tensor)), kind=tensor.kind)
-    first = low.opaque("(first iteration)", ("loop", low.identity(at)), kind="bool")
-    return low.node("cond", (first, tensor, later), at)
+    first = low.opaque("(first iteration)", ("loop", low.identity(call.at)), kind="bool")
+    return low.node("cond", (first, tensor, later), call.at)
 
 
 @handles("jax.lax.{map,associative_scan}", "tensorflow.{map_fn,vectorized_map}", "jax.{tree_map,tree_multimap}",
          "jax.tree_util.{tree_map,map}", "tensorflow.nest.map_structure", "torch.utils._pytree.tree_map",
          "builtins.map", "optree.tree_map")  # fmt: skip
-def _map(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
-    if len(args) < 2:
+def _map(low: Lowering, call: CallSite) -> Value:
+    if len(call.args) < 2:
         return MISSING
-    if name.endswith("associative_scan"):
-        return low.invoke(args[0], [args[1], args[1]], {}, at)
-    return mapped(low, args[0], list(args[1:]), at, descend=not name.startswith(("jax.lax", "tensorflow.map_fn")))
+    function, *trees = call.args
+    if call.last == "associative_scan":
+        return low.invoke(function, [trees[0], trees[0]], {}, call.at)
+    if call.name in ("jax.lax.map", "tensorflow.map_fn"):
+        return low.invoke(function, trees, {}, call.at)
+    return _mapped(low, call, function, trees)
 
 
-def mapped(low: Lowering, function: Value, trees: list[Value], at: ast.AST, *, descend: bool) -> Value:
+def _mapped(low: Lowering, call: CallSite, function: Value, trees: list[Value]) -> Value:
     """``function`` on every leaf of trees of one structure."""
     first = trees[0]
-    if descend and isinstance(first, (list, tuple)) and len(first) <= 8:
+    if isinstance(first, (list, tuple)) and len(first) <= 8:
         rows = [t for t in trees if isinstance(t, (list, tuple)) and len(t) == len(first)]
         if len(rows) == len(trees):
-            return type(first)(mapped(low, function, list(row), at, descend=True) for row in zip(*rows, strict=True))
-    if descend and isinstance(first, dict):
+            return type(first)(_mapped(low, call, function, list(row)) for row in zip(*rows, strict=True))
+    if isinstance(first, dict):
         tables = [t for t in trees if isinstance(t, dict) and t.keys() == first.keys()]
         if len(tables) == len(trees):
-            return {k: mapped(low, function, [t[k] for t in tables], at, descend=True) for k in first}
-    return low.invoke(function, trees, {}, at)
+            return {k: _mapped(low, call, function, [t[k] for t in tables]) for k in first}
+    return low.invoke(function, trees, {}, call.at)
 
 
-@handles("jax.tree_util.{tree_reduce,reduce}", "functools.reduce", "jax.tree_reduce")
-def _reduce(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
-    if len(args) < 2:
-        return MISSING
-    items = _flat(args[1])
-    if not items:
-        return args[2] if len(args) > 2 else kwargs.get("initializer", MISSING)
-    result = args[2] if len(args) > 2 else kwargs.get("initializer", items[0])
-    for item in items if len(args) > 2 or "initializer" in kwargs else items[1:] or items:
-        result = low.invoke(args[0], [result, item], {}, at)
+@handles("jax.tree_util.{tree_reduce,reduce}", "functools.reduce", "jax.tree_reduce",
+         operands="function tree initializer?")  # fmt: skip
+def _reduce(low: Lowering, call: CallSite, function: Value, tree: Value, result: Value) -> Value:
+    items = _flat(tree)
+    if result is None:
+        if not items:
+            return MISSING
+        result, *items = items if len(items) > 1 else items * 2
+    for item in items:
+        result = low.invoke(function, [result, item], {}, call.at)
     return result
 
 
-@handles("jax.tree_util.{tree_leaves,leaves}", "jax.tree_leaves", "tensorflow.nest.flatten")
-def _leaves(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
-    return _flat(args[0]) if args else MISSING
+@handles("jax.tree_util.{tree_leaves,leaves}", "jax.tree_leaves", "tensorflow.nest.flatten", operands="tree")
+def _leaves(low: Lowering, call: CallSite, tree: Value) -> Value:
+    return _flat(tree)
 
 
 def _flat(tree: Value) -> list[Value]:
-    if isinstance(tree, (list, tuple)):
-        return [leaf for item in tree for leaf in _flat(item)]
-    if isinstance(tree, dict):
-        return [leaf for item in tree.values() for leaf in _flat(item)]
+    if isinstance(tree, (list, tuple, dict)):
+        parts = tree.values() if isinstance(tree, dict) else tree
+        return [leaf for part in parts for leaf in _flat(part)]
     return [tree]
 
 
-@handles("jax.{grad,value_and_grad,jacfwd,jacrev,hessian,vjp,jvp,linearize}",
-         "torch.func.{grad,grad_and_value,jacrev,jacfwd,vjp,jvp}",
+@handles("jax.{grad,value_and_grad,jacfwd,jacrev,hessian}", "torch.func.{grad,grad_and_value,jacrev,jacfwd}",
          "equinox.{filter_grad,filter_value_and_grad}")  # fmt: skip
-def _gradient(low: Lowering, name: str, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
+def _gradient(low: Lowering, call: CallSite) -> Value:
     """The function is differentiated, and analysed on its own; its gradient is not followed."""
-
-    def result(low: Lowering, args: Args, kwargs: Kwargs, at: ast.AST) -> Value:
-        return unknown(low, Dotted(name), args, kwargs, at)
-
-    if name.endswith((".vjp", ".jvp", ".linearize")):
-        return MISSING
-    return Handler(result)
+    name = Dotted(call.name)
+    return Handler(lambda low, call: unknown(low, name, call))
