@@ -183,13 +183,13 @@ def test_host_numpy_reads_like_jax_numpy() -> None:
 
 
 def test_table_text() -> None:
-    found = names("m", "x|a y=2: f g=h\n- x: k\n")
+    found = names("[m]\nx|a y=2: f g=h\n- x: k\n")
     assert found["m.f"].operands == (("x", "a"), ("y",))
     assert found["m.f"].defaults == (2.0,)
     assert found["m.g"].op == "h"
     assert found["m.k"].operands == ((), ("x",))
     with pytest.raises(ValueError, match="listed twice"):
-        names("m", "x: f f")
+        names("[m]\nx: f f")
 
 
 def test_two_entries_of_one_name() -> None:

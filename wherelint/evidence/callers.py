@@ -22,9 +22,8 @@ from typing import NamedTuple
 from wherelint.evidence.names import places
 from wherelint.frontend import screen
 from wherelint.frontend.module import Module
-from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef, GiveUp, children, methods
+from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef, GiveUp, children, dotted, last_name, methods
 from wherelint.graph.node import Node
-from wherelint.interpret.annotations import dotted, last_name
 from wherelint.interpret.programs import Program, expression_id, programs
 from wherelint.interpret.resolve import NO_GRADIENT
 

@@ -1,14 +1,14 @@
 """What a framework is: how it names and writes the operations, and how a child process runs them.
 
-The name tables:
-A line is ``operands: names``. An operand is its accepted keywords joined by ``|``, with ``=default`` where the call
-may omit it and ``-`` for a positional argument that is no operand; a name is ``name`` or ``name=operation``. The
-receiver of a method is its first operand, written ``self``.
+The name tables: a line ``[jax.nn]`` says which namespaces have the names below it, a line ``operands: names`` how these
+are called. An operand is its accepted keywords joined by ``|``, with ``=default`` where the call may omit it and ``-``
+for a positional argument that is no operand; a name is ``name`` or ``name=operation``. The receiver of a method is its
+first operand.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -52,26 +52,24 @@ class Signature:
     defaults: tuple[float, ...] = ()
 
 
-def names(prefix: str, text: str) -> dict[str, Signature]:
-    """The signatures of one namespace."""
+def names(text: str, in_place: Container[str] = ()) -> dict[str, Signature]:
+    """The signatures in a table; ``in_place``: namespaces where a name with ``_`` at its end stands without it, too."""
     found: dict[str, Signature] = {}
-    for line in text.splitlines():
-        left, colon, right = line.partition(":")
-        if not colon:
-            continue
-        operands: list[tuple[str, ...]] = []
-        defaults: list[float] = []
-        for operand in left.split():
-            keywords, equals, default = operand.partition("=")
-            operands.append(() if keywords == "-" else tuple(keywords.split("|")))
-            if equals:
-                defaults.append(float(default))
-        for word in right.split():
-            name, _, op = word.partition("=")
-            dotted = f"{prefix}.{name}"
-            if dotted in found:
-                raise ValueError(f"{dotted} is listed twice")
-            found[dotted] = Signature(op or name, tuple(operands), tuple(defaults))
+    for section in text.strip().split("[")[1:]:
+        head, _, lines = section.partition("]")
+        for prefix in head.split():
+            for line in lines.strip().split("\n"):
+                left, _, right = line.partition(":")
+                parts = [operand.partition("=") for operand in left.split()]
+                operands = tuple(() if keywords == "-" else tuple(keywords.split("|")) for keywords, _, _ in parts)
+                defaults = tuple(float(default) for _, equals, default in parts if equals)
+                for word in right.split():
+                    name, _, op = word.partition("=")
+                    base = name.rstrip("_")
+                    for each in dict.fromkeys((base, name) if prefix in in_place else (base,)):
+                        if f"{prefix}.{each}" in found:
+                            raise ValueError(f"{prefix}.{each} is listed twice")
+                        found[f"{prefix}.{each}"] = Signature(op or base, operands, defaults)
     return found
 
 

@@ -8,7 +8,9 @@ from typing import Any
 
 from wherelint.frameworks.base import DeviceError, Framework, Function, Mode, Result, helpers, missing, named, names
 
-NUMPY = names("jax.numpy", """
+#: Host NumPy computes the same values as jax.numpy; what it computes is not differentiated.
+_NAMES = """
+[jax.numpy numpy]
 x: abs absolute=abs fabs=abs sign floor ceil rint=round trunc positive=identity negative square sqrt cbrt reciprocal
 x: exp exp2 expm1 sinh cosh log log2 log10 log1p sin cos tan tanh arcsin asin=arcsin arccos acos=arccos
 x: arctan atan=arctan arcsinh asinh=arcsinh arccosh acosh=arccosh arctanh atanh=arctanh sinc i0
@@ -37,9 +39,7 @@ array: broadcast_to=identity pad=identity
 m: flip=identity fliplr=identity flipud=identity rot90=identity triu=identity tril=identity
 val: real=identity
 arys: atleast_1d=identity atleast_2d=identity atleast_3d=identity
-""")  # fmt: skip
-
-LAX = names("jax.lax", """
+[jax.lax]
 x: abs neg=negative sign floor ceil round=round_away exp exp2 expm1 log log1p sin cos tan tanh sinh cosh
 x: asin=arcsin acos=arccos atan=arctan asinh=arcsinh acosh=arccosh atanh=arctanh
 x: sqrt rsqrt cbrt square reciprocal logistic=sigmoid is_finite=isfinite
@@ -60,9 +60,7 @@ operand: reshape=identity transpose=identity tile=identity sort=identity rev=ide
 operand: broadcast=identity broadcast_in_dim=identity reduce_precision=identity convert_element_type=identity
 array: squeeze=identity expand_dims=identity
 x fill_value: full_like
-""")  # fmt: skip
-
-NN = names("jax.nn", """
+[jax.nn]
 x: relu relu6 sigmoid softplus soft_sign=softsign silu swish=silu log_sigmoid hard_sigmoid hard_silu
 x: hard_swish=hard_silu selu gelu=gelu_tanh mish squareplus tanh log1mexp identity
 x: softmax log_softmax
@@ -70,9 +68,7 @@ a: logsumexp
 x negative_slope=0.01: leaky_relu
 x alpha=1: elu celu
 x _min=-1 _max=1: hard_tanh
-""")  # fmt: skip
-
-SPECIAL = names("jax.scipy.special", """
+[jax.scipy.special]
 x: digamma entr erf erfc erfinv expit=sigmoid gamma gammaln=lgamma
 x: i0 i0e i1 i1e log_ndtr logit ndtr softmax log_softmax
 p: ndtri
@@ -83,34 +79,22 @@ n x: polygamma
 x q: zeta
 p q: rel_entr
 x y: xlogy xlog1py
-""")  # fmt: skip
-
-LINALG = {
-    **names("jax.numpy.linalg", """
+[jax.numpy.linalg]
 x: norm vector_norm=norm matrix_norm=norm trace=sum
 a: cholesky inv det slogdet
 a b: solve
 x1 x2: matmul=dot vecdot=dot tensordot=dot outer=multiply
-"""),
-    **names("jax.scipy.linalg", """
+[jax.scipy.linalg]
 a: cholesky inv det
 a b: solve solve_triangular
-"""),
-}  # fmt: skip
-
-METHODS = names("jax.Array", """
+[jax.Array]
 self: sum mean prod max min var std any all argmax argmin cumsum cumprod round
 self: astype=identity reshape=identity ravel=identity flatten=identity transpose=identity squeeze=identity
 self: swapaxes=identity repeat=identity copy=identity conj=identity conjugate=identity sort=identity
 self: T=identity mT=identity real=identity view=identity
 self min=-inf max=inf: clip
 self b: dot
-""")  # fmt: skip
-
-#: Host NumPy computes the same values; what it computes is not differentiated.
-HOST = {name.replace("jax.numpy", "numpy", 1): signature for name, signature in NUMPY.items()}
-
-NAMES = {**NUMPY, **LAX, **NN, **SPECIAL, **LINALG, **METHODS, **HOST}
+"""
 
 #: Other spellings of its modules; its own files import each other under some of them.
 _ALIASES = {
@@ -239,7 +223,7 @@ FRAMEWORK = Framework(
     markers=("flax",),
     aliases=_ALIASES,
     reexports={"flax.linen": ("jax.nn", (*_ACTIVATIONS, "standardize")), "flax.nnx": ("jax.nn", _ACTIVATIONS)},
-    names=NAMES,
+    names=names(_NAMES),
     methods="jax.Array",
     namespace="jax.numpy",
     arrays="jax.lax jax.random jax.image jax.ops jax.tree_util jax.vmap",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from wherelint.frameworks.base import Framework, Function, Mode, Result, Signature, helpers, missing, named, names
+from wherelint.frameworks.base import Framework, Function, Mode, Result, helpers, missing, named, names
 
-#: Exported both as ``tf.name`` and as ``tf.math.name``.
-_BOTH = """
+_NAMES = """
+[tensorflow tensorflow.math]
 x: abs negative sign floor round square sqrt exp sin cos tan tanh sinh cosh sigmoid
 x: asin=arcsin acos=arccos atan=arctan asinh=arcsinh acosh=arccosh atanh=arctanh logical_not
 x y: add subtract multiply divide truediv=divide pow=power maximum minimum
@@ -19,11 +19,7 @@ input_tensor: reduce_all=all reduce_logsumexp=logsumexp
 input: argmax argmin
 x: cumsum
 scalar x: scalar_mul=multiply
-"""
-
-TOP = {
-    **names("tensorflow", _BOTH),
-    **names("tensorflow", """
+[tensorflow]
 x y: realdiv=divide
 condition x y: where where_v2=where
 t clip_value_min clip_value_max: clip_by_value=clip
@@ -37,12 +33,7 @@ values: sort=identity
 tensor: reverse=identity
 a: transpose=identity
 a b: matmul=dot tensordot=dot
-"""),
-}  # fmt: skip
-
-MATH = {
-    **names("tensorflow.math", _BOTH),
-    **names("tensorflow.math", """
+[tensorflow.math]
 x: ceil rint=round rsqrt reciprocal reciprocal_no_nan log log1p expm1 log_sigmoid erf erfc erfinv ndtri lgamma digamma
 x: bessel_i0=i0 bessel_i0e=i0e bessel_i1=i1 bessel_i1e=i1e is_nan=isnan is_inf=isinf is_finite=isfinite
 x: cumprod cumulative_logsumexp=logcumsumexp conj=identity
@@ -55,10 +46,7 @@ x y: divide_no_nan multiply_no_nan floordiv=floor_divide floormod=mod mod square
 x y: xlogy xlog1py xdivy
 a x: igamma=gammainc igammac=gammaincc polygamma
 x q: zeta
-"""),
-}  # fmt: skip
-
-NN = names("tensorflow.nn", """
+[tensorflow.nn]
 x: sigmoid tanh
 features: relu relu6 selu softplus softsign silu swish=silu gelu
 features alpha=0.2: leaky_relu
@@ -67,9 +55,7 @@ logits: softmax log_softmax
 x - epsilon=1e-12: l2_normalize
 labels logits: sigmoid_cross_entropy_with_logits=cross_entropy_with_logits
 value bias: bias_add=add
-""")  # fmt: skip
-
-LINALG = names("tensorflow.linalg", """
+[tensorflow.linalg]
 input: cholesky inv det slogdet
 matrix: logdet
 matrix rhs: solve triangular_solve=solve_triangular
@@ -78,9 +64,7 @@ a b: matmul=dot matvec=dot tensordot=dot
 x - epsilon=1e-12: l2_normalize
 x: trace=sum
 a: matrix_transpose=identity
-""")  # fmt: skip
-
-BACKEND = names("tensorflow.keras.backend", """
+[tensorflow.keras.backend]
 x: abs sign square exp log sin cos tanh sigmoid softplus softsign relu round sqrt=clipped_sqrt
 x: sum mean prod max min var std any all argmax argmin cumsum cumprod softmax
 x: reshape=identity transpose=identity expand_dims=identity squeeze=identity tile=identity flatten=identity
@@ -90,9 +74,7 @@ x y: maximum minimum dot equal not_equal greater greater_equal less less_equal
 x min_value max_value: clip
 x alpha=1: elu
 x - _epsilon=1e-12: l2_normalize
-""")  # fmt: skip
-
-_KERAS = """
+[keras.ops tensorflow.keras.ops]
 x: abs absolute=abs sign floor ceil round trunc negative square sqrt rsqrt cbrt reciprocal exp exp2 expm1 log log2 log10
 x: log1p sin cos tan tanh sinh cosh arcsin arccos arctan arcsinh arccosh arctanh sinc i0 deg2rad rad2deg
 x: sigmoid log_sigmoid softplus softsign squareplus silu swish=silu gelu=gelu_tanh relu relu6 selu hard_sigmoid
@@ -121,14 +103,7 @@ x1 x2: dot matmul=dot vdot=dot inner=dot tensordot=dot outer=multiply kron=multi
 condition x1 x2: where
 x fill_value: full_like
 x y: cdist=distance
-"""
-
-KERAS = {**names("keras.ops", _KERAS), **names("tensorflow.keras.ops", _KERAS)}
-
-#: NumPy's names for TensorFlow's functions.
-TNP = names(
-    "tensorflow.experimental.numpy",
-    """
+[tensorflow.experimental.numpy]
 x: abs absolute=abs fabs=abs sign floor ceil negative square sqrt cbrt reciprocal exp exp2 expm1 sinh cosh tanh
 x: log log2 log10 log1p sin cos tan arcsin arccos arctan arcsinh arccosh arctanh deg2rad rad2deg
 x: isnan isinf isfinite isneginf isposinf logical_not
@@ -139,10 +114,7 @@ condition x y: where
 a a_min a_max: clip
 a: sum mean prod max amax=max min amin=min var std any all argmax argmin cumsum cumprod zeros_like ones_like
 a: ravel=identity transpose=identity squeeze=identity sort=identity
-""",
-)
-
-NAMES: dict[str, Signature] = {**TOP, **MATH, **NN, **LINALG, **BACKEND, **KERAS, **TNP}
+"""
 
 #: Other spellings of its modules; its own files import each other under some of them.
 _ALIASES = {
@@ -256,7 +228,7 @@ FRAMEWORK = Framework(
     "tensorflow",
     packages=("tensorflow", "keras"),
     aliases=_ALIASES,
-    names=NAMES,
+    names=names(_NAMES),
     namespace="tensorflow",
     any_of=("reduce_any", "keepdims"),
     infinity='float("inf")',

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from wherelint.frameworks.base import Framework, Function, Mode, Result, Signature, helpers, missing, named, names
+from wherelint.frameworks.base import Framework, Function, Mode, Result, helpers, missing, named, names
 
-#: Functions that are also methods, where the receiver takes the place of the first operand. A trailing underscore
-#: marks the ones that have an in-place form too.
-_BOTH = """
+#: A trailing underscore marks the names that have an in-place form: as methods and in ``torch.nn.functional``.
+_NAMES = """
+[torch torch.Tensor]
 input: abs_ absolute_=abs neg_=negative negative_ sign_ sgn_=sign floor_ ceil_ round_ trunc_ fix_=trunc frac_
 input: positive=identity
 input: sqrt_ rsqrt_ square_ reciprocal_ exp_ exp2_ expm1_ log_ log2_ log10_ log1p_ sin_ cos_ tan_ tanh_ sinh_ cosh_
@@ -40,30 +40,7 @@ input min: clamp_min_
 input max: clamp_max_
 input end weight: lerp_
 input tensor1 tensor2 value=1: addcmul_ addcdiv_
-"""
-
-
-def _expand(text: str, *, method: bool) -> str:
-    """The table of the functions or of the methods, with the in-place forms spelled out."""
-    lines = []
-    for line in text.splitlines():
-        left, _, right = line.partition(":")
-        words = []
-        for word in right.split():
-            name, _, op = word.partition("=")
-            base = name.rstrip("_")
-            words.append(f"{base}={op or base}")
-            if name != base and method:
-                words.append(f"{name}={op or base}")
-        if method:
-            left = left.replace("input", "self", 1)
-        lines.append(f"{left}: {' '.join(words)}")
-    return "\n".join(lines)
-
-
-FUNCTIONS = {
-    **names("torch", _expand(_BOTH, method=False)),
-    **names("torch", """
+[torch]
 input: lgamma digamma erfinv logit
 input|dividend other|divisor: true_divide=divide
 n input: polygamma
@@ -85,32 +62,24 @@ input alpha=1: celu
 input: selu
 input lambd=0.5: hardshrink
 input threshold value: threshold
-"""),
-}  # fmt: skip
-
-METHODS = {
-    **names("torch.Tensor", _expand(_BOTH, method=True)),
-    **names("torch.Tensor", """
-self: lgamma lgamma_=lgamma digamma digamma_=digamma erfinv erfinv_=erfinv logit logit_=logit
-self other: true_divide=divide true_divide_=divide dist=distance
+[torch.Tensor]
+self: lgamma_ digamma_ erfinv_ logit_
+self other: true_divide_=divide dist=distance
 self: contiguous=identity view=identity view_as=identity reshape_as=identity expand=identity expand_as=identity
 self: repeat=identity type_as=identity float=identity double=identity half=identity bfloat16=identity to=identity
-self: detach=stop_gradient detach_=stop_gradient cpu=identity cuda=identity
+self: detach_=stop_gradient cpu=identity cuda=identity
 self: type=identity T=identity mT=identity H=identity
 self weight: prelu
 self lambd=0.5: hardshrink
-"""),
-}  # fmt: skip
-
-FUNCTIONAL = names("torch.nn.functional", """
-input: relu relu6 sigmoid tanh logsigmoid=log_sigmoid softsign silu mish gelu hardsigmoid=hard_sigmoid
-input: hardswish=hard_silu selu tanhshrink softmax log_softmax relu_=relu selu_=selu
-input alpha=1: elu celu elu_=elu celu_=celu
-input negative_slope=0.01: leaky_relu leaky_relu_=leaky_relu
+[torch.nn.functional]
+input: relu_ relu6 sigmoid tanh logsigmoid=log_sigmoid softsign silu mish gelu hardsigmoid=hard_sigmoid
+input: hardswish=hard_silu selu_ tanhshrink softmax log_softmax
+input alpha=1: elu_ celu_
+input negative_slope=0.01: leaky_relu_
 input weight: prelu
-input min_val=-1 max_val=1: hardtanh=hard_tanh hardtanh_=hard_tanh
+input min_val=-1 max_val=1: hardtanh_=hard_tanh
 input lambd=0.5: softshrink hardshrink
-input threshold value: threshold threshold_=threshold
+input threshold value: threshold_
 input beta=1 threshold=20: softplus=softplus_threshold
 input weight bias=0: linear
 input target: mse_loss=squared_error l1_loss=absolute_error binary_cross_entropy kl_div=kl_divergence
@@ -120,22 +89,18 @@ input target - delta=1: huber_loss=huber
 input - - eps=1e-12: normalize
 x1 x2 - eps=1e-8: cosine_similarity
 x1 x2 - eps=1e-6: pairwise_distance
-""")  # fmt: skip
-
-SPECIAL = names("torch.special", """
+[torch.special]
 input: digamma psi=digamma entr erf erfc erfinv exp2 expit=sigmoid expm1 gammaln=lgamma i0 i0e i1 i1e log1p
 input: log_ndtr logit ndtr ndtri round sinc softmax log_softmax logsumexp
 input other: xlogy xlog1py gammainc gammaincc zeta
 n input: polygamma
-""")  # fmt: skip
-
-LINALG = names("torch.linalg", """
+[torch.linalg]
 A|input: cholesky inv det slogdet
 A|input B: solve solve_triangular
 input|x|A: norm vector_norm=norm matrix_norm=norm
 input other: matmul=dot
 x y: vecdot=dot
-""")  # fmt: skip
+"""
 
 #: Classes of ``torch.nn`` whose objects call a function of ``torch.nn.functional``.
 LAYERS = {
@@ -146,8 +111,6 @@ LAYERS = {
     "ReLU6": "relu6", "Hardtanh": "hardtanh", "Hardsigmoid": "hardsigmoid", "Hardswish": "hardswish",
     "Hardshrink": "hardshrink", "Softshrink": "softshrink", "Threshold": "threshold",
 }  # fmt: skip
-
-NAMES: dict[str, Signature] = {**FUNCTIONS, **METHODS, **FUNCTIONAL, **SPECIAL, **LINALG}
 
 #: How the operations that are not simply called are written, see ``confirm.spelling``.
 _TEMPLATES = """
@@ -251,7 +214,7 @@ FRAMEWORK = Framework(
     "torch",
     packages=("torch",),
     aliases={"torch.functional": "torch", "torch.autograd.function.Function": "torch.autograd.Function"},
-    names=NAMES,
+    names=names(_NAMES, in_place=("torch.Tensor", "torch.nn.functional")),
     methods="torch.Tensor",
     layers=LAYERS,
     namespace="torch",
