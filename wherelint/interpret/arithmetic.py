@@ -13,15 +13,19 @@ from wherelint.interpret.defaults import settled
 from wherelint.interpret.lowering import Lowering, expression
 from wherelint.interpret.values import Dotted, Function, Method, Settled, Value
 
-_STATIC: dict[type, Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
-    ast.BitAnd: operator.and_, ast.BitOr: operator.or_, ast.BitXor: operator.xor,
+#: Operators as operations of the catalogue, and on numbers of Python.
+_BINARY: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
+    ast.Add: ("add", operator.add), ast.Sub: ("subtract", operator.sub), ast.Mult: ("multiply", operator.mul),
+    ast.Div: ("divide", operator.truediv), ast.FloorDiv: ("floor_divide", operator.floordiv),
+    ast.Mod: ("mod", operator.mod), ast.MatMult: ("dot", operator.matmul), ast.BitAnd: ("logical_and", operator.and_),
+    ast.BitOr: ("logical_or", operator.or_), ast.BitXor: ("logical_xor", operator.xor), ast.Lt: ("less", operator.lt),
+    ast.LtE: ("less_equal", operator.le), ast.Gt: ("greater", operator.gt), ast.GtE: ("greater_equal", operator.ge),
+    ast.Eq: ("equal", operator.eq), ast.NotEq: ("not_equal", operator.ne),
 }  # fmt: skip
-_BINARY: dict[type, str] = {
-    ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply", ast.Div: "divide", ast.FloorDiv: "floor_divide",
-    ast.Mod: "mod", ast.MatMult: "dot", ast.BitAnd: "logical_and", ast.BitOr: "logical_or", ast.BitXor: "logical_xor",
-}  # fmt: skip
+#: The same comparison with its sides exchanged.
+_TURNED = {"less": "greater", "greater": "less", "less_equal": "greater_equal", "greater_equal": "less_equal"}
+#: Attributes that are no numbers: that two of them are equal constrains no input.
+_DESCRIPTIONS = frozenset({"dtype", "device", "layout", "sharding", "shape", "name", "type", "__class__", "__name__"})
 
 
 def capped(value: int | float) -> int | float:
@@ -41,9 +45,9 @@ def binary(low: Lowering, kind: type, a: Value, b: Value, at: ast.AST) -> Value:
         return a * b
     if kind is ast.Pow:
         return power(low, a, b, at)
-    op = _BINARY.get(kind)
-    if op is None:
+    if kind not in _BINARY:  # a shift of bits
         return low.opaque(low.text(at), (low.identity(a), low.identity(b)), kind="int")
+    op, _ = _BINARY[kind]
     x, y = low.tensor(a, at), low.tensor(b, at)
     if op in ("logical_and", "logical_or", "logical_xor"):
         if "bool" in (x.kind, y.kind):  # otherwise they may be integers, or sets of Python
@@ -66,7 +70,7 @@ def _fold(low: Lowering, kind: type, a: Any, b: Any, at: ast.AST) -> Value:
         if kind is ast.Pow:
             result = a**b if abs(b) <= 1000 and abs(a) < 1e150 else math.inf
         else:
-            result = _STATIC[kind](a, b) if kind in _STATIC else None
+            result = _BINARY[kind][1](a, b) if kind in _BINARY else None
     except (ArithmeticError, ValueError, TypeError):  # floats have no bits
         result = None
     return capped(result) if isinstance(result, (bool, int, float)) else low.opaque(low.text(at), differentiable=False)
@@ -104,7 +108,6 @@ def _is_jax(low: Lowering, framework: str | None) -> bool:
 
 
 def _is_cast(node: Node) -> bool:
-    """Whether a mask is booleans, converted or not."""
     while node.op in ("identity", "stop"):
         (node,) = node.inputs
     return node.kind == "bool"
@@ -115,26 +118,18 @@ def is_mask(node: Node, known: dict[Node, bool]) -> bool:
 
     ``known``: what was found of products and differences before; they may be long, and read one along many ways.
     """
-    if node.op not in ("multiply", "subtract"):
-        return _is_mask(node, known)
-    if node not in known:
-        known[node] = _is_mask(node, known)
-    return known[node]
-
-
-def _is_mask(node: Node, known: dict[Node, bool]) -> bool:
     if node.kind == "bool" or (isinstance(node, Leaf) and node.mask):
         return True
     if isinstance(node, Const):
         return bool((node.value == 0).any() and len(np.unique(node.value)) == 2)
     if node.op in ("identity", "stop", "gather"):
         return is_mask(node.inputs[0], known)
-    if node.op == "multiply":
-        return all(is_mask(i, known) for i in node.inputs)
-    if node.op == "subtract":
+    if node.op == "multiply" and node not in known:
+        known[node] = all(is_mask(i, known) for i in node.inputs)
+    if node.op == "subtract" and node not in known:
         one, mask = node.inputs
-        return isinstance(one, Const) and bool((one.value == 1).all()) and is_mask(mask, known)
-    return False
+        known[node] = isinstance(one, Const) and bool((one.value == 1).all()) and is_mask(mask, known)
+    return known.get(node, False)
 
 
 def as_mask(low: Lowering, tensor: Node, at: ast.AST) -> Node | None:
@@ -153,18 +148,6 @@ def as_mask(low: Lowering, tensor: Node, at: ast.AST) -> Node | None:
     low.not_differentiated(source)
     source.mask = True
     return low.node("not_equal", (tensor, 0), at)
-
-
-_OPERATIONS: dict[type, str] = {
-    ast.Lt: "less", ast.LtE: "less_equal", ast.Gt: "greater", ast.GtE: "greater_equal", ast.Eq: "equal",
-    ast.NotEq: "not_equal",
-}  # fmt: skip
-_PYTHON: dict[str, Callable[[Any, Any], bool]] = {
-    "less": operator.lt, "less_equal": operator.le, "greater": operator.gt, "greater_equal": operator.ge,
-    "equal": operator.eq, "not_equal": operator.ne,
-}  # fmt: skip
-#: Attributes that are no numbers: that two of them are equal constrains no input.
-_DESCRIPTIONS = frozenset({"dtype", "device", "layout", "sharding", "shape", "name", "type", "__class__", "__name__"})
 
 
 @expression(ast.Compare)
@@ -190,10 +173,10 @@ def comparison(low: Lowering, node: ast.Compare) -> Value:
 
 def compare(low: Lowering, kind: type, a: Value, b: Value, at: ast.AST) -> Node | Settled | bool:
     """``a <operator> b`` for the class ``kind`` of operators."""
-    op = _OPERATIONS.get(kind)
+    op, of_python = _BINARY.get(kind, (None, operator.eq))
     number = (bool, int, float)
     if op is not None and isinstance(a, number) and isinstance(b, number):
-        return settled(low, op, a, b, bool(_PYTHON[op](a, b)), at)
+        return settled(low, op, a, b, bool(of_python(a, b)), at)
     if op in ("equal", "not_equal") and isinstance(a, str) and isinstance(b, str):
         return (a == b) == (op == "equal")
     if kind in (ast.Is, ast.IsNot):
@@ -201,7 +184,7 @@ def compare(low: Lowering, kind: type, a: Value, b: Value, at: ast.AST) -> Node 
             return kind is ast.IsNot
         if b is None and a is None:
             return kind is ast.Is
-        text = f"{_label(low, a, at)} is None" if b is None else low.text(at)
+        text = f"{a.name if isinstance(a, Leaf) else low.text(at)} is None" if b is None else low.text(at)
         truth = low.opaque(text, low.identity(a), kind="bool", preferred=False)
         return low.negation(truth, at) if kind is ast.IsNot else truth
     describes = any(isinstance(v, Method) and v.name in _DESCRIPTIONS for v in (a, b))
@@ -241,9 +224,6 @@ def compared(low: Lowering, op: str, x: Node, y: Node, at: ast.AST, framework: s
     return test(op, x, y)
 
 
-_TURNED = {"less": "greater", "greater": "less", "less_equal": "greater_equal", "greater_equal": "less_equal"}
-
-
 def _is(node: Node, number: float) -> bool:
     return isinstance(node, Const) and bool((node.value == number).all())
 
@@ -260,7 +240,3 @@ def _cancelled(node: Node) -> Node | None:
     if node.op == "multiply" and any(_is(i, 0) for i in node.inputs):
         return next((i for i in node.inputs if i.op != "const"), None)
     return None
-
-
-def _label(low: Lowering, value: Value, at: ast.AST) -> str:
-    return value.name if isinstance(value, Leaf) else low.text(at)

@@ -6,7 +6,7 @@ Python numbers, strings, None, tuples, lists and dicts stand for themselves (the
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from types import EllipsisType
@@ -160,17 +160,10 @@ class Contents:
     """What the lists, dictionaries and objects hold that a value is made of: a cache, say, or what a method writes."""
 
     def __init__(self, value: Value) -> None:
-        self._held: list[tuple[Any, Any]] = []
-        todo, seen = [value], set[int]()
-        while todo:
-            part = todo.pop()
-            held = part.attributes if isinstance(part, Instance) else part
-            if id(held) in seen or not isinstance(held, (list, tuple, dict)):
-                continue
-            seen.add(id(held))
-            if not isinstance(held, tuple):
-                self._held.append((held, held.copy()))
-            todo += held.values() if isinstance(held, dict) else held
+        containers = (part.attributes if isinstance(part, Instance) else part for part in _inside(value))
+        self._held: list[tuple[Any, Any]] = [
+            (each, each.copy()) for each in containers if isinstance(each, (list, dict))
+        ]
 
     def __bool__(self) -> bool:
         return bool(self._held)
@@ -261,38 +254,40 @@ class Settled(NamedTuple):
     node: Node
 
 
-def nodes_in(*values: Value) -> Iterator[Node]:
-    """Every graph node inside some values."""
-    todo = list(values)
-    seen: set[int] = set()
+def _inside(*values: Value) -> Iterator[Value]:
+    """Some values and all that is in them, in order: items of containers and attributes of objects."""
+    todo, seen = list(values), set[int]()
     while todo:
         value = todo.pop(0)
-        if isinstance(value, Node):
-            yield value
-        elif isinstance(value, (tuple, list, dict, Instance)) and id(value) not in seen:
-            seen.add(id(value))  # objects refer to each other
-            items = value.attributes if isinstance(value, Instance) else value
-            todo[:0] = items.values() if isinstance(items, dict) else items
+        yield value
+        held = value.attributes if isinstance(value, Instance) else value
+        if isinstance(held, (tuple, list, dict)) and id(held) not in seen:  # they may be in themselves
+            seen.add(id(held))
+            todo[:0] = held.values() if isinstance(held, dict) else held
+
+
+def nodes_in(*values: Value) -> Iterator[Node]:
+    """Every graph node inside some values."""
+    return (value for value in _inside(*values) if isinstance(value, Node))
 
 
 def closed_over(*values: Value) -> Iterator[Node]:
     """Every graph node that functions among some values close over: whoever calls them computes with it."""
-    todo = list(values)
-    seen: set[int] = set()
+    todo, seen = list(values), set[int]()
     while todo:
         value = todo.pop(0)
         if id(value) in seen:
             continue
         seen.add(id(value))
+        held: Iterable[Value] = ()
         if isinstance(value, Function):
             held = [value.scope.local(name) for name in value.block.chunk.once(_read, value.definition)]
-            yield from nodes_in(*held)
-            todo += held
         elif isinstance(value, (Partial, Bound)):
-            yield from nodes_in(*vars(value).values())
-            todo += vars(value).values()
+            held = vars(value).values()
         elif isinstance(value, (tuple, list, dict)):
             todo += value.values() if isinstance(value, dict) else value
+        yield from nodes_in(*held)
+        todo += held
 
 
 def _read(definition: Definition) -> list[str]:

@@ -9,10 +9,12 @@ from wherelint.ops.numeric import np
 
 LN2, LN10 = math.log(2), math.log(10)
 HUGE = (1000.0, 1e30)
-EXPONENT = (Domain("{x} > 80.0", "80.0", (), name="exponent", finite=False, exact=False),)
-SIZE = (Domain("{abs}({x}) > 80", "80.0", (), name="exponent", finite=False, exact=False),)
-ARGUMENT = both("{x} <= 0", "{x} != 0", "1.0", ("-{inf}", "0.0"), finite=False)
 INFINITE = ("0.0", "{inf}", "-{inf}")
+OVERFLOW: dict[str, Any] = {"code": "WL107", "place": "at an overflow"}
+_EXP = OVERFLOW | {"domains": (Domain("{x} > 80.0", "80.0", (), name="exponent", finite=False, exact=False),)}
+_COSH = OVERFLOW | {"domains": (Domain("{abs}({x}) > 80", "80.0", (), name="exponent", finite=False, exact=False),)}
+_LOG: dict[str, Any] = {"code": "WL102", "place": "at 0",
+                        "domains": both("{x} <= 0", "{x} != 0", "1.0", ("-{inf}", "0.0"), finite=False)}  # fmt: skip
 
 
 def sigmoid(x: Any) -> Any:
@@ -37,20 +39,15 @@ def _keras_excess(difference: Array) -> Any:
 
 
 EXPONENTIALS = table(
-    unary("exp", np.exp, lambda y, x: y, HUGE, 0.0, code="WL107", place="at an overflow", domains=EXPONENT),
-    unary("exp2", np.exp2, lambda y, x: LN2 * y, HUGE, 0.0,
-          code="WL107", place="at an overflow", domains=EXPONENT),
-    unary("expm1", np.expm1, lambda y, x: y + 1, HUGE, 0.0,
-          code="WL107", place="at an overflow", domains=EXPONENT),
-    unary("sinh", np.sinh, lambda y, x: np.cosh(x), (*HUGE, -1000.0), 0.0,
-          code="WL107", place="at an overflow", domains=SIZE),
-    unary("cosh", np.cosh, lambda y, x: np.sinh(x), (*HUGE, -1000.0), 0.0,
-          code="WL107", place="at an overflow", domains=SIZE),
+    unary("exp", np.exp, lambda y, x: y, HUGE, 0.0, **_EXP),
+    unary("exp2", np.exp2, lambda y, x: LN2 * y, HUGE, 0.0, **_EXP),
+    unary("expm1", np.expm1, lambda y, x: y + 1, HUGE, 0.0, **_EXP),
+    unary("sinh", np.sinh, lambda y, x: np.cosh(x), (*HUGE, -1000.0), 0.0, **_COSH),
+    unary("cosh", np.cosh, lambda y, x: np.sinh(x), (*HUGE, -1000.0), 0.0, **_COSH),
     entry("log", np.log, pullback(lambda ct, y, x: ct / x), (0.0, -1.0), 1.0,
-          tensorflow=slopes(lambda y, x: 1 / x), code="WL102", place="at 0", domains=ARGUMENT),
-    unary("log2", np.log2, lambda y, x: 1 / (x * LN2), (0.0, -1.0), 1.0, code="WL102", place="at 0", domains=ARGUMENT),
-    unary("log10", np.log10, lambda y, x: 1 / (x * LN10), (0.0, -1.0), 1.0,
-          code="WL102", place="at 0", domains=ARGUMENT),
+          tensorflow=slopes(lambda y, x: 1 / x), **_LOG),
+    unary("log2", np.log2, lambda y, x: 1 / (x * LN2), (0.0, -1.0), 1.0, **_LOG),
+    unary("log10", np.log10, lambda y, x: 1 / (x * LN10), (0.0, -1.0), 1.0, **_LOG),
     unary("log1p", np.log1p, lambda y, x: 1 / (x + 1), (-1.0, -2.0), 0.0,
           code="WL102", place="at -1",
           domains=both("{x} <= -1", "{x} != -1", "0.0", ("-{inf}",), finite=False)),

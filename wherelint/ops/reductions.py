@@ -4,8 +4,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from wherelint.ops.catalogue import Array, Domain, Operation
-from wherelint.ops.entries import drop, entry, no_vjp, pullback, slopes, table, times
+from wherelint.ops.catalogue import Array, Domain, Operation, Vjp
+from wherelint.ops.entries import Pull, drop, entry, no_vjp, pullback, slopes, table, times
 from wherelint.ops.lanes import mean, total
 from wherelint.ops.numeric import np
 
@@ -80,32 +80,34 @@ def _others(x: Array) -> Array:
     return left * right
 
 
-def _variance(x: Array, ddof: int) -> Any:
-    return total(np.square(x - mean(x))) / (x.shape[-1] - ddof)
+def _variances(suffix: str, ddof: int) -> tuple[Operation, Operation]:
+    """The variance and the standard deviation with a number of degrees of freedom less than there are lanes."""
 
+    def variance(x: Array) -> Any:
+        return total(np.square(x - mean(x))) / (x.shape[-1] - ddof)
 
-def _deviation_slope(x: Array, ddof: int) -> Any:
-    return 2 * (x - mean(x)) / (x.shape[-1] - ddof)
+    def slope(y: Array, x: Array) -> Any:
+        return 2 * (x - mean(x)) / (x.shape[-1] - ddof)
 
+    def pull(ct: Array, x: Array) -> Array:
+        """By the chain rule, whose second centring changes nothing but where inf and nan go."""
+        squared = ct * slope(x, x)
+        return np.asarray(squared - mean(squared))
 
-def _pull_variance(ct: Array, x: Array, ddof: int) -> Array:
-    """By the chain rule, whose second centring changes nothing but where inf and nan go."""
-    squared = ct * _deviation_slope(x, ddof)
-    return np.asarray(squared - mean(squared))
-
-
-def _pull_root(ct: Array, y: Array) -> Array:
-    return ct * (0.5 / y)
+    root = pullback(lambda ct, y, x: pull(ct * (0.5 / y), x))
+    return (
+        entry(f"var{suffix}", variance, pullback(lambda ct, y, x: pull(ct, x)), mixes=True, torch=slopes(slope)),
+        entry(f"std{suffix}", lambda x: np.sqrt(variance(x)), root, (0.0, 1.0), mixes=True, xla=root,
+              # torch masks what it has divided by the standard deviation, so that nothing passes where that is 0.
+              torch=pullback(lambda ct, y, x: np.where(y == 0, 0, ct * (0.5 / y)) * slope(y, x)),
+              tensorflow=pullback(lambda ct, y, x: pull(_pull_lazy_root(ct, y), x)),
+              code="WL108", place="at a constant array", spoken="std"),
+    )  # fmt: skip
 
 
 def _pull_lazy_root(ct: Array, y: Array) -> Array:
     """A square root whose kernel tests for a zero cotangent."""
     return np.where(ct == 0, 0, ct * (0.5 / y))
-
-
-def _torch_deviation(ct: Array, y: Array, x: Array, ddof: int) -> Array:
-    """torch masks what it has divided by the standard deviation, so that nothing passes where that is 0."""
-    return np.asarray(np.where(y == 0, 0, ct * (0.5 / y)) * _deviation_slope(x, ddof))
 
 
 def norm(x: Array) -> Any:
@@ -195,6 +197,27 @@ def _safe_unit(out: Array, x: Array) -> Array:
     return np.where(out == 0, 0, x / np.where(out == 0, 1, out))
 
 
+def _norm_slope(y: Array, x: Array) -> Any:
+    return 0.5 / y * (2 * x)
+
+
+def _pull_lazy_norm(ct: Array, y: Array, x: Array) -> Array:
+    return np.asarray(_pull_lazy_root(ct, y) * (2 * x))
+
+
+def _of_difference(pull: Pull) -> Vjp:
+    """The VJP with respect to the terms of a difference; what is added to that is a setting."""
+
+    def vjp(ct: Array, out: Array, a: Array, b: Array, *settings: Array) -> tuple[Array | None, ...]:
+        found = pull(ct, out, sum(settings, a - b))
+        return found, -found, *(None for _ in settings)
+
+    return vjp
+
+
+_VECTOR: dict[str, Any] = {"code": "WL108", "place": "at the zero vector",
+                           "domains": (Domain("{x} != 0", "1.0", name="vector", reduces=True),)}  # fmt: skip
+
 REDUCTIONS = table(
     entry("sum", total, slopes(lambda y, x: np.ones_like(x)), mixes=True, result="same"),
     entry("mean", mean, slopes(lambda y, x: np.ones_like(x) / x.shape[-1]),
@@ -235,49 +258,27 @@ REDUCTIONS = table(
 )  # fmt: skip
 
 NORMS = table(
-    entry("var", lambda x: _variance(x, 0), pullback(lambda ct, y, x: _pull_variance(ct, x, 0)), mixes=True,
-          torch=slopes(lambda y, x: _deviation_slope(x, 0))),
-    entry("var_unbiased", lambda x: _variance(x, 1), pullback(lambda ct, y, x: _pull_variance(ct, x, 1)), mixes=True,
-          torch=slopes(lambda y, x: _deviation_slope(x, 1))),
-    entry("std", lambda x: np.sqrt(_variance(x, 0)),
-          pullback(lambda ct, y, x: _pull_variance(_pull_root(ct, y), x, 0)), (0.0, 1.0), mixes=True,
-          torch=pullback(lambda ct, y, x: _torch_deviation(ct, y, x, 0)),
-          tensorflow=pullback(lambda ct, y, x: _pull_variance(_pull_lazy_root(ct, y), x, 0)),
-          xla=pullback(lambda ct, y, x: _pull_variance(_pull_root(ct, y), x, 0)),
-          code="WL108", place="at a constant array"),
-    entry("std_unbiased", lambda x: np.sqrt(_variance(x, 1)),
-          pullback(lambda ct, y, x: _pull_variance(_pull_root(ct, y), x, 1)), (0.0, 1.0), mixes=True,
-          torch=pullback(lambda ct, y, x: _torch_deviation(ct, y, x, 1)),
-          code="WL108", place="at a constant array", spoken="std"),
-    entry("norm", norm, slopes(lambda y, x: 0.5 / y * (2 * x)), (0.0,), 1.0, mixes=True,
-          torch=slopes(_safe_unit), tensorflow=pullback(lambda ct, y, x: _pull_lazy_root(ct, y) * (2 * x)),
-          xla=slopes(lambda y, x: 0.5 / y * (2 * x)),
-          code="WL108", place="at the zero vector",
-          domains=(Domain("{x} != 0", "1.0", name="vector", reduces=True),)),
+    *_variances("", 0),
+    *_variances("_unbiased", 1),
+    entry("norm", norm, slopes(_norm_slope), (0.0,), 1.0, mixes=True,
+          torch=slopes(_safe_unit), tensorflow=pullback(_pull_lazy_norm), xla=slopes(_norm_slope), **_VECTOR),
     entry("norm1", lambda x: total(np.abs(x)), slopes(lambda y, x: np.sign(x)), mixes=True,
           jax=slopes(lambda y, x: np.where(x >= 0, 1, -1)),
           torch=slopes(lambda y, x: np.where(np.isnan(x), 0, np.sign(x)))),
     entry("norminf", lambda x: np.max(np.abs(x), axis=-1, keepdims=True),
           slopes(lambda y, x: np.where(np.isnan(x), 0, np.sign(x)) * _share_of_ties(y, np.abs(x))), mixes=True,
           jax=pullback(drop(lambda y, x: np.where(x >= 0, 1, -1) * _share_of_ties(y, np.abs(x))))),
-    entry("distance", lambda a, b: norm(a - b),
-          slopes(lambda y, a, b: 0.5 / y * (2 * (a - b)), lambda y, a, b: -0.5 / y * (2 * (a - b))),
-          ((1.0, 1.0), (0.0, 0.0)), (1.0, 0.0), mixes=True,
-          torch=slopes(lambda y, a, b: _safe_unit(y, a - b), lambda y, a, b: -_safe_unit(y, a - b)),
-          tensorflow=pullback(lambda ct, y, a, b: _pull_lazy_root(ct, y) * (2 * (a - b)),
-                              lambda ct, y, a, b: -_pull_lazy_root(ct, y) * (2 * (a - b))),
-          xla=slopes(lambda y, a, b: 0.5 / y * (2 * (a - b)), lambda y, a, b: -0.5 / y * (2 * (a - b))),
+    entry("distance", lambda a, b: norm(a - b), _of_difference(times(_norm_slope)),
+          ((1.0, 1.0), (0.0, 0.0)), (1.0, 0.0), mixes=True, torch=_of_difference(times(_safe_unit)),
+          tensorflow=_of_difference(_pull_lazy_norm), xla=_of_difference(times(_norm_slope)),
           code="WL108", place="at the zero vector"),
     # torch.cdist, of which the backward pass tests for a distance of 0.
-    entry("cdist", lambda a, b: norm(a - b),
-          pullback(lambda ct, y, a, b: np.where(y == 0, 0, ct * ((a - b) / y)),
-                   lambda ct, y, a, b: np.where(y == 0, 0, -ct * ((a - b) / y))), mixes=True),
-    entry("pairwise_distance", lambda a, b, eps: norm(a - b + eps),
-          slopes(lambda y, a, b, eps: _safe_unit(y, a - b + eps), lambda y, a, b, eps: -_safe_unit(y, a - b + eps),
-                 None), mixes=True, numbers=(2,)),
-    entry("euclidean_norm", norm, pullback(lambda ct, y, x: x / (y / ct)), (0.0,), 1.0, mixes=True,
-          code="WL108", place="at the zero vector", spoken="norm",
-          domains=(Domain("{x} != 0", "1.0", name="vector", reduces=True),)),
+    entry("cdist", lambda a, b: norm(a - b), _of_difference(lambda ct, y, d: np.where(y == 0, 0, ct * (d / y))),
+          mixes=True),
+    entry("pairwise_distance", lambda a, b, eps: norm(a - b + eps), _of_difference(times(_safe_unit)),
+          mixes=True, numbers=(2,)),
+    entry("euclidean_norm", norm, pullback(lambda ct, y, x: x / (y / ct)), (0.0,), 1.0, mixes=True, spoken="norm",
+          **_VECTOR),
     entry("l2_normalize", lambda x, eps: x / np.sqrt(np.maximum(total(x * x), eps)),
           pullback(_l2_normalize_pull, None), mixes=True, numbers=(1,)),
     entry("normalize", lambda x, eps: x / np.maximum(norm(x), eps),
