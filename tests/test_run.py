@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ from conftest import environment
 from real_gradients import require
 
 from wherelint import docs
-from wherelint.watcher import blocks
+from wherelint.watcher import blocks, watching
+from wherelint.watcher.report import Reporter
+from wherelint.watcher.session import Stop
 
 #: What it prints at the end of a program that takes no gradient.
 NOTHING = "wherelint: no gradient was taken by JAX, torch or TensorFlow in this process\n"
@@ -65,6 +68,7 @@ def ran(root: Path, *command: str) -> tuple[int, str, str]:
     return ended.returncode, ended.stdout, ended.stderr
 
 
+@pytest.mark.rotated(2)
 @pytest.mark.parametrize(
     "arguments",
     [("a", "--b"), ("--fail",), ("--exit", "7"), ("--exit", "0"), ("--message",)],
@@ -144,26 +148,39 @@ def test_the_program_is_stopped_at_the_first_report(tmp_path: Path) -> None:
     assert (finding["code"], finding["location"]["row"]) == ("WL101", 5)
 
 
+TWO_CAUSES = POISONED.replace(".sum()", ".sum() + torch.where(x > 0, x.log(), 0.0).sum()")
+
+
 def test_going_on_reports_each_cause_once(tmp_path: Path) -> None:
-    status, output, errors = reported(tmp_path, "--keep-going", "--output-dir", "kept")
+    status, output, errors = reported(tmp_path, "--keep-going", "--output-dir", "kept", program=TWO_CAUSES)
     assert status == 1
     assert len(output.splitlines()) == 5
-    assert errors.count("has no finite derivative") == 1
-    assert [path.name for path in (tmp_path / "kept").iterdir() if path.is_dir()] == ["1"]
+    assert errors.count("sqrt has no finite derivative") == 2  # with the logarithm at 0, and alone below
+    assert errors.count("log has no finite derivative") == 1
+    assert errors.endswith("; 2 reports\n")
+    assert sorted(path.name for path in (tmp_path / "kept").iterdir() if path.is_dir()) == ["1", "2"]
 
 
-def test_no_more_causes_are_reported_than_wanted(tmp_path: Path) -> None:
-    program = POISONED.replace(".sum()", ".sum() + torch.where(x > 0, x.log(), 0.0).sum()")
-    assert reported(tmp_path, "--keep-going", program=program)[2].endswith("; 2 reports\n")
-    assert reported(tmp_path, "--keep-going", "--max-reports", "1", program=program)[2].endswith("; 1 report\n")
+def test_no_more_causes_are_reported_than_wanted_in_a_format(tmp_path: Path) -> None:
+    options = ["--keep-going", "--max-reports", "1", "--quiet", "--output-format", "json"]
+    _, output, errors = reported(tmp_path, *options, program=TWO_CAUSES)
+    findings = json.loads(errors[errors.index("[") : errors.rindex("]") + 1])
+    assert {(each["framework"], each["op"]) for each in findings} == {("torch", "sqrt"), ("torch", "log")}
+    assert len(output.splitlines()) == 5
 
 
-def test_a_report_in_a_format(tmp_path: Path) -> None:
-    _, _, errors = reported(tmp_path, "--quiet", "--output-format", "concise")
+def test_a_report_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    require("torch")
+    import torch
+
+    reporter = Reporter(output_format="concise", quiet=True)
+    x = torch.zeros(1, requires_grad=True)
+    with suppress(Stop), watching(reporter.session):
+        torch.where(x > 0, x.sqrt(), 0.0).sum().backward()
+    reporter.explain(reporter.session.end())
+    errors = capsys.readouterr().err
+    assert "WL101" in errors
     assert "has no finite derivative" not in errors
-    _, _, errors = reported(tmp_path, "--quiet", "--output-format", "json")
-    (finding,) = json.loads(errors[errors.index("[") : errors.rindex("]") + 1])
-    assert finding["framework"] == "torch"
 
 
 def test_the_page_shows_what_is_printed(tmp_path: Path, request: pytest.FixtureRequest) -> None:
@@ -182,6 +199,7 @@ def test_the_page_shows_what_is_printed(tmp_path: Path, request: pytest.FixtureR
 
 
 @pytest.mark.slow
+@pytest.mark.rotated(2)
 @pytest.mark.parametrize("start", ["spawn", "fork"])
 def test_processes_of_multiprocessing_are_watched(tmp_path: Path, start: str) -> None:
     require("torch")

@@ -96,7 +96,7 @@ def test_all_of_reverse_mode_passes_one_function() -> None:
     def counted(original: Any) -> Any:
         return lambda *args, **options: (seen.append("vjp"), original(*args, **options))[1]
 
-    with _compat.replaced(_compat.VJP, counted):
+    with _compat.replace_function(_compat.VJP, counted):
         jax.grad(jnp.sin)(1.0)
         jax.value_and_grad(jnp.sin)(1.0)
         jax.jacrev(jnp.sin)(1.0)
@@ -124,10 +124,10 @@ def test_only_callbacks_that_are_unlisted_are_called_fast() -> None:
         return x
 
     def g(x: Any) -> Any:
-        with _compat.unlisted():
+        with _compat.quick_callbacks():
             return f(x)
 
-    with _compat.replaced("_get_fastpath_data", spied, _compat._pjit), _compat.quick_calls():
+    with _compat.replace_function("_get_fastpath_data", spied, _compat._pjit), _compat.quick_calls():
         jax.jit(f)(1.0)
         jax.jit(g)(1.0)
     assert [each is not None for each in made] == [False, True]
@@ -137,7 +137,7 @@ def test_a_program_runs_alone() -> None:
     seen: list[Any] = []
 
     def f(x: Any) -> Any:
-        seen.append(_compat.alone(jax.make_jaxpr(lambda x: jax.lax.psum(x * 2, "i") + 1)(x)))
+        seen.append(_compat.on_one_device(jax.make_jaxpr(lambda x: jax.lax.psum(x * 2, "i") + 1)(x)))
         return x
 
     jax.vmap(f, axis_name="i")(jnp.ones(3))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 import json
 import re
@@ -430,6 +431,23 @@ def test_a_gradient_is_refused_and_the_loss_asked_for(library: str, names: tuple
                     search(f, X)
         # A loss with a gradient in it.
         assert locate(lambda x, g=gradient: jax.tree.leaves(g(x))[-1] * 0 + root(x), X + 1).ok
+
+
+def test_a_gradient_of_a_library_that_nobody_knows_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever it is called: its code takes a gradient, and a library is where no loss of the program stands."""
+    library = tmp_path / "site-packages" / "unheard_of.py"
+    library.parent.mkdir()
+    library.write_text(
+        "import jax\n\nclass Slope:\n    def __init__(self, f):\n        self.f = f\n\n"
+        "    def __call__(self, x):\n        return jax.vjp(self.f, x)[1](1.0)[0]\n\n"
+        "def loss(f):\n    return lambda x: f(x)\n"
+    )
+    monkeypatch.syspath_prepend(library.parent)
+    unheard_of = importlib.import_module("unheard_of")
+    for f in (unheard_of.Slope(root), jax.jit(unheard_of.Slope(root)), functools.partial(unheard_of.Slope(root))):
+        with pytest.raises(TypeError, match="pass the loss that it differentiates"):
+            locate(f, X)
+    assert locate(unheard_of.loss(root), X).poisoned
 
 
 def test_what_is_no_gradient_is_not_refused() -> None:

@@ -20,7 +20,7 @@ from wherelint.cli import main
 from wherelint.companion.nearness import edges
 from wherelint.io.disk import digest
 from wherelint.io.gradient_coverage import Coverage, Distance, MalformedError, load
-from wherelint.watcher.imports import Imports
+from wherelint.watcher import Imports
 
 new_python = pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 says no columns")
 
@@ -138,6 +138,7 @@ def test_jax(imported: Callable[[str], ModuleType]) -> None:
     }
 
 
+@pytest.mark.rotated(2)
 def test_jax_computes_the_same(imported: Callable[[str], ModuleType]) -> None:
     require("jax")
     import jax
@@ -161,6 +162,7 @@ def test_jax_computes_the_same(imported: Callable[[str], ModuleType]) -> None:
     assert dict(jax.interpreters.ad.primitive_jvps) == rules
 
 
+@pytest.mark.rotated(2)
 def test_torch_computes_the_same(imported: Callable[[str], ModuleType]) -> None:
     require("torch")
     import torch

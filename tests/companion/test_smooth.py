@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from wherelint.companion import Poison, Report
-from wherelint.companion.smooth import Along, is_smooth, with_smooth
+from wherelint.companion.smooth import is_smooth, with_smooth
 
 SMOOTH: dict[str, Callable[[Any], Any]] = {
     "the square of a norm": lambda x: np.sqrt(x * x) ** 2,
@@ -31,7 +31,7 @@ SINGULAR: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def along(f: Callable[[Any], Any], kind: type[Any] = np.float64) -> Along:
+def along(f: Callable[[Any], Any], kind: type[Any] = np.float64) -> Callable[[float], Any]:
     return lambda step: [np.asarray(f(kind(step)), kind)]
 
 
@@ -45,17 +45,25 @@ def test_slopes_of_both_sides(name: str, kind: type[Any]) -> None:
 REPORT = Report(True, False, False, (Poison("sqrt", None, genuine=True), Poison("log", None, "where")))
 
 
+def judged(report: Report, f: Callable[[Any], Any], lost: int = 1) -> Report:
+    """A report on a function of so many elements of which the gradient is lost."""
+    return with_smooth(report, [np.zeros(2)], [np.float64([np.nan] * lost + [1] * (2 - lost))], lambda x, _: [f(x[0])])
+
+
 def test_only_what_no_selection_drops_is_told_smooth() -> None:
-    report = with_smooth(REPORT, lambda wide: [along(SMOOTH["a curve"])])
-    assert [each.smooth for each in report.findings] == [True, False]
+    curve = SMOOTH["a curve"]
+    assert [each.smooth for each in judged(REPORT, curve).findings] == [True, False]
     for other in (replace(REPORT, value_finite=False), replace(REPORT, masked_finite=True)):
-        assert with_smooth(other, lambda wide: [along(SMOOTH["a curve"])]) == other
-    assert with_smooth(REPORT, lambda wide: []) == REPORT
-    assert with_smooth(REPORT, lambda wide: map(along, (SMOOTH["a curve"], SINGULAR["a norm"]))) == REPORT
+        assert judged(other, curve) == other
+    assert judged(REPORT, curve, lost=0) == REPORT
+    assert judged(REPORT, lambda x: np.stack([x[0], abs(x[1])]), lost=1) != REPORT
+    assert judged(REPORT, lambda x: np.stack([x[0], abs(x[1])]), lost=2) == REPORT
 
 
 def test_without_double_precision_it_is_tried_as_the_program_computes() -> None:
-    def lines(wide: bool) -> list[Along]:
-        return [along(1 / 0 if wide else SMOOTH["a curve"], np.float32)]  # type: ignore[arg-type]
+    def values(inputs: list[Any], wide: bool) -> list[Any]:
+        if wide:
+            raise TypeError("it has no such precision")
+        return inputs
 
-    assert with_smooth(REPORT, lines).findings[0].smooth
+    assert with_smooth(REPORT, [np.zeros(1, np.float32)], [np.float32([np.nan])], values).findings[0].smooth

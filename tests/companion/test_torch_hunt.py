@@ -18,7 +18,7 @@ import torch  # noqa: E402
 from torch import Tensor  # noqa: E402
 
 from wherelint.companion import Report  # noqa: E402
-from wherelint.companion.points import Domain, combined_points, distance, special_points  # noqa: E402
+from wherelint.companion.hunt import Domain, combined_points, distance, special_points  # noqa: E402
 from wherelint.torch import hunt, locate  # noqa: E402
 
 CASE_IDS = [name for name in IDS if read(name)["framework"] == "torch"]

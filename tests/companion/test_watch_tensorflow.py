@@ -264,11 +264,11 @@ def fit(how: str) -> bytes:
                 value = tf.reduce_mean((model(tf.nn.dropout(x, 0.1), training=True) - y) ** 2)
             optimizer.apply(tape.gradient(value, model.trainable_variables), model.trainable_variables)
 
-        for i in range(50):
+        for i in range(20):
             step(x[i : i + 8], y[i : i + 8])
     else:
         model.compile(keras.optimizers.Adam(0.01), "mse", run_eagerly=how == "eager", jit_compile=how == "jit")
-        model.fit(x, y, batch_size=8, epochs=5, verbose=0)
+        model.fit(x, y, batch_size=8, epochs=2, verbose=0)
     return b"".join(each.tobytes() for each in model.get_weights())
 
 
@@ -277,7 +277,7 @@ def fit(how: str) -> bytes:
 def test_training_is_the_same_bit_for_bit(how: str) -> None:
     without, results = fit(how), []
     session, found = watched(lambda: results.append(fit(how)))
-    assert (session.gradients, found, session.unwatched) == ({"tensorflow": 50}, [], {})
+    assert (session.gradients, found, session.unwatched) == ({"tensorflow": 20}, [], {})
     assert results == [without]
 
 
@@ -346,6 +346,7 @@ def forward_over_reverse() -> Any:
     return forward.jvp(ct)
 
 
+@pytest.mark.rotated(3)
 @pytest.mark.parametrize("f", [persistent, second, jacobians, chosen, vectorized, forward_over_reverse])
 def test_what_is_unusual_is_as_without(f: Callable[[], Any]) -> None:
     for wrapped in (lambda f: f, tf.function, lambda f: tf.function(f, jit_compile=True)):

@@ -135,7 +135,7 @@ def test_a_program_is_what_it_is_without(step: Callable[[Net, Tensor], None]) ->
     def trained() -> str:
         net = Net()
         optimizer = torch.optim.Adam(net.parameters(), 1e-2)
-        for _ in range(10):
+        for _ in range(3):
             optimizer.zero_grad()
             step(net, GOOD)
             optimizer.step()
@@ -146,7 +146,7 @@ def test_a_program_is_what_it_is_without(step: Callable[[Net, Tensor], None]) ->
     with watched() as session:
         found = trained()
     assert found == expected
-    assert session.gradients["torch"] >= 10
+    assert session.gradients["torch"] >= 3
     assert not session.hits
 
 

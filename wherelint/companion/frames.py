@@ -19,13 +19,23 @@ _HOMES = [*map(sysconfig.get_path, _PATHS), *site.getsitepackages(), site.getuse
 _LIBRARIES = tuple(os.path.abspath(home) + os.sep for home in _HOMES)
 
 
-def calling(own: tuple[str, ...]) -> tuple[Frame, ...]:
-    """The calling frames, the innermost first, without those of files that begin like one of ``own``."""
+def directories(*files: str) -> tuple[str, ...]:
+    """What the names of all files begin with that lie below the directories of some files."""
+    return tuple(os.path.dirname(os.path.abspath(each)) + os.sep for each in files)
+
+
+def calling(own: tuple[str, ...], *, to_program: bool = False) -> tuple[Frame, ...]:
+    """The calling frames, the innermost first, without those of files that begin like one of ``own``.
+
+    ``to_program``: up to the first that belongs to no library.
+    """
     found: list[Frame] = []
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if not frame.f_code.co_filename.startswith(own):
             found.append((frame.f_code, frame.f_lasti))
+            if to_program and not is_library(frame.f_code.co_filename):
+                break
         frame = frame.f_back
     return tuple(found)
 
@@ -53,9 +63,13 @@ def place(frame: Frame) -> Place:
 
 def places(frames: Sequence[Frame]) -> tuple[Place | None, Place | None]:
     """Where the user's program stands, of frames from the innermost on; where a library, if that is further in."""
-    user = next((each for each in frames if not is_library(each[0].co_filename)), None)
-    within = frames[0] if frames and user is not frames[0] else None
-    return user and place(user), within and place(within)
+    return user_and_library([place(each) for each in frames])
+
+
+def user_and_library(found: Sequence[Place]) -> tuple[Place | None, Place | None]:
+    """The same of places."""
+    user = next((each for each in found if not is_library(each.filename)), None)
+    return user, found[0] if found and user is not found[0] else None
 
 
 def _points(filename: str, row: int, column: int) -> int:

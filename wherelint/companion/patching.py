@@ -7,7 +7,7 @@ from typing import Any
 
 
 @contextmanager
-def replaced(owner: Any, **new: Any) -> Iterator[None]:
+def override(owner: Any, **new: Any) -> Iterator[None]:
     """Within the block a module or a class has other attributes, by name; then those that it had, inherited or own."""
     own = {name: vars(owner)[name] for name in new if name in vars(owner)}
     for name, value in new.items():
@@ -22,7 +22,7 @@ def replaced(owner: Any, **new: Any) -> Iterator[None]:
                 delattr(owner, name)
 
 
-def around(owner: Any, name: str, function: Callable[..., Any]) -> AbstractContextManager[None]:
+def wrap(owner: Any, name: str, function: Callable[..., Any]) -> AbstractContextManager[None]:
     """Within the block, a function of a module, or a method, is ``function(original, ...)``."""
     original = getattr(owner, name)
 
@@ -30,4 +30,4 @@ def around(owner: Any, name: str, function: Callable[..., Any]) -> AbstractConte
     def instead(*args: Any, **kwargs: Any) -> Any:
         return function(original, *args, **kwargs)
 
-    return replaced(owner, **{name: instead})
+    return override(owner, **{name: instead})

@@ -15,11 +15,11 @@ from wherelint.report.formats import FORMATS
 from wherelint.version import __version__
 
 #: What the linter says of an operation that is no singular one of the catalogue: it met a nan.
-_OTHER = "WL111"
+_UNKNOWN = "WL111"
 #: What is written where a function is smooth, but not in the way that it is computed.
 _ROOTS = frozenset({"sqrt", "norm", "euclidean_norm", "hypot", "distance"})
 _ROOT = "write the root of s as `where(s > 0, sqrt(where(s > 0, s, 1)), 0)`"
-_OTHERWISE = "give {op} a harmless operand there, and select the limit of the function"
+_LIMIT = "give {op} a harmless operand there, and select the limit of the function"
 #: How much of a gradient a failure shows.
 _LONGEST = 400
 #: And of a clip onto a singular point.
@@ -105,39 +105,29 @@ class Poison:
             return _CLIPPED
         operation = OPERATIONS.get(self.op)
         kind = SELECTIONS.get(self.select or "")
-        return (kind and kind.code) or (operation and operation.code) or _OTHER
+        return (kind and kind.code) or (operation and operation.code) or _UNKNOWN
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
-        if self.value:
-            yield f"{_at(self.op_at)}: {self._maker()}"
-            yield from _code_line(self.op_at)
-            if self.op_within:
-                yield f"  inside {self.op_within}"
-            return
-        yield f"{_at(self.op_at)}: {rules.spoken(self.op)} has no finite derivative{self._element()}"
-        yield from _code_line(self.op_at)
-        if self.op_within:
-            yield f"  inside {self.op_within}"
-        if self.bare:
+        yield from _block(self.op_at, self._sentence(), self.op_at, self.op_within)
+        if self.bare and not self.value:
             yield "  no selection drops it"
             if self.smooth:
-                form = _ROOT if self.op in _ROOTS else _OTHERWISE.format(op=rules.spoken(self.op))
+                form = _ROOT if self.op in _ROOTS else _LIMIT.format(op=rules.spoken(self.op))
                 yield f"  the function is smooth here: {form}"
-            return
-        drops = rules.selection_phrase(self.select).removeprefix("where ") if self.select else "something drops it"
-        if self.genuine:
-            drops = f"the `{self.select}` puts it there"
-        hint = f" -> {self.code}, wherelint explain {self.code}"
-        yield f"{_at(self.select_at or self.op_at)}: {drops}{hint}"
-        yield from _code_line(self.select_at)
-        if self.select_within:
-            yield f"  inside {self.select_within}"
+        elif not self.value:
+            drops = rules.selection_phrase(self.select).removeprefix("where ") if self.select else "something drops it"
+            if self.genuine:
+                drops = f"the `{self.select}` puts it there"
+            hint = f"-> {self.code}, wherelint explain {self.code}"
+            yield from _block(self.select_at or self.op_at, f"{drops} {hint}", self.select_at, self.select_within)
 
-    def _maker(self) -> str:
-        return f"{rules.spoken(self.op)} makes the first number that is not finite{self._element()}"
+    def _sentence(self) -> str:
+        """What the operation does."""
+        does = "makes the first number that is not finite" if self.value else "has no finite derivative"
+        return f"{rules.spoken(self.op)} {does}{self._element()}"
 
     def _element(self) -> str:
         more = f" and {self.count - 1} more" if self.count > 1 else ""
@@ -153,13 +143,10 @@ class Poison:
         # The linter's selection lies in the file of its operation.
         elsewhere = f" ({self.select_at})" if select.filename != place.filename else ""
         start, end = place._span()
-        message = (
-            self._maker()
-            if self.value
-            else f"{rules.spoken(self.op)} has no finite derivative{self._element()}, and no selection drops it"
-            if self.bare
-            else rules.message(self.code, self.op, self.select or "where", self.framework) + elsewhere
-        )
+        if self.value or self.bare:
+            message = self._sentence() + ("" if self.value else ", and no selection drops it")
+        else:
+            message = rules.message(self.code, self.op, self.select or "where", self.framework) + elsewhere
         return Finding(
             code=self.code, name=rule.name, message=message,
             filename=place.shown, location=start, end_location=end,
@@ -210,15 +197,15 @@ class Report:
     def summary(self) -> str:
         """One line: what is finite and what is not, and how long it was looked for."""
         if self.ok:
-            told = f"The value and its gradient are finite{' at the arguments themselves' * bool(self.findings)}."
+            text = f"The value and its gradient are finite{' at the arguments themselves' * bool(self.findings)}."
         elif not self.value_finite:
-            told = "The value is not finite, so there is no gradient."
+            text = "The value is not finite, so there is no gradient."
         elif self.masked_finite:
-            told = "The value is finite, its gradient is not; it would be if dropped elements received no cotangent."
+            text = "The value is finite, its gradient is not; it would be if dropped elements received no cotangent."
         else:
-            told = "The value is finite, its gradient is not, and no selection drops all that breaks it."
+            text = "The value is finite, its gradient is not, and no selection drops all that breaks it."
         inputs = f" {self.tried} input{'s' * (self.tried > 1)} in {self.seconds:.1f} s." if self.tried else ""
-        return told + inputs + (f" {self.note}" if self.note else "")
+        return text + inputs + (f" {self.note}" if self.note else "")
 
     def render(self, output_format: str) -> str:
         """The findings in a format of ``wherelint check --output-format``: ``json``, ``sarif``, ``github`` ..."""
@@ -239,15 +226,15 @@ class PoisonedGradient(AssertionError):
 
     def __init__(self, report: Report) -> None:
         gradients = [("gradient", report.gradient), ("masked gradient", report.masked)]
-        shown = [f"{name}: {textwrap.shorten(repr(each), _LONGEST)}" for name, each in gradients if each is not None]
-        super().__init__("\n".join([report.summary(), *map(str, report.findings), *shown]))
+        texts = [f"{name}: {textwrap.shorten(repr(each), _LONGEST)}" for name, each in gradients if each is not None]
+        super().__init__("\n".join([report.summary(), *map(str, report.findings), *texts]))
         self.report = report
 
 
-def _at(place: Place | None) -> str:
-    return str(place) if place else "<unknown>"
-
-
-def _code_line(place: Place | None) -> Iterator[str]:
-    if place and place.line:
-        yield f"    {place.line}"
+def _block(at: Place | None, sentence: str, code: Place | None, within: Place | None) -> Iterator[str]:
+    """A sentence at its place, the line of code, and the place in a library."""
+    yield f"{at or '<unknown>'}: {sentence}"
+    if code and code.line:
+        yield f"    {code.line}"
+    if within:
+        yield f"  inside {within}"

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from itertools import islice
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,24 +16,36 @@ _MOST, _SECONDS = 6, 10.0
 #: By how much, in double and in single precision; the second step is shorter by a factor.
 _WIDE, _NARROW, _SHORTER = 1e-4, 3e-2, 16
 
-#: The values of a function where one element of its arguments is moved by a fraction of it, or of 1 if that is more.
-Along = Callable[[float], Sequence[npt.NDArray[Any]]]
+Arrays = Sequence[npt.NDArray[Any]]
 
 
-def with_smooth(report: Report, lines: Callable[[bool], Iterable[Along]]) -> Report:
+def with_smooth(
+    report: Report, inputs: Iterable[Any], masked: Iterable[Any], values: Callable[[list[Any], bool], Arrays]
+) -> Report:
     """The report, whose findings that no selection drops say whether the function is smooth there.
 
-    ``lines(wide)`` are those along the elements of the gradient that no mask makes finite, in double precision or as
-    the program computes.
+    ``inputs`` are arrays, and ``masked`` their masked gradients (None: not differentiated); ``values(inputs, wide)``
+    are those of the function, in double precision or as the program computes.
     """
     if not report.value_finite or report.masked_finite or not any(each.bare for each in report.findings):
+        return report
+    try:
+        arrays = [*inputs]
+        lost = [(i, at) for i, ct in enumerate(masked) if ct is not None for at in np.argwhere(~np.isfinite(ct))]
+    except Exception:  # NumPy has no such arrays
         return report
     deadline = time.monotonic() + _SECONDS
     for wide in (True, False):
         smooth = False
+
+        def along(i: int, element: tuple[int, ...], step: float, wide: bool = wide) -> Arrays:
+            point = [_widened(np.array(each)) if wide else np.array(each) for each in arrays]
+            point[i][element] += step * max(1.0, abs(complex(point[i][element])))
+            return values(point, wide)
+
         try:
-            for along in islice(lines(wide), _MOST):
-                smooth = is_smooth(along)
+            for i, at in lost[:_MOST]:
+                smooth = is_smooth(partial(along, i, tuple(at)))
                 if not smooth or time.monotonic() > deadline:
                     return report
         except Exception:  # the program has no such precision, or refuses the input, in whatever way
@@ -42,8 +54,18 @@ def with_smooth(report: Report, lines: Callable[[bool], Iterable[Along]]) -> Rep
     return report
 
 
-def is_smooth(along: Along) -> bool:
-    """Whether the slopes of both sides are finite, meet, and do not grow, as the step becomes shorter."""
+def _widened(array: Any) -> Any:
+    """A floating array in double precision; one of bfloat16 has no kind."""
+    if array.dtype.kind == "c":
+        return array.astype(np.complex128)
+    return array.astype(np.float64) if array.dtype.kind in "fV" else array
+
+
+def is_smooth(along: Callable[[float], Arrays]) -> bool:
+    """Whether the slopes of both sides are finite, meet, and do not grow, as the step becomes shorter.
+
+    ``along`` gives the values where one element of the arguments is moved by a fraction of it, or of 1 if that is more.
+    """
     middle = along(0.0)
     precision = max((np.finfo(each.dtype).eps for each in middle), default=0.0)
     step = _WIDE if precision < 1e-12 else _NARROW

@@ -21,6 +21,7 @@ from jax._src.interpreters import partial_eval as _partial
 from jax.interpreters import ad
 
 from wherelint.companion import Place, patching
+from wherelint.companion.frames import is_library
 
 if TYPE_CHECKING:  # JAX's annotations say nothing of shapes and parameters
     ClosedJaxpr: TypeAlias = Any
@@ -43,6 +44,14 @@ if not any(p.name == "optimization_barrier" for p in ad.primitive_jvps):
     barrier = None
 #: Whether the rule of a ``custom_vjp`` has its cotangents in a pair with what it logs.
 _logs = jax.__version_info__ >= (0, 11, 1)
+
+
+def substituted(values: Sequence[Any], places: Sequence[int], others: Sequence[Any]) -> list[Any]:
+    """Some values, with others at some places."""
+    found = list(values)
+    for i, other in zip(places, others, strict=True):
+        found[i] = other
+    return found
 
 
 def open_constants(closed: ClosedJaxpr) -> ClosedJaxpr:
@@ -70,7 +79,7 @@ def bind(eqn: JaxprEqn, operands: Sequence[Any]) -> list[Any]:
     return list(out) if eqn.primitive.multiple_results else [out]
 
 
-def placed(eqn: JaxprEqn) -> AbstractContextManager[Any]:
+def at_source_of(eqn: JaxprEqn) -> AbstractContextManager[Any]:
     """Within the block, what is computed has the place of an equation in the source."""
     stack = _source.current_name_stack() + eqn.source_info.name_stack
     return _source.user_context(eqn.source_info.traceback, name_stack=stack)
@@ -149,12 +158,12 @@ def _is_around(name: str) -> bool:
 _TOGETHER = frozenset("pvary pbroadcast psum psum2 psum_invariant pmax pmin".split())
 
 
-def alone(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, bool]:
+def on_one_device(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, bool]:
     """A program without communication along the axes that it is traced for, as on one device; whether it has any."""
-    return without(closed, lambda eqn: eqn.primitive.name in _TOGETHER and all(map(_is_around, _axes(eqn))))
+    return drop_equations(closed, lambda eqn: eqn.primitive.name in _TOGETHER and all(map(_is_around, _axes(eqn))))
 
 
-def without(closed: ClosedJaxpr, drops: Callable[[JaxprEqn], bool]) -> tuple[ClosedJaxpr, bool]:
+def drop_equations(closed: ClosedJaxpr, drops: Callable[[JaxprEqn], bool]) -> tuple[ClosedJaxpr, bool]:
     """A program without some equations that give what they are given; whether it has any."""
     same: dict[Any, Any] = {}
     eqns, inside = [], False
@@ -163,7 +172,7 @@ def without(closed: ClosedJaxpr, drops: Callable[[JaxprEqn], bool]) -> tuple[Clo
         if drops(eqn):
             same.update(zip(eqn.outvars, operands, strict=True))
         else:
-            params = {key: _without(value, drops) for key, value in eqn.params.items()}
+            params = {key: _drop_inside(value, drops) for key, value in eqn.params.items()}
             inside = inside or any(params[key] is not value for key, value in eqn.params.items())
             eqns.append(eqn.replace(invars=operands, params=params))
     if not same and not inside:
@@ -173,14 +182,14 @@ def without(closed: ClosedJaxpr, drops: Callable[[JaxprEqn], bool]) -> tuple[Clo
     return ClosedJaxpr(jaxpr, closed.consts), True
 
 
-def _without(value: Any, drops: Callable[[JaxprEqn], bool]) -> Any:
+def _drop_inside(value: Any, drops: Callable[[JaxprEqn], bool]) -> Any:
     if type(value) in (tuple, list):
-        inside = type(value)(_without(each, drops) for each in value)
+        inside = type(value)(_drop_inside(each, drops) for each in value)
         return inside if any(new is not old for new, old in zip(inside, value, strict=True)) else value
     if not hasattr(value, "eqns"):
         return value
     closed = value if hasattr(value, "consts") else ClosedJaxpr(value, ())
-    program, changed = without(closed, drops)
+    program, changed = drop_equations(closed, drops)
     return value if not changed else program if closed is value else program.jaxpr
 
 
@@ -203,8 +212,8 @@ def current_traceback() -> Any:
 
 def function(closed: ClosedJaxpr) -> tuple[str, str]:
     """Name and file of the function that a program was traced from; empty where they are not known."""
-    told = str(getattr(closed.jaxpr.debug_info, "func_src_info", None) or "")
-    name, _, place = told.partition(" at ")
+    source = str(getattr(closed.jaxpr.debug_info, "func_src_info", None) or "")
+    name, _, place = source.partition(" at ")
     return name, place.rpartition(":")[0]
 
 
@@ -221,23 +230,23 @@ CALLERS = [_debugging.__file__, _callback.__file__]
 
 
 @contextmanager
-def replaced(name: str, make: Callable[[Any], Any], owner: Any = _api) -> Iterator[None]:
+def replace_function(name: str, make: Callable[[Any], Any], owner: Any = _api) -> Iterator[None]:
     """Within the block a function of JAX is another one, made of the original."""
     original = getattr(owner, name)
     new = functools.wraps(original)(make(original))
     owners = [each for each in (jax, owner) if getattr(each, name, None) is original]
     with ExitStack() as patches:
         for each in owners:
-            patches.enter_context(patching.replaced(each, **{name: new}))
+            patches.enter_context(patching.override(each, **{name: new}))
         yield
 
 
-def instead(fun: Any, new: Callable[..., Any]) -> Any:
+def as_differentiable(fun: Any, new: Callable[..., Any]) -> Any:
     """A function to differentiate in place of another one, of the kind that `VJP` takes."""
     if not isinstance(fun, _linear.WrappedFun):
         return new
-    told = {"debug_info": fun.debug_info} if "debug_info" in inspect.signature(_linear.wrap_init).parameters else {}
-    return _linear.wrap_init(new, **told)
+    options = {"debug_info": fun.debug_info} if "debug_info" in inspect.signature(_linear.wrap_init).parameters else {}
+    return _linear.wrap_init(new, **options)
 
 
 def is_eager() -> bool:
@@ -258,7 +267,7 @@ class _Unlisted(_debugging.DebugEffect):
 
 
 @contextmanager
-def unlisted() -> Iterator[None]:
+def quick_callbacks() -> Iterator[None]:
     """Callbacks that are traced within the block do not make each call of what is compiled slow.
 
     JAX calls a compiled function through Python if it has effects, which takes 20 us for each array that it is given.
@@ -272,7 +281,7 @@ def unlisted() -> Iterator[None]:
 
 @contextmanager
 def quick_calls() -> Iterator[None]:
-    """Within the block functions whose only effects are `unlisted` are called as those without any."""
+    """Within the block functions whose only effects are `quick_callbacks` are called as those without any."""
 
     def make(original: Any) -> Any:
         effects = [*inspect.signature(original).parameters].index("effects")
@@ -285,45 +294,35 @@ def quick_calls() -> Iterator[None]:
 
         return fast
 
-    with replaced("_get_fastpath_data", make, _pjit):
+    with replace_function("_get_fastpath_data", make, _pjit):
         yield
 
 
-#: The functions and classes that compute a gradient, by the ends of their files and by module.
-_GRADIENTS = {
-    "jax/_src/api.py": ("grad_f", "grad_f_aux", "value_and_grad_f"),
-    "flax/nnx/transforms/autodiff.py": ("grad_wrapper",),
-}
-_GRADIENT_CLASSES = {("equinox._ad", "_GradWrapper"), ("equinox._ad", "_ValueAndGradWrapper")}
+#: The names by which code takes a gradient.
+_TAKES_GRADIENTS = re.compile(r"grad|linearize|\w*(vjp|value_and_grad)").fullmatch
 
 
 def is_gradient(f: Any) -> bool:
-    """Whether ``jax.grad``, equinox or flax made a function that gives a gradient; also below ``jit`` and ``vmap``."""
-    seen = set[int]()
-    while f is not None and id(f) not in seen:
-        seen.add(id(f))
-        name, closed = _code(f), [each.cell_contents for each in getattr(f, "__closure__", None) or ()]
-        if (type(f).__module__, type(f).__name__) in _GRADIENT_CLASSES or _differentiates(name):
+    """Whether a library made a function that takes a gradient, as ``jax.grad`` does; also below ``jit`` and ``vmap``.
+
+    That is one of whose code, or of what it closes over, takes one by name. The program's own may be losses.
+    """
+    todo, seen = [f], list[Any]()
+    while todo:
+        each = todo.pop()
+        code = getattr(each, "__code__", None) or getattr(type(each).__call__, "__code__", None)
+        if any(each is one for one in seen) or (code is not None and not is_library(code.co_filename)):
+            continue
+        seen.append(each)
+        if code is not None and any(map(_TAKES_GRADIENTS, (code.co_name, *code.co_names))):
             return True
-        if name and not re.search(r"/(jax|equinox|flax)/", name[0]):  # the program's own
-            return False
-        if any(map(_differentiates, map(_code, closed))):
-            return True
-        inner = (getattr(f, at, None) for at in ("__wrapped__", "func", "__func__"))
-        f = next((each for each in inner if each is not None), None)
+        inside = [getattr(each, name, None) for name in ("__wrapped__", "func", "__func__")]
+        inside += [cell.cell_contents for cell in getattr(each, "__closure__", None) or ()]
+        todo += filter(callable, inside)
     return False
 
 
-def _code(f: Any) -> tuple[str, str] | None:
-    code = getattr(f, "__code__", None)
-    return code and (code.co_filename.replace("\\", "/"), code.co_name)
-
-
-def _differentiates(code: tuple[str, str] | None) -> bool:
-    return code is not None and any(code[0].endswith(f"/{end}") and code[1] in of for end, of in _GRADIENTS.items())
-
-
-def settle() -> None:
+def wait_for_callbacks() -> None:
     """Wait for what is being computed, and its callbacks; what fails there the program has seen."""
     with suppress(Exception):
         jax.block_until_ready(jax.live_arrays())  # type: ignore[no-untyped-call]

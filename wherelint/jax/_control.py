@@ -9,10 +9,8 @@ from jax import numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 
 from wherelint.jax import _compat
-from wherelint.jax._activity import active_outputs, needs_masks
-from wherelint.jax._compat import ClosedJaxpr, Jaxpr
-from wherelint.jax._plan import replaced
-from wherelint.jax._primitives import refusal
+from wherelint.jax._compat import ClosedJaxpr, Jaxpr, substituted
+from wherelint.jax._primitives import active_outputs, needs_masks, refusal
 from wherelint.jax._transpose import Known, Linear, Pair, Step, Transposer, instantiated, joined, rule, zero_where
 
 _Operands = list[Known | Linear]
@@ -27,8 +25,8 @@ def _call(transposer: Transposer, step: Step) -> list[Pair | None]:
 @rule("remat2", "checkpoint", "remat")
 def _checkpoint(transposer: Transposer, step: Step) -> list[Pair | None]:
     """What is computed again must not be merged with the first time, or nothing is saved."""
-    (whole,) = _compat.programs(step.eqn)
-    again, body, of_body = _compat.split(whole, step.linear)
+    (program,) = _compat.programs(step.eqn)
+    again, body, of_body = _compat.split(program, step.linear)
     known = [each for each in step.operands if isinstance(each, Known)]
     values, cts = [each.value for each in known], list(step.cts)
     if step.eqn.params.get("prevent_cse") and values and _compat.barrier:
@@ -51,7 +49,7 @@ def _cond(transposer: Transposer, step: Step) -> list[Pair | None]:
     path = (*step.path, step.eqn)
     linear = [i for i, each in enumerate(operands) if isinstance(each, Linear)]
 
-    def made(body: ClosedJaxpr, found: list[Pair | None]) -> list[Pair]:
+    def by_operand(body: ClosedJaxpr, found: list[Pair | None]) -> list[Pair]:
         """The cotangents of the linear operands; what the arm does not read receives a zero in earnest."""
         pairs = [(found[i], body.in_avals[i]) for i in linear]
         zeros = [None if transposer.drops(step) else Pair(jnp.zeros(aval.shape, aval.dtype)) for _, aval in pairs]
@@ -59,21 +57,21 @@ def _cond(transposer: Transposer, step: Step) -> list[Pair | None]:
 
     if not isinstance(which.value, jax.core.Tracer):
         taken = min(max(int(which.value), 0), len(bodies) - 1)
-        found = made(bodies[taken], transposer.run(bodies[taken], operands, step.cts, path))
-        return [None, *replaced([None] * len(operands), linear, found)]
+        found = by_operand(bodies[taken], transposer.run(bodies[taken], operands, step.cts, path))
+        return [None, *substituted([None] * len(operands), linear, found)]
     cts = [full(transposer, pair, v.aval) for pair, v in zip(step.cts, step.eqn.outvars, strict=True)]
 
     def arm(body: ClosedJaxpr) -> Any:
         def run(values: Sequence[Any], cts: list[Pair]) -> list[Pair]:
             pairs = zip(operands, values, strict=True)
             given = [each._replace(value=value) if isinstance(each, Known) else each for each, value in pairs]
-            return made(body, transposer.run(body, given, cts, path))
+            return by_operand(body, transposer.run(body, given, cts, path))
 
         return run
 
     given = [each.value if isinstance(each, Known) else None for each in operands]
     found = transposer.switch(which.value, [arm(body) for body in bodies], given, cts)
-    return [None, *replaced([None] * len(operands), linear, found)]
+    return [None, *substituted([None] * len(operands), linear, found)]
 
 
 def full(transposer: Transposer, pair: Pair | None, aval: Any, masked: bool = True) -> Pair:
@@ -164,7 +162,7 @@ class _Loop:
             unroll=self.unroll,
         )  # fmt: skip
         places = (*self.consts, *self.carry, *self.slices)
-        return replaced([None] * len(self.operands), places, (*totals, *carry, *slices))
+        return substituted([None] * len(self.operands), places, (*totals, *carry, *slices))
 
 
 @rule("custom_lin")
@@ -174,7 +172,7 @@ def _custom_reverse_rule(transposer: Transposer, step: Step) -> list[Pair | None
     avals = [v.aval for v in step.eqn.invars[count:]]
     zeros = step.eqn.params.get("in_zeros", [False] * len(avals))  # jax before 0.4.36 makes arrays of them
 
-    def pulled(residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+    def pull(residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
         found = [
             ct for ct, is_zero in zip(_compat.pull_back(step.eqn, residuals, cts), zeros, strict=True) if not is_zero
         ]
@@ -183,7 +181,7 @@ def _custom_reverse_rule(transposer: Transposer, step: Step) -> list[Pair | None
             for ct, aval in zip(found, avals, strict=True)
         ]
 
-    return [*[None] * count, *_pulled(transposer, step, count, pulled)]
+    return [*[None] * count, *_pull_back(transposer, step, count, pull)]
 
 
 @rule("custom_linear_solve")
@@ -195,24 +193,24 @@ def _linear_solve(transposer: Transposer, step: Step) -> list[Pair | None]:
         raise refusal("custom_linear_solve")
     first = count - lengths.transpose_solve
 
-    def pulled(residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+    def pull(residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
         program = programs.transpose_solve
         return _compat.evaluate(program, [*residuals[first:], *cts])
 
-    return [*[None] * count, *_pulled(transposer, step, count, pulled)]
+    return [*[None] * count, *_pull_back(transposer, step, count, pull)]
 
 
-def _pulled(
-    transposer: Transposer, step: Step, count: int, pulled: Callable[[Sequence[Any], Sequence[Any]], list[Any]]
+def _pull_back(
+    transposer: Transposer, step: Step, count: int, pull: Callable[[Sequence[Any], Sequence[Any]], list[Any]]
 ) -> list[Pair | None]:
     """What a linear function of the cotangents makes of them and of their dead elements."""
     residuals, cts = [jnp.asarray(value) for value in step.values[:count]], instantiated(step)
-    new = pulled(residuals, cts)
+    new = pull(residuals, cts)
     if transposer.mode == "ieee":
         return [Pair(ct) for ct in new]
 
     def transposed(residuals: Sequence[Any], tangents: list[Any]) -> Any:
-        return jax.linear_transpose(lambda *cts: pulled(residuals, cts), *cts)(tangents)
+        return jax.linear_transpose(lambda *cts: pull(residuals, cts), *cts)(tangents)
 
     try:
         program = jax.make_jaxpr(transposed)(residuals, new)

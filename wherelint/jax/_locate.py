@@ -4,7 +4,7 @@ import contextlib
 import functools
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -13,21 +13,21 @@ import numpy as np
 from jax import numpy as jnp
 
 from wherelint.companion import Poison, Report
-from wherelint.companion.smooth import Along, with_smooth
-from wherelint.jax import _compat, _host
-from wherelint.jax._activity import is_inexact, is_risky
-from wherelint.jax._compat import Path
-from wherelint.jax._mask import Flat
-from wherelint.jax._notes import Notes
-from wherelint.jax._plan import Plan, plan
-from wherelint.jax._primitives import CALLS, DROPS
+from wherelint.companion.smooth import with_smooth
+from wherelint.jax import _compat, _evaluate
+from wherelint.jax._compat import ClosedJaxpr, JaxprEqn, Path
+from wherelint.jax._evaluate import Notes
+from wherelint.jax._mask import Flat, Plan, plan
+from wherelint.jax._primitives import CALLS, DROPS, is_inexact, is_risky
 from wherelint.jax._tags import Origin, Site, Tags, in_jax, site_of
 from wherelint.jax._transpose import Mode, Pair, Step, Transposer, zero_where
 
 #: Equations that hold others, which are looked at one by one; a custom rule is looked at as a whole.
-_AROUND = CALLS | {"scan", "cond"}
-_WHOLE = frozenset({"custom_lin", "custom_linear_solve"})
+_HOLDERS = CALLS | {"scan", "cond"}
+_OPAQUE = frozenset({"custom_lin", "custom_linear_solve"})
 _CLIPS = frozenset({"clip", "maximum", "minimum", "relu", "relu6"})
+#: So many operations are looked at that make such numbers; of most nothing is left at the end.
+_MAKERS = 50
 _SELECTIONS = DROPS | {"select_n", "mul", "dot_general"}
 
 
@@ -77,8 +77,8 @@ class Program:
             i for i, value in enumerate(inputs) if jnp.issubdtype(value.dtype, jnp.inexact) and i not in beyond
         ]
         if not self.perturbed:
-            told = "" if given is None else " of argnums"
-            raise TypeError(f"there is nothing to differentiate: no argument{told} holds floats; write 0.0 for 0")
+            of_those = "" if given is None else " of argnums"
+            raise TypeError(f"there is nothing to differentiate: no argument{of_those} holds floats; write 0.0 for 0")
         self.closed, _ = self.flat.trace()
         if not any(jnp.issubdtype(each.dtype, jnp.inexact) for each in self.closed.out_avals):
             raise TypeError("there is nothing to differentiate: the function returns no floats; return its value")
@@ -91,7 +91,7 @@ class Program:
         ``cts`` are the cotangents of the results. None: ones, and what is not known is a NotImplementedError.
         """
         inputs = [jnp.asarray(value) for value in inputs]
-        for evaluate, noted in ((_host.evaluate, _host.noted), (_compat.evaluate, _called)):
+        for evaluate, noted in ((_evaluate.evaluate, _evaluate.evaluate_with_notes), (_compat.evaluate, _by_jax)):
             out = evaluate(self.plan.forward, inputs)
             values, residuals = out[: self.plan.results], out[self.plan.results :]
             backward = functools.partial(_backward, self.plan, residuals, cts, noted)
@@ -99,36 +99,23 @@ class Program:
             if not finite(plain):  # else what is compiled may round or flush differently
                 break
         masked = plain if finite(plain) else backward(Transposer("dead", strict=cts is None))
-        kept = bool(finite(plain)), bool(finite(masked))
+        flags = bool(finite(plain)), bool(finite(masked))
         search = _Search(backward, inputs, self._tags, deadline)
-        findings = () if kept[0] else tuple(search.findings(genuine=not kept[1]))
+        findings = () if flags[0] else tuple(search.findings(genuine=not flags[1]))
         late = any(each.select is None and not each.genuine for each in findings) and search.late
         note = "The time was used up: locate(f, *witness) names the selections." if late else ""
-        shaped = [self.flat.gradient(dict(zip(self.perturbed, each, strict=True))) for each in (plain, masked)]
-        report = Report(bool(finite(values)), *kept, findings, gradient=shaped[0], masked=shaped[1], note=note)
-        return report if search.late else with_smooth(report, functools.partial(self._lines, inputs, masked))
+        gradients = [self.flat.gradient(dict(zip(self.perturbed, each, strict=True))) for each in (plain, masked)]
+        report = Report(bool(finite(values)), *flags, findings, gradient=gradients[0], masked=gradients[1], note=note)
+        if search.late:
+            return report
+        by_number = dict(zip(self.perturbed, map(np.asarray, masked), strict=True))
+        by_input = [by_number.get(i) for i in range(len(inputs))]
+        return with_smooth(report, inputs, by_input, self._values)
 
-    def _lines(self, inputs: Sequence[Any], masked: Sequence[Any], wide: bool) -> Iterator[Along]:
-        """The values along each element of the inputs whose gradient is not finite."""
-        precision = _compat.double_precision() if wide else contextlib.nullcontext()
-        values = jax.jit(self.flat.values)
-        given = [_widened(np.asarray(each)) if wide else np.asarray(each) for each in inputs]
-
-        def along(i: int, element: tuple[int, ...], step: float) -> list[Any]:
-            point = [np.array(each) for each in given]
-            point[i][element] += step * max(1.0, abs(complex(point[i][element])))
-            with precision:
-                return [np.asarray(each) for each in values(point) if jnp.issubdtype(each.dtype, jnp.inexact)]
-
-        for i, found in zip(self.perturbed, masked, strict=True):
-            for element in np.argwhere(~np.isfinite(np.asarray(found))):
-                yield functools.partial(along, i, tuple(element))
-
-
-def _widened(array: Any) -> Any:
-    if not jnp.issubdtype(array.dtype, jnp.inexact):
-        return array
-    return array.astype(np.complex128 if np.iscomplexobj(array) else np.float64)
+    def _values(self, inputs: list[Any], wide: bool) -> list[Any]:
+        with _compat.double_precision() if wide else contextlib.nullcontext():
+            found = jax.jit(self.flat.values)(inputs)
+            return [np.asarray(each) for each in found if jnp.issubdtype(each.dtype, jnp.inexact)]
 
 
 def _backward(
@@ -138,7 +125,7 @@ def _backward(
     return found
 
 
-def _called(notes: Notes, f: Callable[..., Any], *arguments: Any) -> Any:
+def _by_jax(notes: Notes, f: Callable[..., Any], *arguments: Any) -> Any:
     return f(*arguments)
 
 
@@ -224,7 +211,7 @@ class _Watcher(Transposer):
         if step.name == "cond" and self._only is None:  # an arm reads an operand altogether, or not at all
             unread = [jnp.all(pair.dead) for pair in results if pair and pair.dead is not None]
             self.notes.append((_key(step, "drops"), _some(unread)))
-        if step.name in _AROUND or any(eqn.primitive.name in _WHOLE for eqn in step.path):
+        if step.name in _HOLDERS or any(eqn.primitive.name in _OPAQUE for eqn in step.path):
             return
         if self._bare is not None or (self._at is not None and _key(step).site != self._at):
             return  # nobody reads them
@@ -277,7 +264,7 @@ class _Search:
         self._selections: dict[Site, Origin] = {}
         self._indices: set[Site] = set()
         self._matter: dict[Site, bool] = {}
-        self._kept: dict[tuple[frozenset[Site], Site], dict[object, Any]] = {}
+        self._unbroken: dict[tuple[frozenset[Site], Site], dict[object, Any]] = {}
 
     @property
     def late(self) -> bool:
@@ -352,7 +339,7 @@ class _Search:
                 if self.late:
                     yield None, left
                     return
-                kept = left & self._keeps(others | {site}, each.key.site).get(each.key.what, False)
+                kept = left & self._elements_kept(others | {site}, each.key.site).get(each.key.what, False)
                 if np.any(kept):
                     yield self._selections[site], kept
                     left = left & ~kept
@@ -360,12 +347,12 @@ class _Search:
                     return
         yield self._selections[nearest[0]] if nearest else None, left
 
-    def _keeps(self, sites: frozenset[Site], at: Site) -> dict[object, Any]:
+    def _elements_kept(self, sites: frozenset[Site], at: Site) -> dict[object, Any]:
         """The elements that these selections alone keep from breaking at an equation, by operand."""
-        if (sites, at) not in self._kept:
+        if (sites, at) not in self._unbroken:
             notes = self._notes(_Watcher(only=sites, at=at))
-            self._kept[sites, at] = {key.what: np.asarray(array) for key, array in notes if not key.genuine}
-        return self._kept[sites, at]
+            self._unbroken[sites, at] = {key.what: np.asarray(array) for key, array in notes if not key.genuine}
+        return self._unbroken[sites, at]
 
 
 def _as_elements(operand: Any, elements: Any, loops: int) -> Any:
@@ -390,3 +377,60 @@ def _poison(key: _Key, elements: Any, origin: Origin, select: Origin | None) -> 
         select_within=select_within, index=first[0], iteration=iteration, count=len(first), genuine=key.genuine,
         framework="jax",
     )  # fmt: skip
+
+
+def explain_value(f: Callable[..., Sequence[Any]], inputs: Sequence[Any]) -> Report:
+    """The report on results that are not finite: the first operation that made them so, of finite numbers.
+
+    Without a finding where the inputs are not finite.
+    """
+    program = jax.make_jaxpr(f)(*inputs)
+    for test in (np.isfinite, lambda x: ~np.isnan(x)):  # a nan may be made of infinities that are meant
+        makers = _Makers(test)
+        makers.of(program, inputs)
+        for site, made in list(makers.made.items())[:_MAKERS]:
+            if not _Makers(test, makers.made.keys() - {site}).of(program, inputs):
+                return Report(False, False, False, (made,))
+    return Report(False, False, False)
+
+
+class _Makers(_evaluate.Host):
+    """Notes the operations whose results do not pass a test although their operands do; some are given 1 instead."""
+
+    def __init__(self, passes: Callable[[Any], Any], instead: Collection[Site] = ()) -> None:
+        super().__init__()
+        self._passes, self._instead = passes, instead
+        self.made: dict[Site, Poison] = {}
+
+    def of(self, program: ClosedJaxpr, inputs: Sequence[Any]) -> bool:
+        """Whether the results are finite."""
+        with np.errstate(all="ignore"):
+            return all(np.isfinite(each).all() for each in self.run(program, inputs) if _is_real(each))
+
+    def one(self, eqn: JaxprEqn, given: list[Any], path: Path) -> list[Any]:
+        results, operands = super().one(eqn, given, path), [each for each in given if _is_real(each)]
+        for i, result in enumerate(results):
+            if not _is_real(result):
+                continue
+            bad = ~self._passes(np.asarray(result))
+            for each in operands:
+                passed = self._passes(each)
+                bad &= passed if each.shape == bad.shape else passed.all()
+            if bad.any():
+                site = site_of((*path, eqn))
+                if site not in self.made:
+                    self.made[site] = self._poison(Origin(path, eqn, None), np.argwhere(bad))
+                if site in self._instead:
+                    results[i] = np.where(bad, 1, result)
+        return results
+
+    def _poison(self, origin: Origin, elements: Any) -> Poison:
+        at, within = origin.places()
+        first = tuple(map(int, elements[0]))
+        return Poison(
+            origin.op, at, index=first, iteration=tuple(self.rounds), count=len(elements), op_within=within, value=True
+        )
+
+
+def _is_real(array: Any) -> bool:
+    return bool(jnp.issubdtype(array.dtype, jnp.inexact))

@@ -11,8 +11,9 @@ from jax import numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 
 from wherelint.jax import _compat, _control
-from wherelint.jax._plan import Plan, plan, replaced
-from wherelint.jax._transpose import Transposer
+from wherelint.jax._compat import ClosedJaxpr, substituted
+from wherelint.jax._primitives import active_outputs
+from wherelint.jax._transpose import Known, Linear, Operand, Pair, Transposer
 
 F = TypeVar("F", bound=Callable[..., Any])
 assert _control  # its rules register themselves
@@ -78,13 +79,13 @@ class Flat:
 
     def arguments(self, inputs: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments with other arrays."""
-        args, kwargs = jax.tree.unflatten(self._tree, replaced(self._leaves, self._dynamic, inputs))
+        args, kwargs = jax.tree.unflatten(self._tree, substituted(self._leaves, self._dynamic, inputs))
         return args, kwargs
 
     def gradient(self, by_input: dict[int, Any]) -> tuple[Any, ...]:
         """Gradients in the shape of the positional arguments; None where nothing is differentiated."""
         places = [self._dynamic[n] for n in by_input]
-        leaves = replaced([None] * len(self._leaves), places, [*by_input.values()])
+        leaves = substituted([None] * len(self._leaves), places, [*by_input.values()])
         args: tuple[Any, ...] = jax.tree.unflatten(self._tree, leaves)[0]
         return args
 
@@ -93,7 +94,7 @@ class Flat:
         args, kwargs = self.arguments(inputs)
         return jax.tree.leaves(self._f(*args, **kwargs))
 
-    def trace(self) -> tuple[_compat.ClosedJaxpr, Any]:
+    def trace(self) -> tuple[ClosedJaxpr, Any]:
         """The jaxpr from the inputs to the leaves of the result, and the result's structure."""
         trees: list[Any] = []
 
@@ -126,6 +127,52 @@ def _is_array(leaf: Any) -> bool:
     return isinstance(leaf, float | complex | jax.Array)
 
 
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """``forward`` computes the results and then the residuals, which ``linear`` takes before its tangents."""
+
+    forward: ClosedJaxpr
+    linear: ClosedJaxpr
+    #: The inputs that are differentiated.
+    perturbed: tuple[int, ...]
+    results: int
+    #: Which residuals depend on those.
+    active: tuple[bool, ...]
+
+    def run_forward(self, inputs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """The results, and the residuals."""
+        out = _compat.evaluate(self.forward, inputs)
+        return out[: self.results], out[self.results :]
+
+    def run_backward(self, transposer: Transposer, residuals: Sequence[Any], cts: Sequence[Any]) -> list[Pair | None]:
+        """A cotangent for each input that is differentiated, from one for each result (None: exactly zero)."""
+        operands: list[Operand] = [Known(value, active) for value, active in zip(residuals, self.active, strict=True)]
+        operands += [Linear(need=False)] * len(self.perturbed)
+        pairs = [None if ct is None else Pair(ct) for ct in cts]
+        return transposer.run(self.linear, operands, pairs)[len(residuals) :]
+
+
+def plan(f: Callable[..., Sequence[Any]], inputs: Sequence[Any], perturbed: Sequence[int]) -> Plan:
+    """The plan of a function of flat inputs with flat results; ``inputs`` may be shapes."""
+    linear: list[ClosedJaxpr] = []
+    counts: list[int] = []
+
+    def forward(*leaves: Any) -> list[Any]:
+        def differentiated(*some: Any) -> Sequence[Any]:
+            return f(*substituted(leaves, perturbed, some))
+
+        given = [leaves[i] for i in perturbed]
+        results, pushed = jax.linearize(differentiated, *given)
+        program = jax.make_jaxpr(pushed)(*given)
+        linear.append(program)
+        counts.append(len(results))
+        return [*results, *program.consts]
+
+    closed = jax.make_jaxpr(forward)(*inputs)
+    active = active_outputs(closed.jaxpr, [i in perturbed for i in range(len(inputs))])
+    return Plan(closed, _compat.open_constants(linear[-1]), tuple(perturbed), counts[-1], tuple(active[counts[-1] :]))
+
+
 @dataclass
 class _Residuals:
     """What the backward pass needs: the residuals, and, as a part of their structure, the plan."""
@@ -137,7 +184,7 @@ class _Residuals:
 jax.tree_util.register_dataclass(_Residuals, ["values"], ["plan"])
 
 
-def _with_masks(closed: _compat.ClosedJaxpr, zeros: Literal["dead", "exact"], refused: set[int]) -> Callable[..., Any]:
+def _with_masks(closed: ClosedJaxpr, zeros: Literal["dead", "exact"], refused: set[int]) -> Callable[..., Any]:
     """The jaxpr as a function of its constants and inputs, with a reverse rule."""
     program = _compat.open_constants(closed)
 
@@ -160,7 +207,7 @@ def _with_masks(closed: _compat.ClosedJaxpr, zeros: Literal["dead", "exact"], re
         arrived = [None if isinstance(ct, SymbolicZero) or ct.dtype == jax.dtypes.float0 else ct for ct in cts]
         pairs = made.run_backward(Transposer(zeros), residuals.values, arrived)
         gradients = [None if pair is None else pair.ct for pair in pairs]
-        return tuple(replaced([None] * len(program.in_avals), made.perturbed, gradients))
+        return tuple(substituted([None] * len(program.in_avals), made.perturbed, gradients))
 
     call.defvjp(forward, backward, symbolic_zeros=True)
     return call

@@ -1,11 +1,17 @@
-"""What is known of JAX's primitives: how masks go through the linear ones, and which catalogue entry is behind each."""
+"""What is known of JAX's primitives: how masks and derivatives go through them, and their entries in the catalogue."""
+
+from collections.abc import Sequence
 
 import jax
+import numpy as np
+from jax import numpy as jnp
 
-#: The dead elements of the operands are those of the result: nothing moves, nothing is multiplied.
+from wherelint.jax._compat import Jaxpr, JaxprEqn, Literal, Var, programs, scan_counts
+
+#: The dead elements of the operands are those of the result: nothing moves, nothing is multiplied but by -1.
 SAME = frozenset(
-    """neg convert_element_type copy copy_p real imag conj complex reduce_precision device_put sharding_constraint
-    layout_constraint optimization_barrier pvary pbroadcast reshard preduced reduced_vary_cast_p
+    """add add_any sub neg convert_element_type copy copy_p real imag conj complex reduce_precision device_put
+    sharding_constraint layout_constraint optimization_barrier pvary pbroadcast reshard preduced reduced_vary_cast_p
     vary_unreduced_cast_p tie with_memory_space_constraint""".split()
 )
 #: Elements are moved and added: an element is dead where all that it went to are.
@@ -26,15 +32,13 @@ DENSE = {
 }  # fmt: skip
 #: What computes another program, and nothing else.
 CALLS = frozenset("jit pjit closed_call core_call call remat2 checkpoint remat program_order".split())
-#: Where a rule of its own is: sums, products, selections, calls and loops.
+#: Where a rule of its own is: products, selections, calls and loops.
 BY_HAND = CALLS | frozenset(
-    """add add_any sub mul div select_n dot_general conv_general_dilated scan cond custom_lin
-    custom_linear_solve""".split()
+    "mul div select_n dot_general conv_general_dilated scan cond custom_lin custom_linear_solve".split()
 )
 _LOOP = "has no reverse mode in JAX either: use `lax.scan` or a `fori_loop` with static bounds"
 _SHARDED = "is a program for many devices: mask the function that it maps, inside of it"
 _EFFECT = "calls Python or writes to a reference, and what it computes cannot be read"
-_RARE = "has no rule yet"
 #: Linear primitives that are refused, and why.
 REFUSED: dict[str, str] = {
     "while": _LOOP,
@@ -44,10 +48,6 @@ REFUSED: dict[str, str] = {
     **dict.fromkeys(
         """debug_callback debug_print io_callback pure_callback ffi_call box_get box_set new_box new_log log_extend
         log_read get swap addupdate dce_sink""".split(), _EFFECT),
-    **dict.fromkeys(
-        """composite custom_jvp_call custom_transpose_call custom_vmap_call eval_jaxpr from_edtype to_edtype remat_opt
-        stage run_state pdot global_array_to_host_local_array
-        host_local_array_to_global_array""".split(), _RARE),
 }  # fmt: skip
 
 KNOWN = SAME | MOVES | DROPS | set(DENSE) | BY_HAND
@@ -55,7 +55,7 @@ KNOWN = SAME | MOVES | DROPS | set(DENSE) | BY_HAND
 
 def refusal(name: str) -> NotImplementedError:
     """The error for a linear primitive whose cotangents cannot be masked."""
-    why = REFUSED.get(name, f"is unknown to this version of wherelint (jax is {jax.__version__})")
+    why = REFUSED.get(name, f"has no rule in this version of wherelint (jax is {jax.__version__})")
     return NotImplementedError(f"mask_gradients cannot mask the gradient of the primitive `{name}`: it {why}")
 
 
@@ -72,3 +72,69 @@ CATALOGUE = {
     "lu": "inv", "mul": "multiply", "max": "maximum", "min": "minimum", "select_n": "where",
     "custom_linear_solve": "solve", "dot_general": "dot",
 }  # fmt: skip
+
+
+def is_inexact(variable: Var) -> bool:
+    """Whether it is a real or complex number."""
+    return bool(jnp.issubdtype(variable.aval.dtype, jnp.inexact))
+
+
+def active_outputs(jaxpr: Jaxpr, inputs: Sequence[bool]) -> list[bool]:
+    """Which outputs of a jaxpr depend on the inputs that are active; its constants are not."""
+    active = {v: given and is_inexact(v) for v, given in zip(jaxpr.invars, inputs, strict=True)}
+    for eqn in jaxpr.eqns:
+        given = [not isinstance(v, Literal) and active.get(v, False) for v in eqn.invars]
+        active.update(zip(eqn.outvars, active_results(eqn, given), strict=True))
+    return [not isinstance(v, Literal) and active.get(v, False) for v in jaxpr.outvars]
+
+
+def active_results(eqn: JaxprEqn, given: Sequence[bool]) -> list[bool]:
+    """Which results of an equation depend on the operands that are active."""
+    if not any(given) or eqn.primitive.name in CONSTANT:
+        return [False] * len(eqn.outvars)
+    results = [any(given)] * len(eqn.outvars)
+    name, inner = eqn.primitive.name, programs(eqn)
+    if name == "scan":
+        first, count = scan_counts(eqn)
+        results = _until_stable(inner[0].jaxpr, list(given), first, first + count)
+    elif name == "cond":
+        branches = [active_outputs(branch.jaxpr, given[1:]) for branch in inner]
+        results = [any(each) for each in zip(*branches, strict=True)]
+    elif name == "while":
+        given = given[eqn.params["cond_nconsts"] :]
+        results = _until_stable(eqn.params["body_jaxpr"].jaxpr, list(given), eqn.params["body_nconsts"], len(given))
+    elif len(inner) == 1 and (len(inner[0].in_avals), len(inner[0].out_avals)) == (len(given), len(eqn.outvars)):
+        results = active_outputs(inner[0].jaxpr, given)
+    elif name == "select_n":
+        results = [any(given[1:])]
+    return [result and is_inexact(v) for result, v in zip(results, eqn.outvars, strict=True)]
+
+
+def _until_stable(body: Jaxpr, given: list[bool], first: int, last: int) -> list[bool]:
+    """The outputs of a loop's body when what it carries has gone round often enough."""
+    while True:
+        results = active_outputs(body, given)
+        carried = [a or b for a, b in zip(given[first:last], results, strict=False)]
+        if carried == given[first:last]:
+            return results
+        given[first:last] = carried
+
+
+def is_risky(eqn: JaxprEqn) -> bool:
+    """Whether a finite cotangent may leave a linear equation as nan or inf."""
+    name = eqn.primitive.name
+    if name in SAME or name in MOVES or name in DROPS or name == "select_n":
+        return False
+    literals = [v.val for v in eqn.invars if isinstance(v, Literal)]
+    if name in ("mul", "div") and literals:
+        return not (np.all(np.isfinite(literals[0])) and (name == "mul" or np.all(literals[0])))
+    return True
+
+
+def needs_masks(jaxpr: Jaxpr, inputs: Sequence[bool]) -> dict[Var, bool]:
+    """By variable of a linear jaxpr: whether something risky made it, so that it matters which elements are dead."""
+    needed = dict(zip(jaxpr.invars, inputs, strict=True))
+    for eqn in jaxpr.eqns:
+        need = is_risky(eqn) or any(not isinstance(v, Literal) and needed.get(v, False) for v in eqn.invars)
+        needed.update(dict.fromkeys(eqn.outvars, need))
+    return needed

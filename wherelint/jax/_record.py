@@ -21,10 +21,12 @@ from jax.interpreters import ad
 from wherelint.companion.coverage import Marks
 from wherelint.companion.frames import Frame, is_library
 from wherelint.companion.nearness import nearest
+from wherelint.companion.patching import override
 from wherelint.io.gradient_coverage import Distance
 from wherelint.jax import _compat
-from wherelint.jax._primitives import CALLS, CATALOGUE
-from wherelint.jax._tags import FUNCTIONS, Evaluation
+from wherelint.jax._evaluate import RULED_CALLS, Evaluation
+from wherelint.jax._primitives import CATALOGUE
+from wherelint.jax._tags import FUNCTIONS
 from wherelint.ops import OPERATIONS
 
 #: What runs a jitted function.
@@ -64,24 +66,20 @@ def hook(marks: Marks) -> Iterator[None]:
     def transpose(jaxpr: Any, stack: Any, consts: Any, primals: Sequence[Any], cotangents: Sequence[Any]) -> Any:
         cotangents = list(cotangents)
         differentiated = [isinstance(each, linear) for each in (*consts, *primals)]
-        for traceback in _reached(jaxpr, differentiated, cotangents):
+        for traceback in _tracebacks_reached(jaxpr, differentiated, cotangents):
             if traceback is not None and traceback not in seen:
                 seen.add(traceback)
                 _mark(marks, traceback)
         return original(jaxpr, stack, consts, primals, cotangents)
 
-    setattr(private, name, transpose)
-    try:
-        with _measured(marks):
-            yield
-    finally:
-        setattr(private, name, original)
+    with override(private, **{name: transpose}), _measure_distances(marks):
+        yield
 
 
-def _reached(jaxpr: Any, differentiated: Sequence[bool], cotangents: Sequence[Any]) -> Iterator[Any]:
+def _tracebacks_reached(jaxpr: Any, differentiated: Sequence[bool], cotangents: Sequence[Any]) -> Iterator[Any]:
     """Where the linear equations come from that some cotangent reaches."""
-    given = zip((*jaxpr.constvars, *jaxpr.invars), differentiated, strict=True)
-    linear = {v for v, needed in given if needed}
+    operands = zip((*jaxpr.constvars, *jaxpr.invars), differentiated, strict=True)
+    linear = {v for v, needed in operands if needed}
     equations = []
     for eqn in jaxpr.eqns:
         if any(v in linear for v in eqn.invars if not hasattr(v, "val")):
@@ -110,7 +108,7 @@ def _frames(marks: Marks, traceback: Any) -> Iterator[Frame]:
 
 
 @contextmanager
-def _measured(marks: Marks) -> Iterator[None]:
+def _measure_distances(marks: Marks) -> Iterator[None]:
     """In the block, what differentiates singular operations notes how near their operands come."""
     from jax._src.interpreters import ad as private
 
@@ -130,13 +128,13 @@ def _measured(marks: Marks) -> Iterator[None]:
     finally:
         jvps.update(before[0])
         others.update(before[1])
-        _compat.settle()
+        _compat.wait_for_callbacks()
 
 
 class _Measure(Evaluation):
     """It notes how near the operands of singular operations come; in a library function, at its call."""
 
-    calls = CALLS | {"custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr"}
+    calls = RULED_CALLS
 
     def __init__(self, marks: Marks, call: Frame | None = None, op: str = "") -> None:
         super().__init__()
@@ -153,10 +151,10 @@ class _Measure(Evaluation):
 
         return noted
 
-    def one(self, eqn: Any, given: list[Any], path: Any) -> list[Any]:
-        made = super().one(eqn, given, path)
+    def one(self, eqn: Any, operands: list[Any], path: Any) -> list[Any]:
+        made = super().one(eqn, operands, path)
         if self._call is not None and eqn.primitive.name in _SINGULAR:
-            self._note(str(eqn.primitive.name), given, made[0], eqn.params, self._call)
+            self._note(str(eqn.primitive.name), operands, made[0], eqn.params, self._call)
         return made
 
     def _differentiated(self, name: str, primals: Sequence[Any], made: Any, params: Any) -> None:
@@ -169,7 +167,7 @@ class _Measure(Evaluation):
             inside = _Measure(self._marks, frame, FUNCTIONS.get(str(params["name"]).lstrip("_"), ""))
             inside.run(params["jaxpr"], [*map(lax.stop_gradient, primals)])
 
-    def _note(self, name: str, given: Sequence[Any], made: Any, params: Any, frame: Frame) -> None:
+    def _note(self, name: str, operands: Sequence[Any], made: Any, params: Any, frame: Frame) -> None:
         if name == "integer_pow" and params["y"] >= 0:
             return
         op = _SINGULAR[name]
@@ -177,30 +175,30 @@ class _Measure(Evaluation):
         of_norm = op == "sqrt" and code == "WL108"  # the sum of squares
         if code != OPERATIONS[op].code and not of_norm:
             return
-        operands = [lax.stop_gradient(x) if jnp.issubdtype(jnp.result_type(x), jnp.floating) else None for x in given]
-        for point, near in nearest(op, "jax", operands, lax.stop_gradient(made), jnp):
+        reals = [lax.stop_gradient(x) if jnp.issubdtype(jnp.result_type(x), jnp.floating) else None for x in operands]
+        for point, near in nearest(op, "jax", reals, lax.stop_gradient(made), jnp):
             near = jnp.sign(near) * jnp.sqrt(abs(near)) if of_norm else near
-            _tell(partial(self._came, frame, str(code), point), near)
+            _hand_over(partial(self._note_distance, frame, str(code), point), near)
 
-    def _came(self, frame: Frame, code: str, point: float | None, near: Any) -> None:
+    def _note_distance(self, frame: Frame, code: str, point: float | None, near: Any) -> None:
         least, mean = np.asarray(near).tolist()
         self._marks.came(frame, Distance(code, point, least, -mean))
 
 
-def _tell(came: Callable[[Any], None], near: Any) -> None:
+def _hand_over(came: Callable[[Any], None], near: Any) -> None:
     """Hand numbers over to the host once they are known: of a batch, the least."""
     if not isinstance(near, jax.core.Tracer):
         came(near)
         return
 
     @custom_vmap
-    def tell(near: Any) -> Any:
-        with _compat.unlisted():
+    def hand_over(near: Any) -> Any:
+        with _compat.quick_callbacks():
             jax.debug.callback(came, near)
         return near
 
-    @tell.def_vmap
-    def tell_least(size: int, mapped: Sequence[bool], near: Any) -> tuple[Any, bool]:
-        return tell(near.min(0)), False
+    @hand_over.def_vmap
+    def hand_over_least(size: int, mapped: Sequence[bool], near: Any) -> tuple[Any, bool]:
+        return hand_over(near.min(0)), False
 
-    tell(near)
+    hand_over(near)

@@ -7,7 +7,7 @@ name scope of its own, which JAX hands on to what it derives from the equation.
 import os
 import re
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
@@ -21,9 +21,8 @@ from wherelint.companion import Place
 from wherelint.companion.frames import is_library
 from wherelint.jax import _compat
 from wherelint.jax._compat import ClosedJaxpr, JaxprEqn, Path
-from wherelint.jax._host import noted
-from wherelint.jax._notes import Notes
-from wherelint.jax._primitives import CALLS, CATALOGUE
+from wherelint.jax._evaluate import Evaluation, evaluate_with_notes
+from wherelint.jax._primitives import CATALOGUE
 from wherelint.ops import OPERATIONS, SIGNATURES
 
 _TAG = re.compile(r"wherelint(\d+)_")
@@ -141,53 +140,6 @@ def _caller() -> Place | None:
     return None
 
 
-class Evaluation(Notes):
-    """A program, evaluated equation by equation; the programs of ``calls`` and loops as well."""
-
-    calls = CALLS
-
-    def one(self, eqn: JaxprEqn, given: list[Any], path: Path) -> list[Any]:
-        """What an equation computes that holds no others."""
-        return _compat.bind(eqn, given)
-
-    def run(self, program: ClosedJaxpr, inputs: Sequence[Any], path: Path = ()) -> list[Any]:
-        """What a program computes."""
-        jaxpr = program.jaxpr
-        values = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*program.consts, *inputs), strict=True))
-
-        def read(v: Any) -> Any:
-            return v.val if isinstance(v, _compat.Literal) else values[v]
-
-        for eqn in jaxpr.eqns:
-            given = [read(v) for v in eqn.invars]
-            values.update(zip(eqn.outvars, self.equation(eqn, given, path), strict=True))
-        return [read(v) for v in jaxpr.outvars]
-
-    def equation(self, eqn: JaxprEqn, given: list[Any], path: Path) -> list[Any]:
-        """What an equation computes."""
-        name, params, inside = eqn.primitive.name, eqn.params, (*path, eqn)
-        if name in self.calls and (inner := _compat.programs(eqn)) and len(inner[0].in_avals) == len(given):
-            return self.run(inner[0], given, inside)
-        if name == "cond":
-            arms: list[Callable[..., Any]] = [
-                lambda *values, body=branch: self.run(body, values, inside) for branch in params["branches"]
-            ]
-            return list(self.switch(given[0], arms, *given[1:]))
-        if name == "scan":
-            body, (first, count) = params["jaxpr"], _compat.scan_counts(eqn)
-
-            def step(carry: list[Any], each: list[Any]) -> tuple[list[Any], list[Any]]:
-                made = self.run(body, (*given[:first], *carry, *each), inside)
-                return made[:count], made[count:]
-
-            carry, each = self.scan(
-                step, given[first : first + count], given[first + count :], length=params["length"],
-                reverse=params["reverse"],
-            )  # fmt: skip
-            return [*carry, *each]
-        return self.one(eqn, given, path)
-
-
 class Tags(Evaluation):
     """A program whose equations are numbered."""
 
@@ -208,15 +160,15 @@ class Tags(Evaluation):
                 return self._origins[int(tags[-1])]
         return Origin(tuple(path), eqn, self._caller)
 
-    def equation(self, eqn: JaxprEqn, given: list[Any], path: Path) -> list[Any]:
+    def equation(self, eqn: JaxprEqn, operands: list[Any], path: Path) -> list[Any]:
         if eqn.primitive.name != "cond":  # which is a selection that holds others
-            return super().equation(eqn, given, path)
+            return super().equation(eqn, operands, path)
         with self._numbered(eqn, path):
-            return super().equation(eqn, given, path)
+            return super().equation(eqn, operands, path)
 
-    def one(self, eqn: JaxprEqn, given: list[Any], path: Path) -> list[Any]:
+    def one(self, eqn: JaxprEqn, operands: list[Any], path: Path) -> list[Any]:
         with self._numbered(eqn, path):
-            return super().one(eqn, given, path)
+            return super().one(eqn, operands, path)
 
     def _numbered(self, eqn: JaxprEqn, path: Path) -> AbstractContextManager[None]:
         self._origins.append(Origin(path, eqn, self._caller))
@@ -227,7 +179,7 @@ class Tags(Evaluation):
         sites = {origin.site for origin in origins}
         before, after = (_Operands(sites, repair=repair) for repair in (False, True))
         for each in (before, after):
-            noted(each, lambda *given, each=each: each.run(self._program, given), *inputs)
+            evaluate_with_notes(each, lambda *operands, each=each: each.run(self._program, operands), *inputs)
         found: dict[Site, list[Any]] = {}
         for (at, bad), (_, still) in zip(before.notes, after.notes, strict=True):
             found.setdefault(at, []).append(np.asarray(bad & ~still))
@@ -243,9 +195,9 @@ class _Operands(Evaluation):
         super().__init__()
         self._sites, self._repair = sites, repair
 
-    def one(self, eqn: JaxprEqn, given: list[Any], path: Path) -> list[Any]:
-        made = super().one(eqn, given, path)
+    def one(self, eqn: JaxprEqn, operands: list[Any], path: Path) -> list[Any]:
+        made = super().one(eqn, operands, path)
         if (site := site_of((*path, eqn))) not in self._sites:
             return made
-        self.notes += [(site, ~jnp.isfinite(x)) for x in given if jnp.issubdtype(jnp.result_type(x), jnp.inexact)]
+        self.notes += [(site, ~jnp.isfinite(x)) for x in operands if jnp.issubdtype(jnp.result_type(x), jnp.inexact)]
         return [jnp.nan_to_num(x, nan=1, posinf=1, neginf=1) for x in made] if self._repair else made

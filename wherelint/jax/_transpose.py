@@ -13,9 +13,9 @@ from jax import lax
 from jax import numpy as jnp
 
 from wherelint.jax import _compat, _primitives
-from wherelint.jax._activity import active_results, needs_masks
 from wherelint.jax._compat import ClosedJaxpr, JaxprEqn, Path, Var
-from wherelint.jax._notes import Notes
+from wherelint.jax._evaluate import Notes
+from wherelint.jax._primitives import active_results, needs_masks
 
 Mode = Literal["dead", "exact", "ieee"]
 
@@ -272,19 +272,6 @@ def _lives(pair: Pair | None, aval: Any) -> Any:
     if pair.dead is None:
         return jnp.ones(aval.shape, aval.dtype)
     return (~pair.dead).astype(aval.dtype)
-
-
-@rule("add", "add_any")
-def _add(transposer: Transposer, step: Step) -> list[Pair | None]:
-    return [step.cts[0] if is_linear else None for is_linear in step.linear]
-
-
-@rule("sub")
-def _sub(transposer: Transposer, step: Step) -> list[Pair | None]:
-    (pair,) = step.cts
-    assert pair is not None
-    plus, minus = step.linear
-    return [pair if plus else None, Pair(-pair.ct, pair.dead) if minus else None]
 
 
 @rule("mul")

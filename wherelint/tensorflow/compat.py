@@ -18,7 +18,7 @@ from tensorflow.python.ops import control_flow_util, resource_variable_ops
 from tensorflow.python.ops.parallel_for import control_flow_ops
 from tensorflow.python.saved_model import save
 
-from wherelint.companion.patching import around
+from wherelint.companion.patching import wrap
 
 #: Called with the type of an operation, its attributes, operands and results.
 Note = Callable[[str, Any, Sequence[Any], Sequence[Any]], None]
@@ -62,7 +62,7 @@ def own_gradients(own: Own) -> AbstractContextManager[None]:
         original(op_type, output_tensors, input_tensors, backward_function, forward_function)
         own(op_type, input_tensors, output_tensors, backward_function)
 
-    return around(record, "record_operation", recorded)
+    return wrap(record, "record_operation", recorded)
 
 
 def definition(kind: str) -> Any:
@@ -152,7 +152,7 @@ def counters_saved(unwatched: Callable[[], AbstractContextManager[None]]) -> Abs
         finally:
             obj._delete_tracking("wherelint")
 
-    return around(save, "save_and_return_nodes", saved)
+    return wrap(save, "save_and_return_nodes", saved)
 
 
 def is_function(graph: Any) -> bool:
@@ -187,16 +187,16 @@ def around_functions(instead: Callable[..., Any]) -> AbstractContextManager[None
     def call_flat(original: Any, function: Any, *args: Any) -> Any:
         return instead(partial(original, function, *args), function, function._cached_graph, args)
 
-    return around(atomic_function.AtomicFunction, "call_flat", call_flat)
+    return wrap(atomic_function.AtomicFunction, "call_flat", call_flat)
 
 
 @contextmanager
 def around_tapes(push: Callable[..., Any], pop: Callable[..., Any]) -> Iterator[None]:
     """Within the block ``push(begin, tape)`` and ``pop(end, tape)`` do what begins and ends the recording of a tape."""
-    with around(tf.GradientTape, "_push_tape", push), around(tf.GradientTape, "_pop_tape", pop):
+    with wrap(tf.GradientTape, "_push_tape", push), wrap(tf.GradientTape, "_pop_tape", pop):
         yield
 
 
 def around_vectorized(vectorize: Callable[..., Any]) -> AbstractContextManager[None]:
     """Within the block ``vectorize(original, ...)`` vectorizes functions, for ``jacobian`` and ``vectorized_map``."""
-    return around(control_flow_ops, "_pfor_impl", vectorize)
+    return wrap(control_flow_ops, "_pfor_impl", vectorize)

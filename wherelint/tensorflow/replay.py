@@ -14,11 +14,12 @@ from typing import Any
 import tensorflow as tf
 
 from wherelint.companion import Place
-from wherelint.companion.frames import is_library
+from wherelint.companion.frames import directories, user_and_library
 from wherelint.tensorflow import compat
-from wherelint.tensorflow.masked import Call
+from wherelint.tensorflow.locate import Call
 
-_OWN = tuple(os.path.dirname(os.path.abspath(each)) + os.sep for each in (tf.__file__, os.path.dirname(__file__)))
+#: TensorFlow, and this package.
+_OWN = directories(tf.__file__, os.path.dirname(__file__))
 _CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 _READS = {"ReadVariableOp": "", "ResourceGather": "GatherV2", "ResourceGatherNd": "GatherNd"}
 #: What reads of a variable is a function of its value.
@@ -266,13 +267,8 @@ def attributes_of(operation: Any) -> tuple[Any, ...]:
 def places(operation: Any) -> tuple[Place | None, Place | None]:
     """Where the user's program stands that has made an operation, and where a library, if that is further in."""
     frames = [each for each in reversed(operation.traceback) if not each.filename.startswith(_OWN)]
-    user = next((each for each in frames if not is_library(each.filename)), None)
-    within = frames[0] if frames and user is not frames[0] else None
-    return user and _place(user), within and _place(within)
-
-
-def _place(frame: Any) -> Place:
-    return Place(frame.filename, frame.lineno, function=frame.name.removeprefix("tf__"))
+    found = [Place(each.filename, each.lineno, function=each.name.removeprefix("tf__")) for each in frames]
+    return user_and_library(found)
 
 
 def _shape(given: Any, elements: Sequence[Any]) -> Any:

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from wherelint.io import disk
 from wherelint.tensorflow import compat
-from wherelint.tensorflow.masked import Call
+from wherelint.tensorflow.locate import Call
 
 _NUMBERS, _NAME = "numbers.npz", "repro.py"
 #: A script that is longer says nothing.
@@ -82,8 +82,8 @@ def save(
         if call.kind == "ReadVariableOp":
             numbers[label(call.operands[0])] = call.results[0]
         lines += _lines(call, operands, results)
-    roots_told = f"[{', '.join(f't[{label(each)}]' for each in roots)}]"
-    seeds_told = f"[{', '.join(f't[{label(each)}]' for each in seeds)}]"
+    root_list = f"[{', '.join(f't[{label(each)}]' for each in roots)}]"
+    seed_list = f"[{', '.join(f't[{label(each)}]' for each in seeds)}]"
     chosen = {name: labels[id(each)] for name, each in zip(_unique(names), sources, strict=True) if id(each) in labels}
     np.savez(directory / _NUMBERS, **{str(number): each.numpy() for number, each in numbers.items()})
     if any(call.backward for call in calls if any(call.live)) or len(lines) > _LONGEST:
@@ -91,7 +91,7 @@ def save(
     compiled = "value = tf.function(value, jit_compile=True)\n\n" if any(call.compiled for call in calls) else ""
     script = directory / _NAME
     text = _SCRIPT.format(
-        title=title, sources=chosen, body="\n".join(lines), roots=roots_told, seeds=seeds_told, numbers=_NUMBERS,
+        title=title, sources=chosen, body="\n".join(lines), roots=root_list, seeds=seed_list, numbers=_NUMBERS,
         compiled=compiled,
     )  # fmt: skip
     disk.write(script, text.encode())
@@ -103,9 +103,9 @@ def save(
 
 def _lines(call: Call, operands: Sequence[str], results: Sequence[str]) -> list[str]:
     place = next((each for each in call.places() if each), None)
-    told = [f"    # {place.shown}:{place.row}"] if place else []
+    lines = [f"    # {place.shown}:{place.row}"] if place else []
     if call.kind == "ReadVariableOp":
-        return [*told, f"    {results[0]} = tf.identity({operands[0]})"]
+        return [*lines, f"    {results[0]} = tf.identity({operands[0]})"]
     given = iter(operands)
     arguments = []
     attributes = dict(zip(call.attributes[::2], call.attributes[1::2], strict=True))
@@ -123,8 +123,8 @@ def _lines(call: Call, operands: Sequence[str], results: Sequence[str]) -> list[
     target = results[0] if len(results) == 1 else ", ".join(results)
     unpacked = "[:]" if len(results) > 1 else ""
     written = ", ".join(f"{name}={each}" for name, each in arguments)
-    told.append(f"    {target} = raw_ops.{call.kind}({written}){unpacked}")
-    return told
+    lines.append(f"    {target} = raw_ops.{call.kind}({written}){unpacked}")
+    return lines
 
 
 def _shown(each: Any) -> str:

@@ -17,7 +17,7 @@ from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.autograd import graph
 from torch.autograd.graph import Node
 
-from wherelint.companion.patching import replaced
+from wherelint.companion.patching import override
 
 #: A subclass that leaves ``__torch_function__`` alone.
 no_torch_function = torch._C._disabled_torch_function_impl
@@ -67,7 +67,7 @@ def around_backward(instead: Callable[..., Any]) -> Iterator[None]:
     ) -> Any:  # fmt: skip
         return instead(original, roots, seeds, keep, create_graph, inputs, allow_unreachable, accumulate_grad)
 
-    with replaced(graph, _engine_run_backward=backward), replaced(torch.autograd, _engine_run_backward=backward):
+    with override(graph, _engine_run_backward=backward), override(torch.autograd, _engine_run_backward=backward):
         yield
 
 
@@ -97,7 +97,7 @@ def is_compiled(node: Node) -> bool:
 _SAVED = "_saved_"
 
 
-def everything_saved(node: Node) -> Iterator[tuple[str, Any]]:
+def all_saved(node: Node) -> Iterator[tuple[str, Any]]:
     """What a node keeps for its backward, by name; nothing where the graph was freed."""
     if hasattr(node, "saved_tensors"):  # of a custom function
         try:
@@ -146,7 +146,7 @@ def around_saving(hooks: Any) -> Iterator[None]:
         enable()
         hooks.allowed()
 
-    with replaced(
+    with override(
         _hooks, _push_saved_tensors_default_hooks=pushed, _pop_saved_tensors_default_hooks=popped,
         _saved_tensors_hooks_disable=refused, _saved_tensors_hooks_enable=allowed,
     ):  # fmt: skip
@@ -179,7 +179,7 @@ def around_compiled(instead: Callable[..., Any]) -> Iterator[None]:
         def called(self: Any, *args: Any, **kwargs: Any) -> Any:
             return around(functools.partial(run, self), self._orig_mod, args, kwargs)
 
-        patches.enter_context(replaced(kind, __call__=called))
+        patches.enter_context(override(kind, __call__=called))
 
     @functools.wraps(original)
     def compile(model: Any = None, **options: Any) -> Any:  # noqa: A001
@@ -195,7 +195,7 @@ def around_compiled(instead: Callable[..., Any]) -> Iterator[None]:
     if dynamo := sys.modules.get("torch._dynamo.eval_frame"):  # imported when the first one is compiled
         compiled_module: Any = dynamo.OptimizedModule
         modules(compiled_module)
-    with patches, replaced(torch, compile=compile):
+    with patches, override(torch, compile=compile):
         yield
 
 
@@ -245,7 +245,7 @@ def around_transforms(gradient: Callable[..., Any], other: Callable[[str], None]
         return pull_back(*args, **options)
 
     taken = functools.wraps(original)(functools.partial(gradient, original))
-    with replaced(transforms, grad_and_value_impl=taken, _vjp_with_argnums=pulled_back):
+    with override(transforms, grad_and_value_impl=taken, _vjp_with_argnums=pulled_back):
         yield
 
 

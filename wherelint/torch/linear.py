@@ -176,7 +176,9 @@ def _view(call: Call) -> Any:
             return dead.all(-1)
         return dead[..., None].expand(*dead.shape, 2) if call.name == "view_as_real" else call.over(lambda t: dead)
 
-    operand.dead.update({key: operand.laid(dead) for key, dead in operand.dead.items()})  # the base of the views
+    operand.dead.update(
+        {key: operand.with_strides(dead) for key, dead in operand.dead.items()}
+    )  # the base of the views
     return {key: view(dead) for key, dead in operand.dead.items()}
 
 

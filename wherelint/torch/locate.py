@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -16,12 +16,12 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from wherelint.companion import Poison, Report
 from wherelint.companion.frames import places
-from wherelint.companion.smooth import Along, with_smooth
+from wherelint.companion.smooth import with_smooth
 from wherelint.ops import OPERATIONS
 from wherelint.torch import compat
 from wherelint.torch.masked import Break, Run
 from wherelint.torch.masking import leaves, masked_pass, nodes, reach, users
-from wherelint.torch.trace import Labels, catalogued, label, tensors
+from wherelint.torch.trace import Labels, catalogue_name, label, tensors
 
 #: How many selections are told apart: the nearest ones to what broke.
 _MOST = 64
@@ -66,38 +66,32 @@ def locate(f: Callable[..., Any], *args: Any, argnums: int | Sequence[int] | Non
     TypeError where there is nothing to differentiate, ValueError where there is no such argument, the result has no
     gradient or ``f`` begins a backward pass itself, and NotImplementedError for what ``torch.compile`` made.
     """
-    with Numbers():
+    with NonFiniteLabels():
         traced = trace(partial(f, **kwargs), args, argnums)
-    report = explained(traced)
-    return with_smooth(report, partial(_lines, partial(f, **kwargs), args, argnums, report.masked))
-
-
-def _lines(
-    f: Callable[..., Any], args: Sequence[Any], argnums: int | Sequence[int] | None, masked: Sequence[Any], wide: bool
-) -> Iterator[Along]:
-    """The values of ``f`` along each element of the arguments whose gradient is not finite."""
+    report = explain(traced)
     flat, shape = tree_flatten(args)
-    flat = [_widened(each) if wide and differentiable(each) else each for each in flat]
-    owners = _differentiated(args, argnums)
-    moving = [i for i, each in enumerate(flat) if owners[i] and differentiable(each)]
+    moving = [i for i, each in enumerate(flat) if differentiable(each)]
+    owners, masked = _differentiated(args, argnums), iter(report.masked)
 
-    def along(i: int, element: tuple[int, ...], step: float) -> list[Any]:
+    def values(inputs: list[Any], wide: bool) -> list[Any]:
         point = list(flat)
-        point[i] = flat[i].detach().clone()
-        point[i][element] += step * max(1.0, abs(point[i][element].item()))
-        found = trace(f, tree_unflatten(point, shape), argnums).values
-        return [each.detach().cpu().numpy() for each in found if differentiable(each)]
+        for i, each in zip(moving, inputs, strict=True):
+            point[i] = torch.as_tensor(each).to(flat[i].device if wide else flat[i])
+        found = trace(partial(f, **kwargs), tree_unflatten(point, shape), argnums).values
+        return [as_array(each) for each in found if differentiable(each)]
 
-    for i, gradient in zip(moving, masked, strict=True):
-        if gradient is not None:
-            yield from (partial(along, i, tuple(element)) for element in (~gradient.isfinite()).nonzero().tolist())
-
-
-def _widened(each: Tensor) -> Tensor:
-    return each.to(torch.complex128 if each.is_complex() else torch.float64)
+    lost = [next(masked) if owners[i] else None for i in moving]
+    arrays = (None if each is None else as_array(each) for each in lost)
+    return with_smooth(report, (as_array(flat[i]) for i in moving), arrays, values)
 
 
-def explained(traced: Traced) -> Report:
+def as_array(tensor: Tensor) -> Any:
+    """The elements, in single precision where they have less."""
+    half = tensor.is_floating_point() and tensor.dtype.itemsize < 4
+    return (tensor.float() if half else tensor).detach().cpu().numpy().copy()
+
+
+def explain(traced: Traced) -> Report:
     """What poisons the gradients of a call; its nodes may be labelled, and know which operands were inf or nan."""
     plain = gradients(traced)
     own = tuple(plain[: traced.own])
@@ -118,11 +112,11 @@ def explained(traced: Traced) -> Report:
     )
 
 
-class Numbers(Labels):
+class NonFiniteLabels(Labels):
     """Nodes also remember which elements of their operands, and whether any of their results, were inf or nan."""
 
-    def made(self, result: Any, args: Sequence[Any]) -> list[Node]:
-        new = super().made(result, args)
+    def label_new(self, result: Any, args: Sequence[Any]) -> list[Node]:
+        new = super().label_new(result, args)
         with compat.without_modes(), torch.no_grad():
             operands = [each for each in tensors(args) if differentiable(each) and each is not result] if new else []
             bad = [~torch.isfinite(compat.layers(each)[-1]) for each in operands]
@@ -322,7 +316,7 @@ def kind(node: Node) -> str | None:
 def operation(node: Node) -> str:
     """The catalogue's name of the operation that a node differentiates; torch's own if the catalogue has none."""
     name = stem(node).removeprefix("special_").removeprefix("linalg_")
-    return catalogued(name) or name
+    return catalogue_name(name) or name
 
 
 def stem(node: Node) -> str:

@@ -98,7 +98,7 @@ class Ghost:
         assert self._dead is not None
         return self._dead
 
-    def laid(self, mask: Tensor) -> Tensor:
+    def with_strides(self, mask: Tensor) -> Tensor:
         """A mask with the strides of the cotangent: what views the one can view the other."""
         if mask.stride() == self.stride or mask.shape != self.shape:
             return mask
@@ -241,11 +241,12 @@ class Call:
     ) -> Any:
         """What the operation makes of other operands, which lie in memory as the cotangents do."""
 
-        def laid(ghost: Ghost) -> Any:
-            return ghost.laid(cotangent(ghost))
+        def as_laid_out(ghost: Ghost) -> Any:
+            return ghost.with_strides(cotangent(ghost))
 
         return self.func(
-            *_mapped(self.args, laid, residual), **_mapped(self.kwargs if kwargs is None else kwargs, laid, residual)
+            *_mapped(self.args, as_laid_out, residual),
+            **_mapped(self.kwargs if kwargs is None else kwargs, as_laid_out, residual),
         )
 
     def killers(self) -> list[Node | None]:

@@ -16,12 +16,11 @@ from torch.overrides import TorchFunctionMode
 from wherelint.companion.coverage import Marks
 from wherelint.companion.frames import Frame
 from wherelint.companion.nearness import nearest
-from wherelint.companion.patching import replaced
+from wherelint.companion.patching import override
 from wherelint.io.gradient_coverage import Distance
 from wherelint.torch import compat
-from wherelint.torch.aims import singular
 from wherelint.torch.masking import nodes, reach, users
-from wherelint.torch.trace import _KEY, Labels, label
+from wherelint.torch.trace import _KEY, Labels, label, singular
 
 #: What a program asks a tensor for, an operation does not make.
 _ASKED = (bool, int, float, torch.Size, torch.dtype, torch.device, torch.layout)
@@ -91,7 +90,7 @@ class _Coverage(Labels):
 
     def aside(self, run: Any, model: Any, args: Any, kwargs: Any) -> Any:
         """Call what ``torch.compile`` made, and be out of the way: it would compile this, too."""
-        with replaced(torch.autograd.Function, apply=self._apply), compat.without_mode(self):
+        with override(torch.autograd.Function, apply=self._apply), compat.without_mode(self):
             return run(*args, **kwargs)
 
     def __torch_function__(
@@ -101,7 +100,7 @@ class _Coverage(Labels):
         if isinstance(result, _ASKED):
             return result
         if torch.is_grad_enabled():
-            made = self.made(result, args)
+            made = self.label_new(result, args)
             if not made:
                 self._note(self.ran)
             elif isinstance(result, Tensor) and made[0].metadata[_KEY]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -12,20 +11,33 @@ from torch import Tensor
 from torch.autograd.graph import Node
 from torch.overrides import TorchFunctionMode
 
-from wherelint.companion.frames import Frame, calling
-from wherelint.ops import lookup
+from wherelint.companion.frames import Frame, calling, directories
+from wherelint.companion.patching import override
+from wherelint.ops import OPERATIONS, Operation, lookup
 from wherelint.torch import compat
 
 _KEY = "wherelint"
 _MODULES = ("torch", "torch.linalg", "torch.special", "torch.nn.functional")
-_OWN = tuple(os.path.dirname(os.path.abspath(each)) + os.sep for each in (torch.__file__, __file__))
+#: What operators are, by the names of their methods.
+_OPERATORS = {"__truediv__": "div", "__rtruediv__": "reciprocal", "__rdiv__": "reciprocal", "__pow__": "pow"}
+_OWN = directories(torch.__file__, __file__)
 
 
 @cache
-def catalogued(name: str) -> str | None:
+def catalogue_name(name: str) -> str | None:
     """The catalogue's name of a function of torch, by the last part of its own."""
     signatures = (lookup(f"{module}.{name}") for module in _MODULES)
     return next((signature.op for signature in signatures if signature), None)
+
+
+def singular(name: str, args: Sequence[Any]) -> Operation | None:
+    """The operation of the catalogue that a function of torch computes, if it is singular anywhere."""
+    name = _OPERATORS.get(name, name).rstrip("_")
+    operation = OPERATIONS.get(catalogue_name(name) or "")
+    whole = name == "pow" and len(args) > 1 and isinstance(args[1], int | float) and args[1] == int(args[1])
+    if not operation or not operation.code or (whole and args[1] >= 1):  # such a power is singular nowhere
+        return None
+    return operation
 
 
 class Labels(TorchFunctionMode):
@@ -37,8 +49,7 @@ class Labels(TorchFunctionMode):
 
     def __enter__(self) -> Labels:
         super().__enter__()
-        self._apply = torch.autograd.Function.__dict__["apply"]
-        original = self._apply
+        self._apply = original = torch.autograd.Function.__dict__["apply"]
 
         def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:  # it does not ask the modes
             self.inside += 1
@@ -46,24 +57,25 @@ class Labels(TorchFunctionMode):
                 result = original.__get__(None, cls)(*args, **kwargs)
             finally:
                 self.inside -= 1
-            self.made(result, args)
+            self.label_new(result, args)
             return result
 
-        torch.autograd.Function.apply = classmethod(apply)
+        self._patch = override(torch.autograd.Function, apply=classmethod(apply))
+        self._patch.__enter__()
         return self
 
     def __exit__(self, *error: Any) -> None:
-        torch.autograd.Function.apply = self._apply
+        self._patch.__exit__(None, None, None)
         super().__exit__(*error)
 
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         result = func(*args, **(kwargs or {}))
-        self.made(result, args)
+        self.label_new(result, args)
         return result
 
-    def made(self, result: Any, args: Sequence[Any]) -> list[Node]:
+    def label_new(self, result: Any, args: Sequence[Any]) -> list[Node]:
         """Label what a call has added to the graph: behind its result, or behind the operand that it wrote."""
         here: tuple[Frame, ...] = ()
         with compat.without_modes():

@@ -27,7 +27,7 @@ def explain_value(roots: Sequence[Any]) -> Report:
     """
     made = sorted((node for node in nodes(roots) if node.next_functions), key=compat.made_at)
     for node in made:
-        saved = {name: each for name, each in compat.everything_saved(node) if differentiable(each)}
+        saved = {name: each for name, each in compat.all_saved(node) if differentiable(each)}
         result = saved.pop("result", None)
         if finite(saved.values()):
             if not finite([_made_again(node, saved) if result is None else result]):

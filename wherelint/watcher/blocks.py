@@ -47,12 +47,12 @@ def watch(
     """
     directory = None if output_dir is None else Path(output_dir)
     reporter = Reporter(directory, quiet=quiet, silent=quiet or not keep_going, keep_going=keep_going, most=max_reports)
-    with watching(reporter.session), stopped(reporter):
+    with watching(reporter.session), report_at_end(reporter):
         yield Watched(reporter)
 
 
 @contextmanager
-def stopped(reporter: Reporter) -> Iterator[None]:
+def report_at_end(reporter: Reporter) -> Iterator[None]:
     """Report at the end of a block, and raise PoisonedGradient in place of what unwound it."""
     try:
         yield

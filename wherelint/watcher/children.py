@@ -8,12 +8,13 @@ from contextlib import ExitStack, contextmanager
 from multiprocessing import process, spawn
 from typing import Any
 
+from wherelint.companion.patching import override
 from wherelint.watcher import watching
 from wherelint.watcher.report import Reporter
 
 
 @contextmanager
-def followed(reporter: Reporter) -> Iterator[None]:
+def watch_children(reporter: Reporter) -> Iterator[None]:
     """Within the block the processes that are started report for themselves; one with a report exits with 1."""
     bootstrap, prepare = process.BaseProcess._bootstrap, spawn.get_preparation_data  # type: ignore[attr-defined]
 
@@ -29,12 +30,8 @@ def followed(reporter: Reporter) -> Iterator[None]:
     def prepared(name: str) -> dict[str, Any]:
         return {**prepare(name), "wherelint": _Stowaway(reporter.options())}
 
-    process.BaseProcess._bootstrap = run  # type: ignore[attr-defined]
-    spawn.get_preparation_data = prepared
-    try:
+    with override(process.BaseProcess, _bootstrap=run), override(spawn, get_preparation_data=prepared):
         yield
-    finally:
-        process.BaseProcess._bootstrap, spawn.get_preparation_data = bootstrap, prepare  # type: ignore[attr-defined]
 
 
 class _Stowaway:
@@ -53,4 +50,4 @@ _to_the_end = ExitStack()
 def _begin(options: dict[str, Any]) -> None:
     reporter = Reporter(**options)
     _to_the_end.enter_context(watching(reporter.session))
-    _to_the_end.enter_context(followed(reporter))
+    _to_the_end.enter_context(watch_children(reporter))

@@ -5,25 +5,32 @@ to a jaxpr, which runs in its place; if the gradient is not finite, what has bee
 into it over to the host, where they are explained later. Outside of a trace the program runs as it would without.
 """
 
+from __future__ import annotations
+
+import gc
 import random
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from types import FunctionType
 from typing import Any
 
 import jax
 import numpy as np
-from jax import lax
+from jax import export, lax
 from jax import numpy as jnp
 from jax.custom_batching import custom_vmap
 
 from wherelint.companion.frames import is_library
 from wherelint.jax import _compat
-from wherelint.watcher.calls import Call, Traced, is_key, is_traced, trace
-from wherelint.watcher.imports import Imports
-from wherelint.watcher.session import Explanation, Hit, Session, Site, Status, current
+from wherelint.jax._evaluate import Evaluation
+from wherelint.jax._locate import Program, explain_value
+from wherelint.jax._primitives import CALLS
+from wherelint.watcher import Imports
+from wherelint.watcher.session import Explanation, Hit, Session, Site, Status, busy, current, few
 
 #: The inputs of a function that are not known before, and the cotangents of its results.
 _Numbers = tuple[list[Any], list[Any]]
@@ -42,20 +49,20 @@ def hook(session: Session, imports: Imports) -> Iterator[None]:
     clear_caches: Any = jax.clear_caches
     clear_caches()  # what a notebook has compiled is traced again
     session.callers += _compat.CALLERS
-    session.barriers.append(_compat.settle)
+    session.barriers.append(_compat.wait_for_callbacks)
     with ExitStack() as patches:
         sites: dict[Any, Site] = {}
-        patches.enter_context(_compat.replaced(_compat.VJP, partial(_watched, sites, _Pullback)))
-        patches.enter_context(_compat.replaced("linearize", partial(_watched, sites, _Pushforward)))
-        patches.enter_context(_compat.replaced("linear_transpose", _transposed))
+        patches.enter_context(_compat.replace_function(_compat.VJP, partial(_watch_vjp, sites, _Pullback)))
+        patches.enter_context(_compat.replace_function("linearize", partial(_watch_vjp, sites, _Pushforward)))
+        patches.enter_context(_compat.replace_function("linear_transpose", _watch_transpose))
         patches.enter_context(_compat.quick_calls())
         try:
             yield
         finally:
-            _compat.settle()
+            _compat.wait_for_callbacks()
 
 
-def _watched(sites: dict[Any, Site], kind: Any, original: Callable[..., Any]) -> Callable[..., Any]:
+def _watch_vjp(sites: dict[Any, Site], kind: Any, original: Callable[..., Any]) -> Callable[..., Any]:
     """``vjp`` with a pullback that looks at what it returns, and ``linearize`` likewise."""
 
     def vjp(fun: Any, *primals: Any, **options: Any) -> Any:
@@ -74,25 +81,25 @@ def _watched(sites: dict[Any, Site], kind: Any, original: Callable[..., Any]) ->
                 traced, inputs, run = again(leaves)
                 taken = _Taken(taken.site, None, traced, [None if is_traced(each) else each for each in inputs])
                 leaves = [each for each in inputs if is_traced(each)]
-                found = original(_compat.instead(fun, run), *primals, **options)
+                found = original(_compat.as_differentiable(fun, run), *primals, **options)
             except Exception as error:
                 random.setstate(state[0])
                 np.random.set_state(state[1])
                 found = original(fun, *primals, **options)  # raises what the program raises
-                _not_watched(session, taken.site, error)
+                _note_failure(session, taken.site, error)
                 return found
         try:
             values = _real(found[0])
             is_loss = len(values) == 1 and np.ndim(values[0]) == 0
             return found[0], kind(found[1], taken, leaves, _finite(values), is_loss), *found[2:]
         except Exception as error:
-            _not_watched(session, taken.site, error)
+            _note_failure(session, taken.site, error)
             return found
 
     return vjp
 
 
-def _not_watched(session: Session, site: Site, error: Exception) -> None:
+def _note_failure(session: Session, site: Site, error: Exception) -> None:
     session.unwatched.setdefault(site.name or "a function", f"{type(error).__name__}: {error}")
 
 
@@ -123,7 +130,7 @@ class _Taken:
     #: What it was traced to otherwise: the function itself may hold numbers of an outer trace.
     traced: Traced | None = None
     #: The inputs of that; None for those that are known only when it runs.
-    kept: Sequence[Any] = ()
+    constants: Sequence[Any] = ()
     #: What was handed over where several devices compute together.
     others: list[_Numbers] = field(default_factory=list)
 
@@ -132,15 +139,15 @@ class _Taken:
         session = current()
         if session is None:
             return
-        told = _STATUS[int(status)]
-        number = session.saw(self.site, told)
+        name = _STATUS[int(status)]
+        number = session.saw(self.site, name)
         shared = self.traced is not None and self.traced.shared
-        if told == "finite" or (told == "value" and self.site.pending) or (session.stopping and not shared):
+        if name == "finite" or (name == "value" and self.site.pending) or (session.stopping and not shared):
             return
         given = [*map(_copied, numbers)], [*map(_copied, cts)]
         if shared:  # the others of its devices see the same, and each knows its own numbers
             self.others[:] = [*self.others[-_DEVICES:], given]
-        session.hit(Hit(self.site, number, told, partial(self._explain, told, given)), unwind=unwind)
+        session.hit(Hit(self.site, number, name, partial(self._explain, name, given)), unwind=unwind)
 
     def see_inside(self, count: int, *numbers: Any) -> None:
         """The same from what is compiled, which must not fail: so many numbers, and then cotangents."""
@@ -149,18 +156,18 @@ class _Taken:
             self.see(status, rest[:count], rest[count:], unwind=False)
         except Exception as error:
             if (session := current()) is not None:
-                _not_watched(session, self.site, error)
+                _note_failure(session, self.site, error)
 
     def _explain(self, status: Status, given: _Numbers) -> Explanation:
         for each in (given, *self.others):
-            found = self._explained(status, *each)
+            found = self._explain_one(status, *each)
             if not found.report.ok:
                 break
         return found
 
-    def _explained(self, status: Status, numbers: list[Any], cts: list[Any]) -> Explanation:
+    def _explain_one(self, status: Status, numbers: list[Any], cts: list[Any]) -> Explanation:
         traced, values = self.traced, iter(numbers)
-        inputs = [next(values) if each is None else each for each in self.kept]
+        inputs = [next(values) if each is None else each for each in self.constants]
         if traced is None:
             assert self.again is not None
             traced, inputs, _ = self.again(numbers)
@@ -184,7 +191,7 @@ class _Pullback:
         return (self._pull, self._numbers, self._value), (self._taken, self._is_loss)
 
     @classmethod
-    def tree_unflatten(cls, static: Any, children: Any) -> "_Pullback":
+    def tree_unflatten(cls, static: Any, children: Any) -> _Pullback:
         """It, from `tree_flatten`."""
         (taken, is_loss), (pull, numbers, value) = static, children
         return cls(pull, taken, numbers, value, is_loss)
@@ -208,7 +215,7 @@ class _Pullback:
                 else:
                     _tap(self._taken, status, self._numbers, jax.tree.leaves(cts))
             except Exception as error:
-                _not_watched(session, self._taken.site, error)
+                _note_failure(session, self._taken.site, error)
         return found
 
 
@@ -224,7 +231,7 @@ class _Pushforward(_Pullback):
         return _Pullback(pull, self._taken, self._numbers, self._value, self._is_loss)
 
 
-def _transposed(original: Callable[..., Any]) -> Callable[..., Any]:
+def _watch_transpose(original: Callable[..., Any]) -> Callable[..., Any]:
     def linear_transpose(fun: Any, *primals: Any, **options: Any) -> Any:
         pull = original(fun, *primals, **options)
         return fun.transposed(pull) if isinstance(fun, _Pushforward) else pull
@@ -237,23 +244,23 @@ def _tap(taken: _Taken, status: Any, numbers: Sequence[Any], cts: Sequence[Any])
     see = partial(taken.see_inside, len(numbers))
 
     @custom_vmap
-    def tell(status: Any, *operands: Any) -> Any:
-        with _compat.unlisted():
+    def hand_over(status: Any, *operands: Any) -> Any:
+        with _compat.quick_callbacks():
             lax.cond(
                 status > 0, lambda *given: jax.debug.callback(see, *given), lambda *given: jax.debug.callback(see),
                 status, *operands,
             )  # fmt: skip
         return status
 
-    @tell.def_vmap
-    def tell_first(size: int, mapped: Sequence[bool], status: Any, *operands: Any) -> tuple[Any, bool]:
+    @hand_over.def_vmap
+    def hand_over_first(size: int, mapped: Sequence[bool], status: Any, *operands: Any) -> tuple[Any, bool]:
         every = jnp.broadcast_to(status, (size,))
         first = jnp.argmax(jnp.where(every > 0, 3 - every, 0))
         chosen = [each[first] if one else each for each, one in zip(operands, mapped[1:], strict=True)]
-        return tell(every[first], *chosen), False
+        return hand_over(every[first], *chosen), False
 
     plain = [jax.random.key_data(each) if is_key(each) else each for each in (*numbers, *cts)]
-    tell(*map(lax.stop_gradient, (status, *plain)))
+    hand_over(*map(lax.stop_gradient, (status, *plain)))
 
 
 def _site(sites: dict[Any, Site], fun: Callable[..., Any]) -> Site:
@@ -274,3 +281,227 @@ def _site(sites: dict[Any, Site], fun: Callable[..., Any]) -> Site:
             with suppress(Exception):
                 todo.append(getattr(each, name))
     return sites.setdefault(type(fun), Site("jax"))
+
+
+_MAPPED = "shard_map"
+#: What says only on which devices a number differs.
+_MARKS = frozenset({"pvary", "pbroadcast"})
+_SUMS = frozenset({"psum_invariant", "psum2"})
+
+
+def _has_devices(program: _compat.ClosedJaxpr) -> bool:
+    """Whether something in it runs on several devices."""
+    return any(
+        eqn.primitive.name in {_MAPPED, *_SUMS} or any(map(_has_devices, _compat.programs(eqn)))
+        for eqn in program.jaxpr.eqns
+    )
+
+
+class _OneDevice(Evaluation):
+    """A program for several devices as a batch on one: what ``shard_map`` maps becomes ``vmap`` along its axes."""
+
+    def equation(self, eqn: _compat.JaxprEqn, operands: list[Any], path: _compat.Path) -> list[Any]:
+        """What an equation computes; it keeps the place in the source that it came from."""
+        name, inner = eqn.primitive.name, _compat.programs(eqn)
+        with _compat.at_source_of(eqn):
+            if name == _MAPPED:
+                body, _ = _compat.drop_equations(inner[0], lambda eqn: eqn.primitive.name in _MARKS)
+                run: Callable[..., list[Any]] = lambda *blocks: self.run(body, blocks)  # noqa: E731
+                for axis, size in reversed(eqn.params["mesh"].shape.items()):
+                    run = _along(axis, size, run, eqn.params["in_specs"], eqn.params["out_specs"])
+                return run(*operands)
+            if name in CALLS and len(inner) == 1 and _has_devices(inner[0]):
+                return self.run(inner[0], operands)
+            if name in _SUMS:
+                return list(jax.lax.psum(operands, eqn.params["axes"]))  # type: ignore[no-untyped-call]
+            return _compat.bind(eqn, operands)
+
+
+def _along(axis: str, size: int, run: Callable[..., list[Any]], ins: Sequence[Any], outs: Sequence[Any]) -> Any:
+    """A function of whole arrays that runs one of blocks along an axis of the devices."""
+
+    def whole(*given: Any) -> list[Any]:
+        at = [_dimension(spec, axis) for spec in ins]
+        blocks = [x if d is None else _split(x, d, size) for x, d in zip(given, at, strict=True)]
+        axes = tuple(None if d is None else 0 for d in at)
+        made = jax.vmap(run, axes, axis_name=axis, axis_size=size)(*blocks)
+        return [
+            x[0] if (d := _dimension(spec, axis)) is None else _joined(x, d) for x, spec in zip(made, outs, strict=True)
+        ]
+
+    return whole
+
+
+def _dimension(spec: Any, axis: str) -> int | None:
+    """The dimension of an array that is spread along an axis. NotImplementedError where it is spread along several."""
+    for d, names in enumerate(spec):
+        if axis in (names if isinstance(names, tuple) else (names,)):
+            if isinstance(names, tuple) and len(names) > 1:
+                raise NotImplementedError("a dimension that is spread along two axes of devices is not followed")
+            return d
+    return None
+
+
+def _split(x: Any, d: int, size: int) -> Any:
+    shape = jnp.shape(x)
+    return jnp.moveaxis(jnp.reshape(x, (*shape[:d], size, shape[d] // size, *shape[d + 1 :])), d, 0)
+
+
+def _joined(x: Any, d: int) -> Any:
+    moved = jnp.moveaxis(x, 0, d)
+    return jnp.reshape(moved, (*moved.shape[:d], -1, *moved.shape[d + 2 :]))
+
+
+@dataclass(frozen=True, eq=False)
+class Traced:
+    """A function that was traced: ``program`` takes its constants, and then the leaves of its arguments."""
+
+    program: _compat.ClosedJaxpr
+    constants: int
+    tree: Any
+    #: Which leaves of what is differentiated are among the results; the others are constants.
+    active: tuple[bool, ...]
+    #: By input, how a random key is made; None for what is none.
+    keys: tuple[Any, ...]
+    #: Whether it is a part of what several devices compute together.
+    shared: bool
+
+
+def is_traced(leaf: Any) -> bool:
+    """Whether its value is not known yet."""
+    return isinstance(leaf, jax.core.Tracer)
+
+
+def is_key(leaf: Any) -> bool:
+    """Whether it holds random keys."""
+    return jnp.issubdtype(jnp.result_type(leaf), jax.dtypes.prng_key)
+
+
+def trace(
+    fun: Callable[..., Any], tree: Any, arguments: Sequence[Any], has_aux: bool
+) -> tuple[Traced, list[Any], Callable[..., Any]]:
+    """Trace a function once; its constants and arguments; and what computes the same as the function.
+
+    Raises RuntimeError if the function keeps a number that is being traced, and what the function raises.
+    """
+    seen: list[Any] = []
+
+    def flat(*leaves: Any) -> list[Any]:
+        given = _compat.current_trace()
+        result = fun(*jax.tree.unflatten(tree, leaves))
+        count = len(jax.tree.leaves(result[0] if has_aux else result))
+        seen[:] = weakref.ref(given), count, *jax.tree.flatten(result)
+        return [each for each in seen[2] if is_traced(each)]
+
+    closed = jax.make_jaxpr(flat)(*arguments)
+    former, count, results, shape = seen
+    results = [None if is_traced(each) else each for each in results]
+    seen.clear()
+    if former() is not None and gc.collect() and any(map(is_traced, gc.get_referrers(former()))):
+        raise RuntimeError("it keeps a number that is being traced")
+
+    def run(*primals: Any) -> Any:
+        found = iter(_compat.evaluate(closed, jax.tree.leaves(primals)))
+        return jax.tree.unflatten(shape, [next(found) if each is None else each for each in results])
+
+    active = tuple(each is None for each in results[:count])
+    inputs = [*closed.consts, *arguments]
+    keys = tuple(jax.random.key_impl(each) if is_key(each) else None for each in inputs)
+    program, shared = _compat.on_one_device(_compat.open_constants(closed))
+    return Traced(program, len(closed.consts), tree, active, keys, shared), inputs, run
+
+
+class Call:
+    """A traced function at some inputs, and the cotangents of its results."""
+
+    def __init__(self, traced: Traced, inputs: Sequence[Any], cts: Sequence[Any]) -> None:
+        self._program, self._active = traced.program, traced.active
+        pairs = zip(inputs, traced.keys, strict=True)
+        self._inputs = [x if impl is None or is_key(x) else jax.random.wrap_key_data(x, impl=impl) for x, impl in pairs]
+        self._cts = [np.asarray(ct) for ct, active in zip(cts, traced.active, strict=True) if active]
+        numbered = jax.tree.unflatten(traced.tree, range(traced.constants, len(inputs)))
+        skipped = 0 if len(numbered) > 1 else 1
+        #: The inputs that are differentiated, by their names in the arguments.
+        self._names = {
+            i: jax.tree_util.keystr(path[skipped:]) or "the argument"
+            for path, i in jax.tree_util.tree_flatten_with_path(numbered)[0]
+            if jnp.issubdtype(self._program.in_avals[i].dtype, jnp.inexact)
+        }
+
+    def explain(self, status: Status) -> Explanation:
+        """Why the gradient is not finite, or the value."""
+        if status == "value":
+            report = explain_value(self._run, self._inputs)
+            lost = [] if report.findings else [self._names.get(i, "data") for i in self._not_finite(self._inputs)]
+            note = f"Not finite before: {few([*dict.fromkeys(lost)])}." if lost else ""
+            return Explanation(report, (), len(self._names), self.save, note)
+        program = Program(self._run, self._inputs, {}, [*self._names])
+        report = program.explain(program.flat.inputs, cts=self._cts)
+        lost = [self._names[i] for i in self._not_finite(report.gradient)]
+        note = "One operation at a time, it is finite: it depends on how the program is compiled." if report.ok else ""
+        return Explanation(replace(report, gradient=None, masked=None), lost, len(self._names), self.save, note)
+
+    def _run(self, *inputs: Any) -> list[Any]:
+        run = _OneDevice().run if _has_devices(self._program) else _compat.evaluate
+        return run(self._program, inputs)[: sum(self._active)]
+
+    def _not_finite(self, arrays: Sequence[Any]) -> list[int]:
+        real = [(i, each) for i, each in enumerate(arrays) if each is not None and not is_key(each)]
+        return [
+            i
+            for i, x in real
+            if jnp.issubdtype(jnp.result_type(x), jnp.inexact) and not np.isfinite(np.asarray(x)).all()
+        ]
+
+    def save(self, directory: Path) -> list[str]:
+        """Write the arguments, the function and a script that runs it; the names of the files."""
+        order = sorted(range(len(self._inputs)), key=lambda i: i not in self._names)
+        keys = {i: jax.random.key_impl(x) for i, x in enumerate(self._inputs) if is_key(x)}
+        plain = [jax.random.key_data(x) if is_key(x) else x for x in self._inputs]
+        numbers = [np.asarray(x) for x in (*(plain[i] for i in order), *self._cts)]
+
+        def function(*given: Any) -> list[Any]:
+            values = [given[order.index(i)] for i in range(len(given))]
+            return self._run(
+                *(jax.random.wrap_key_data(x, impl=keys[i]) if i in keys else x for i, x in enumerate(values))
+            )
+
+        struct: Any = jax.ShapeDtypeStruct
+        with busy():
+            exported = export.export(jax.jit(function))(*(struct(x.shape, x.dtype) for x in numbers[: len(order)]))
+            (directory / "function.bin").write_bytes(exported.serialize(vjp_order=1))
+        np.savez(directory / "arguments.npz", *(x.view(_storable(x)) for x in numbers))
+        script = _SCRIPT.format(
+            x64=jnp.zeros(0, float).dtype == np.float64, dtypes=[str(x.dtype) for x in numbers], count=len(order),
+            names=[*self._names.values()],
+        )  # fmt: skip
+        (directory / "repro.py").write_text(script, "utf-8")
+        return ["arguments.npz", "function.bin", "repro.py"]
+
+
+def _storable(array: Any) -> Any:
+    """A dtype of NumPy's own of the same size."""
+    return array.dtype if array.dtype.kind in "biufc" else f"u{array.dtype.itemsize}"
+
+
+_SCRIPT = '''"""A function whose gradient is not finite, without the program that it comes from."""
+
+import pathlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import export
+
+jax.config.update("jax_enable_x64", {x64})
+here = pathlib.Path(__file__).parent
+f = export.deserialize((here / "function.bin").read_bytes()).call
+dtypes = {dtypes}
+numbers = [x.view(jnp.dtype(d)) for x, d in zip(np.load(here / "arguments.npz").values(), dtypes)]
+inputs, cotangents = numbers[:{count}], numbers[{count}:]
+names = {names}
+value, pull = jax.vjp(lambda *xs: f(*xs, *inputs[len(names):]), *inputs[: len(names)])
+print("value finite:", all(bool(jnp.isfinite(x).all()) for x in value))
+for name, x in zip(names, pull(cotangents)):
+    print("gradient finite:", bool(jnp.isfinite(x).all()), name)
+'''

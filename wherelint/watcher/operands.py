@@ -60,14 +60,14 @@ def save(findings: Sequence[Poison], directory: Path) -> list[str]:
                 disk.write(directory / "repro.py", text.encode())
                 return ["operands.pt", "repro.py"]
     for poison in findings[:1]:
-        torch.save(dict(compat.everything_saved(poison.node)), directory / "operands.pt")
+        torch.save(dict(compat.all_saved(poison.node)), directory / "operands.pt")
         return ["operands.pt"]
     return []
 
 
 def _calls(poison: Poison) -> Iterator[tuple[str, Callable[..., Tensor], list[Any], dict[str, Any]]]:
     """Functions of torch that may be the operation of a node, with operands and options."""
-    saved = dict(compat.everything_saved(poison.node))
+    saved = dict(compat.all_saved(poison.node))
     name = stem(poison.node)
     operands = [each.detach().clone() if isinstance(each, Tensor) else each
                 for key in OPERANDS if (each := saved.get(key)) is not None]  # fmt: skip

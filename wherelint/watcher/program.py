@@ -6,11 +6,15 @@ import runpy
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.machinery import SourceFileLoader
+from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
 
 from wherelint import isolated
+from wherelint.companion.coverage import Marks
+from wherelint.io.gradient_coverage import MalformedError, load
 from wherelint.watcher.session import Stop
 
 #: What a shell says of a process that Ctrl-C has ended.
@@ -20,6 +24,26 @@ _OWN = os.path.dirname(os.path.abspath(__file__))
 
 class CannotRunError(Exception):
     """There is no such program; the message says why."""
+
+
+@contextmanager
+def coverage_record(record: Path | None) -> Iterator[Marks | None]:
+    """Give what is to be marked, and write it to a file at the end of the block; None without a file.
+
+    Raises CannotRunError where the file is there and is something else, OSError where it cannot be written.
+    """
+    if record is None:
+        yield None
+        return
+    path = record.absolute()  # the program may change the directory
+    try:
+        if path.exists():
+            load(path)
+    except (OSError, MalformedError) as error:
+        raise CannotRunError(f"{record}: {error}") from None
+    marks = Marks()
+    yield marks
+    marks.coverage().save(path)
 
 
 def run_program(name: str, arguments: Sequence[str], *, is_module: bool) -> int:

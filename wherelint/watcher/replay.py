@@ -18,12 +18,12 @@ from torch.autograd.graph import GradientEdge, Node
 from torch.utils._pytree import tree_leaves
 
 from wherelint.companion import Report
-from wherelint.companion.patching import replaced
+from wherelint.companion.patching import override
 from wherelint.torch import compat
-from wherelint.torch.locate import Numbers, Traced, explained, finite
+from wherelint.torch.locate import NonFiniteLabels, Traced, explain, finite
 from wherelint.torch.masking import leaves as leaves_of
 from wherelint.torch.masking import nodes
-from wherelint.watcher.imports import Imports
+from wherelint.watcher import Imports
 
 _CALL = "wherelint call"
 
@@ -82,7 +82,7 @@ class Calls:
             call.forget()
         self.seen = {}
 
-    def explained(
+    def explain(
         self, roots: Sequence[Any], seeds: Sequence[Any], leaves: Sequence[Any], label: Callable[[Sequence[Any]], Any],
         cut: Collection[Node],
     ) -> Report | None:  # fmt: skip
@@ -122,7 +122,7 @@ class Calls:
             ]  # fmt: skip
             if pairs and finite(ct for _, ct in pairs):
                 after, cotangents = zip(*pairs, strict=True)
-                if report := self.explained(after, cotangents, _variables(after), label, cut):
+                if report := self.explain(after, cotangents, _variables(after), label, cut):
                     return report
         return None
 
@@ -130,7 +130,7 @@ class Calls:
         arrived = [call.arrived.get(number, ()) for number, _ in call.outputs]
         if not all(map(finite, arrived)):
             return None
-        with Numbers():  # for what saves nothing
+        with NonFiniteLabels():  # for what saves nothing
             made = tree_leaves(call.again(node))
         made = [each for each in made if isinstance(each, Tensor) and each.requires_grad and each.grad_fn is not None]
         cotangents = [
@@ -147,7 +147,7 @@ class Calls:
 def _broken(traced: Traced) -> Report | None:
     if not traced.leaves:
         return None
-    report = explained(traced)
+    report = explain(traced)
     return None if report.gradient_finite else report
 
 
@@ -168,7 +168,7 @@ def _variables(roots: Sequence[Any], ends: Collection[Node] = ()) -> list[Tensor
 
 
 @contextmanager
-def noted(calls: Calls, imports: Imports) -> Iterator[None]:
+def note_calls(calls: Calls, imports: Imports) -> Iterator[None]:
     """Within the block, such calls are noted as they are made."""
 
     def compiled(run: Callable[..., Any], model: Any, args: Any, kwargs: Any) -> Any:
@@ -194,7 +194,7 @@ def _checkpoints(calls: Calls) -> AbstractContextManager[None]:
             calls.note(_checkpoint_again, results)
         return results
 
-    return replaced(function, apply=staticmethod(apply))
+    return override(function, apply=staticmethod(apply))
 
 
 def _checkpoint_again(node: Any) -> Any:

@@ -246,7 +246,7 @@ def current() -> Session | None:
 
 
 @contextmanager
-def begun(session: Session) -> Iterator[Session]:
+def activate(session: Session) -> Iterator[Session]:
     """Within the block it is the current one, in every thread."""
     _sessions.append(session)
     signals = _SIGNAL is not None and threading.current_thread() is threading.main_thread()

@@ -17,16 +17,17 @@ from typing import Any
 
 import tensorflow as tf
 
-from wherelint.companion.frames import Frame, is_library, places
-from wherelint.companion.patching import around
+from wherelint.companion.frames import Frame, calling, directories, places
+from wherelint.companion.patching import wrap
 from wherelint.tensorflow import compat
-from wherelint.tensorflow.masked import Call, adopt, all_finite, with_reads
+from wherelint.tensorflow.locate import Call, adopt, all_finite, with_reads
 from wherelint.tensorflow.replay import Replay, Variable
-from wherelint.watcher.imports import Imports
+from wherelint.watcher import Imports
 from wherelint.watcher.session import Hit, Session, Site, Status, busy, current
 from wherelint.watcher.traced import Taken, explanation, in_functions, is_float, maybe_finite, saw, trace
 
-_OWN = tuple(os.path.dirname(os.path.abspath(each)) + os.sep for each in (tf.__file__, os.path.dirname(__file__)))
+#: TensorFlow, and this package.
+_OWN = directories(tf.__file__, os.path.dirname(__file__))
 _SCALERS = "keras.src.optimizers.loss_scale_optimizer"
 _SCALED = "_wherelint_scaled"
 
@@ -41,7 +42,7 @@ def hook(session: Session, imports: Imports) -> Iterator[None]:
         undo.enter_context(compat.around_functions(watch.call))
         undo.enter_context(compat.counters_saved(busy))
         undo.enter_context(compat.around_vectorized(watch.vectorized))
-        undo.enter_context(around(tf.GradientTape, "gradient", watch.gradient))
+        undo.enter_context(wrap(tf.GradientTape, "gradient", watch.gradient))
         imports.after(_SCALERS, lambda: undo.enter_context(_scaled_losses()))
         yield
 
@@ -52,7 +53,7 @@ def _scaled_losses() -> AbstractContextManager[None]:
         setattr(loss, _SCALED, True)
         return loss
 
-    return around(sys.modules[_SCALERS].LossScaleOptimizer, "scale_loss", scaled)
+    return wrap(sys.modules[_SCALERS].LossScaleOptimizer, "scale_loss", scaled)
 
 
 class _Local(threading.local):
@@ -111,7 +112,7 @@ class _Watch:
     def note(self, kind: str, attributes: Any, operands: Sequence[Any], results: Sequence[Any]) -> None:
         """Note an operation; those of functions are noted with their gradients."""
         if self.on() and not kind.startswith("__"):
-            call = Call(kind, attributes, operands, results, partial(places, _frames()))
+            call = Call(kind, attributes, operands, results, partial(places, calling(_OWN, to_program=True)))
             for tape in self.local.tapes:
                 tape._wherelint.append(call)
 
@@ -119,7 +120,7 @@ class _Watch:
         """Note what brings its own gradient."""
         if not (self.local.tapes and self.on() and tf.executing_eagerly()):
             return
-        where = partial(places, _frames())
+        where = partial(places, calling(_OWN, to_program=True))
         call = Call(name, (), operands, results, where, backward)
         if self.local.called and any(each is made for each in results[:1] for made in self.local.called[-1] or ()):
             call = _FunctionCall(
@@ -194,7 +195,7 @@ class _Watch:
         return Taken(self._site(), roots, seeds, sources, names, results, scaled)
 
     def _site(self) -> Site:
-        frame = _frames()[-1]
+        frame = calling(_OWN, to_program=True)[-1]
         name = frame[0].co_name.removeprefix("tf__")
         return self.sites.setdefault(frame, Site("tensorflow", "" if name.startswith("<") else name))
 
@@ -241,17 +242,3 @@ def _path(source: Any, number: int) -> str:
         return str(getattr(source, "path", None) or source.name.removesuffix(":0"))
     except AttributeError:  # of an eager tensor
         return f"source {number}"
-
-
-def _frames() -> tuple[Frame, ...]:
-    """The calling frames, from the innermost to that of the user's program."""
-    found: list[Frame] = []
-    frame = sys._getframe(1)
-    while frame is not None:
-        filename = frame.f_code.co_filename
-        if not filename.startswith(_OWN):
-            found.append((frame.f_code, frame.f_lasti))
-            if not is_library(filename):
-                break
-        frame = frame.f_back  # type: ignore[assignment]
-    return tuple(found)

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import pytest
 
 from wherelint.watcher import watching
-from wherelint.watcher.blocks import stopped
+from wherelint.watcher.blocks import report_at_end
 from wherelint.watcher.report import Reporter
 
 
@@ -27,7 +27,7 @@ class Watcher:
 
         self._reporter.again()
         try:
-            with stopped(self._reporter):
+            with report_at_end(self._reporter):
                 return (yield)
         except PoisonedGradient as error:  # the report is all that matters
             raise error.with_traceback(None) from None

@@ -21,20 +21,20 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.graph import GradientEdge, Node
+from torch.autograd.graph import Node
 from torch.utils._pytree import keystr, tree_flatten_with_path, tree_leaves
 
 from wherelint.companion import Report
 from wherelint.companion.frames import Frame, is_library
-from wherelint.companion.patching import around
+from wherelint.companion.patching import wrap
 from wherelint.torch import compat
 from wherelint.torch.locate import _BAD, _SPREADS, differentiable, finite, kind, locate
+from wherelint.torch.masking import leaves as leaves_of
 from wherelint.torch.masking import nodes, users
 from wherelint.torch.trace import _KEY
 from wherelint.torch.values import explain_value
-from wherelint.watcher import operands
-from wherelint.watcher.imports import Imports
-from wherelint.watcher.replay import Calls, noted
+from wherelint.watcher import Imports, operands
+from wherelint.watcher.replay import Calls, note_calls
 from wherelint.watcher.session import Explanation, Hit, Session, Site, Status, busy, current, few
 
 _HOME = str(Path(__file__).parents[1])
@@ -62,9 +62,9 @@ def hook(session: Session, imports: Imports) -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(compat.around_saving(watcher.hooks))
         stack.enter_context(compat.around_backward(watcher.backward))
-        stack.enter_context(_scaling_noted(watcher))
+        stack.enter_context(_note_scaling(watcher))
         stack.enter_context(compat.without_donated_buffers())
-        stack.enter_context(noted(watcher.calls, imports))
+        stack.enter_context(note_calls(watcher.calls, imports))
         stack.enter_context(compat.around_transforms(watcher.transformed, watcher.unwatched))
         stack.callback(watcher.hooks.refused)
         watcher.hooks.allowed()
@@ -298,7 +298,7 @@ class _Watcher:
         if status == "value" and self.site.pending:
             self.session.saw(self.site, status)
             return None
-        freed = labelled(self.hooks, roots)
+        freed = label_graph(self.hooks, roots)
         named = _named(leaves, grads)
         if status == "value":
             before = [name for name, each, _ in named if not all_finite([each])]
@@ -306,7 +306,7 @@ class _Watcher:
             report: Report | None = Report(False, False, False, note=note) if before else explain_value(roots)
         else:
             with torch.enable_grad():
-                report = self.calls.explained(roots, seeds, leaves, partial(labelled, self.hooks), freed)
+                report = self.calls.explain(roots, seeds, leaves, partial(label_graph, self.hooks), freed)
         if report is None and freed:
             report = Report(True, False, False, note=_FURTHER)
         if report is None:  # a hook made it so, or another process
@@ -320,22 +320,22 @@ class _Watcher:
         return Hit(self.site, number, status, lambda: found, now=status != "value")
 
 
-def labelled(hooks: _Hooks, roots: Sequence[Any]) -> set[Node]:
+def label_graph(hooks: _Hooks, roots: Sequence[Any]) -> set[Node]:
     """Have the nodes of a graph know where they were made, and which operands and results are inf or nan.
 
     Returns those of which something has been freed.
     """
     graph = nodes(roots)
     with hooks.peeked():
-        return _labelled(hooks, graph)
+        return _label_nodes(hooks, graph)
 
 
-def _labelled(hooks: _Hooks, graph: dict[Node, list[Node]]) -> set[Node]:
+def _label_nodes(hooks: _Hooks, graph: dict[Node, list[Node]]) -> set[Node]:
     freed = set[Node]()
     hooks.taken()
     for node in graph:
         bad, frames = [], node.metadata.get(_KEY, ())
-        for name, each in compat.everything_saved(node):
+        for name, each in compat.all_saved(node):
             if (last := hooks.taken()) is not None:
                 frames = frames or last.frames
                 freed |= {node} if last.freed else set()
@@ -376,22 +376,7 @@ def _subscripts(code: CodeType) -> list[int]:
 
 def _leaves(roots: Sequence[Any]) -> list[Tensor]:
     """The leaves behind some tensors, each once."""
-    found: list[Tensor] = []
-    todo = [each.node if isinstance(each, GradientEdge) else each.grad_fn for each in roots]
-    found += [each for each in roots if isinstance(each, Tensor) and each.grad_fn is None]
-    seen: set[Node | None] = {None, *todo}
-    while todo:
-        node = todo.pop()
-        if node is None:
-            continue
-        after = node.next_functions
-        if not after and isinstance(variable := getattr(node, "variable", None), Tensor):
-            found.append(variable)
-        for each, _ in after:
-            if each not in seen:
-                seen.add(each)
-                todo.append(each)
-    return found
+    return [each for each in roots if isinstance(each, Tensor) and each.grad_fn is None] + leaves_of(nodes(roots))
 
 
 def all_finite(tensors: Sequence[Any]) -> bool:
@@ -418,11 +403,11 @@ def _named(leaves: Sequence[Any], grads: Sequence[Any]) -> list[tuple[str, Any, 
     return list(found.values())
 
 
-def _scaling_noted(watcher: _Watcher) -> AbstractContextManager[None]:
+def _note_scaling(watcher: _Watcher) -> AbstractContextManager[None]:
     """Note whether a loss is scaled: then an overflow is the scaler's business."""
 
     def scale(original: Any, scaler: Any, outputs: Any) -> Any:
         watcher.scaling = scaler.is_enabled()
         return original(scaler, outputs)
 
-    return around(torch.amp.GradScaler, "scale", scale)
+    return wrap(torch.amp.GradScaler, "scale", scale)

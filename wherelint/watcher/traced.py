@@ -17,7 +17,7 @@ from typing import Any
 import tensorflow as tf
 
 from wherelint.tensorflow import compat
-from wherelint.tensorflow.masked import Call, all_finite, explained, finite, first_not_finite
+from wherelint.tensorflow.locate import Call, all_finite, explain_calls, finite, first_not_finite
 from wherelint.tensorflow.replay import Known, Replay, Variable, is_end, is_followed
 from wherelint.tensorflow.script import save
 from wherelint.watcher.session import Explanation, Hit, Session, Site, Status, current, few
@@ -57,16 +57,16 @@ class Traced:
     taken: Taken
     graph: Any
     compiled: bool
-    #: How often it was taken; where the graph tells nothing, how often it was not finite although the value was, and
-    #: how often the value was not.
+    #: How often it was taken; where the graph hands nothing over, also how often it was not finite although the value
+    #: was, and how often the value was not.
     counter: Any
     #: The operation that counts.
     counts: Any = None
     seen: list[int] = field(default_factory=lambda: [0, 0, 0])
-    #: What the graph told since the last count.
-    told: list[tuple[Status, Callable[[], Explanation] | None]] = field(default_factory=list)
+    #: What the graph has handed over since the last count.
+    received: list[tuple[Status, Callable[[], Explanation] | None]] = field(default_factory=list)
     #: The inputs of the function that XLA compiled, and its graph, when it was not finite for the first time.
-    kept: tuple[Any, Sequence[Any], Sequence[Any]] | None = None
+    arguments: tuple[Any, Sequence[Any], Sequence[Any]] | None = None
 
 
 def is_float(each: Any) -> bool:
@@ -94,7 +94,7 @@ def explanation(
         note = f"Not finite before the step: {few(names)}." if names else ""
     else:
         seeds = [tf.ones_like(root) if seed is None else seed for root, seed in zip(roots, seeds, strict=True)]
-        report = explained(calls, roots, sources, seeds, fine and ())
+        report = explain_calls(calls, roots, sources, seeds, fine and ())
         title = "The value is finite, and its gradient is not."
         saved = partial(save, title=title, calls=calls, roots=roots, seeds=seeds, sources=sources, names=taken.names)
     if fine is None:
@@ -110,16 +110,16 @@ def trace(session: Session, taken: Taken, graph: Any) -> None:
     traced = Traced(taken, graph, compat.in_xla(graph), compat.counter(3))
     bad = [tf.constant(False)] * 2
     if traced.compiled or taken.scaled:
-        fine, value = _whole(taken.found), _whole(taken.roots)
+        fine, value = _all_finite(taken.found), _all_finite(taken.roots)
         bad = [~fine & value, ~fine & ~value]
     else:
-        _tell(session, traced)
+        _hand_over(session, traced)
     counted = tf.cast(tf.stack([tf.constant(True), *bad]), tf.int64)
     traced.counts = traced.counter.assign_add(counted, read_value=False)
     _note(graph, [traced])
 
 
-def _whole(tensors: Sequence[Any]) -> Any:
+def _all_finite(tensors: Sequence[Any]) -> Any:
     return tf.reduce_all([tf.reduce_all(finite(each)) for each in tensors])
 
 
@@ -130,25 +130,25 @@ def _note(graph: Any, traced: Iterable[Traced]) -> None:
         graph = graph.outer_graph
 
 
-def _tell(session: Session, traced: Traced) -> None:
+def _hand_over(session: Session, traced: Traced) -> None:
     """Have a graph hand over the numbers that a gradient was made of, if it is not finite."""
     taken = traced.taken
     numbers, handles = _beginnings(taken.tensors)
 
-    def told(fine: Any, value: Any, *given: Any) -> None:
+    def receive(fine: Any, value: Any, *given: Any) -> None:
         if current() is session and not bool(tf.reduce_all(fine)):
             status: Status = "gradient" if value else "value"
             explain = None
-            if status not in [each for each, _ in traced.told]:  # one copy of the numbers
-                explain = partial(_explained, traced, [bool(each) for each in fine], numbers, handles, given)
-            traced.told.append((status, explain))
+            if status not in [each for each, _ in traced.received]:  # one copy of the numbers
+                explain = partial(_explain, traced, [bool(each) for each in fine], numbers, handles, given)
+            traced.received.append((status, explain))
             if value and not session.keep_going:
                 raise RuntimeError(_STOPS)
 
     def tell() -> Any:
         fine = tf.stack([tf.reduce_all(finite(each)) for each in taken.found])
         given = [*numbers, *map(compat.read, handles)]
-        with tf.control_dependencies([tf.py_function(told, [fine, _whole(taken.roots), *given], [])]):
+        with tf.control_dependencies([tf.py_function(receive, [fine, _all_finite(taken.roots), *given], [])]):
             return tf.constant(True)
 
     tf.cond(maybe_finite(taken.found), lambda: tf.constant(False), tell)
@@ -179,7 +179,7 @@ def _is_number(tensor: Any) -> bool:
     return tensor.dtype not in (tf.resource, tf.variant)
 
 
-def _explained(
+def _explain(
     traced: Traced, fine: Sequence[bool], numbers: Sequence[Any], handles: Sequence[Any], given: Sequence[Any]
 ) -> Explanation:
     known: Known = {each.name: value for each, value in zip((*numbers, *handles), given, strict=True)}
@@ -244,41 +244,41 @@ class _Keeper:
     def end(self) -> None:
         if tf.executing_eagerly():
             for each in self.compiled:
-                each.kept = self.graph, self.inputs, self.values
+                each.arguments = self.graph, self.inputs, self.values
             return
         bad = [after - before for after, before in zip(self._counts(), self.before, strict=True)]
 
-        def told(*given: Any) -> None:
+        def receive(*given: Any) -> None:
             if current() is not self.session:
                 return
             counts, values = given[: len(bad)], given[len(bad) :]
             for each, many in zip(self.compiled, counts, strict=True):
-                if each.kept is None and bool(tf.reduce_any(many > 0)):
-                    each.kept = self.graph, self.inputs, values
+                if each.arguments is None and bool(tf.reduce_any(many > 0)):
+                    each.arguments = self.graph, self.inputs, values
             if not self.session.keep_going and any(many[0] > 0 for many in counts):
                 raise RuntimeError(_STOPS)
 
         def tell() -> Any:
-            with tf.control_dependencies([tf.py_function(told, [*bad, *self.values], [])]):
+            with tf.control_dependencies([tf.py_function(receive, [*bad, *self.values], [])]):
                 return tf.constant(True)
 
         tf.cond(tf.reduce_any(tf.stack(bad) > 0), tell, lambda: tf.constant(False))
 
 
 def _count(session: Session, noted: Sequence[Traced]) -> None:
-    """Count what graphs have counted, and report what they told."""
+    """Count what graphs have counted, and report what they handed over."""
     for each in noted:
         counts = [int(n) for n in each.counter.numpy()]
         new = [now - before for now, before in zip(counts, each.seen, strict=True)]
-        told, kept = each.told, each.kept
-        each.seen, each.told, each.kept = counts, [], None
+        received, arguments = each.received, each.arguments
+        each.seen, each.received, each.arguments = counts, [], None
         statuses: tuple[tuple[Status, int], ...] = (("gradient", new[1]), ("value", new[2]))
         bad: list[tuple[Status, Any]] = [
             ("scaled" if each.taken.scaled else status, None) for status, count in statuses for _ in range(count)
         ]
-        if kept and bad and not each.taken.scaled:
-            bad[0] = bad[0][0], partial(_replayed, each, *kept)
-        bad += told
+        if arguments and bad and not each.taken.scaled:
+            bad[0] = bad[0][0], partial(_replay, each, *arguments)
+        bad += received
         site = each.taken.site
         for _ in range(new[0] - len(bad)):
             saw(session, site, "finite")
@@ -299,7 +299,7 @@ class _Found(Exception):
     """Ends a replay: the gradient that was looked for has been explained."""
 
 
-def _replayed(traced: Traced, graph: Any, inputs: Sequence[Any], values: Sequence[Any]) -> Explanation:
+def _replay(traced: Traced, graph: Any, inputs: Sequence[Any], values: Sequence[Any]) -> Explanation:
     """Why a gradient in a function that XLA compiled is not finite: the function is run again up to there."""
     known: Known = dict(zip((each.name for each in inputs), values, strict=True))
     for to in graph.inputs:

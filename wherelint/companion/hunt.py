@@ -1,10 +1,11 @@
-"""Where a gradient may be poisoned: inputs near given ones at which programs tend to be singular."""
+"""The search for inputs that poison a gradient, near given ones: where programs tend to be singular."""
 
 import inspect
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import combinations, product, zip_longest
+from dataclasses import dataclass, replace
+from itertools import combinations, islice, product, zip_longest
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ Array = npt.NDArray[Any]
 _SPECIAL = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 100.0, -100.0, 1e-9, 1e4, -1e4, 1e10, -1e10)
 #: How many elements, rows, rows in pairs and literals are tried.
 _ELEMENTS, _ROWS, _PAIRED, _LITERALS = 16, 8, 6, 12
+#: How many of the last aimed points are combined with special values.
+_AIMED = 64
 #: Why not everything was tried.
 TIME = "The time was used up."
 #: How many inputs that no mask repairs are explained until one is confirmed, and how many of its arrays are shown.
@@ -96,55 +99,114 @@ def chosen(hits: Iterable[list[Array]], start: Sequence[Array], most: int) -> li
     return sorted(turns[:most], key=far)
 
 
-#: An input, as arguments, and what is found there.
-Explained = tuple[tuple[Any, ...], Report]
+class Search(ABC):
+    """Tries inputs, and explains those at which the value is finite and the gradient is not.
 
-
-@dataclass
-class Hits:
-    """The inputs that were tried at which the value is finite and the gradient is not.
-
-    ``owners``: the number of the argument that each array of ``start`` belongs to.
+    A framework says what happens at some inputs (`judge`), how operands come near their singular points (`approaches`),
+    and what `locate` says of an input (`explain`).
     """
 
-    start: Sequence[Array]
-    owners: Sequence[int]
-    #: The masked gradient is finite there; no mask makes it finite there.
-    poisoned: list[list[Array]] = field(default_factory=list)
-    lost: list[list[Array]] = field(default_factory=list)
+    #: How many inputs are explained, and how many are judged at once.
+    most, batch = 12, 1
+    #: The numbers that the program itself has.
+    literals: Sequence[float] = ()
 
-    def add(self, point: list[Array], *, poisoned: bool) -> None:
-        """Note an input; one with subnormal numbers only where a mask repairs it."""
-        if poisoned:
-            self.poisoned.append(point)
-        elif not any(((each != 0) & (np.abs(each) < np.finfo(each.dtype).tiny)).any() for each in point):
-            self.lost.append(point)
+    def __init__(
+        self, f: Callable[..., Any], count: int, start: list[Array], owners: Sequence[int], began: float, budget: int,
+        seconds: float, seed: int, positive: Sequence[int | str], bounds: Bounds | None,
+    ) -> None:  # fmt: skip
+        """``owners``: the number of the argument, of ``count``, that each array of ``start`` belongs to."""
+        self.start, self.owners = start, owners
+        self.began = began
+        self.end, self.deadline = self.began + seconds, self.began + 0.75 * seconds
+        self._domain, self._budget, self._seed = Domain.of(f, count, bounds, positive), budget, seed
+        self.tried = 0
+        #: The masked gradient is finite there; no mask makes it finite there.
+        self._poisoned, self._lost = list[list[Array]](), list[list[Array]]()
 
-    def report(self, explain: Callable[[list[Array]], Explained], most: int, deadline: float, note: str = "") -> Report:
-        """What was found at so many inputs, the nearest first, or else at the start: every pair once.
+    @abstractmethod
+    def judge(self, points: list[list[Array]]) -> Sequence[int]:
+        """Of each input 1 if its value is finite and its gradient is only if that is masked, 2 if not even then."""
+
+    @abstractmethod
+    def approaches(self) -> Iterator[list[Array]]:
+        """Steps towards singular points, and beyond them."""
+
+    @abstractmethod
+    def explain(self, point: list[Array]) -> tuple[tuple[Any, ...], Report]:
+        """An input as arguments, and what `locate` says of it."""
+
+    def allows(self, point: list[Array]) -> bool:
+        """Whether an input may occur."""
+        return all(map(self._domain.allows, self.owners, point))
+
+    def report(self) -> Report:
+        """What was found: every pair once, at the inputs that are nearest, or else at the start.
 
         Each finding has the first input that shows it as its ``witness``; those at an input that no mask repairs are
         the last, and a note says how many such inputs there are.
         """
+        notes = [self._try_all()]
         found: dict[tuple[Any, ...], Poison] = {}
-        first, notes = None, [note]
-        for point in chosen(self.poisoned, self.start, most):
-            arguments, report = explain(point) if not first or time.monotonic() < deadline else ((), None)
+        first = None
+        for point in chosen(self._poisoned, self.start, self.most):
+            arguments, report = self.explain(point) if not first or time.monotonic() < self.end else ((), None)
             if first and (report is None or report.note):
                 notes.append(TIME)
                 break
             if report and report.poisoned:  # compiled for many inputs at once, a branch is a selection
                 first = first or report
                 self._add(found, point, arguments, report)
-        first = first or explain(list(self.start))[1]
+        first = first or self.explain(self.start)[1]
         notes = [first.note, *(each for each in notes if each != first.note and not first.note.startswith(each[:-1]))]
-        for point in chosen(self.lost, self.start, _NEAREST) if time.monotonic() < deadline else ():
-            arguments, report = explain(point)
+        for point in chosen(self._lost, self.start, _NEAREST) if time.monotonic() < self.end else ():
+            arguments, report = self.explain(point)
             if report.value_finite and not report.gradient_finite and not report.masked_finite:
                 self._add(found, point, arguments, report)
                 notes.append(self._of_lost(point))
                 break
-        return replace(first, findings=tuple(found.values()) or first.findings, note=" ".join(filter(None, notes)))
+        return replace(
+            first, findings=tuple(found.values()) or first.findings, note=" ".join(filter(None, notes)),
+            tried=self.tried, seconds=time.monotonic() - self.began,
+        )  # fmt: skip
+
+    def _try_all(self) -> str:
+        """Try everything; a sentence about what was left out, if anything was."""
+        self._try([self.start])
+        points = self._allowed()
+        while some := list(islice(points, min(self.batch, self._budget - self.tried))):
+            if time.monotonic() > self.deadline:
+                return TIME
+            self._try(some)
+        return f"The budget of {self._budget} inputs was used up." if self.tried >= self._budget else ""
+
+    def _try(self, points: list[list[Array]]) -> None:
+        self.tried += len(points)
+        for point, hit in zip(points, self.judge(points), strict=True):
+            if hit == 1:
+                self._poisoned.append(point)
+            elif hit and not any(map(_has_subnormal, point)):
+                self._lost.append(point)
+
+    def _allowed(self) -> Iterator[list[Array]]:
+        """What may occur, once."""
+        seen = {b"".join(each.tobytes() for each in self.start)}
+        for point in self.points():
+            key = b"".join(each.tobytes() for each in point)
+            if key not in seen and self.allows(point):
+                seen.add(key)
+                yield point
+
+    def points(self) -> Iterator[list[Array]]:
+        """Special and aimed points, and then their combinations."""
+        aimed: list[list[Array]] = []
+        for special, near in zip_longest(special_points(self.start, self.literals, self._seed), self.approaches()):
+            if special is not None:
+                yield special
+            if near is not None:
+                aimed.append(near)
+                yield near
+        yield from combined_points(self.start, self.literals, aimed[: -_AIMED - 1 : -1], self._seed)
 
     def _add(self, found: dict[tuple[Any, ...], Poison], point: list[Array], arguments: Any, report: Report) -> None:
         confidence: Confidence = "low" if distance(point, self.start)[0] else "high"
@@ -160,9 +222,15 @@ class Hits:
         ]
         where = " and ".join(moved[:_SHOWN]) or "the arguments are those given"
         return (
-            f"At {len(self.lost)} of the inputs the gradient is not finite, and no selection drops all that breaks it; "
-            f"at the nearest, {where}."
+            f"At {len(self._lost)} of the inputs the gradient is not finite, and no selection drops all that breaks "
+            f"it; at the nearest, {where}."
         )
+
+
+def _has_subnormal(array: Array) -> bool:
+    if array.dtype.kind != "f":  # a bfloat16, of JAX
+        return False
+    return bool(((array != 0) & (np.abs(array) < np.finfo(array.dtype).tiny)).any())
 
 
 def special_points(start: Sequence[Array], literals: Iterable[float] = (), seed: int = 0) -> Iterator[list[Array]]:

@@ -1,22 +1,25 @@
-"""What a program computes, by NumPy: nothing is compiled, which would take longer than everything else.
+"""Programs, evaluated equation by equation: by JAX, while notes are taken, or by NumPy.
 
-JAX computes what is not in the tables here.
+By NumPy nothing is compiled, which would take longer than everything else; JAX computes what is not in the tables here.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
+from jax import lax
 from jax import numpy as jnp
 from scipy import special
 
 from wherelint.jax import _compat
 from wherelint.jax._compat import ClosedJaxpr, JaxprEqn, Path
-from wherelint.jax._notes import Notes
 from wherelint.jax._primitives import CALLS
 
-_CALLS = CALLS | {"custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "custom_vmap_call"}
+T = TypeVar("T")
+
+#: Calls, and functions with rules of their own.
+RULED_CALLS = CALLS | {"custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr"}
 #: So many equations of a loop are computed one by one.
 _ROUNDS = 30_000
 #: By the name of the primitive, which is that of NumPy where none is given.
@@ -81,6 +84,104 @@ _RULES: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
+class Notes:
+    """A loop stacks the notes of its rounds; those of a branch that was not taken are False."""
+
+    #: Whether any are taken.
+    watches = False
+
+    def __init__(self) -> None:
+        self.notes: list[tuple[Any, Any]] = []
+
+    def _apart(self, run: Callable[[], T]) -> tuple[T, list[Any], list[Any]]:
+        """What a part of the program gives, and the keys and arrays of its notes."""
+        outer, self.notes = self.notes, []
+        try:
+            result = run()
+            return result, [key for key, _ in self.notes], [array for _, array in self.notes]
+        finally:
+            self.notes = outer
+
+    def scan(self, body: Callable[[Any, Any], Any], carry: Any, xs: Any, **options: Any) -> tuple[Any, Any]:
+        """``lax.scan`` of a body that takes notes."""
+        keys: list[Any] = []
+
+        def noted(carry: Any, x: Any) -> Any:
+            (carry, y), keys[:], notes = self._apart(lambda: body(carry, x))
+            return carry, (y, notes)
+
+        carry, (ys, notes) = lax.scan(noted, carry, xs, **options)
+        self.notes += zip(keys, notes, strict=True)
+        return carry, ys
+
+    def switch(self, which: Any, arms: Sequence[Callable[..., Any]], *operands: Any) -> Any:
+        """``lax.switch`` of arms that take notes."""
+        if not self.watches:
+            return lax.switch(which, arms, *operands)
+        keys: list[list[Any]] = [[] for _ in arms]
+
+        def noted(k: int, shapes: Sequence[Any] = ()) -> Callable[..., Any]:
+            def run(*operands: Any) -> tuple[Any, list[Any]]:
+                result, keys[k], notes = self._apart(lambda: arms[k](*operands))
+                every = [notes if i == k else [jnp.zeros(x.shape, bool) for x in each] for i, each in enumerate(shapes)]
+                return result, every or notes
+
+            return run
+
+        shapes = [jax.eval_shape(noted(k), *operands)[1] for k in range(len(arms))]
+        result, every = lax.switch(which, [noted(k, shapes) for k in range(len(arms))], *operands)
+        for each, notes in zip(keys, every, strict=True):
+            self.notes += zip(each, notes, strict=True)
+        return result
+
+
+class Evaluation(Notes):
+    """A program, evaluated equation by equation; the programs of ``calls`` and loops as well."""
+
+    calls = CALLS
+
+    def one(self, eqn: JaxprEqn, operands: list[Any], path: Path) -> list[Any]:
+        """What an equation computes that holds no others."""
+        return _compat.bind(eqn, operands)
+
+    def run(self, program: ClosedJaxpr, inputs: Sequence[Any], path: Path = ()) -> list[Any]:
+        """What a program computes."""
+        jaxpr = program.jaxpr
+        values = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*program.consts, *inputs), strict=True))
+
+        def read(v: Any) -> Any:
+            return v.val if isinstance(v, _compat.Literal) else values[v]
+
+        for eqn in jaxpr.eqns:
+            operands = [read(v) for v in eqn.invars]
+            values.update(zip(eqn.outvars, self.equation(eqn, operands, path), strict=True))
+        return [read(v) for v in jaxpr.outvars]
+
+    def equation(self, eqn: JaxprEqn, operands: list[Any], path: Path) -> list[Any]:
+        """What an equation computes."""
+        name, params, inside = eqn.primitive.name, eqn.params, (*path, eqn)
+        if name in self.calls and (inner := _compat.programs(eqn)) and len(inner[0].in_avals) == len(operands):
+            return self.run(inner[0], operands, inside)
+        if name == "cond":
+            arms: list[Callable[..., Any]] = [
+                lambda *values, body=branch: self.run(body, values, inside) for branch in params["branches"]
+            ]
+            return list(self.switch(operands[0], arms, *operands[1:]))
+        if name == "scan":
+            body, (first, count) = params["jaxpr"], _compat.scan_counts(eqn)
+
+            def step(carry: list[Any], each: list[Any]) -> tuple[list[Any], list[Any]]:
+                made = self.run(body, (*operands[:first], *carry, *each), inside)
+                return made[:count], made[count:]
+
+            carry, each = self.scan(
+                step, operands[first : first + count], operands[first + count :], length=params["length"],
+                reverse=params["reverse"],
+            )  # fmt: skip
+            return [*carry, *each]
+        return self.one(eqn, operands, path)
+
+
 class Host:
     """Computes programs; calls, loops that are short and the arm of a ``cond`` that is taken equation by equation."""
 
@@ -91,8 +192,8 @@ class Host:
     def run(self, program: ClosedJaxpr, inputs: Sequence[Any], path: Path = ()) -> list[Any]:
         """What a program computes, as arrays of NumPy (random keys as they are)."""
         jaxpr = program.jaxpr
-        given = zip((*jaxpr.constvars, *jaxpr.invars), (*program.consts, *inputs), strict=True)
-        values = {v: _as_array(x, v) for v, x in given}
+        operands = zip((*jaxpr.constvars, *jaxpr.invars), (*program.consts, *inputs), strict=True)
+        values = {v: _as_array(x, v) for v, x in operands}
 
         def read(v: Any) -> Any:
             return np.asarray(v.val, v.aval.dtype) if isinstance(v, _compat.Literal) else values[v]
@@ -107,21 +208,21 @@ class Host:
             values.update((v, _as_array(x, v)) for v, x in zip(eqn.outvars, results, strict=True))
         return [read(v) for v in jaxpr.outvars]
 
-    def equation(self, eqn: JaxprEqn, given: list[Any], path: Path) -> list[Any]:
+    def equation(self, eqn: JaxprEqn, operands: list[Any], path: Path) -> list[Any]:
         """What an equation computes."""
         name, inner, inside = eqn.primitive.name, _compat.programs(eqn), (*path, eqn)
-        if name in _CALLS and inner and len(inner[0].in_avals) == len(given):
-            return self.run(inner[0], given, inside)
+        if name in RULED_CALLS | {"custom_vmap_call"} and inner and len(inner[0].in_avals) == len(operands):
+            return self.run(inner[0], operands, inside)
         if name == "cond":
-            return self.run(inner[int(given[0])], given[1:], inside)
+            return self.run(inner[int(operands[0])], operands[1:], inside)
         keys = any(map(_is_extended, (*eqn.invars, *eqn.outvars)))
         if name == "scan" and not keys and eqn.params["length"] * _size(inner[0].jaxpr) <= _ROUNDS:
-            return self._scan(eqn, inner[0], given, inside)
-        return self.one(eqn, given, path)
+            return self._scan(eqn, inner[0], operands, inside)
+        return self.one(eqn, operands, path)
 
-    def _scan(self, eqn: JaxprEqn, body: ClosedJaxpr, given: list[Any], path: Path) -> list[Any]:
+    def _scan(self, eqn: JaxprEqn, body: ClosedJaxpr, operands: list[Any], path: Path) -> list[Any]:
         first, count = _compat.scan_counts(eqn)
-        consts, carry, every = given[:first], given[first : first + count], given[first + count :]
+        consts, carry, every = operands[:first], operands[first : first + count], operands[first + count :]
         stacked = [np.empty(v.aval.shape, v.aval.dtype) for v in eqn.outvars[count:]]
         rounds = range(eqn.params["length"])
         for i in reversed(rounds) if eqn.params["reverse"] else rounds:
@@ -133,22 +234,22 @@ class Host:
                 into[i] = each
         return [*carry, *stacked]
 
-    def one(self, eqn: JaxprEqn, given: list[Any], path: Path) -> list[Any]:
+    def one(self, eqn: JaxprEqn, operands: list[Any], path: Path) -> list[Any]:
         """What an equation computes that holds no others."""
         name = eqn.primitive.name
         if not any(map(_is_extended, (*eqn.invars, *eqn.outvars))):
             if name in _UFUNCS:
-                return [_UFUNCS[name](*given)]
-            if name == "div" and given[0].dtype.kind not in "iu":
-                return [np.divide(*given)]
+                return [_UFUNCS[name](*operands)]
+            if name == "div" and operands[0].dtype.kind not in "iu":
+                return [np.divide(*operands)]
             if name in _REDUCE:
                 reduce: Any = _REDUCE[name]
-                return [reduce(given[0], axis=tuple(eqn.params["axes"]))]
+                return [reduce(operands[0], axis=tuple(eqn.params["axes"]))]
             if name in _RULES:
-                return [_RULES[name](*given, **eqn.params)]
+                return [_RULES[name](*operands, **eqn.params)]
         # A primitive of another package may count on arrays of JAX.
         return _compat.bind(
-            eqn, [x if _is_extended(v) else jnp.asarray(x) for x, v in zip(given, eqn.invars, strict=True)]
+            eqn, [x if _is_extended(v) else jnp.asarray(x) for x, v in zip(operands, eqn.invars, strict=True)]
         )
 
 
@@ -171,12 +272,12 @@ def evaluate(program: ClosedJaxpr, inputs: Sequence[Any]) -> list[Any]:
         return Host().run(program, inputs)
 
 
-def noted(notes: Notes, f: Callable[..., Any], *arguments: Any) -> Any:
+def evaluate_with_notes(notes: Notes, f: Callable[..., Any], *arguments: Any) -> Any:
     """What a function of arrays gives that takes notes; results and notes are arrays of NumPy."""
 
-    def run(*given: Any) -> Any:
+    def run(*operands: Any) -> Any:
         notes.notes = []
-        return f(*given), [array for _, array in notes.notes]
+        return f(*operands), [array for _, array in notes.notes]
 
     closed, shape = jax.make_jaxpr(run, return_shape=True)(*arguments)
     keys = [key for key, _ in notes.notes]
