@@ -76,7 +76,7 @@ def locate(f: Callable[..., Any], *args: Any) -> Report:
     gradient reaches an argument or a variable, or where ``f`` returns a gradient.
     """
     given = tf.nest.map_structure(_differentiable, args)
-    leaves = [each for each in tf.nest.flatten(given) if _is_floating(each)]
+    leaves = [each for each in tf.nest.flatten(given) if is_floating(each)]
     calls: list[Call] = []
     gradients: list[Any] = []
 
@@ -87,7 +87,7 @@ def locate(f: Callable[..., Any], *args: Any) -> Report:
 
     with record_calls(calls), wrap(tf.GradientTape, "gradient", collected), tf.GradientTape() as tape:
         results = tf.nest.flatten(f(*given))
-    values = [each for each in results if _is_floating(each)]
+    values = [each for each in results if is_floating(each)]
     variables = [each.handle for each in tape.watched_variables()]
     sources = [*leaves, *variables]
     if any(each is found for each in values for found in gradients):
@@ -106,7 +106,8 @@ def locate(f: Callable[..., Any], *args: Any) -> Report:
     return replace(report, value_finite=all_finite(values), gradient=report.gradient[:own], masked=report.masked[:own])
 
 
-def _is_floating(each: Any) -> bool:
+def is_floating(each: Any) -> bool:
+    """Whether something is a tensor that has a gradient."""
     return bool(tf.is_tensor(each) and each.dtype.is_floating)
 
 

@@ -249,9 +249,13 @@ def gradients(traced: Traced, run: Run | None = None) -> list[Tensor | None]:
         raise ValueError(_BEGINS) from error
 
 
-def finite(found: Iterable[Tensor | None]) -> bool:
-    """Whether nothing in them is inf or nan."""
-    return all(each is None or bool(torch.isfinite(each).all()) for each in found)
+def finite(found: Iterable[Any]) -> bool:
+    """Whether nothing in some tensors is inf or nan; None is."""
+    real = [each._values() if each.is_sparse else each for each in found if isinstance(each, Tensor)]
+    real = [each for each in real if differentiable(each) and each.numel()]
+    if len(real) < 2 or len({each.device for each in real}) > 1 or any(map(torch.is_complex, real)):
+        return all(bool(torch.isfinite(each).all()) for each in real)
+    return bool(torch.isfinite(torch.stack([each.float() for each in torch._foreach_norm(real, float("inf"))])).all())
 
 
 def _poisons(breaks: list[Break], graph: dict[Node, list[Node]], masked_finite: bool) -> tuple[Poison, ...]:

@@ -20,11 +20,11 @@ import tensorflow as tf
 from wherelint.companion.frames import Frame, calling, directories, places
 from wherelint.companion.patching import wrap
 from wherelint.tensorflow import compat
-from wherelint.tensorflow.locate import Call, adopt, all_finite, with_reads
+from wherelint.tensorflow.locate import Call, adopt, all_finite, is_floating, with_reads
 from wherelint.tensorflow.replay import Replay, Variable
 from wherelint.watcher import Imports
 from wherelint.watcher.session import Hit, Session, Site, Status, busy, current
-from wherelint.watcher.traced import Taken, explanation, in_functions, is_float, maybe_finite, saw, trace
+from wherelint.watcher.traced import Taken, explanation, in_functions, maybe_finite, saw, trace
 
 #: TensorFlow, and this package.
 _OWN = directories(tf.__file__, os.path.dirname(__file__))
@@ -180,11 +180,11 @@ class _Watch:
     def _taken(self, target: Any, sources: Any, output_gradients: Any, found: Any) -> Taken | None:
         roots = tf.nest.flatten(target, expand_composites=True)
         seeds = [None] * len(roots) if output_gradients is None else tf.nest.flatten(output_gradients)
-        pairs = [(root, seed) for root, seed in zip(roots, seeds, strict=False) if is_float(root)]
+        pairs = [(root, seed) for root, seed in zip(roots, seeds, strict=False) if is_floating(root)]
         chosen = [
             (getattr(source, "handle", source), _path(source, number), dense)
             for number, (source, got) in enumerate(zip(tf.nest.flatten(sources), tf.nest.flatten(found), strict=True))
-            if is_float(dense := getattr(got, "values", got))
+            if is_floating(dense := getattr(got, "values", got))
             and (hasattr(source, "handle") or isinstance(source, tf.Tensor))
         ]
         scaled = any(getattr(each, _SCALED, False) for each in tf.nest.flatten(target))

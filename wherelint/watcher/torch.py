@@ -252,10 +252,10 @@ class _Watcher:
         try:
             with torch.no_grad(), busy():
                 value, lost = (rest[0] if has_aux else rest), tree_leaves(grads)
-                if all_finite(lost):
+                if finite(lost):
                     self.session.saw(self.site, "finite")
                     return found
-                status: Status = "gradient" if all_finite([value]) else "value"
+                status: Status = "gradient" if finite([value]) else "value"
                 number = self.session.saw(self.site, status)
                 first = (lambda *args: f(*args, **kwargs)[0]) if has_aux else partial(f, **kwargs)
                 explain = partial(self._of_a_function, first, args, argnums, grads)
@@ -270,7 +270,7 @@ class _Watcher:
         with torch.enable_grad():
             report = locate(f, *args, argnums=argnums)
         named = [(keystr(path).lstrip("."), each) for path, each in tree_flatten_with_path(grads)[0]]
-        return Explanation(report, [name for name, each in named if not all_finite([each])], len(named))
+        return Explanation(report, [name for name, each in named if not finite([each])], len(named))
 
     def _look(self, roots: Sequence[Any], seeds: Sequence[Any], inputs: Sequence[Any], found: Any) -> None:
         hit = None
@@ -279,9 +279,9 @@ class _Watcher:
                 with compat.without_modes():
                     leaves = list(inputs) or [*_leaves(roots), *self._inner]
                     grads = found or [each.grad for each in leaves]
-                    if all_finite(grads):
+                    if finite(grads):
                         # Parameters that a value has ruined may still give finite gradients.
-                        ruined = self.site.pending is not None and not all_finite(leaves)
+                        ruined = self.site.pending is not None and not finite(leaves)
                         self.session.saw(self.site, "value" if ruined else "finite")
                         return
                 hit = self._hit(roots, seeds, leaves, grads)
@@ -294,14 +294,14 @@ class _Watcher:
         self, roots: Sequence[Any], seeds: Sequence[Any], leaves: Sequence[Any], grads: Sequence[Any]
     ) -> Hit | None:
         values = [each for each in roots if isinstance(each, Tensor)]
-        status: Status = "gradient" if all_finite(values) and all_finite(seeds) else "value"
+        status: Status = "gradient" if finite(values) and finite(seeds) else "value"
         if status == "value" and self.site.pending:
             self.session.saw(self.site, status)
             return None
         freed = label_graph(self.hooks, roots)
         named = _named(leaves, grads)
         if status == "value":
-            before = [name for name, each, _ in named if not all_finite([each])]
+            before = [name for name, each, _ in named if not finite([each])]
             note = f"Not finite before: {few(before)}." if before else ""
             report: Report | None = Report(False, False, False, note=note) if before else explain_value(roots)
         else:
@@ -315,7 +315,7 @@ class _Watcher:
             self.session.saw(self.site, "scaled")
             return None
         number = self.session.saw(self.site, status)
-        lost = [name for name, _, grad in named if not all_finite([grad])]
+        lost = [name for name, _, grad in named if not finite([grad])]
         found = Explanation(report, lost, len(named), partial(operands.save, report.findings))
         return Hit(self.site, number, status, lambda: found, now=status != "value")
 
@@ -345,7 +345,7 @@ def _label_nodes(hooks: _Hooks, graph: dict[Node, list[Node]]) -> set[Node]:
     _place_the_rest(sorted((node for node in graph if node.next_functions), key=compat.made_at))
     for node, nearer in users(graph).items():
         result = compat.saved(node, "result")
-        bad_result = isinstance(result, Tensor) and not all_finite([result])
+        bad_result = isinstance(result, Tensor) and not finite([result])
         node.metadata[_SPREADS] = bad_result or any(each.metadata[_BAD] for each in nearer)
     return freed
 
@@ -377,15 +377,6 @@ def _subscripts(code: CodeType) -> list[int]:
 def _leaves(roots: Sequence[Any]) -> list[Tensor]:
     """The leaves behind some tensors, each once."""
     return [each for each in roots if isinstance(each, Tensor) and each.grad_fn is None] + leaves_of(nodes(roots))
-
-
-def all_finite(tensors: Sequence[Any]) -> bool:
-    """Whether nothing in some tensors is inf or nan; None is."""
-    real = [each._values() if each.is_sparse else each for each in tensors if isinstance(each, Tensor)]
-    real = [each for each in real if differentiable(each) and each.numel()]
-    if len(real) < 2 or len({each.device for each in real}) > 1 or any(map(torch.is_complex, real)):
-        return finite(real)
-    return bool(torch.isfinite(torch.stack([each.float() for each in torch._foreach_norm(real, float("inf"))])).all())
 
 
 def _named(leaves: Sequence[Any], grads: Sequence[Any]) -> list[tuple[str, Any, Any]]:

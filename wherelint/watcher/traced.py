@@ -69,11 +69,6 @@ class Traced:
     arguments: tuple[Any, Sequence[Any], Sequence[Any]] | None = None
 
 
-def is_float(each: Any) -> bool:
-    """Whether something is a tensor that has a gradient."""
-    return bool(tf.is_tensor(each) and each.dtype.is_floating)
-
-
 def maybe_finite(found: Sequence[Any]) -> Any:
     """Whether all are finite; it may be False for very large ones."""
     return tf.math.is_finite(tf.add_n([tf.cast(tf.nn.l2_loss(each), tf.float32) for each in found]))
