@@ -85,18 +85,43 @@ def full(transposer: Transposer, pair: Pair | None, aval: Any, masked: bool = Tr
 
 @rule("scan")
 def _scan(transposer: Transposer, step: Step) -> list[Pair | None]:
+    """Another ``scan``, which runs backwards."""
     params = step.eqn.params
-    body, (first, count) = params["jaxpr"], _compat.scan_counts(step.eqn)
+    program, (first, count) = params["jaxpr"], _compat.scan_counts(step.eqn)
     last = first + count
     operands = list(step.operands)
-    for i, aval in enumerate(body.in_avals[first:last], first):
+    for i, aval in enumerate(program.in_avals[first:last], first):
         if isinstance(operands[i], Known):  # zeros that only become linear within the loop
             if not jnp.issubdtype(aval.dtype, jnp.inexact):
                 raise refusal("scan")
             operands[i] = Linear(need=False)
-    operands = _stable(body.jaxpr, operands, first, last)
-    loop = _Loop(transposer, step, body, operands, first, last)
-    return [pair if isinstance(each, Linear) else None for pair, each in zip(loop.run(), step.operands, strict=True)]
+    operands = _stable(program.jaxpr, operands, first, last)
+    linear = {i: each for i, each in enumerate(operands) if isinstance(each, Linear)}
+    consts, slices = [i for i in linear if i < first], [i for i in linear if i >= last]
+    known = {i: each for i, each in enumerate(operands) if i >= last and isinstance(each, Known)}
+
+    def of_operand(i: int, pair: Pair | None) -> Pair:
+        return full(transposer, pair, program.in_avals[i], linear[i].need)
+
+    def body(state: Any, xs: Any) -> Any:
+        (carry, totals), (values, each) = state, xs
+        residuals = [operand._replace(value=value) for operand, value in zip(known.values(), values, strict=True)]
+        path = (*step.path, step.eqn)
+        found = transposer.run(program, substituted(operands, [*known], residuals), [*carry, *each], path)
+        totals = [joined(total, of_operand(i, found[i])) for total, i in zip(totals, consts, strict=True)]
+        carry = [of_operand(i, found[i]) for i in range(first, last)]
+        return (carry, totals), [of_operand(i, found[i]) for i in slices]
+
+    outs = step.eqn.outvars
+    final = [of_operand(i, pair) for i, pair in enumerate(step.cts[:count], first)]
+    start = [of_operand(i, None) for i in consts]
+    each = [full(transposer, pair, v.aval) for pair, v in zip(step.cts[count:], outs[count:], strict=True)]
+    (carry, totals), rows = transposer.scan(
+        body, (final, start), ([operand.value for operand in known.values()], each), length=params["length"],
+        reverse=not params["reverse"], unroll=params.get("unroll", 1),
+    )  # fmt: skip
+    found = dict(zip((*consts, *range(first, last), *slices), (*totals, *carry, *rows), strict=True))
+    return [found[i] if isinstance(each, Linear) else None for i, each in enumerate(step.operands)]
 
 
 def _stable(body: Jaxpr, operands: _Operands, first: int, last: int) -> _Operands:
@@ -110,59 +135,6 @@ def _stable(body: Jaxpr, operands: _Operands, first: int, last: int) -> _Operand
         if merged == operands[first:last]:
             return operands
         operands = [*operands[:first], *merged, *operands[last:]]
-
-
-class _Loop:
-    """One linear ``scan``, run backwards."""
-
-    def __init__(
-        self, transposer: Transposer, step: Step, body: ClosedJaxpr, operands: _Operands, first: int, last: int
-    ) -> None:
-        self.transposer, self.step, self.body, self.operands = transposer, step, body, operands
-        linear = [i for i, each in enumerate(operands) if isinstance(each, Linear)]
-        self.consts = [i for i in linear if i < first]
-        self.carry = [i for i in linear if first <= i < last]
-        self.slices = [i for i in linear if i >= last]
-        self.known_slices = {i: each for i, each in enumerate(operands) if i >= last and isinstance(each, Known)}
-        params = step.eqn.params
-        self.length, self.reverse, self.unroll = params["length"], params["reverse"], params.get("unroll", 1)
-        count = last - first
-        outs = step.eqn.outvars
-        self.final = [
-            self._full(pair, v.aval, i) for pair, v, i in zip(step.cts[:count], outs[:count], self.carry, strict=True)
-        ]
-        self.each = [full(transposer, pair, v.aval) for pair, v in zip(step.cts[count:], outs[count:], strict=True)]
-
-    def _full(self, pair: Pair | None, aval: Any, i: int) -> Pair:
-        operand = self.operands[i]
-        return full(self.transposer, pair, aval, isinstance(operand, Linear) and operand.need)
-
-    def _round(self, known: Sequence[Any], carry: Sequence[Pair], each: Sequence[Pair]) -> list[Pair]:
-        """The cotangents of the body's linear inputs, as arrays."""
-        operands = list(self.operands)
-        for i, value in zip(self.known_slices, known, strict=True):
-            operands[i] = self.known_slices[i]._replace(value=value)
-        found = self.transposer.run(self.body, operands, [*carry, *each], (*self.step.path, self.step.eqn))
-        return [self._full(found[i], self.body.in_avals[i], i) for i in (*self.consts, *self.carry, *self.slices)]
-
-    def run(self) -> list[Pair | None]:
-        """As another ``scan``."""
-        first, last = len(self.consts), len(self.consts) + len(self.carry)
-
-        def body(state: Any, given: Any) -> Any:
-            (carry, totals), (known, each) = state, given
-            found = self._round(known, carry, each)
-            totals = [joined(a, b) for a, b in zip(totals, found[:first], strict=True)]
-            return (found[first:last], totals), found[last:]
-
-        known = [operand.value for operand in self.known_slices.values()]
-        start = [self._full(None, self.body.in_avals[i], i) for i in self.consts]
-        (carry, totals), slices = self.transposer.scan(
-            body, (self.final, start), (known, self.each), length=self.length, reverse=not self.reverse,
-            unroll=self.unroll,
-        )  # fmt: skip
-        places = (*self.consts, *self.carry, *self.slices)
-        return substituted([None] * len(self.operands), places, (*totals, *carry, *slices))
 
 
 @rule("custom_lin")

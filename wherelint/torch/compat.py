@@ -203,20 +203,18 @@ def around_compiled(instead: Callable[..., Any]) -> Iterator[None]:
 def without_mode(mode: Any) -> Iterator[None]:
     """Within the block a mode is not asked; others are."""
     stack = overrides._get_current_function_mode_stack()
-    above = stack[stack.index(mode) + 1 :] if mode in stack else []
-    if mode in stack:
-        for _ in (mode, *above):
-            overrides._pop_mode()
-        for each in above:
-            overrides._push_mode(each)
+    popped = stack[stack.index(mode) :] if mode in stack else []
+    for _ in popped:
+        overrides._pop_mode()
+    for each in popped[1:]:
+        overrides._push_mode(each)
     try:
         yield
     finally:
-        if mode in stack:
-            for _ in above:
-                overrides._pop_mode()
-            for each in (mode, *above):
-                overrides._push_mode(each)
+        for _ in popped[1:]:
+            overrides._pop_mode()
+        for each in popped:
+            overrides._push_mode(each)
 
 
 @contextmanager
