@@ -25,11 +25,11 @@ import versions
 from hypothesis import HealthCheck, settings
 
 from wherelint import rules
-from wherelint.analysis.findings import Analysis
 from wherelint.cli import main
 from wherelint.confirm.harness import Harness, request
 from wherelint.confirm.routine import Snippet
 from wherelint.finding import Finding, Location, Problem, Selection, Witness
+from wherelint.findings.analysis import Analysis
 from wherelint.frontend.options import DetectOptions
 from wherelint.run import collect_rarely
 
@@ -236,7 +236,7 @@ def fake_detect(monkeypatch: pytest.MonkeyPatch) -> None:
         findings, problems = detect(text, filename, options)
         return Analysis(None, (), [(finding, None) for finding in findings], problems)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("wherelint.analysis.analyse", analysis)
+    monkeypatch.setattr("wherelint.findings.analyse", analysis)
 
 
 @pytest.fixture

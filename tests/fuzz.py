@@ -21,11 +21,11 @@ from pathlib import Path
 from mutations import Mutator
 
 from wherelint import rules
-from wherelint.analysis import analyse
 from wherelint.confirm.routine import Snippet
 from wherelint.confirm.script import script
 from wherelint.defects import DEFECT
 from wherelint.finding import FileReport, Finding
+from wherelint.findings import analyse
 from wherelint.fix.comparison import key
 from wherelint.frontend.options import DetectOptions
 from wherelint.io.config import Settings

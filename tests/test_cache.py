@@ -459,7 +459,7 @@ class TestDamage:
         write(project, {"a.py": UNSAFE})
         for error in (fail, lambda *_: (_ for _ in ()).throw(MemoryError)):
             with monkeypatch.context() as patch:
-                patch.setattr("wherelint.analysis.analyse", error)
+                patch.setattr("wherelint.findings.analyse", error)
                 assert len(check_paths(["."], cache=".wherelint_cache").problems) == 1
             assert not PACK.exists()
         assert len(check().findings) == 1

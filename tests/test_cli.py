@@ -335,7 +335,7 @@ def test_interrupted(run: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -
         raise KeyboardInterrupt
 
     write(project, {"a.py": SAFE})
-    monkeypatch.setattr("wherelint.analysis.analyse", interrupt)
+    monkeypatch.setattr("wherelint.findings.analyse", interrupt)
     assert run("check") == (130, "", "wherelint: interrupted\n")
 
 

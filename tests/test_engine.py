@@ -123,7 +123,7 @@ class TestErrors:
 
     @pytest.mark.parametrize("error", [RecursionError, MemoryError])
     def test_too_deep(self, monkeypatch: pytest.MonkeyPatch, error: type[Exception]) -> None:
-        monkeypatch.setattr("wherelint.analysis.analyse", raiser(error("maximum recursion depth")))
+        monkeypatch.setattr("wherelint.findings.analyse", raiser(error("maximum recursion depth")))
         assert problem(check_source(UNSAFE.encode(), "a.py", Settings())).message == "too deeply nested to analyse"
 
     @pytest.mark.parametrize(
@@ -131,17 +131,17 @@ class TestErrors:
         [(ValueError("two\nlines"), "ValueError: two"), (KeyError(), "KeyError"), (AssertionError(), "AssertionError")],
     )
     def test_internal_error(self, monkeypatch: pytest.MonkeyPatch, error: Exception, words: str) -> None:
-        monkeypatch.setattr("wherelint.analysis.analyse", raiser(error))
+        monkeypatch.setattr("wherelint.findings.analyse", raiser(error))
         message = problem(check_source(UNSAFE.encode(), "a.py", Settings())).message
         assert message.startswith(f"internal error, please report it: {words} (test_engine.py:")
 
     def test_a_syntax_error_of_something_else_is_an_internal_error(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("wherelint.analysis.analyse", raiser(SyntaxError("'(' was never closed")))
+        monkeypatch.setattr("wherelint.findings.analyse", raiser(SyntaxError("'(' was never closed")))
         message = problem(check_source(UNSAFE.encode(), "a.py", Settings())).message
         assert message.startswith("internal error, please report it: SyntaxError: '(' was never closed")
 
     def test_interruption_is_not_an_internal_error(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("wherelint.analysis.analyse", raiser(KeyboardInterrupt()))
+        monkeypatch.setattr("wherelint.findings.analyse", raiser(KeyboardInterrupt()))
         with pytest.raises(KeyboardInterrupt):
             check_source(UNSAFE.encode(), "a.py", Settings())
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from wherelint import analysis, fix
-from wherelint.analysis import findings
+from wherelint import findings, fix
+from wherelint.findings import analysis
 from wherelint.fix import groups, proof, proving, refusals, rewrites, rounds
 from wherelint.frontend.options import DetectOptions
 from wherelint.graph.work import Work
@@ -69,7 +69,7 @@ def test_one_run_applies_what_check_offers(text: str, count: int) -> None:
 def test_the_work_grows_with_the_findings(many: Callable[[int], str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Counted, not timed: the functions that are analysed for twice as many findings are twice as many."""
     analysed: Counter[int] = Counter()
-    analyse = findings.analyse
+    analyse = analysis.analyse_functions
     count = 0
 
     def counting(module: Any, used: Any, names: Iterable[Any], *rest: Any, **options: Any) -> Any:
@@ -77,8 +77,8 @@ def test_the_work_grows_with_the_findings(many: Callable[[int], str], monkeypatc
         analysed[count] += len(names)
         return analyse(module, used, names, *rest, **options)
 
-    monkeypatch.setattr(findings, "analyse", counting)
-    monkeypatch.setattr(proving, "analyse", counting)
+    monkeypatch.setattr(analysis, "analyse_functions", counting)
+    monkeypatch.setattr(proving, "analyse_functions", counting)
     for count in (8, 16):
         fixed(many(count))
     assert analysed[16] <= 2.2 * analysed[8]
@@ -101,18 +101,18 @@ def test_fixes_are_proven_together_where_their_selections_read(
 
         monkeypatch.setattr(module, name, counted)
 
-    counting(proving, "analyse", lambda *_: 1)
-    counting(groups, "analyse", lambda *_: 1)
+    counting(proving, "analyse_functions", lambda *_: 1)
+    counting(groups, "analyse_functions", lambda *_: 1)
     counting(proof, "_run", lambda program, *_: len(program.order))
     for number in (6, 12):
         assert fixed(many(number))[0] == number
-    assert counts["analyse", 12] == counts["analyse", 6]
+    assert counts["analyse_functions", 12] == counts["analyse_functions", 6]
     assert counts["_run", 12] <= 2.4 * counts["_run", 6]
 
 
 def test_fixes_proven_together_are_those_proven_alone() -> None:
     text = (Path(__file__).parent / "fixtures" / "masks.py").read_text()
-    made = analysis.analyse(text, "a.py", DetectOptions({}, frozenset()))
+    made = findings.analyse(text, "a.py", DetectOptions({}, frozenset()))
     assert not isinstance(made, str)
     alone = [fix.propose(made, finding) for finding in made.findings]
     assert fix.propose_all(made, made.findings, fix.work_budget()) == alone

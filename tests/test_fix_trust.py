@@ -14,9 +14,9 @@ from executing import load
 from real_gradients import require, value_and_gradient
 
 from wherelint import fix
-from wherelint.analysis import DetectOptions, analyse
-from wherelint.analysis.findings import Analysis
 from wherelint.finding import Edit, FileReport, Location
+from wherelint.findings import DetectOptions, analyse
+from wherelint.findings.analysis import Analysis
 from wherelint.fix import proving
 from wherelint.fix.candidates import Site
 from wherelint.fix.comparison import Comparison

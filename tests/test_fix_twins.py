@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from wherelint.analysis import DetectOptions, analyse
 from wherelint.finding import Edit, Fix, Location
+from wherelint.findings import DetectOptions, analyse
 from wherelint.fix import work_budget
 from wherelint.fix.syntax import operands, source_node
 from wherelint.fix.twins import joined

@@ -120,6 +120,6 @@ def test_a_promise_that_is_broken_is_told(monkeypatch: pytest.MonkeyPatch) -> No
     def analysis(*arguments: object) -> None:
         raise LookupError("a defect")
 
-    monkeypatch.setattr("wherelint.analysis.analyse", analysis)
+    monkeypatch.setattr("wherelint.findings.analyse", analysis)
     with pytest.raises(fuzz.Broken, match="a defect"):
         fuzz.check(UNSAFE)

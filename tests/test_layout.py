@@ -21,7 +21,7 @@ ROOMS = """
     confirm
     fix
     suppress
-    analysis
+    findings
     evidence
     search
     interpret

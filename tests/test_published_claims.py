@@ -24,7 +24,7 @@ import pytest
 from executing import outcomes
 from real_gradients import require
 
-from wherelint.analysis import detect
+from wherelint.findings import detect
 from wherelint.frontend.options import DetectOptions
 
 INF, NAN = float("inf"), float("nan")

@@ -14,7 +14,7 @@ from unittest import mock
 
 import numpy as np
 
-from wherelint.analysis import DetectOptions, detect
+from wherelint.findings import DetectOptions, detect
 from wherelint.search.witness import Hazard, Search
 
 

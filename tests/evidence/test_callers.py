@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from conftest import write
 
-from wherelint.analysis import DetectOptions, analyse
-from wherelint.analysis.findings import Analysis
+from wherelint.findings import DetectOptions, analyse
+from wherelint.findings.analysis import Analysis
 from wherelint.frontend import sources
 
 _ROOT = "import torch\n\ndef root(x): return torch.where(x > 0, x.sqrt(), 0.0)\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from wherelint.analysis import DetectOptions, detect
+from wherelint.findings import DetectOptions, detect
 
 _HEADER = "import jax\nimport jax.numpy as jnp\nimport tensorflow as tf\nimport torch\nfrom jax import lax\n\n"
 

@@ -12,9 +12,9 @@ from conftest import write
 from real_gradients import require
 
 from wherelint import docs
-from wherelint.analysis import DetectOptions, analyse, findings
-from wherelint.analysis.findings import Analysis
 from wherelint.evidence.pieces import Evidence, confidence, labelled, least, worth
+from wherelint.findings import DetectOptions, analyse, analysis
+from wherelint.findings.analysis import Analysis
 from wherelint.io.config import Settings
 from wherelint.run.check import check_source
 
@@ -536,8 +536,8 @@ def test_one_half_of_an_array_may_be_zero() -> None:
 
 def test_a_function_whose_place_hides_it_is_not_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     read: list[tuple[str, ...]] = []
-    lower = findings.programs
-    monkeypatch.setattr(findings, "programs", lambda module, name, used: read.append(name) or lower(module, name, used))
+    lower = analysis.programs
+    monkeypatch.setattr(analysis, "programs", lambda module, name, used: read.append(name) or lower(module, name, used))
     text = _HEADER + "def root(x): return jnp.where(x > 0, jnp.sqrt(x), 0.0)\n"
     high = DetectOptions(least=least("high"))
     for name, options, expected in [

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from real_gradients import require
 
-from wherelint.analysis import DetectOptions, detect
+from wherelint.findings import DetectOptions, detect
 from wherelint.frameworks import FRAMEWORKS
 from wherelint.ops import SIGNATURES
 

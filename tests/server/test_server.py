@@ -592,7 +592,7 @@ class TestProcess:
         assert "Fix all safe findings" not in editor.actions(uri)
         assert (editor.registered, editor.leave(politely=False)) == ([], 1)
 
-    @pytest.mark.parametrize("place", ["wherelint.analysis.analyse", "wherelint.server.snapshot.check_source"])
+    @pytest.mark.parametrize("place", ["wherelint.findings.analyse", "wherelint.server.snapshot.check_source"])
     def test_an_unexpected_exception_is_logged(self, tmp_path: Path, place: str) -> None:
         module, _, name = place.rpartition(".")
         before = f"import {module}\ndef broken(*_): raise ValueError('broken')\n{module}.{name} = broken\n"

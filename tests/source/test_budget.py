@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from conftest import write
 
-from wherelint.analysis import DetectOptions, detect, forget
 from wherelint.cli import main
+from wherelint.findings import DetectOptions, detect, forget
 from wherelint.frontend.module import Module
 from wherelint.frontend.options import Budget
 from wherelint.interpret.programs import programs

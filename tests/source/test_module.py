@@ -8,8 +8,8 @@ import textwrap
 
 import pytest
 
-from wherelint.analysis import DetectOptions, detect
 from wherelint.finding import Finding
+from wherelint.findings import DetectOptions, detect
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
 from wherelint.io.config import Settings

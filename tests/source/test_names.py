@@ -7,8 +7,8 @@ import ast
 import pytest
 
 from wherelint import check_source, fix_source
-from wherelint.analysis import DetectOptions, detect
 from wherelint.finding import Location
+from wherelint.findings import DetectOptions, detect
 from wherelint.frameworks import framework_of
 from wherelint.frontend.names import canonical, imported
 

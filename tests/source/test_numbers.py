@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from wherelint.analysis import DetectOptions, detect
+from wherelint.findings import DetectOptions, detect
 from wherelint.interpret.arithmetic import capped
 
 

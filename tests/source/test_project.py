@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from wherelint.analysis import DetectOptions, detect
 from wherelint.finding import Finding, Location
+from wherelint.findings import DetectOptions, detect
 
 HELPER = "import jax.numpy as jnp\n\n\ndef root(x):\n    return jnp.sqrt(x)\n"
 SAFE_HELPER = HELPER.replace("jnp.sqrt(x)", "jnp.where(x > 0, jnp.sqrt(jnp.where(x > 0, x, 1.0)), 0.0)")

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from conftest import write
 
-import wherelint.analysis
-from wherelint.analysis import DetectOptions
+import wherelint.findings
 from wherelint.finding import Finding
+from wherelint.findings import DetectOptions
 from wherelint.frontend.module import Module
 from wherelint.frontend.options import Budget
 from wherelint.io.config import Settings
@@ -25,7 +25,7 @@ CHOOSE = "import jax.numpy as jnp\nimport numpy\n\nif True:\n    np = {first}\ne
 def check(tmp_path: Path, files: dict[str, str]) -> list[Finding]:
     write(tmp_path, {"pack/__init__.py": "", **files})
     main = tmp_path / "pack" / "main.py"
-    found, problems = wherelint.analysis.detect(main.read_text(), str(main), DetectOptions())
+    found, problems = wherelint.findings.detect(main.read_text(), str(main), DetectOptions())
     assert problems == []
     return found
 
@@ -93,9 +93,9 @@ def test_too_many_files_are_not_opened(tmp_path: Path, monkeypatch: pytest.Monke
     write(tmp_path, {**chain, "pack/b9.py": JAX, "pack/__init__.py": ""})
     text = MAIN.format(imports="from .b0 import np", np="np")
     options = DetectOptions()
-    assert not isinstance(wherelint.analysis.analyse(text, str(tmp_path / "pack" / "main.py"), options), str)
+    assert not isinstance(wherelint.findings.analyse(text, str(tmp_path / "pack" / "main.py"), options), str)
     monkeypatch.setattr(Budget, "files", 5)
-    assert wherelint.analysis.analyse(text, str(tmp_path / "pack" / "main.py"), options) == "too many imports"
+    assert wherelint.findings.analyse(text, str(tmp_path / "pack" / "main.py"), options) == "too many imports"
 
 
 def test_why_a_file_was_skipped() -> None:
@@ -105,7 +105,7 @@ def test_why_a_file_was_skipped() -> None:
         "import numpy as np\n\n\ndef f(x):\n    return np.where(x > 0, np.log(x), 0)\n": "no framework",
     }
     for text, reason in texts.items():
-        assert wherelint.analysis.analyse(text, "a.py", DetectOptions()) == reason
+        assert wherelint.findings.analyse(text, "a.py", DetectOptions()) == reason
 
 
 def test_a_fix_is_written_with_the_wrapper(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_a_fix_is_written_with_the_wrapper(tmp_path: Path) -> None:
 def test_numpy_of_tensorflow_has_tensorflows_gradients() -> None:
     text = "import tensorflow.experimental.numpy as tnp\n\n\ndef f(x):\n    return tnp.where(x > 0, tnp.{op}(x), 0.0)\n"
     for op, modes in (("sqrt", ("xla",)), ("log", ("eager", "xla"))):
-        found, _ = wherelint.analysis.detect(text.format(op=op), "a.py", DetectOptions())
+        found, _ = wherelint.findings.detect(text.format(op=op), "a.py", DetectOptions())
         assert [(finding.framework, finding.modes) for finding in found] == [("tensorflow", modes)]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from wherelint.analysis import DetectOptions, detect
+from wherelint.findings import DetectOptions, detect
 from wherelint.frontend import screen
 from wherelint.frontend.module import Module
 from wherelint.frontend.sources import forget
@@ -68,9 +68,9 @@ def test_methods_are_roots_of_their_own_in_file_order() -> None:
     ids=["numpy", "nothing", "empty"],
 )
 def test_a_file_without_a_framework_costs_nothing(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    import wherelint.analysis.findings as module
+    import wherelint.findings.analysis as module
 
-    monkeypatch.setattr(module, "analyse", lambda *_: pytest.fail("the file was analysed"))
+    monkeypatch.setattr(module, "analyse_functions", lambda *_: pytest.fail("the file was analysed"))
     assert detect(text, "a.py", DetectOptions()) == ([], [])
 
 

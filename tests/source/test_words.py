@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import wherelint.interpret.intrinsics
-from wherelint.analysis import DetectOptions, detect
+from wherelint.findings import DetectOptions, detect
 from wherelint.frameworks.torch import LAYERS
 from wherelint.frontend import screen
 from wherelint.frontend.module import Module

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wherelint.analysis.findings import Analysis, analyse
-from wherelint.analysis.search import Detection, arithmetic
 from wherelint.finding import Finding, Fix
+from wherelint.findings.analysis import Analysis, analyse_functions
+from wherelint.findings.hazards import Detection, arithmetic
 from wherelint.fix import propose
 from wherelint.fix.opaque import Name, benign, names_of
 from wherelint.frontend.module import Module
@@ -53,7 +53,7 @@ def after_fix(
             found = _at_root(module, analysis, detection, inputs, value) or found
             if found is None or not found.poisoned[0] or not left:
                 break
-            analysis = analyse(module, analysis.used, [detection.name], frozenset())
+            analysis = analyse_functions(module, analysis.used, [detection.name], frozenset())
             offered = (propose(analysis, f) for f in analysis.findings if f.function == finding.function)
             following = next((f for f in offered if f is not None and f.offered), None)
             if following is None:

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wherelint.analysis.findings import Analysis
-from wherelint.analysis.search import Detection, arithmetic
 from wherelint.confirm.fixed import after_fix
 from wherelint.finding import Curve, Finding, Plot
+from wherelint.findings.analysis import Analysis
+from wherelint.findings.hazards import Detection, arithmetic
 from wherelint.graph.differentiate import Tape, backward
 from wherelint.graph.evaluate import Values, evaluate, truth
 from wherelint.graph.node import LANES, Leaf, Node, Static, leaves, topological, whole

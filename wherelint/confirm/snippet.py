@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from wherelint.analysis.findings import Analysis
-from wherelint.analysis.search import Detection
 from wherelint.confirm.fixed import after_fix, poisoned
 from wherelint.confirm.routine import PROBES, NotRunnableError, Snippet
 from wherelint.confirm.steps import routine, taken
 from wherelint.finding import Finding
+from wherelint.findings.analysis import Analysis
+from wherelint.findings.hazards import Detection
 from wherelint.graph.evaluate import evaluate, truth
 from wherelint.graph.node import LANES, Node, topological
 from wherelint.search.batch import joined, rows

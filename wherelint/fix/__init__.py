@@ -8,9 +8,9 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from wherelint.analysis.findings import Analysis
 from wherelint.defects import describe
 from wherelint.finding import Edit, Finding, Fix
+from wherelint.findings.analysis import Analysis
 from wherelint.fix.groups import Attempt, Places, Taken, concerned, otherwise, places_of, proven
 from wherelint.fix.layout import commented
 from wherelint.fix.masks import MANY_MASKS, masking

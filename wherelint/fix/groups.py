@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wherelint.analysis.findings import Analysis, analyse
-from wherelint.analysis.search import Detection
 from wherelint.finding import Edit, Finding
+from wherelint.findings.analysis import Analysis, analyse_functions
+from wherelint.findings.hazards import Detection
 from wherelint.fix.comparison import Comparison, key
 from wherelint.fix.opaque import names_of, settling
 from wherelint.fix.proof import finite_at, inputs_of, record, roots_of, same
@@ -116,7 +116,9 @@ def _failing(analysis: Analysis, attempts: Sequence[Attempt], whole: WorkBudget)
 
     for only in (fresh, near):  # nothing of high confidence has come, and nothing of what was to go is left
         low = only is near
-        after = analyse(module, analysis.used, names, frozenset(), low=low, draft=True, only=only, whole=whole)
+        after = analyse_functions(
+            module, analysis.used, names, frozenset(), low=low, draft=True, only=only, whole=whole
+        )
         found = [f for f in after.findings if not low or key(f) in kinds]
         if after.problems or not compared.gone(targets, found):
             return None

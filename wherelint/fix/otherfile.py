@@ -9,8 +9,8 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from wherelint.analysis.findings import Analysis, analyse
 from wherelint.finding import Edit, Finding, Fix, Rewrite
+from wherelint.findings.analysis import Analysis, analyse_functions
 from wherelint.fix.candidates import Site
 from wherelint.fix.comparison import Comparison
 from wherelint.fix.conditions import between
@@ -66,7 +66,7 @@ class _Home:
 
     def _searched(self, home: Module) -> list[Finding]:
         names, used = [*self._own.names, *self._own.callers], home.frameworks() or [self._detection.framework]
-        return analyse(home, used, names, frozenset(), low=False, draft=True, whole=self._effort).findings
+        return analyse_functions(home, used, names, frozenset(), low=False, draft=True, whole=self._effort).findings
 
     def guarded(self, home: Module, done: list[Candidate], most: int, op: Node | None = None) -> Fix | None:
         """The first proven guard of the operation, or of one that others leave, in the text that these have made."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wherelint.analysis.search import Detection, arithmetic
+from wherelint.findings.hazards import Detection, arithmetic
 from wherelint.fix.dtypes import untyped
 from wherelint.fix.opaque import Called, Name, Settled, benign, names_of, settle
 from wherelint.fix.probes import around, far, infinite

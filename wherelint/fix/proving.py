@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from wherelint.analysis.findings import Analysis, analyse
-from wherelint.analysis.search import Detection
 from wherelint.finding import Finding
+from wherelint.findings.analysis import Analysis, analyse_functions
+from wherelint.findings.hazards import Detection
 from wherelint.fix.comparison import Comparison, key
 from wherelint.fix.groups import Unchanged, concerned
 from wherelint.fix.opaque import names_of
@@ -113,7 +113,7 @@ class Proof:
 
         length = sum(len(p.order) for name in self.names for p in lowered(module, name, used))
         outlook = self._analysis.outlook if length > _LONG else None
-        after = analyse(
+        after = analyse_functions(
             module, used, self.names, frozenset(), low=False, draft=True, only=asked, whole=whole, outlook=outlook
         )
         if after.problems:
@@ -130,7 +130,9 @@ class Proof:
         if self._analysis.outlook.least <= 0:
             return []
         old, used = self._analysis.module, self._analysis.used
-        known = analyse(old, used, self.names, frozenset(), low=False, draft=True, only=self._near, whole=self._whole)
+        known = analyse_functions(
+            old, used, self.names, frozenset(), low=False, draft=True, only=self._near, whole=self._whole
+        )
         told = {(key(f), f.location, f.select.location) for f in self.findings}
         return [f for f in known.findings if (key(f), f.location, f.select.location) not in told]
 
@@ -185,7 +187,9 @@ class Proof:
             origin = root.origin
             return origin.block.module is not module or compared.at(targets, *origin.block.region(origin.node))
 
-        sure = analyse(module, found.after.used, self.names, frozenset(), draft=True, only=concerned, whole=self._whole)
+        sure = analyse_functions(
+            module, found.after.used, self.names, frozenset(), draft=True, only=concerned, whole=self._whole
+        )
         fixed = set(map(key, targets))
         laid = {each.location for each in bare}
         # What is hardly worth showing is no objection to a fix of what is.

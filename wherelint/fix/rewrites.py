@@ -6,8 +6,8 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Literal, NamedTuple
 
-from wherelint.analysis.findings import Analysis
 from wherelint.finding import Edit, Finding
+from wherelint.findings.analysis import Analysis
 from wherelint.fix.candidates import Site
 from wherelint.fix.comparison import Comparison, key
 from wherelint.fix.domains import has_epsilon

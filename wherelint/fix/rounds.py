@@ -15,7 +15,7 @@ from wherelint.io.edits import Source
 from wherelint.search.budget import WorkBudget
 
 if TYPE_CHECKING:
-    from wherelint.analysis.findings import Analysis
+    from wherelint.findings.analysis import Analysis
     from wherelint.suppress.view import View
 
 _MOST_ROUNDS = 20

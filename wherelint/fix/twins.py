@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import libcst as cst
 
-from wherelint.analysis.findings import Analysis
-from wherelint.analysis.search import Detection
 from wherelint.finding import Edit, Finding, Fix
+from wherelint.findings.analysis import Analysis
+from wherelint.findings.hazards import Detection
 from wherelint.fix.comparison import Comparison
 from wherelint.fix.groups import BINDS, Attempt, concerned, laid_bare, places_of, proven
 from wherelint.fix.masks import MANY_MASKS, masking

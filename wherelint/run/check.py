@@ -2,7 +2,7 @@
 
     text -> View -> Applied -> findings -> FileReport
 
-A ``View`` is what ``wherelint.analysis`` finds in a text and no comment silences; ``Applied`` is the text after its
+A ``View`` is what ``wherelint.findings`` finds in a text and no comment silences; ``Applied`` is the text after its
 fixes, with the view of that. What is left gets the fixes, programs and plots that are asked for.
 """
 
@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-import wherelint.analysis
+import wherelint.findings
 from wherelint import rules
 from wherelint.defects import DEFECT, describe
 from wherelint.evidence import pieces
@@ -31,7 +31,7 @@ from wherelint.io.formatter import formatted, line_length
 from wherelint.suppress.view import View, view
 
 if TYPE_CHECKING:
-    from wherelint.analysis.findings import Analysis
+    from wherelint.findings.analysis import Analysis
     from wherelint.frontend.module import Project
 
 TOO_DEEP = "too deeply nested to analyse"
@@ -120,7 +120,7 @@ class _Check:
 
     def _look(self, text: str) -> View:
         """What is found in a text and shown of it."""
-        analysis = wherelint.analysis.analyse(text, self._target.name, self._options, self._projects)
+        analysis = wherelint.findings.analyse(text, self._target.name, self._options, self._projects)
         if isinstance(analysis, str):
             return View(skipped=analysis)
         analysis = analysis.with_evidence(*self._options.said) if self._options.said else analysis

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import wherelint.analysis
+import wherelint.findings
 from wherelint.defects import DEFECT
 from wherelint.finding import FileReport
 from wherelint.io.disk import contents, digest
@@ -49,7 +49,7 @@ def check_targets(
 ) -> Result:
     """Check many files; neither ``jobs`` (None: as seems worth it) nor the directory ``cache`` changes the result."""
     start = time.perf_counter()
-    wherelint.analysis.forget()
+    wherelint.findings.forget()
     if cache is None:
         reports = [report for report, _ in _check(targets, jobs, progress)]
     else:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from wherelint.finding import Finding, Least
 
 if TYPE_CHECKING:
-    from wherelint.analysis.findings import Analysis
+    from wherelint.findings.analysis import Analysis
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from wherelint.analysis import DetectOptions, detect
-from wherelint.analysis.search import FileSearch
+from wherelint.findings import DetectOptions, detect
+from wherelint.findings.hazards import FileHazards
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.node import leaf
@@ -26,14 +26,14 @@ def fine(x):
 
 
 def test_a_defect_in_one_function_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    search = FileSearch.search
+    search = FileHazards.search
 
-    def failing(self: FileSearch, name: tuple[str, ...], program: Program) -> None:
+    def failing(self: FileHazards, name: tuple[str, ...], program: Program) -> None:
         if name == ("broken",):
             raise KeyError("leaf")
         search(self, name, program)
 
-    monkeypatch.setattr(FileSearch, "search", failing)
+    monkeypatch.setattr(FileHazards, "search", failing)
     findings, problems = detect(TWO, "a.py", DetectOptions())
     assert [f.function for f in findings] == ["fine"]
     (problem,) = problems

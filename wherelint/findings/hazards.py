@@ -50,8 +50,8 @@ def arithmetic(framework: str) -> str:
     return (framework in FRAMEWORKS and FRAMEWORKS[framework].compiled) or framework
 
 
-class FileSearch:
-    """The searches of one file."""
+class FileHazards:
+    """The hazards of one file: what the searches of its functions found."""
 
     def __init__(
         self,

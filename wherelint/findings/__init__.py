@@ -1,4 +1,4 @@
-"""The findings of one file: its functions as programs, what is searched in them, and who is to blame."""
+"""The findings of one file: its functions as programs, the hazards in them, and what is told of these."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wherelint.frontend.options import DetectOptions
 from wherelint.io.encoding import NOWHERE
 
 if TYPE_CHECKING:
-    from wherelint.analysis.findings import Analysis
+    from wherelint.findings.analysis import Analysis
     from wherelint.frontend.module import Project
 
 __all__ = ["DetectOptions", "analyse", "detect", "forget"]
@@ -69,9 +69,9 @@ def analyse(
         module.settle()
     if not names or not used:
         return "no selection" if used else "no framework"
-    from wherelint.analysis import findings
     from wherelint.evidence.judge import Outlook
+    from wherelint.findings.analysis import analyse_functions
 
     stated = labelled(options.said)
     outlook = Outlook(options.least, stated, frozenset({Evidence.DIFFERENTIATED}) - stated)
-    return findings.analyse(module, used, names, options.opt_in, outlook=outlook)
+    return analyse_functions(module, used, names, options.opt_in, outlook=outlook)

@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from wherelint.analysis import DetectOptions, detect
+from wherelint.findings import DetectOptions, detect
 
 _ROOT = "torch.where(x > 0, x.sqrt(), 0.0).sum()"
 

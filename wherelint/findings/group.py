@@ -4,13 +4,14 @@ They are in one function, the same input makes each operation singular, and one 
 decides about them, or they are one operation that several selections drop.
 """
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from wherelint.analysis.search import Detection
 from wherelint.finding import Finding, Witness
+from wherelint.findings.hazards import Detection
+from wherelint.findings.messages import feeds_operation
 from wherelint.graph.differentiate import fails
 from wherelint.graph.evaluate import evaluate
 from wherelint.graph.node import Const, Leaf, Node, leaves, topological, whole
@@ -82,3 +83,32 @@ def _computed(node: Node, numbers: dict[Hashable, int]) -> int:
         told = each.op, each.static, own, tuple(known[i] for i in each.inputs)
         known[each] = numbers.setdefault(told, len(numbers))
     return known[node]
+
+
+def one_per_bug(detections: Iterable[Detection]) -> list[tuple[Detection, list[Node]]]:
+    """One finding a singular operation and selection; selections further out over the same operation are related."""
+    by_op: dict[object, list[Detection]] = {}
+    for item in detections:
+        by_op.setdefault(spot(item.hazard.op), []).append(item)
+    kept: list[tuple[Detection, list[Node]]] = []
+    for items in by_op.values():
+        items = [i for i in items if not feeds_operation(i.hazard)] or items
+        reads = {id(i): {spot(n) for n in topological([i.hazard.select])} for i in items}
+        for item in items:
+            inner = [o for o in items if o is not item and spot(o.hazard.select) in reads[id(item)]]
+            around = [o for o in items if o is not item and spot(item.hazard.select) in reads[id(o)]]
+            unsure = item.hazard.confidence == "low"
+            if any(unsure or o.hazard.confidence == "high" for o in inner):
+                continue
+            if not (unsure and any(o.hazard.confidence == "high" for o in around)):
+                kept.append((item, [o.hazard.select for o in around]))
+    kept.sort(key=lambda pair: pair[0].hazard.confidence)  # "high" before "low"
+    said: set[object] = set()
+    bugs = []
+    for item, outer in kept:
+        if item.hazard.missing_data:  # everything computed with missing data is poisoned: one operation says it all
+            if spot(item.hazard.select) in said:
+                continue
+            said.add(spot(item.hazard.select))
+        bugs.append((item, outer))
+    return bugs

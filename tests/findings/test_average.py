@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from real_gradients import require
 
-from wherelint.analysis import DetectOptions, detect
+from wherelint.findings import DetectOptions, detect
 
 _TEXT = "import jax.numpy as jnp\n\n\ndef f(x):\n    return {}\n"
 

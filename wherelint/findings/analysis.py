@@ -1,0 +1,143 @@
+"""From the hazards of a file to its findings: name the culprit once, choose its code, say it in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from wherelint.defects import describe
+from wherelint.evidence import names as naming
+from wherelint.evidence.judge import Outlook
+from wherelint.finding import Finding, Problem
+from wherelint.findings import severed
+from wherelint.findings.group import one_per_bug, with_causes
+from wherelint.findings.hazards import Detection, FileHazards
+from wherelint.findings.messages import build, finding_of
+from wherelint.frontend import screen
+from wherelint.frontend.module import Module
+from wherelint.frontend.syntax import GiveUp
+from wherelint.graph.node import Node, nearest_framework
+from wherelint.interpret.programs import Program, lowered, programs
+from wherelint.interpret.values import Origin
+from wherelint.search.budget import WorkBudget
+from wherelint.search.simplify import simplest
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What is known of a file: its findings, each with the hazard behind it (None for a rule that searches none)."""
+
+    module: Module
+    used: Sequence[str]
+    found: Sequence[tuple[Finding, Detection | None]]
+    problems: Sequence[Problem]
+    #: What was asked for; what cannot score enough was left out.
+    outlook: Outlook = field(default_factory=Outlook)
+
+    def with_evidence(self, *names: str) -> Analysis:
+        """The same analysis, with more that is known of all its findings."""
+        return replace(self, found=[(finding.with_evidence(*names), made) for finding, made in self.found])
+
+    @property
+    def findings(self) -> list[Finding]:
+        """The findings, in the order they were made."""
+        return [finding for finding, _ in self.found]
+
+    def places(self, finding: Finding) -> list[tuple[Finding, Detection | None]]:
+        """What is known of a finding, wherever it was handed on, and of the others of its cause."""
+        known = {(f.sort_key(), f.elsewhere): (f, made) for f, made in self.found}
+        return [known[key] for place in finding.places if (key := (place.sort_key(), place.elsewhere)) in known]
+
+
+def analyse_functions(
+    module: Module,
+    used: Sequence[str],
+    names: Iterable[tuple[str, ...]],
+    opt_in: frozenset[str],
+    *,
+    low: bool = True,
+    draft: bool = False,
+    only: Callable[[Node], bool] | None = None,
+    whole: WorkBudget | None = None,
+    outlook: Outlook | None = None,
+) -> Analysis:
+    """Search some functions of a file that uses some frameworks; functions that are too much are given up.
+
+    Not ``low``: only for what is of high confidence. ``draft``: with witnesses as they were found, not simple ones.
+    ``only``: which selections are searched, and which operations that a clip feeds. ``whole``: what may be spent on it.
+    ``outlook``: what is asked for; the rest is left out, as far as that saves work.
+    """
+    filename = module.filename
+    found: dict[Any, tuple[Finding, Detection | None]] = {}
+    problems: list[Problem] = []
+    outlook = outlook or Outlook()
+    searches = FileHazards(module, used, low=low, only=only, whole=whole, outlook=outlook)
+    # Where its place alone keeps a finding from being shown, a function is not read, unless what it calls asks for it.
+    names = list(names)
+    if not opt_in and outlook.least > 0:
+        names = [each for each in names if outlook.reaches(outlook.most(naming.standing(module, each)))]
+    for number, name in enumerate(names):
+        if searches.spent:
+            left = len(names) - number
+            where = f"`{'.'.join(name)}`" + (f" and {left - 1} more functions" if left > 1 else "")
+            error = GiveUp("the file has more of them than the analysis follows, or longer ones")
+            problems.append(_given_up(filename, where, error))
+            break
+        try:
+            made = (lowered if draft else programs)(module, name, used)
+            for finding in (f for program in made for f in _opt_in(program, used, filename, opt_in)):
+                found.setdefault((finding.code, finding.location), (finding, None))
+            searches.search(name, made)
+        except Exception as error:
+            problems.append(_given_up(filename, f"`{'.'.join(name)}`", error))
+    found_now, failed = _made(one_per_bug(searches.detections()), filename, draft=draft)
+    problems += failed
+    if not draft:
+        found_now = with_causes(found_now)
+        problems += (Problem(filename, said, error=False) for said in module.budget.given_up)
+    return Analysis(module, used, [*found.values(), *found_now], problems, outlook)
+
+
+def _made(
+    bugs: Iterable[tuple[Detection, list[Node]]], filename: str, *, draft: bool
+) -> tuple[list[tuple[Finding, Detection | None]], list[Problem]]:
+    """The findings of some detections, and what went wrong."""
+    found: list[tuple[Finding, Detection | None]] = []
+    problems: list[Problem] = []
+    for detection, related in bugs:
+        try:
+            made = detection
+            if not draft:
+                made = replace(detection, hazard=simplest(detection.search, detection.hazard))
+            found.append((finding_of(made, related, filename), made))
+        except Exception as error:
+            what = f"a finding in `{detection.hazard.select.origin.function}`"
+            problems.append(_given_up(filename, what, error))
+    return found, problems
+
+
+def _given_up(filename: str, what: str, error: Exception) -> Problem:
+    """What is said of a function or a finding that could not be followed."""
+    if isinstance(error, GiveUp):
+        why = str(error)
+    elif isinstance(error, RecursionError):
+        why = "it is nested too deeply"
+    else:  # a defect of ours; the other functions are checked all the same
+        why = describe(error)
+    defect = not isinstance(error, (GiveUp, RecursionError))
+    return Problem(filename, f"gave up on {what}: {why}", error=defect)
+
+
+def _opt_in(program: Program, used: Sequence[str], filename: str, codes: frozenset[str]) -> Iterable[Finding]:
+    """Findings of the rules that are off unless they are selected."""
+    if codes & screen.CUTS:
+        for code, node, what in severed.severed(program):
+            if code in codes and _written(node, filename):
+                framework = nearest_framework(node) or used[0]
+                at = node.origin
+                yield build(code, at, what, at, framework, filename=filename, witness=severed.witness(node))
+
+
+def _written(node: Node, filename: str) -> bool:
+    return isinstance(node.origin, Origin) and node.origin.block.module.filename == filename

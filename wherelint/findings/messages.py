@@ -1,0 +1,134 @@
+"""The finding that a hazard is told as: its code, its message, its witness, and the places that the file shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from wherelint import rules
+from wherelint.evidence.pieces import Evidence
+from wherelint.finding import Elsewhere, Finding, Selection, Witness
+from wherelint.findings.hazards import Detection
+from wherelint.graph.evaluate import evaluate
+from wherelint.graph.node import Leaf, Node, leaves, rounded_away, topological
+from wherelint.interpret.values import Origin
+from wherelint.ops import OPERATIONS, Array
+from wherelint.ops.numeric import shortest
+from wherelint.ops.traits import CLIPS, SELECTIONS
+from wherelint.search.witness import Hazard, Search
+
+_MOST_INPUTS = 6
+
+
+def finding_of(detection: Detection, related: Sequence[Node], filename: str) -> Finding:
+    hazard, code = detection.hazard, _code(detection.hazard)
+    if code == "WL303":
+        hazard = hazard.with_evidence(Evidence.EPSILON_LOST)
+    modes: tuple[str, ...] = ()
+    if detection.framework == "tensorflow":
+        modes = ("eager", "xla") if Search(hazard.select, "tensorflow").shows(hazard) else ("xla",)
+    shown, elsewhere = _places(hazard, filename)
+    return build(
+        code, shown[0], hazard.op.op, shown[1], detection.framework, kind=hazard.select.selection or "",
+        filename=filename, witness=_witness(hazard), confidence=hazard.confidence, modes=modes, elsewhere=elsewhere,
+        evidence=tuple(sorted(each.label for each in hazard.evidence)),
+        related=tuple(
+            _selection(n.origin, n.selection or "") for n in related if n.origin.block.module.filename == filename
+        ),
+    )  # fmt: skip
+
+
+def _places(hazard: Hazard, filename: str) -> tuple[list[Origin], tuple[Elsewhere, ...]]:
+    """Where a file shows the operation and the selection: there, or at the call that leads to it; and the others."""
+    origins = [hazard.op.origin, hazard.select.origin]
+    away = [origin for origin in dict.fromkeys(origins) if origin.block.module.filename != filename]
+    words = {hazard.select.origin: hazard.select.selection, hazard.op.origin: rules.spoken(hazard.op.op)}
+    shown = [origin.call if origin in away else origin for origin in origins]
+    known = [origin for origin in shown if origin is not None]
+    return [origin or known[0] for origin in shown], tuple(_elsewhere(o, f"the {words[o]}", filename) for o in away)
+
+
+def _elsewhere(origin: Origin, what: str, filename: str) -> Elsewhere:
+    start, end = origin.block.region(origin.node)
+    module = origin.block.module
+    rows = "\n".join(module.text.split("\n")[start.row - 1 : end.row])
+    return Elsewhere(module.named_beside(filename), start, end, what, rows)
+
+
+def build(code: str, at: Origin, op: str, select: Origin, framework: Any, kind: str = "", **more: Any) -> Finding:
+    start, end = at.block.region(at.node)
+    selection = _selection(select, kind)
+    places = (f"; {e.message} stands at {e.filename}:{e.location.row}" for e in more.get("elsewhere", ()))
+    return Finding(
+        code=code,
+        name=rules.get(code).name,
+        message=rules.message(code, op, selection.kind, framework, more.get("modes", ())) + "".join(places),
+        location=start,
+        end_location=end,
+        select=selection,
+        function=select.function,
+        framework=framework,
+        op=op,
+        noqa_row=start.row,
+        **{"confidence": "high", **more},
+    )
+
+
+def _selection(origin: Origin, kind: str) -> Selection:
+    return Selection(kind, *origin.block.region(origin.node))
+
+
+def _has_usual_value(leaf: Leaf, value: Array | None) -> bool:
+    """Whether a truth of the Python program is what it nearly always is: ``axis is None``, ``isinstance(x, Array)``."""
+    if "(" in leaf.name and leaf.kind == "bool" and not leaf.array:
+        return True
+    return leaf.preferred is not None and value is not None and bool((value == leaf.preferred).all())
+
+
+def _witness(hazard: Hazard) -> Witness:
+    """The inputs that the operation or the condition reads, the value, and the gradients that are not finite."""
+    read = leaves(hazard.op, hazard.select)
+    bad = {n for n, g in hazard.gradient.items() if not np.isfinite(g).all()}
+    told = [n for n in read if not n.name.startswith("(") and not _has_usual_value(n, hazard.inputs.get(n))]
+    shown = [n for n in told if n in hazard.inputs or n in bad]
+    passed = {n: v for n, v in hazard.inputs.items() if isinstance(n, Leaf) and n not in shown and n.usual is not None}
+    shown += [n for n, v in passed.items() if (v != n.usual).any()]
+    named = sorted(shown, key=lambda n: n not in bad)
+    inputs = {n.name: shortest(hazard.inputs[n], n.kind) for n in named[:_MOST_INPUTS] if n in hazard.inputs}
+    gradient = {n.name: shortest(hazard.gradient[n]) for n in named[:_MOST_INPUTS] if n in bad}
+    return Witness(inputs, shortest(hazard.value), gradient)
+
+
+def _code(hazard: Hazard) -> str:
+    if feeds_operation(hazard):
+        return "WL303" if _loses_epsilon(hazard) else "WL301"
+    kind = hazard.select.selection
+    if kind is not None and (code := SELECTIONS[kind].code) is not None:
+        return code
+    if hazard.missing_data:
+        return "WL111"
+    if _loses_epsilon(hazard):
+        return "WL303"
+    entry = OPERATIONS.get(hazard.op.op)
+    return (entry.code if entry is not None else None) or "WL111"
+
+
+def _loses_epsilon(hazard: Hazard) -> bool:
+    """Whether float32 rounded a guarding constant away: it is 0 or 1 only there, and float64 is regular."""
+    order = topological([hazard.op])
+    if not any(map(rounded_away, order)):
+        return False
+    double = {n: v.astype(np.float64) if v.dtype.kind == "f" else v for n, v in hazard.inputs.items()}
+    search = Search(hazard.op, "jax")
+    values = evaluate(search.order, double, np.float64)
+    operands = [values[i] for i in hazard.op.inputs]
+    with np.errstate(all="ignore"):
+        parts = OPERATIONS[hazard.op.op].vjp(np.ones_like(values[hazard.op]), values[hazard.op], *operands)
+    return all(bool(np.isfinite(p).all()) for p in parts if p is not None)
+
+
+def feeds_operation(hazard: Hazard) -> bool:
+    """Whether the selection is a clip below the operation rather than a selection above it."""
+    return hazard.select.selection in CLIPS and hazard.select in set(topological([hazard.op]))
