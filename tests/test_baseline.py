@@ -168,7 +168,7 @@ def test_what_could_not_be_checked_is_in_no_baseline(run: Run, known: Path) -> N
     write(known.parent, {"a.py": "def f(:\n"})
     status, output, errors = run("check", "--write-baseline", "known.json")
     assert (status, output) == (2, "")
-    what = "mend what could not be checked, or leave it out with --extend-exclude"
+    what = "some files could not be checked; fix them, or leave them out with --extend-exclude"
     assert errors.endswith(f"error: known.json: not written: {what}\n")
     assert known.read_text() == first
     assert run("check", "--write-baseline", "new.json", "gone.py")[0] == 2

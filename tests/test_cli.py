@@ -420,7 +420,7 @@ def test_several_reports_at_once(run: Run, project: Path) -> None:
         ("sarif", "--report sarif: write FORMAT=FILE, as in sarif=wherelint.sarif"),
         ("sarf=a", "--report: there is no format 'sarf'; did you mean 'sarif'?"),
         ("sarif=none/a", "none/a: No such file or directory"),
-        ("sarif=a.py", "a.py is a program by its name: the report would overwrite it"),
+        ("sarif=a.py", "a.py: refusing to overwrite a Python file with a report"),
     ],
 )
 def test_a_report_that_cannot_be_written(run: Run, project: Path, report: str, message: str) -> None:
@@ -581,4 +581,4 @@ def test_statistics_have_no_other_format(run: Run, project: Path) -> None:
     write(project, {"a.py": UNSAFE})
     status, output, errors = run("check", "--statistics", "--output-format", "sarif")
     assert (status, output) == (2, "")
-    assert errors.endswith("error: --statistics has no such --output-format: text or json\n")
+    assert errors.endswith("error: --statistics supports only text and json\n")

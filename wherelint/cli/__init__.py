@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import click
 
 from wherelint.cli.commands import cli
-from wherelint.cli.output import CLEAN, STYLES, interrupted, reader_left, refused, stopped
+from wherelint.cli.options import STYLES
+from wherelint.cli.output import CLEAN, interrupted, reader_left, refused, stopped
 from wherelint.run import collect_rarely
 
 __all__ = ["STYLES", "cli", "main"]

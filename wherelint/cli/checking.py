@@ -1,4 +1,4 @@
-"""The main command: files or standard input, fixed or not, confirmed or not."""
+"""``wherelint check``: files or standard input, fixed or not, confirmed or not, once or whenever something changes."""
 
 from __future__ import annotations
 
@@ -7,253 +7,268 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 import click
 
+from wherelint import api
+from wherelint.cli.options import CheckOptions
 from wherelint.cli.output import (
     CLEAN,
     FAILED,
     FINDINGS,
     Progress,
-    asked_styles,
     destination,
-    given,
     put,
-    refuse_clashes,
-    tell_problems,
+    report_problems,
     use_color,
     write_report,
 )
+from wherelint.finding import FileReport, Finding, FixKey
+from wherelint.io import disk, files
+from wherelint.io.config import ConfigError, Configuration
+from wherelint.io.notebook import spelled
+from wherelint.report import text
 from wherelint.report.common import printable
-from wherelint.report.formats import FORMATS, shows_fixes
-
-if TYPE_CHECKING:
-    from wherelint.finding import FileReport, Finding, FixKey
-    from wherelint.io.config import Configuration, Overrides
-    from wherelint.io.files import FixMode
-    from wherelint.run.result import Result
-
+from wherelint.run import engine
+from wherelint.run.check import check
+from wherelint.run.coverage import MeasuredGradients
+from wherelint.run.result import Result, confirm_result, unwritten, without_known, without_refuted
+from wherelint.suppress import baseline
+from wherelint.suppress.since import Changes
 
 #: How much of a path becomes a part of the name of a script.
 _LONGEST = 120
-#: Options that change files, or would.
-_REWRITING = ("show_diff", "fix_only", "fix", "add_noqa")
+#: Seconds between two looks at files that are watched, and how much longer than a look these are at least.
+_PAUSE, _REST = 0.5, 9
 
 
-def given_overrides(options: dict[str, Any]) -> tuple[Overrides, Path | None]:
-    """What the options set instead of the configuration, and the file that is one. Raises ConfigError.
+def run(options: CheckOptions) -> int:
+    """Check what the options say, once or again and again; the exit status. Raises UsageError and ConfigError."""
+    overrides, config = options.overrides()
 
-    What ``--config`` is given is a setting if it has a ``=`` and is no file.
-    """
-    from wherelint.io.config import Overrides, inline_settings, parse_codes
+    def configuration() -> Configuration:
+        return Configuration(overrides, config, options.isolated)
 
-    settings = [given for given in options["config"] if "=" in given and not os.path.exists(given)]
-    files = [Path(given) for given in options["config"] if given not in settings]
-    if len(files) > 1:
-        raise click.UsageError("--config names more than one file")
-    inline = {key: value for setting in settings for key, value in inline_settings(setting).items()}
-
-    given = {name: options[name] for name in ("fix_comment", "confidence", "respect_gitignore")}
-    for name in ("select", "extend_select", "ignore", "fixable", "unfixable"):
-        if options[name]:
-            given[name] = parse_codes(_commas(options[name]), f"--{name.replace('_', '-')}")
-    given |= {name: _commas(options[name]) for name in ("exclude", "extend_exclude") if options[name]}
-    given["ignore_noqa"] = options["ignore_noqa"] or None
-    given["baseline"] = options["baseline"] and options["baseline"].absolute()
-    return Overrides(inline, **given), next(iter(files), None)
+    with handle_termination():
+        return watch(options, configuration) if options.watch else run_check(options, configuration())
 
 
-def run_check(options: dict[str, Any], configuration: Configuration) -> int:
-    """Check what the options say, and report it; the exit status. Raises UsageError for options that clash."""
-    from wherelint.io import files
-
-    paths = options["paths"] or (".",)
-    options["confirm"] |= options["only_confirmed"]
-    options["fix"] |= options["fix_only"] or options["show_diff"]
-    if options["device"] != "auto" and not options["confirm"]:
-        raise click.UsageError("--device says where to confirm: it needs --confirm")
-    if options["show_diff"] and (options["only_confirmed"] or options["repro_dir"] is not None):
-        raise click.UsageError("--diff reports no findings: it cannot be combined with --only-confirmed or --repro-dir")
-    rewrites = options["fix"] or options["add_noqa"]
-    if options["write_baseline"] and (other := given(options, *_REWRITING)):
-        raise click.UsageError(f"--write-baseline cannot be combined with {other}")
-    if options["since"] is not None and (other := given(options, *_REWRITING, "write_baseline")):
-        raise click.UsageError(f"--since cannot be combined with {other}")
-    if rewrites and options["gradient_coverage"]:
-        raise click.UsageError("--gradient-coverage cannot be combined with --fix or --add-noqa")
-    if options["statistics"] and options["output_format"] in {*FORMATS} - {"json"}:
-        raise click.UsageError("--statistics has no such --output-format: text or json")
-    refuse_clashes(options)
-    stdin, name = "-" in paths, options["stdin_filename"] or "-"
-    if stdin and len(paths) > 1:
-        raise click.UsageError("standard input (-) cannot be combined with other paths")
-    if options["show_settings"] and not stdin:
-        path = Path(os.path.abspath(paths[0]))
-        settings = configuration.settings(path if path.is_dir() else path.parent)
-        put("".join(f"{printable(line)}\n" for line in settings.described(path)), options["output_file"])
-        return CLEAN
-    changes = None
-    if options["since"] is not None:
-        from wherelint.suppress.since import Changes
-
-        changes = Changes(options["since"])
-        paths, options["force_exclude"] = changes.below(paths), True
-    if options["show_files"]:
-        asked = () if stdin else paths
-        targets, problems = files.discover(asked, configuration, force_exclude=options["force_exclude"])
-        names = [name] if stdin else [target.name for target in targets]
-        put("".join(f"{printable(name)}\n" for name in names), options["output_file"])
-        return FAILED if problems else CLEAN
-    from wherelint import api
-    from wherelint.finding import FileReport
-    from wherelint.run import engine
-    from wherelint.run.check import check_source
-    from wherelint.run.result import Result, unwritten, without_known
-
-    fix_mode, snippets, plots = _fix_mode(options), _snippets(options), _plots(options)
-    content = sys.stdin.buffer.read() if stdin else b""
-
-    def again(report: FileReport, refuted: Mapping[FixKey, str], **changes: Any) -> FileReport:
-        settings = replace(configuration.settings(Path(os.path.abspath(report.filename)).parent), **changes)
-        if stdin:
-            return check_source(content, name, settings, fix_mode, snippets=snippets, plots=plots, refuted=refuted)
-        target = files.Target(report.filename, settings, fix_mode, snippets, plots, refuted)
-        return engine.check_file(target)[0]
-
-    if stdin:
-        result = Result((again(FileReport(name), {}),), 1, 0.0)
-    else:
-        with Progress(options["quiet"]) as progress:
-            result = api.check_paths(
-                paths, configuration, fix_mode=fix_mode, snippets=snippets, plots=plots,
-                force_exclude=options["force_exclude"], jobs=options["jobs"], progress=progress, cache=_cache(options),
-            )  # fmt: skip
-    if not result.total and changes is None and not options["quiet"]:
+def run_check(options: CheckOptions, configuration: Configuration) -> int:
+    """Check what the options say, and report it; the exit status. Raises UsageError and ConfigError."""
+    if options.show_settings and not options.stdin:
+        return _show_settings(options, configuration)
+    changes = Changes(options.since) if options.since is not None else None
+    if changes is not None:
+        options = replace(options, paths=tuple(changes.below(options.paths)), force_exclude=True)
+    if options.show_files:
+        return _show_files(options, configuration)
+    stages = _Stages(options, configuration)
+    result = stages.search()
+    if not result.total and changes is None and not options.quiet:
         click.echo("warning: no Python file or notebook to check there", err=True)
-    result = _run_fixes(result, options, again)
-    if options["fix"] and snippets and not stdin:  # without, they are made already
-        result = _fixed_elsewhere(result, options, configuration)
-    if not rewrites:
-        result = _weighed(result, options, configuration, lambda report: again(report, {}, confidence="low"))
-    if options["write_baseline"] is not None:
-        return _write_baseline(result, options, configuration)
-    result, stale = without_known(result, configuration.settings)
-    for path, count in stale.items():
-        if count and not (rewrites or options["quiet"]):
-            entries = "1 entry matches" if count == 1 else f"{count} entries match"
-            name = printable(files.display_name(path))
-            click.echo(f"warning: {name}: {entries} nothing any more; write it again", err=True)
+    result = stages.drop_refuted(result)
+    result = stages.fix_elsewhere(result)
+    result = stages.weigh(result)
+    if options.write_baseline is not None:
+        return _write_baseline(result, options.write_baseline, options, configuration)
+    result = stages.drop_known(result)
     if changes is not None:
         result = replace(result, reports=tuple(map(changes.only, result.reports)))
-    if options["show_diff"]:
-        return _diff(result, options)
-    if stdin and rewrites:
-        report = result.reports[0]
-        sys.stdout.buffer.write(report.after if report.fixed else content)
-        sys.stdout.buffer.flush()
-        return _confirm_and_report(result, options, sys.stderr)
-    written = [problem for r in result.reports if r.fixed and (problem := files.rewrite(r.filename, r.before, r.after))]
-    return _confirm_and_report(unwritten(result, written), options, sys.stdout)
+    if options.show_diff:
+        return _show_diff(result, options)
+    return stages.report(stages.write(result))
 
 
-def _weighed(
-    result: Result, options: dict[str, Any], configuration: Configuration, again: Callable[[FileReport], FileReport]
-) -> Result:
-    """The result, its findings weighed by the calls that ran."""
-    from wherelint.run.coverage import MeasuredGradients
-
-    measured = MeasuredGradients(configuration.settings, options["gradient_coverage"], again)
-    result = measured.weigh(result)
-    if options["verbose"]:
-        click.echo("".join(f"{printable(line)}\n" for line in measured.changed), nl=False, err=True)
-        if measured.differentiated:
-            click.echo(f"a gradient passed through {measured.differentiated} of the calls in findings", err=True)
-    return result
-
-
-def _run_fixes(
-    result: Result, options: dict[str, Any], again: Callable[[FileReport, Mapping[FixKey, str]], FileReport]
-) -> Result:
-    """With --confirm every fix is run before it is written; without those that the run did not bear out."""
-    if not result.fixed or not options["confirm"]:
-        return result
-    from wherelint.run.result import without_refuted
-
-    return without_refuted(result, again, lambda part: _confirmed(part, options)[0])
+def watch(options: CheckOptions, configuration: Callable[[], Configuration]) -> int:
+    """Check, and again after each change of a file or its settings; the last exit status. Raises UsageError."""
+    status, seen = FAILED, None
+    with suppress(KeyboardInterrupt):
+        while True:
+            start = time.perf_counter()
+            now = _state(options, configuration)
+            took = time.perf_counter() - start
+            if now != seen:
+                seen = now
+                click.clear()
+                try:
+                    status = run_check(options, configuration())
+                except ConfigError as error:
+                    status = FAILED
+                    click.echo(f"error: {printable(str(error))}", err=True)
+                if not options.quiet:
+                    click.echo("Watching; Ctrl-C ends it.", err=True)
+            time.sleep(max(_PAUSE, _REST * took))
+    return status
 
 
-def _fixed_elsewhere(result: Result, options: dict[str, Any], configuration: Configuration) -> Result:
-    """The result with the fixes that lie in another file than their finding; with --confirm each is run before."""
-    from wherelint import api
-    from wherelint.finding import FileReport
-    from wherelint.run.result import Result
+def _state(options: CheckOptions, configuration: Callable[[], Configuration]) -> object:
+    """What is checked, with its settings and when it was written; or why that cannot be said."""
 
-    def against(finding: Finding) -> str:
-        if not options["confirm"]:
-            return ""
-        (ran,) = _confirmed(Result((FileReport(finding.filename, (finding,)),), 1, 0.0), options)[0].findings
-        return ran.confirmation.against_fix if ran.confirmation is not None else ""
+    def written(name: str) -> tuple[int, int] | None:
+        try:
+            status = os.stat(name)
+        except OSError:
+            return None
+        return status.st_mtime_ns, status.st_size
 
-    unsafe, plots = options["unsafe_fixes"], _plots(options)
-    return api.fixed_elsewhere(result, configuration, unsafe=unsafe, snippets=True, plots=plots, against=against)
+    try:
+        targets, problems = files.discover(options.paths, configuration(), force_exclude=options.force_exclude)
+    except ConfigError as error:
+        return str(error)
+    return targets, problems, [written(target.name) for target in targets]
 
 
-def _confirmed(result: Result, options: dict[str, Any], *, only: bool = False) -> tuple[Result, list[str]]:
-    """The result of running what was found, and why a framework could not be run."""
-    from wherelint.run.result import confirm_result
+def _show_settings(options: CheckOptions, configuration: Configuration) -> int:
+    path = Path(os.path.abspath(options.paths[0]))
+    settings = configuration.settings(path if path.is_dir() else path.parent)
+    put("".join(f"{printable(line)}\n" for line in settings.described(path)), options.output_file)
+    return CLEAN
 
-    total = len(result.findings)
-    with Progress(options["quiet"], "confirming") as progress:
-        return confirm_result(
-            result, options["device"], _cache(options), only=only, progress=lambda done: progress(done, total)
+
+def _show_files(options: CheckOptions, configuration: Configuration) -> int:
+    paths = () if options.stdin else options.paths
+    targets, problems = files.discover(paths, configuration, force_exclude=options.force_exclude)
+    names = [options.stdin_filename or "-"] if options.stdin else [target.name for target in targets]
+    put("".join(f"{printable(name)}\n" for name in names), options.output_file)
+    return FAILED if problems else CLEAN
+
+
+class _Stages:
+    """The stages of a check, each from a result to the next; what is written and reported is the last of them."""
+
+    def __init__(self, options: CheckOptions, configuration: Configuration) -> None:
+        self._options, self._configuration = options, configuration
+        self._content = sys.stdin.buffer.read() if options.stdin else b""
+
+    def search(self) -> Result:
+        """The findings of all files; with the fixes that are applied, where the options say so."""
+        options = self._options
+        if options.stdin:
+            return Result((self._again(FileReport(options.stdin_filename or "-")),), 1, 0.0)
+        with Progress(options.quiet) as progress:
+            return api.check_paths(
+                options.paths, self._configuration, fix_mode=options.fix_mode, snippets=options.snippets,
+                plots=options.plots, force_exclude=options.force_exclude, jobs=options.jobs, progress=progress,
+                cache=options.cache,
+            )  # fmt: skip
+
+    def drop_refuted(self, result: Result) -> Result:
+        """With --confirm every fix is run before it is written; without those that the run did not bear out."""
+        if not result.fixed or not self._options.runs_findings:
+            return result
+        return without_refuted(result, self._again, lambda part: self._confirm(part)[0])
+
+    def fix_elsewhere(self, result: Result) -> Result:
+        """With the fixes that lie in another file than their finding; with --confirm each is run before."""
+        options = self._options
+        if not options.applies_fixes or not options.snippets or options.stdin:  # without snippets they are made already
+            return result
+
+        def against(finding: Finding) -> str:
+            if not options.runs_findings:
+                return ""
+            (ran,) = self._confirm(Result((FileReport(finding.filename, (finding,)),), 1, 0.0))[0].findings
+            return ran.confirmation.against_fix if ran.confirmation is not None else ""
+
+        unsafe, plots = options.unsafe_fixes, options.plots
+        return api.fixed_elsewhere(
+            result, self._configuration, unsafe=unsafe, snippets=True, plots=plots, against=against
         )
 
+    def weigh(self, result: Result) -> Result:
+        """The findings weighed by the calls that ran."""
+        if self._options.rewrites:
+            return result
 
-def _write_baseline(result: Result, options: dict[str, Any], configuration: Configuration) -> int:
-    from wherelint.report import text
-    from wherelint.suppress import baseline
+        def again(report: FileReport) -> FileReport:
+            return self._again(report, confidence="low")
 
+        measured = MeasuredGradients(self._configuration.settings, self._options.gradient_coverage, again)
+        result = measured.weigh(result)
+        if self._options.verbose:
+            click.echo("".join(f"{printable(line)}\n" for line in measured.changed), nl=False, err=True)
+            if measured.differentiated:
+                click.echo(f"a gradient passed through {measured.differentiated} of the calls in findings", err=True)
+        return result
+
+    def drop_known(self, result: Result) -> Result:
+        """Without what the baselines know."""
+        result, stale = without_known(result, self._configuration.settings)
+        for path, count in stale.items():
+            if count and not (self._options.rewrites or self._options.quiet):
+                entries = "1 entry matches" if count == 1 else f"{count} entries match"
+                name = printable(files.display_name(path))
+                click.echo(f"warning: {name}: {entries} nothing any more; write it again", err=True)
+        return result
+
+    def write(self, result: Result) -> Result:
+        """Fixed files are written; standard input is printed, fixed or not."""
+        if not self._options.stdin:
+            failed = (files.rewrite(r.filename, r.before, r.after) for r in result.reports if r.fixed)
+            return unwritten(result, [problem for problem in failed if problem is not None])
+        if self._options.rewrites:
+            report = result.reports[0]
+            sys.stdout.buffer.write(report.after if report.fixed else self._content)
+            sys.stdout.buffer.flush()
+        return result
+
+    def report(self, result: Result) -> int:
+        """Run and write what was asked for of the findings, and report them; the exit status."""
+        options, failed = self._options, CLEAN
+        if options.runs_findings:
+            result, problems = self._confirm(result, only=options.only_confirmed)
+            serious = options.only_confirmed or options.device != "auto"
+            for problem in problems:
+                click.echo(f"{'error' if serious else 'warning'}: {problem}", err=True)
+            failed = FAILED if problems and serious else CLEAN
+        if options.repro_dir is not None:
+            failed = max(failed, _write_scripts(result, options.repro_dir))
+        stream: TextIO = sys.stderr if options.stdin and options.rewrites else sys.stdout
+        return max(failed, write_report(result, options, stream))
+
+    def _again(self, report: FileReport, refuted: Mapping[FixKey, str] | None = None, **changes: Any) -> FileReport:
+        """The report on the same file without some fixes, or under other settings."""
+        options, name = self._options, report.filename
+        settings = replace(self._configuration.settings(Path(os.path.abspath(name)).parent), **changes)
+        target = files.Target(name, settings, options.fix_mode, options.snippets, options.plots, refuted or {})
+        return check(self._content, target) if options.stdin else engine.check_file(target)[0]
+
+    def _confirm(self, result: Result, *, only: bool = False) -> tuple[Result, list[str]]:
+        """The result of running what was found, and why a framework could not be run."""
+        options, total = self._options, len(result.findings)
+        with Progress(options.quiet, "confirming") as progress:
+            return confirm_result(
+                result, options.device, options.cache, only=only, progress=lambda done: progress(done, total)
+            )
+
+
+def _write_baseline(result: Result, path: Path, options: CheckOptions, configuration: Configuration) -> int:
     if result.failed:
-        tell_problems(result, options)
-        what = "not written: mend what could not be checked, or leave it out with --extend-exclude"
-        click.echo(f"error: {options['write_baseline']}: {what}", err=True)
+        report_problems(result, options)
+        what = "not written: some files could not be checked; fix them, or leave them out with --extend-exclude"
+        click.echo(f"error: {path}: {what}", err=True)
         return FAILED
-    count = baseline.write(options["write_baseline"], result.reports)
-    if not options["quiet"]:
-        name, written = options["write_baseline"], text.count(count, "finding")
-        if configuration.settings(Path.cwd()).baseline == name.absolute():
-            click.echo(f"{name}: {written} written.")
+    count = baseline.write(path, result.reports)
+    if not options.quiet:
+        written = text.count(count, "finding")
+        if configuration.settings(Path.cwd()).baseline == path.absolute():
+            click.echo(f"{path}: {written} written.")
         else:
-            click.echo(f"{name}: {written} written. Leave them out with --baseline {name},")
-            click.echo(f'or always with baseline = "{name}" below [tool.wherelint] in pyproject.toml.')
-    return tell_problems(result, options)
-
-
-def _confirm_and_report(result: Result, options: dict[str, Any], stream: TextIO) -> int:
-    """Run and write what was asked for of the findings, and report them."""
-    failed = CLEAN
-    if options["confirm"]:
-        result, problems = _confirmed(result, options, only=options["only_confirmed"])
-        serious = options["only_confirmed"] or options["device"] != "auto"
-        for problem in problems:
-            click.echo(f"{'error' if serious else 'warning'}: {problem}", err=True)
-        failed = FAILED if problems and serious else CLEAN
-    if options["repro_dir"] is not None:
-        failed = max(failed, _write_scripts(result, options["repro_dir"]))
-    return max(failed, write_report(result, options, stream))
+            click.echo(f"{path}: {written} written. Leave them out with --baseline {path},")
+            click.echo(f'or always with baseline = "{path}" below [tool.wherelint] in pyproject.toml.')
+    return report_problems(result, options)
 
 
 def _write_scripts(result: Result, directory: Path) -> int:
     """One script a finding; what has no program has no script. The exit status for it."""
     from wherelint.confirm.routine import Snippet
     from wherelint.confirm.script import script
-    from wherelint.io import disk
-    from wherelint.io.notebook import spelled
 
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -267,8 +282,8 @@ def _write_scripts(result: Result, directory: Path) -> int:
                     stem = f"{unnumbered}_{len(taken)}"
                 taken.add(stem)
                 # The next run is not to find them.
-                text = f"# wherelint: noqa\n{script(finding.snippet, finding)}"
-                disk.write(directory / f"{stem}.py", text.encode(errors="replace"))
+                program = f"# wherelint: noqa\n{script(finding.snippet, finding)}"
+                disk.write(directory / f"{stem}.py", program.encode(errors="replace"))
     except OSError as error:
         what = printable(str(error.filename or directory))
         click.echo(f"error: {what}: cannot write the scripts: {error.strerror}", err=True)
@@ -276,53 +291,23 @@ def _write_scripts(result: Result, directory: Path) -> int:
     return CLEAN
 
 
-def _snippets(options: dict[str, Any]) -> bool:
-    return bool(options["confirm"] or options["repro_dir"] is not None)
-
-
-def _plots(options: dict[str, Any]) -> bool:
-    return "html" in asked_styles(options)
-
-
-def _cache(options: dict[str, Any]) -> Path | None:
-    """The directory of what is kept from run to run; None where nothing is to be."""
-    from wherelint.io import cachedir
-
-    return None if options["no_cache"] else options["cache_dir"] or cachedir.DEFAULT
-
-
-def _fix_mode(options: dict[str, Any]) -> FixMode:
-    if options["add_noqa"]:
-        if options["fix"] or _snippets(options):
-            raise click.UsageError("--add-noqa silences findings: it cannot be combined with what fixes or runs them")
-        return "silence"
-    if options["fix"]:
-        return "unsafe" if options["unsafe_fixes"] else "safe"
-    if _snippets(options):
-        return "offer"
-    shown = any(style == "full" or shows_fixes(style) for style in asked_styles(options))
-    return "offer" if shown and not options["statistics"] else "no"
-
-
-def _diff(result: Result, options: dict[str, Any]) -> int:
+def _show_diff(result: Result, options: CheckOptions) -> int:
     """What the fixes would change, on standard output; how much that is, on standard error."""
-    from wherelint.report import text
-
-    with destination(options["output_file"]) as stream:
-        color = use_color(options["color"], stream)
+    with destination(options.output_file) as stream:
+        color = use_color(options.color, stream)
         for report in result.reports:
             if report.fixed:
                 whys = map(text.fix_line, report.fixed)
                 text.write([*whys, *text.patch(report)], stream, color=color, exact=True)
             text.write(text.proposals(report), stream, color=color, exact=True)
         stream.flush()
-    if result.fixed and not options["quiet"]:
-        click.echo(text.fixes(result.fixed, "Would fix", ran=options["confirm"]), err=True)
-    return tell_problems(result, options) or (FINDINGS if result.fixed else CLEAN)
+    if result.fixed and not options.quiet:
+        click.echo(text.fixes(result.fixed, "Would fix", ran=options.runs_findings), err=True)
+    return report_problems(result, options) or (FINDINGS if result.fixed else CLEAN)
 
 
 @contextmanager
-def told_to_end() -> Iterator[None]:
+def handle_termination() -> Iterator[None]:
     """A CI service that cancels the run, or a terminal that is closed, is Ctrl-C: nothing is left behind."""
     numbers = [number for name in ("SIGTERM", "SIGHUP") if (number := getattr(signal, name, None))]
     mine = threading.current_thread() is threading.main_thread()
@@ -339,7 +324,3 @@ def told_to_end() -> Iterator[None]:
     finally:
         for number in taken:
             signal.signal(number, signal.SIG_DFL)
-
-
-def _commas(items: Iterable[str]) -> tuple[str, ...]:
-    return tuple(part.strip() for item in items for part in item.split(",") if part.strip())

@@ -3,38 +3,26 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial, wraps
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from wherelint.cli.checking import given_overrides, run_check, told_to_end
-from wherelint.cli.output import CLEAN, FAILED, STYLES, needed, put, reader_left
+from wherelint.cli.options import (
+    STYLES,
+    CheckOptions,
+    cache_dir_option,
+    declare,
+    file_option,
+    output_file_option,
+    require,
+)
+from wherelint.cli.output import CLEAN, FAILED, put, reader_left
 from wherelint.report.common import printable
 from wherelint.version import __version__
-
-if TYPE_CHECKING:
-    from wherelint.finding import Least
-
-
-def _least(context: click.Context, option: click.Parameter, given: str | None) -> Least | None:
-    """The least to show: a confidence or a score."""
-    from wherelint.io.config import ConfigError, parse_confidence
-
-    number = given is not None and re.fullmatch(r"[0-9]*\.?[0-9]+", given)
-    try:
-        return None if given is None else parse_confidence(float(given) if number else given, "it")
-    except ConfigError as error:
-        raise click.BadParameter(str(error)) from None
-
-
-_file = partial(click.option, type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")
-_cache_dir = partial(click.option, "--cache-dir", type=click.Path(path_type=Path), metavar="DIR")
-_output_file = _file("-o", "--output-file", help="Write to a file.")
 
 
 class _Commands(click.Group):
@@ -63,86 +51,17 @@ def cli() -> None:
 
 
 @cli.command(short_help="Check files and directories (default: the working directory).")
-@click.argument("paths", nargs=-1, type=click.Path(allow_dash=True, readable=False))
-@click.option("--select", multiple=True, metavar="CODES", help="Use only these codes or prefixes (WL1,WL203).")
-@click.option("--extend-select", multiple=True, metavar="CODES", help="Use these as well.")
-@click.option("--ignore", "--extend-ignore", multiple=True, metavar="CODES", help="Leave these out.")
-@click.option(
-    "--confidence", callback=_least, metavar="[high|low|SCORE]",
-    help="Show only findings at or above this (default: high); a score is a number from 0 to 1.",
-)  # fmt: skip
-@click.option(
-    "--output-format", type=click.Choice(STYLES), default="full", show_default=True, metavar="FORMAT",
-    help=f"{', '.join(STYLES[:-1])} or {STYLES[-1]}.",
-)  # fmt: skip
-@_output_file
-@click.option(
-    "--report", "reports", multiple=True, metavar="FORMAT=FILE", help="Write another format as well (repeatable)."
-)
-@click.option("--ignore-noqa", is_flag=True, help="Ignore comments that silence findings.")
-@click.option("--fix/--no-fix", help="Apply the safe fixes.")
-@click.option("--unsafe-fixes", is_flag=True, help="Include the fixes that need a look.")
-@click.option("--diff", "show_diff", is_flag=True, help="Print what --fix would change.")
-@click.option("--fix-only", is_flag=True, help="Fix, and only count the findings that are left.")
-@click.option("--show-fixes", is_flag=True, help="List the findings that were fixed.")
-@click.option("--fixable", multiple=True, metavar="CODES", help="Fix only these.")
-@click.option("--unfixable", multiple=True, metavar="CODES", help="Do not fix these.")
-@click.option("--fix-comment/--no-fix-comment", default=None, help="Say why in a comment above each fix.")
-@click.option("--add-noqa", is_flag=True, help="Silence every finding with a comment.")
-@click.option("--confirm", is_flag=True, help="Run each finding under its framework.")
-@click.option("--only-confirmed", is_flag=True, help="Show only confirmed findings.")
-@click.option(
-    "--device", type=click.Choice(["auto", "cpu", "gpu", "tpu"]), default="auto", show_default=True,
-    help="Where to confirm.",
-)  # fmt: skip
-@click.option(
-    "--repro-dir", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
-    help="Write a script for each finding.",
-)  # fmt: skip
-@_file("--baseline", help="Leave out the findings in this file.")
-@_file("--write-baseline", help="Write the findings to such a file, and stop.")
-@click.option("--since", metavar="REV", help="Show only what changed since the branch left this revision of git.")
-@click.option("--watch", is_flag=True, help="Check again whenever a file changes, until Ctrl-C.")
-@_file("--gradient-coverage", multiple=True, help="Use what run --record or pytest --gradient-coverage saw.")
-@click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True)
-@click.option("-q", "--quiet", is_flag=True, help="Print findings and errors only.")
-@click.option("-v", "--verbose", is_flag=True, help="Print the evidence, the time, and what was skipped.")
-@click.option("--statistics", is_flag=True, help="Print counts by code instead of findings.")
-@click.option("--show-files", is_flag=True, help="List the files to check, and stop.")
-@click.option("--show-settings", is_flag=True, help="Print the settings of the first path, and stop.")
-@click.option("--exit-zero", is_flag=True, help="Exit with 0 even if there are findings.")
-@click.option("--exit-non-zero-on-fix", is_flag=True, help="Exit with 1 if a fix was applied.")
-@click.option("--config", multiple=True, metavar="FILE|SETTING", help="Read this TOML file, or set 'key = value'.")
-@click.option("--isolated", is_flag=True, help="Ignore every configuration file.")
-@click.option("--exclude", multiple=True, metavar="PATTERNS", help="Leave these out instead of the default ones.")
-@click.option("--extend-exclude", multiple=True, metavar="PATTERNS", help="Leave these out as well.")
-@click.option("--force-exclude", is_flag=True, help="Apply the excludes to named files, too.")
-@click.option(
-    "--respect-gitignore/--no-respect-gitignore", default=None, help="Respect .gitignore files (default: yes)."
-)
-@click.option("--stdin-filename", metavar="NAME", help="The file name of standard input (when PATHS is -).")
-@click.option("-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes to use (default: one a core).")
-@click.option("--no-cache", is_flag=True, help="Neither read nor write the cache.")
-@_cache_dir(help="Where the cache is (default: .wherelint_cache).")
+@declare
 def check(**options: Any) -> int:
     """Check files and directories (default: the working directory; - is standard input).
 
     Exits with 0 if there is nothing to show, 1 if there are findings, 2 if something could not be checked.
     """
-    from wherelint.io.config import ConfigError, Configuration
+    from wherelint.cli.checking import run
+    from wherelint.io.config import ConfigError
 
     try:
-        overrides, config = given_overrides(options)
-
-        def configuration() -> Configuration:
-            return Configuration(overrides, config, options["isolated"])
-
-        with told_to_end():
-            if options.pop("watch"):
-                from wherelint.cli.watching import watch
-
-                return watch(options, configuration)
-            return run_check(options, configuration())
+        return run(CheckOptions(**options))
     except ConfigError as error:
         raise click.ClickException(printable(str(error))) from None
     except BrokenPipeError:
@@ -167,7 +86,7 @@ def check(**options: Any) -> int:
     "--output-format", type=click.Choice(STYLES), default="full", show_default=True, metavar="FORMAT",
     help="As that of check; on standard error.",
 )  # fmt: skip
-@_file("--record", help="Record which calls gradients pass, for check --gradient-coverage.")
+@file_option("--record", help="Record which calls gradients pass, for check --gradient-coverage.")
 @click.option(
     "--memory", type=click.Choice(["low", "full"]), default="low", show_default=True,
     help="low: torch frees a graph as soon as its gradients are known to be finite.",
@@ -189,7 +108,7 @@ def run(max_reports: int, **options: Any) -> int:
 @cli.command()
 @click.argument("names", nargs=-1, metavar="[CODE | TOPIC]...")
 @click.option("--all", "every", is_flag=True, help="All rules.")
-@_output_file
+@output_file_option
 def explain(names: Sequence[str], every: bool, output_file: Path | None) -> None:
     """Print the documentation of a rule or a topic.
 
@@ -233,7 +152,7 @@ cli.add_command(explain, "rule")
 
 @cli.command()
 @_of_a_place
-@_output_file
+@output_file_option
 def repro(place: str, config: Path | None, isolated: bool, output_file: Path | None) -> int:
     """Print a script that reproduces the finding at a place.
 
@@ -253,7 +172,7 @@ def repro(place: str, config: Path | None, isolated: bool, output_file: Path | N
 
 @cli.command()
 @_of_a_place
-@_file("-o", "--output-file", help="An SVG or a PNG, by its name (default: an SVG on standard output).")
+@file_option("-o", "--output-file", help="An SVG or a PNG, by its name (default: an SVG on standard output).")
 def plot(place: str, config: Path | None, isolated: bool, output_file: Path | None) -> int:
     """Draw the value and the gradient around a finding, before and after the fix."""
     from wherelint.cli.place import findings_at, tell_others
@@ -261,7 +180,7 @@ def plot(place: str, config: Path | None, isolated: bool, output_file: Path | No
     kind = ".svg" if output_file is None else output_file.suffix.lower()
     if kind not in (".svg", ".png"):
         raise click.UsageError(f"{output_file}: write an .svg or a .png")
-    needed(("matplotlib",), "a plot")
+    require(("matplotlib",), "a plot")
     finding, *others = findings_at(place, config, isolated, plots=True)
     if finding.plot is None:
         raise click.ClickException(f"no plot for {finding.code} at {place}: this rule reports no gradient that is nan")
@@ -269,6 +188,26 @@ def plot(place: str, config: Path | None, isolated: bool, output_file: Path | No
 
     put(svg(finding.plot).encode() if kind == ".svg" else png(finding.plot), output_file)
     tell_others(others)
+    return CLEAN
+
+
+@cli.command()
+@_of_a_place
+@output_file_option
+def debug(place: str, config: Path | None, isolated: bool, output_file: Path | None) -> int:
+    """Print what each stage of a check makes of a row: why something is found there, or why nothing is.
+
+    The graph of the function, the searches with what they tried, evidence with its weights, and the fix.
+    """
+    from wherelint.cli.place import program_at
+    from wherelint.run.debug import debug as stages
+
+    text, name, row, settings = program_at(place, config, isolated)
+    try:
+        lines = [printable(line) for line in stages(text, name, row, settings)]
+    except SyntaxError as error:
+        raise click.ClickException(f"{name}: does not parse: {error.msg}") from None
+    put("".join(f"{line}\n" for line in lines), output_file)
     return CLEAN
 
 
@@ -283,13 +222,13 @@ def server() -> int:
 @cli.command()
 def init() -> int:
     """Write a first configuration and a pre-commit hook."""
-    from wherelint.cli.starting import start
+    from wherelint.cli.init import start
 
     return CLEAN if start() else FAILED
 
 
 @cli.command()
-@_cache_dir(help="Default: .wherelint_cache.")
+@cache_dir_option(help="Default: .wherelint_cache.")
 def clean(cache_dir: Path | None) -> None:
     """Remove the cache."""
     from wherelint.io import cachedir
@@ -307,7 +246,7 @@ def _listed(command: Callable[[], tuple[list[dict[str, Any]], Iterable[str]]]) -
     """A command that prints lines, or the same as JSON."""
 
     @click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
-    @_output_file
+    @output_file_option
     @wraps(command)
     def listed(output_format: str, output_file: Path | None) -> None:
         entries, lines = command()

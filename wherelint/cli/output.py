@@ -5,73 +5,72 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from threading import Timer
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from wherelint.report.common import join_and, printable
-from wherelint.report.formats import FORMATS, needs
+from wherelint.report.common import printable
+from wherelint.report.formats import FORMATS
 from wherelint.version import __version__
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
+    from wherelint.cli.options import CheckOptions
     from wherelint.run.result import Result
 
 
 CLEAN, FINDINGS, FAILED, INTERRUPTED = 0, 1, 2, 130
-STYLES = ["full", "concise", *FORMATS]
 #: Warnings that are printed without -v.
 _MOST_WARNINGS = 3
 #: Seconds without a sign of life.
 _PATIENCE = 1.0
 
 
-def write_report(result: Result, options: dict[str, Any], stream: TextIO) -> int:
+def write_report(result: Result, options: CheckOptions, stream: TextIO) -> int:
     """Write every report that was asked for; the exit status."""
     from wherelint.report import text
 
-    findings = () if options["fix_only"] else result.findings
-    style = options["output_format"]
-    for other, path in more_reports(options):
+    findings = () if options.fix_only else result.findings
+    style = options.output_format
+    for other, path in options.reports:
         with destination(path) as file:
             _write(other, result, options, file)
-    with destination(options["output_file"], stream) as file:
+    with destination(options.output_file, stream) as file:
         _write(style, result, options, file)
-    if options["show_fixes"] and style not in FORMATS:
-        text.write(map(text.fixed_line, result.fixed), stream, color=use_color(options["color"], stream))
-    if (style not in FORMATS or options["output_file"] is not None) and not options["quiet"]:
-        if options["fix"]:
+    if options.show_fixes and style not in FORMATS:
+        text.write(map(text.fixed_line, result.fixed), stream, color=use_color(options.color, stream))
+    if (style not in FORMATS or options.output_file is not None) and not options.quiet:
+        if options.applies_fixes:
             told = {(finding.filename, finding.code) for finding in (*findings, *result.fixed)}
             left = [finding for finding in result.findings if (finding.filename, finding.code) in told]
             lines = text.fix_table(result.fixed, left)
             click.echo("".join(f"{line}\n" for line in lines), nl=False, file=stream)
         if result.fixed:
-            verb = "Silenced" if options["add_noqa"] else "Fixed"
-            click.echo(text.fixes(result.fixed, verb, ran=options["confirm"]), file=stream)
+            verb = "Silenced" if options.add_noqa else "Fixed"
+            click.echo(text.fixes(result.fixed, verb, ran=options.runs_findings), file=stream)
         took = f" in {result.seconds:.1f} s" if stream.isatty() else ""
         counts = result.hidden, result.files, result.failed
-        click.echo(text.summary(result.findings, *counts, took, " left" * options["fix_only"]), file=stream)
+        click.echo(text.summary(result.findings, *counts, took, " left" * options.fix_only), file=stream)
         if result.known:
             click.echo(f"{text.count(result.known, 'finding')} known to the baseline.", file=stream)
         if ran := text.confirmations(findings, result.unconfirmed):
             click.echo(ran, file=stream)
     stream.flush()
-    failed = tell_problems(result, options)
-    if options["verbose"]:
+    failed = report_problems(result, options)
+    if options.verbose:
         for finding in findings:
             click.echo(text.evidence_line(finding), err=True)
         click.echo(f"{text.count(result.files, 'file')} in {result.seconds:.2f} s", err=True)
         if skipped := text.skipped(result.skipped):
             click.echo(skipped, err=True)
-    if options["exit_non_zero_on_fix"] and result.fixed:
+    if options.exit_non_zero_on_fix and result.fixed:
         return failed or FINDINGS
-    return failed or (FINDINGS if findings and not options["exit_zero"] else CLEAN)
+    return failed or (FINDINGS if findings and not options.exit_zero else CLEAN)
 
 
 @contextmanager
@@ -83,27 +82,27 @@ def destination(path: Path | None, stream: TextIO | None = None) -> Iterator[Tex
         put(text.getvalue(), path)
 
 
-def _write(style: str, result: Result, options: dict[str, Any], stream: TextIO) -> None:
+def _write(style: str, result: Result, options: CheckOptions, stream: TextIO) -> None:
     """The findings in one format."""
     from wherelint import rules
     from wherelint.report import text
 
-    findings = () if options["fix_only"] else result.findings
-    color = use_color(options["color"], stream)
-    if options["statistics"] and style == "json":
+    findings = () if options.fix_only else result.findings
+    color = use_color(options.color, stream)
+    if options.statistics and style == "json":
         click.echo(text.statistics_json(findings), file=stream)
     elif style in FORMATS:
         texts = {report.filename: report.text for report in result.reports}
         if written := FORMATS[style](findings, result.problems, rules.RULES, __version__, texts):
             click.echo(written, file=stream)
-    elif options["statistics"]:
+    elif options.statistics:
         click.echo("".join(f"{line}\n" for line in text.statistics(findings)), nl=False, file=stream)
     elif style == "concise":
         text.write(map(text.concise, findings), stream, color=color)
     else:
         width = text.columns() if stream.isatty() else 80
         helps = {rule.code: rule.help for rule in rules.RULES}
-        for report in () if options["fix_only"] else result.reports:
+        for report in () if options.fix_only else result.reports:
             text.write(text.full(report, helps, width), stream, color=color)
 
 
@@ -117,57 +116,13 @@ def put(content: str | bytes, path: Path | None) -> None:
         disk.write(path, content.encode(errors="backslashreplace") if isinstance(content, str) else content)
 
 
-def given(options: dict[str, Any], *names: str) -> str:
-    """The first of some options that is asked for, as it is written, standard input (-) last; empty for none."""
-    asked = (f"--{name.replace('show_diff', 'diff').replace('_', '-')}" for name in names if options[name])
-    return next(asked, "-" if "-" in options["paths"] else "")
-
-
-def refuse_clashes(options: dict[str, Any]) -> None:
-    """Refuse what cannot be written, two reports in one file, and one in what may be the source of a program."""
-    for style in sorted(asked_styles(options) & FORMATS.keys()):
-        needed(needs(style), f"the format {style}")
-    files = [path for path in (options["output_file"], *(path for _, path in more_reports(options))) if path]
-    for path in files:
-        if path.suffix in (".py", ".ipynb"):
-            raise click.UsageError(f"{path} is a program by its name: the report would overwrite it")
-        if files.count(path) > 1:
-            raise click.UsageError(f"{path} cannot hold two reports")
-
-
-def more_reports(options: dict[str, Any]) -> list[tuple[str, Path]]:
-    """The formats and files of ``--report``."""
-    from wherelint.io.config import did_you_mean
-
-    found = []
-    for report in options["reports"]:
-        style, equals, path = report.partition("=")
-        if not equals or not path:
-            raise click.UsageError(f"--report {report}: write FORMAT=FILE, as in sarif=wherelint.sarif")
-        if style not in STYLES:
-            raise click.UsageError(f"--report: there is no format {style!r}{did_you_mean(style, STYLES, 0.6)}")
-        found.append((style, Path(path)))
-    return found
-
-
-def needed(packages: Sequence[str], what: str) -> None:
-    """Refuse to begin what needs packages that are not installed."""
-    if missing := [name for name in packages if find_spec(name) is None]:
-        raise click.ClickException(f"{what} needs {join_and(missing)}: pip install {' '.join(missing)}")
-
-
-def asked_styles(options: dict[str, Any]) -> set[str]:
-    """The formats of all reports."""
-    return {options["output_format"], *(style for style, _ in more_reports(options))}
-
-
-def tell_problems(result: Result, options: dict[str, Any]) -> int:
+def report_problems(result: Result, options: CheckOptions) -> int:
     """Say what could not be checked or written; the exit status for that. Many warnings are one without ``-v``."""
     from wherelint.report import text
 
     errors = [problem for problem in result.problems if problem.error]
-    warnings = [] if options["quiet"] else [problem for problem in result.problems if not problem.error]
-    few = options["verbose"] or len(warnings) <= _MOST_WARNINGS
+    warnings = [] if options.quiet else [problem for problem in result.problems if not problem.error]
+    few = options.verbose or len(warnings) <= _MOST_WARNINGS
     for problem in (*(warnings if few else ()), *errors):
         click.echo(text.problem_line(problem), err=True)
     if not few:

@@ -1,5 +1,6 @@
 """The findings at a place that a command names: ``model.py:12``."""
 
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -7,9 +8,10 @@ from pathlib import Path
 import click
 
 from wherelint.finding import Finding
-from wherelint.io import files
-from wherelint.io.config import ConfigError, Configuration, Overrides
-from wherelint.io.notebook import in_cell, spelled
+from wherelint.io import disk, files
+from wherelint.io.config import ConfigError, Configuration, Overrides, Settings
+from wherelint.io.encoding import UndecodableError, decode
+from wherelint.io.notebook import Notebook, in_cell, spelled
 from wherelint.report import text
 from wherelint.report.common import printable
 from wherelint.run import engine
@@ -25,10 +27,7 @@ def findings_at(
 
     What has the cause of another finding has its plot. Raises ClickException where there is none.
     """
-    match = _PLACE.fullmatch(place)
-    if match is None:
-        raise click.UsageError(f"{place!r} is not a place: write PATH:ROW, as in model.py:12")
-    name, cell, row, column = match[1], int(match[2] or 0), int(match[3]), int(match[4] or 0)
+    name, cell, row, column = _parts(place)
     try:
         configuration = Configuration(Overrides(confidence="low"), config, isolated)
         targets, problems = files.discover([name], configuration, "offer", snippets=snippets, plots=plots)
@@ -50,6 +49,35 @@ def findings_at(
         known = known if rows else "there is none in this file"
         raise click.ClickException(f"no finding at {place}: {known}")
     return sorted(there, key=lambda f: (f.confidence, in_cell(f.location, f.cells)[1].row != row))
+
+
+def program_at(place: str, config: Path | None, isolated: bool) -> tuple[str, str, int, Settings]:
+    """The text that a place is in, its name, the row there, and its settings. Raises ClickException."""
+    name, cell, row, _ = _parts(place)
+    try:
+        settings = Configuration(Overrides(), config, isolated).settings(Path(os.path.abspath(name)).parent)
+        program, _ = decode(disk.contents(Path(name)))
+        if name.endswith(".ipynb"):
+            notebook = Notebook(program, name)
+            program, starts = notebook.program, notebook.cells(notebook.program)
+            row += starts[max(0, cell - 1)] - 1 if cell <= len(starts) else len(program)
+    except ConfigError as error:
+        raise click.ClickException(printable(str(error))) from None
+    except OSError as error:
+        raise click.ClickException(f"{printable(name)}: cannot read the file: {error.strerror}") from None
+    except (UndecodableError, ValueError) as error:
+        raise click.ClickException(f"{printable(name)}: {error}") from None
+    if not 0 < row <= len(program.splitlines()):
+        raise click.ClickException(f"{printable(place)}: there is no such row")
+    return program, name, row, settings
+
+
+def _parts(place: str) -> tuple[str, int, int, int]:
+    """File, cell, row and column of a place; 0 for what it leaves out."""
+    match = _PLACE.fullmatch(place)
+    if match is None:
+        raise click.UsageError(f"{place!r} is not a place: write PATH:ROW, as in model.py:12")
+    return match[1], int(match[2] or 0), int(match[3]), int(match[4] or 0)
 
 
 def tell_others(findings: list[Finding]) -> None:

@@ -16,7 +16,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, get_args
 
-from wherelint import isolated
+from wherelint import isolated, rules
 from wherelint.finding import FileReport, Finding, Location, Plot, Problem, Skipped
 from wherelint.frontend.sources import package, programs, scope, texts
 from wherelint.io import cachedir, disk
@@ -63,7 +63,8 @@ class Cache:
         self._used: dict[str, bytes] = {}
         self._new: dict[str, bytes] = {}
         self._files = _Files()
-        self._about = json.dumps([_SCHEMA, __version__, sys.version, _code(), list(_libraries())])
+        words = [(rule.name, rule.sentence) for rule in rules.RULES]
+        self._about = json.dumps([_SCHEMA, __version__, sys.version, _code(), words, list(_libraries())])
         self._settings: dict[tuple[int, frozenset[str], frozenset[str]], str] = {}
         self._here = os.getcwd()
 

@@ -48,23 +48,26 @@ def check_source(
     snippets: bool = False,
     plots: bool = False,
     refuted: Mapping[FixKey, str] | None = None,
-    projects: list[Project] | None = None,
 ) -> FileReport:
     """Check, and perhaps fix, the bytes of one file. Nothing of it is imported or executed, and nothing is raised.
 
     ``snippets``, ``plots``: each finding comes with the program that shows it, with its plot. ``refuted``: fixes that
-    are not applied, and why. ``projects`` gets the projects that were looked at.
+    are not applied, and why.
     """
-    text = ""
+    return check(content, Target(filename, settings, fix_mode, snippets, plots, refuted or {}))
+
+
+def check(content: bytes, target: Target, projects: list[Project] | None = None) -> FileReport:
+    """``check_source`` of a target; ``projects`` gets the projects that were looked at."""
+    text, filename = "", target.name
     try:
         text, encoding = decode(content)
-        target = Target(filename, settings, fix_mode, snippets, plots, refuted or {})
         with warnings.catch_warnings():
             # Python warns about invalid escapes while it parses; that is another tool's business.
             warnings.simplefilter("ignore")
-            if not settings.codes_for(Path(os.path.abspath(filename))):
+            if not target.settings.codes_for(Path(os.path.abspath(filename))):
                 return FileReport(filename)
-            report, after = _Check(target, text, projects).report()
+            report, after = _Stages(target, text, projects).report()
         if not report.fixed:
             return report
         rewritten = encode(after, encoding, content)
@@ -88,7 +91,7 @@ class Applied(NamedTuple):
     fixed: tuple[Finding, ...] = ()
 
 
-class _Check:
+class _Stages:
     """The stages of the check of one text."""
 
     def __init__(self, target: Target, text: str, projects: list[Project] | None) -> None:

@@ -14,7 +14,7 @@ from wherelint.defects import DEFECT
 from wherelint.finding import FileReport
 from wherelint.io.disk import contents, digest
 from wherelint.io.files import Target
-from wherelint.run.check import TOO_DEEP, check_source, failed
+from wherelint.run.check import TOO_DEEP, check, failed
 from wherelint.run.result import Result
 
 if TYPE_CHECKING:
@@ -34,10 +34,7 @@ def check_file(target: Target) -> tuple[FileReport, Trace | None]:
     except OSError as error:
         return failed(target.name, f"cannot read the file: {error.strerror}"), None
     projects: list[Project] = []
-    report = check_source(
-        content, target.name, target.settings, target.fix_mode,
-        snippets=target.snippets, plots=target.plots, refuted=target.refuted, projects=projects,
-    )  # fmt: skip
+    report = check(content, target, projects)
     return report, None if report.fixed or _unsure(report) else _trace(content, projects)
 
 

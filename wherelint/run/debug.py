@@ -1,0 +1,257 @@
+"""What each stage of a check makes of a place, as text: why something is reported there, or why nothing is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wherelint import rules
+from wherelint.analysis import analyse
+from wherelint.analysis.findings import Analysis
+from wherelint.analysis.search import arithmetic
+from wherelint.analysis.whole import InProgram
+from wherelint.evidence import pieces
+from wherelint.finding import Finding
+from wherelint.fix import offered_for, work_budget
+from wherelint.frontend import screen
+from wherelint.frontend.options import DetectOptions
+from wherelint.frontend.syntax import GiveUp
+from wherelint.graph.node import Const, Leaf, Node, leaves, nearest_framework, topological
+from wherelint.graph.probe import Inputs
+from wherelint.graph.run import Hazard, Run
+from wherelint.graph.search import Search
+from wherelint.graph.simplest import simplest
+from wherelint.graph.work import Effort
+from wherelint.interpret.programs import Program, lowered
+from wherelint.interpret.values import Origin
+from wherelint.io.config import Settings
+from wherelint.ops import OPERATIONS
+from wherelint.ops.numeric import shortest
+from wherelint.report.text import change, witness_sentence
+from wherelint.suppress.view import view
+
+#: So much is printed of a graph, of the searches, of the numbers that an input takes, and of a line.
+_MOST_NODES, _MOST_SEARCHES, _MOST_NUMBERS, _LONGEST = 40, 6, 8, 110
+
+
+def debug(text: str, filename: str, row: int, settings: Settings) -> Iterator[str]:
+    """The lines to print about a row of a text: source, module, program, search, finding, fix.
+
+    Nothing of the text is imported or executed. Raises SyntaxError where the text is not Python.
+    """
+    path = Path(os.path.abspath(filename))
+    codes = settings.codes_for(path)
+    evidence = settings.evidence_for(path)
+    options = DetectOptions(settings.aliases, rules.previews(codes), said=evidence)
+    analysis = analyse(text, filename, options)
+    yield f"source    {filename}, row {row}: {text.splitlines()[row - 1].strip()}"
+    if isinstance(analysis, str):
+        yield f"module    not searched: {analysis} (explain limits)"
+        return
+    yield f"module    {', '.join(analysis.used)}"
+    analysis = analysis.with_evidence(*evidence) if evidence else analysis
+    for problem in analysis.problems:
+        yield f"          {problem.message}"
+    programs = list(_programs(analysis, row))
+    if not programs:
+        yield "program   no function that is searched computes anything in this row"
+    for program in programs:
+        yield from _graph(program, row)
+        yield from _searches(analysis, program, row)
+    yield from _findings(analysis, text, row, settings, codes)
+
+
+def _programs(analysis: Analysis, row: int) -> Iterator[Program]:
+    """The graphs of the functions that compute something in a row."""
+    module = analysis.module
+    for name in screen.roots(module, everything=True):
+        block = module.definitions[name[0]].block
+        if block.first <= row <= block.last:
+            try:
+                found = lowered(module, name, analysis.used)
+            except (GiveUp, RecursionError):  # it is among the problems
+                continue
+            yield from (each for each in found if any(_at(node, module.filename, row) for node in _nodes(each)))
+
+
+def _nodes(program: Program) -> list[Node]:
+    return topological([*program.outputs, *program.made])
+
+
+def _at(node: Node, filename: str, row: int) -> bool:
+    """Whether a node is written in a row, or begins there and ends below."""
+    origin = node.origin
+    if not isinstance(origin, Origin) or origin.block.module.filename != filename:
+        return False
+    start, end = origin.block.region(origin.node)
+    return start.row == row or (start.row <= row <= end.row and node.selection is not None)
+
+
+def _graph(program: Program, row: int) -> Iterator[str]:
+    """A line for each operation of the row, and for what it reads."""
+    here = [node for node in _nodes(program) if _marked(node, row)]
+    read = topological(here)
+    inputs = [f"{n.name} ({n.kind}{'' if n.differentiable else ', not differentiated'})" for n in leaves(*here)]
+    size, reads = len(_nodes(program)), _cut(", ".join(inputs) or "no input")
+    yield f"program   `{program.name}`: {size} nodes; this row reads {reads}"
+    computed = [node for node in read if not isinstance(node, (Leaf, Const))]
+    number = {node: i for i, node in enumerate(computed, 1)}
+    if len(computed) > _MOST_NODES:
+        yield f"          ... {len(computed) - _MOST_NODES} operations before these"
+    for node in computed[-_MOST_NODES:]:
+        operands = ", ".join(f"%{number[i]}" if i in number else _spelled(i) for i in node.inputs)
+        line = f"%{number[node]} = {node.op}({operands})"
+        notes = "; ".join(filter(None, [f"selects ({node.selection})" if node.selection else "", _singular(node)]))
+        yield f"        {'>' if node in here else ' '} {_cut(line):<44}{_place(node):<8}{notes}".rstrip()
+
+
+def _marked(node: Node, row: int) -> bool:
+    return isinstance(node.origin, Origin) and _at(node, node.origin.block.module.filename, row)
+
+
+def _spelled(node: Node) -> str:
+    return node.name if isinstance(node, Leaf) else str(shortest(node.value)) if isinstance(node, Const) else "?"
+
+
+def _singular(node: Node) -> str:
+    operation = OPERATIONS.get(node.op)
+    return f"singular {operation.place}" if operation is not None and operation.code is not None else ""
+
+
+def _place(node: Node) -> str:
+    if not isinstance(node.origin, Origin):
+        return ""
+    start, _ = node.origin.block.region(node.origin.node)
+    return f"{start.row}:{start.column}"
+
+
+@dataclass
+class _Log:
+    """What a search tried: how many probes, the numbers of each input, and the witnesses that were turned down."""
+
+    probes: int = 0
+    numbers: dict[str, set[float]] = field(default_factory=dict)
+    refused: int = 0
+
+
+class _Recorded(Search):
+    """A search that notes what it tries."""
+
+    def __init__(self, *arguments: Any, log: _Log) -> None:
+        super().__init__(*arguments)
+        self._log = log
+
+    def run(self, *batches: Inputs, **options: Any) -> Run:
+        for batch in batches:
+            self._log.probes += max(map(len, batch.values()), default=0)
+            for node, values in batch.items():
+                if isinstance(node, Leaf):
+                    self._log.numbers.setdefault(node.name, set()).update(np.unique(values).astype(float).tolist())
+        return super().run(*batches, **options)
+
+
+def _searches(analysis: Analysis, program: Program, row: int) -> Iterator[str]:
+    """What the search of each selection at the row, or above an operation at the row, came to."""
+    selects = [node for node in program.made if node.selection is not None]
+    roots = [node for node in selects if _marked(node, row) or any(_marked(n, row) for n in topological([node]))]
+    if not roots:
+        yield "search    no selection is written here, and none reads what is computed here"
+    for root in roots[:_MOST_SEARCHES]:
+        nearest = nearest_framework(root)
+        framework = arithmetic(nearest if nearest and nearest in analysis.used else analysis.used[0])
+        effort, log = Effort(analysis.module.budget.evaluations), _Log()
+        whole = InProgram(program, framework, effort, analysis.module.budget)
+
+        def accept(hazard: Hazard, run: Run, p: int, whole: InProgram = whole, log: _Log = log) -> bool:
+            accepted = whole(hazard, run, p)
+            log.refused += not accepted
+            return accepted
+
+        search = _Recorded(root, framework, effort, accept, log=log)
+        hazards = search.hazards()
+        yield f"search    the {root.selection} at {_place(root)}, with the derivatives of {framework}"
+        yield f"          inputs that may move: {', '.join(n.name for n in search.guard.movable()) or 'none'}"
+        if log.probes:
+            yield f"          {log.probes} probes from {len(search.starts)} benign points"
+        for name, numbers in log.numbers.items():
+            yield f"            {_cut(f'{name}: {_some(numbers)}')}"
+        for hazard in hazards:
+            yield f"hazard    {hazard.op.op} at {_place(hazard.op)}: {_witness(simplest(search, hazard))}"
+        if not hazards:
+            yield f"          no hazard: {_why_none(search, log)}"
+    if len(roots) > _MOST_SEARCHES:
+        yield f"          ... {len(roots) - _MOST_SEARCHES} more selections"
+
+
+def _some(numbers: set[float]) -> str:
+    """The numbers that were tried, the smallest and the largest where they are many."""
+    known = sorted(numbers, key=lambda number: (np.isnan(number), number))
+    half = _MOST_NUMBERS // 2
+    shown = known if len(known) <= _MOST_NUMBERS else [*known[:half], *known[-half:]]
+    spelled = [f"{number:.6g}" for number in shown]
+    if len(known) > len(shown):
+        spelled.insert(half, f"... {len(known) - len(shown)} more ...")
+    return ", ".join(spelled)
+
+
+def _witness(hazard: Hazard) -> str:
+    inputs = [f"{n.name} = {shortest(v)}" for n, v in hazard.inputs.items() if isinstance(n, Leaf)]
+    bad = [f"{n.name}: {shortest(v)}" for n, v in hazard.gradient.items() if not np.isfinite(v).all()]
+    return _cut(f"at {', '.join(inputs)} the value is {shortest(hazard.value)}, the gradient {', '.join(bad)}")
+
+
+def _why_none(search: Search, log: _Log) -> str:
+    if search.root not in search.requires_grad:
+        return "no gradient flows back from here to an input"
+    if not any(_singular(node) for node in search.order):
+        return "nothing that it reads is singular"
+    if log.refused:
+        return f"{log.refused} witnesses were refused: the function as a whole is not finite there, or singular itself"
+    if not search.starts:
+        return "no input was found that satisfies the conditions around it"
+    return "the value is not finite, or the gradient is, wherever it was tried"
+
+
+def _findings(analysis: Analysis, text: str, row: int, settings: Settings, codes: Collection[str]) -> Iterator[str]:
+    """The findings at the row, what speaks for and against each, whether it is shown, and its fix."""
+    here = [f for f in analysis.findings if row in (f.location.row, f.select.location.row)]
+    if not here:
+        yield "finding   none"
+    noqa = not settings.ignore_noqa
+    seen = view(analysis, text, analysis.module.filename, codes, codes, settings.confidence, noqa=noqa)
+    shown = {place.sort_key() for finding in seen.shown for place in finding.places}
+    fixes = offered_for(analysis, here, settings.fixed_codes, work_budget())
+    for finding, fix in zip(here, fixes, strict=True):
+        at = finding.location
+        yield f"finding   {finding.code} {finding.name} at {at.row}:{at.column}: {finding.message}"
+        if finding.witness is not None:
+            yield f"          {_cut(witness_sentence(finding.witness))}"
+        for piece in sorted(pieces.labelled(finding.evidence), key=lambda piece: (-abs(piece.weight), piece.label)):
+            yield f"evidence  {piece.weight:+6.2f}  {piece.label}: {piece.sentence}"
+        why = _shown(finding, finding.sort_key() in shown, settings, codes)
+        yield f"score     {finding.score:.2f}: {finding.confidence} confidence; {why}"
+        if fix is None:
+            yield "fix       none: this rule has none"
+            continue
+        yield f"fix       {fix.applicability if fix.offered else 'none'}: {fix.message}"
+        for line in change(text, replace(finding, fix=fix)):
+            yield f"      {''.join(part for part, _ in line)}"
+
+
+def _shown(finding: Finding, shown: bool, settings: Settings, codes: Collection[str]) -> str:
+    if shown:
+        return "shown"
+    if finding.code not in codes:
+        return "not shown: the rule is off"
+    if not finding.reaches(settings.confidence):
+        return f"not shown: below {pieces.least(settings.confidence)}"
+    return "not shown: a comment silences it"
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 3]}..."
