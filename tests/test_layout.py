@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+
+from wherelint import docs
 
 PACKAGE = Path(__file__).parents[1] / "wherelint"
 #: What is above may import what is below, the other way round nothing does.
@@ -94,3 +97,14 @@ def test_there_is_no_circle() -> None:
 @pytest.mark.parametrize("name", sorted(MODULES))
 def test_a_module_can_be_held_in_the_head(name: str) -> None:
     assert len(MODULES[name].read_text("utf-8").splitlines()) <= _MOST_LINES
+
+
+def test_the_page_on_the_architecture_names_every_folder_and_what_it_names_exists() -> None:
+    page = docs.page("architecture")
+    named = set(re.findall(r"`([a-z][\w./]*)`", page))
+    folders = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    assert folders - named == set()
+    paths = {name for name in named if "/" in name or name.endswith(".py")} - {"tests/test_layout.py"}
+    assert {name for name in paths if not (PACKAGE / name).exists()} == set()
+    order = re.findall(r"`(\w+)`", page[page.index("- Imports run one way: ") :].partition(";")[0])
+    assert order == [name for rooms in ROOMS for name in rooms.split() if name in {*folders, "api"} - {"docs"}]

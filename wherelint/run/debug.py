@@ -11,28 +11,28 @@ from typing import Any
 import numpy as np
 
 from wherelint import rules
-from wherelint.analysis import analyse
-from wherelint.analysis.findings import Analysis
-from wherelint.analysis.search import arithmetic
-from wherelint.analysis.whole import InProgram
 from wherelint.evidence import pieces
 from wherelint.finding import Finding
+from wherelint.findings import analyse
+from wherelint.findings.analysis import Analysis
+from wherelint.findings.hazards import arithmetic
 from wherelint.fix import offered_for, work_budget
 from wherelint.frontend import screen
 from wherelint.frontend.options import DetectOptions
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.node import Const, Leaf, Node, leaves, nearest_framework, topological
-from wherelint.graph.probe import Inputs
-from wherelint.graph.run import Hazard, Run
-from wherelint.graph.search import Search
-from wherelint.graph.simplest import simplest
-from wherelint.graph.work import Effort
 from wherelint.interpret.programs import Program, lowered
 from wherelint.interpret.values import Origin
 from wherelint.io.config import Settings
 from wherelint.ops import OPERATIONS
 from wherelint.ops.numeric import shortest
 from wherelint.report.text import change, witness_sentence
+from wherelint.search.batch import Hazard, Run
+from wherelint.search.budget import Effort
+from wherelint.search.probes import Inputs
+from wherelint.search.simplify import simplest
+from wherelint.search.whole_program import InProgram
+from wherelint.search.witness import Search
 from wherelint.suppress.view import view
 
 #: So much is printed of a graph, of the searches, of the numbers that an input takes, and of a line.
