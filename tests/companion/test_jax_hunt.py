@@ -222,11 +222,11 @@ def test_budget_and_seconds_are_kept() -> None:
 
     def slow(x: Any) -> Any:
         return double_where(
-            lax.fori_loop(0, 2000, lambda i, y: jnp.sin(y @ y.T) @ y, jnp.ones((30, 30)) * x)[0, :3] + 2
+            lax.fori_loop(0, 600, lambda i, y: jnp.sin(y @ y.T) @ y, jnp.ones((30, 30)) * x)[0, :3] + 2
         )
 
     began = time.monotonic()
-    report = hunt(slow, np.float32(0.01), seconds=1)
+    report = hunt(slow, np.float32(0.01), seconds=0.3)
     names = ": locate(f, *witness) names the selections." if report.poisoned else "."
     assert report.note == "The time was used up" + names
     assert report.tried < 100

@@ -16,7 +16,6 @@ from wherelint.companion import Poison, Report
 from wherelint.companion.smooth import with_smooth
 from wherelint.jax import _compat, _evaluate
 from wherelint.jax._compat import ClosedJaxpr, JaxprEqn, Path
-from wherelint.jax._evaluate import Notes
 from wherelint.jax._mask import Flat, Plan, plan
 from wherelint.jax._primitives import CALLS, DROPS, is_inexact, is_risky
 from wherelint.jax._tags import Origin, Site, Tags, in_jax, site_of
@@ -91,10 +90,10 @@ class Program:
         ``cts`` are the cotangents of the results. None: ones, and what is not known is a NotImplementedError.
         """
         inputs = [jnp.asarray(value) for value in inputs]
-        for evaluate, noted in ((_evaluate.evaluate, _evaluate.evaluate_with_notes), (_compat.evaluate, _by_jax)):
-            out = evaluate(self.plan.forward, inputs)
+        for by_numpy in (True, False):
+            out = (_evaluate.evaluate if by_numpy else _compat.evaluate)(self.plan.forward, inputs)
             values, residuals = out[: self.plan.results], out[self.plan.results :]
-            backward = functools.partial(_backward, self.plan, residuals, cts, noted)
+            backward = functools.partial(self._backward, residuals, cts, by_numpy)
             plain = backward(Transposer("ieee", strict=cts is None))
             if not finite(plain):  # else what is compiled may round or flush differently
                 break
@@ -112,21 +111,17 @@ class Program:
         by_input = [by_number.get(i) for i in range(len(inputs))]
         return with_smooth(report, inputs, by_input, self._values)
 
+    def _backward(self, residuals: list[Any], cts: Sequence[Any] | None, by_numpy: bool, how: Transposer) -> list[Any]:
+        def run(*residuals: Any) -> list[Any]:
+            return gradient(self.plan, residuals, how, cts)
+
+        found: list[Any] = _evaluate.evaluate_with_notes(how, run, *residuals) if by_numpy else run(*residuals)
+        return found
+
     def _values(self, inputs: list[Any], wide: bool) -> list[Any]:
         with _compat.double_precision() if wide else contextlib.nullcontext():
             found = jax.jit(self.flat.values)(inputs)
             return [np.asarray(each) for each in found if jnp.issubdtype(each.dtype, jnp.inexact)]
-
-
-def _backward(
-    program: Plan, residuals: Sequence[Any], cts: Sequence[Any] | None, noted: Callable[..., Any], how: Transposer
-) -> list[Any]:
-    found: list[Any] = noted(how, lambda *given: gradient(program, given, how, cts), *residuals)
-    return found
-
-
-def _by_jax(notes: Notes, f: Callable[..., Any], *arguments: Any) -> Any:
-    return f(*arguments)
 
 
 def gradient(
@@ -263,8 +258,7 @@ class _Search:
         self._backward, self._inputs, self._tags, self._deadline = backward, inputs, tags, deadline
         self._selections: dict[Site, Origin] = {}
         self._indices: set[Site] = set()
-        self._matter: dict[Site, bool] = {}
-        self._unbroken: dict[tuple[frozenset[Site], Site], dict[object, Any]] = {}
+        self._matters, self._elements_kept = functools.cache(self._matters_at), functools.cache(self._elements_kept_by)
 
     @property
     def late(self) -> bool:
@@ -321,12 +315,9 @@ class _Search:
         elif self._matters(each.key.site):
             yield from self._blamed(each)
 
-    def _matters(self, site: Site) -> bool:
+    def _matters_at(self, site: Site) -> bool:
         """Whether the gradient is lost if only this operation is left without a mask: a selection may lie below it."""
-        if site not in self._matter:
-            lost = self.late or not finite(self._backward(_Watcher(bare=site)))
-            self._matter[site] = lost
-        return self._matter[site]
+        return self.late or not finite(self._backward(_Watcher(bare=site)))
 
     def _blamed(self, each: _Break) -> Iterator[tuple[Origin | None, Any]]:
         """The nearest selection that suffices alone, or together with the indices, through which others are seen."""
@@ -347,12 +338,10 @@ class _Search:
                     return
         yield self._selections[nearest[0]] if nearest else None, left
 
-    def _elements_kept(self, sites: frozenset[Site], at: Site) -> dict[object, Any]:
+    def _elements_kept_by(self, sites: frozenset[Site], at: Site) -> dict[object, Any]:
         """The elements that these selections alone keep from breaking at an equation, by operand."""
-        if (sites, at) not in self._unbroken:
-            notes = self._notes(_Watcher(only=sites, at=at))
-            self._unbroken[sites, at] = {key.what: np.asarray(array) for key, array in notes if not key.genuine}
-        return self._unbroken[sites, at]
+        notes = self._notes(_Watcher(only=sites, at=at))
+        return {key.what: np.asarray(array) for key, array in notes if not key.genuine}
 
 
 def _as_elements(operand: Any, elements: Any, loops: int) -> Any:
