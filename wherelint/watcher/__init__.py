@@ -79,7 +79,5 @@ def watching(session: Session, marks: Any = None) -> Iterator[Session]:
 
 
 def _hook(what: str, module: str, session: Session, hooks: ExitStack, *given: Any) -> None:
-    try:
+    with session.safely(what):  # the program goes on without
         hooks.enter_context(import_module(module).hook(*given))
-    except Exception as error:  # the program goes on without
-        session.unwatched[what] = f"{type(error).__name__}: {error}"

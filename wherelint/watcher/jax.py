@@ -86,21 +86,15 @@ def _watch_vjp(sites: dict[Any, Site], kind: Any, original: Callable[..., Any]) 
                 random.setstate(state[0])
                 np.random.set_state(state[1])
                 found = original(fun, *primals, **options)  # raises what the program raises
-                _note_failure(session, taken.site, error)
+                session.failed(str(taken.site), error)
                 return found
-        try:
+        with session.safely(str(taken.site)):
             values = _real(found[0])
             is_loss = len(values) == 1 and np.ndim(values[0]) == 0
             return found[0], kind(found[1], taken, leaves, _finite(values), is_loss), *found[2:]
-        except Exception as error:
-            _note_failure(session, taken.site, error)
-            return found
+        return found
 
     return vjp
-
-
-def _note_failure(session: Session, site: Site, error: Exception) -> None:
-    session.unwatched.setdefault(site.name or "a function", f"{type(error).__name__}: {error}")
 
 
 def _real(tree: Any) -> list[Any]:
@@ -151,12 +145,10 @@ class _Taken:
 
     def see_inside(self, count: int, *numbers: Any) -> None:
         """The same from what is compiled, which must not fail: so many numbers, and then cotangents."""
-        try:
-            status, *rest = numbers or (0,)
-            self.see(status, rest[:count], rest[count:], unwind=False)
-        except Exception as error:
-            if (session := current()) is not None:
-                _note_failure(session, self.site, error)
+        if (session := current()) is not None:
+            with session.safely(str(self.site)):
+                status, *rest = numbers or (0,)
+                self.see(status, rest[:count], rest[count:], unwind=False)
 
     def _explain(self, status: Status, given: _Numbers) -> Explanation:
         for each in (given, *self.others):
@@ -208,14 +200,12 @@ class _Pullback:
         found = self._pull(*cts)
         session = current()
         if session is not None:
-            try:
+            with session.safely(str(self._taken.site)):
                 status = _status(self._is_loss, self._value, _real(cts), _real(found))
                 if _compat.is_eager():
                     self._taken.see(status, self._numbers, jax.tree.leaves(cts), unwind=True)
                 else:
                     _tap(self._taken, status, self._numbers, jax.tree.leaves(cts))
-            except Exception as error:
-                _note_failure(session, self._taken.site, error)
         return found
 
 

@@ -69,6 +69,9 @@ class Site:
     bad: int = 0
     pending: Hit | None = None
 
+    def __str__(self) -> str:
+        return self.name or "a function"
+
 
 @dataclass(frozen=True, eq=False)
 class Hit:
@@ -116,6 +119,18 @@ class Session:
         self._lock = threading.RLock()
         self._sites: dict[Site, None] = {}
         self._over = self._raised = False
+
+    def failed(self, what: str, error: Exception) -> None:
+        """Note an exception of the watch itself; the program goes on."""
+        self.unwatched.setdefault(what, f"{type(error).__name__}: {error!s:.300}")
+
+    @contextmanager
+    def safely(self, what: str) -> Iterator[None]:
+        """Within the block an exception is one of the watch itself, and noted."""
+        try:
+            yield
+        except Exception as error:
+            self.failed(what, error)
 
     def saw(self, site: Site, status: Status) -> int:
         """Count a gradient; its number at its site, from 1 on."""

@@ -82,14 +82,6 @@ class _Watch:
     def on(self) -> bool:
         return current() is self.session
 
-    @contextmanager
-    def safely(self, what: str) -> Iterator[None]:
-        """Within the block an exception of ours is noted."""
-        try:
-            yield
-        except Exception as error:
-            self.session.unwatched.setdefault(what, f"{type(error).__name__}: {error!s:.300}")
-
     def push(self, begin: Callable[[Any], None], tape: Any) -> None:
         fresh = tape._tape is None
         begin(tape)
@@ -133,7 +125,7 @@ class _Watch:
         """Call a traced function, and count what it has counted."""
         if not self.on():
             return plain()
-        with in_functions(self.session, self.safely, function, graph, arguments):
+        with in_functions(self.session, function, graph, arguments):
             results = plain()
         if self.local.tapes and tf.executing_eagerly():
             self.local.called = function, graph, arguments, results
@@ -159,7 +151,7 @@ class _Watch:
         notes = getattr(tape, "_wherelint", [])
         if tape._tape is None:
             tape._wherelint = []
-        with self.safely("a gradient"):
+        with self.session.safely("a gradient"):
             with compat.stop_recording():
                 hit = self._watched(target, sources, output_gradients, found, notes)
             if hit:

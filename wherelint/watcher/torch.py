@@ -249,19 +249,16 @@ class _Watcher:
             self.unwatched("torch.func.grad inside of another transform", "its numbers are not known there")
             return found
         hit = None
-        try:
-            with torch.no_grad(), busy():
-                value, lost = (rest[0] if has_aux else rest), tree_leaves(grads)
-                if finite(lost):
-                    self.session.saw(self.site, "finite")
-                    return found
-                status: Status = "gradient" if finite([value]) else "value"
-                number = self.session.saw(self.site, status)
-                first = (lambda *args: f(*args, **kwargs)[0]) if has_aux else partial(f, **kwargs)
-                explain = partial(self._of_a_function, first, args, argnums, grads)
-                hit = Hit(self.site, number, status, explain, now=status != "value")
-        except Exception as error:  # never the program's business
-            self.unwatched("torch.func.grad", f"{type(error).__name__}: {error}")
+        with self.session.safely("torch.func.grad"), torch.no_grad(), busy():
+            value, lost = (rest[0] if has_aux else rest), tree_leaves(grads)
+            if finite(lost):
+                self.session.saw(self.site, "finite")
+                return found
+            status: Status = "gradient" if finite([value]) else "value"
+            number = self.session.saw(self.site, status)
+            first = (lambda *args: f(*args, **kwargs)[0]) if has_aux else partial(f, **kwargs)
+            explain = partial(self._of_a_function, first, args, argnums, grads)
+            hit = Hit(self.site, number, status, explain, now=status != "value")
         if hit is not None:
             self.session.hit(hit)
         return found
@@ -274,19 +271,16 @@ class _Watcher:
 
     def _look(self, roots: Sequence[Any], seeds: Sequence[Any], inputs: Sequence[Any], found: Any) -> None:
         hit = None
-        try:
-            with torch.no_grad(), busy():
-                with compat.without_modes():
-                    leaves = list(inputs) or [*_leaves(roots), *self._inner]
-                    grads = found or [each.grad for each in leaves]
-                    if finite(grads):
-                        # Parameters that a value has ruined may still give finite gradients.
-                        ruined = self.site.pending is not None and not finite(leaves)
-                        self.session.saw(self.site, "value" if ruined else "finite")
-                        return
-                hit = self._hit(roots, seeds, leaves, grads)
-        except Exception as error:  # never the program's business
-            self.session.unwatched["a backward pass"] = f"{type(error).__name__}: {error}"
+        with self.session.safely("a backward pass"), torch.no_grad(), busy():
+            with compat.without_modes():
+                leaves = list(inputs) or [*_leaves(roots), *self._inner]
+                grads = found or [each.grad for each in leaves]
+                if finite(grads):
+                    # Parameters that a value has ruined may still give finite gradients.
+                    ruined = self.site.pending is not None and not finite(leaves)
+                    self.session.saw(self.site, "value" if ruined else "finite")
+                    return
+            hit = self._hit(roots, seeds, leaves, grads)
         if hit is not None:
             self.session.hit(hit)
 

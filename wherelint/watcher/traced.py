@@ -189,9 +189,7 @@ def _explain(
 
 
 @contextmanager
-def in_functions(
-    session: Session, safely: Callable[[str], Any], function: Any, graph: Any, arguments: Sequence[Any]
-) -> Iterator[None]:
+def in_functions(session: Session, function: Any, graph: Any, arguments: Sequence[Any]) -> Iterator[None]:
     """Around the call of a traced function: what it counted is counted, and kept what XLA is given."""
     noted: list[Traced] = getattr(graph, "_wherelint", [])
     if not noted:
@@ -200,21 +198,21 @@ def in_functions(
     eager, keeper = tf.executing_eagerly(), None
     compiled = [each for each in noted if each.compiled]
     if compiled and compat.is_compiled(function) and not compat.is_compiled_within():
-        with safely("a function that XLA compiles"), compat.stop_recording():
+        with session.safely("a function that XLA compiles"), compat.stop_recording():
             keeper = _Keeper(session, compiled, graph, arguments)
     try:
         yield
     except Exception:
         if eager:
-            with safely("a gradient"):
+            with session.safely("a gradient"):
                 _count(session, noted)
             if session.stopping:  # so the graph was ended by `_STOPS`
                 session.stop(unwind=True)
         raise
     if keeper:
-        with safely("a function that XLA compiles"), compat.stop_recording():
+        with session.safely("a function that XLA compiles"), compat.stop_recording():
             keeper.end()
-    with safely("a gradient"):
+    with session.safely("a gradient"):
         if eager:
             _count(session, noted)
         else:
