@@ -91,7 +91,7 @@ def _watch_vjp(sites: dict[Any, Site], kind: Any, original: Callable[..., Any]) 
         with session.safely(str(taken.site)):
             values = _real(found[0])
             is_loss = len(values) == 1 and np.ndim(values[0]) == 0
-            return found[0], kind(found[1], taken, leaves, _finite(values), is_loss), *found[2:]
+            found = found[0], kind(found[1], taken, leaves, _finite(values), is_loss), *found[2:]
         return found
 
     return vjp
