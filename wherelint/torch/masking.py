@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Literal
 
 import torch
@@ -16,7 +17,7 @@ from wherelint.torch.masked import Ghost, Masked, Run
 Zeros = Literal["dead", "exact"]
 
 
-class mask_gradients:  # noqa: N801
+def mask_gradients(*roots: Tensor | GradientEdge, zeros: Zeros = "dead") -> AbstractContextManager[None]:
     """Within the block, ``backward()`` and ``torch.autograd.grad`` hand nothing to what a selection drops.
 
     ``with mask_gradients(loss): loss.backward()``; with tensors only passes from these are masked, else all of them.
@@ -28,36 +29,33 @@ class mask_gradients:  # noqa: N801
     NotImplementedError: for ``create_graph=True``, inside the transforms of ``torch.func``, in and of what
     ``torch.compile`` compiled, and for a gradient that stays nan because an operation has no rule.
     """
+    if zeros not in ("dead", "exact"):
+        raise ValueError(f"zeros must be 'dead' or 'exact', not {zeros!r}")
+    if wrong := [type(each).__name__ for each in roots if not isinstance(each, Tensor | GradientEdge)]:
+        raise TypeError(
+            "mask_gradients is a block around a backward pass, `with mask_gradients(loss): loss.backward()`, and "
+            f"takes tensors, not {wrong[0]}"
+        )
+    return _mask_passes(roots, zeros)
 
-    def __init__(self, *roots: Tensor | GradientEdge, zeros: Zeros = "dead") -> None:
-        if zeros not in ("dead", "exact"):
-            raise ValueError(f"zeros must be 'dead' or 'exact', not {zeros!r}")
-        if wrong := [type(each).__name__ for each in roots if not isinstance(each, Tensor | GradientEdge)]:
-            raise TypeError(
-                "mask_gradients is a block around a backward pass, `with mask_gradients(loss): loss.backward()`, and "
-                f"takes tensors, not {wrong[0]}"
-            )
-        self._roots, self._exact = roots, zeros == "exact"
 
-    def __enter__(self) -> mask_gradients:
-        if torch.compiler.is_compiling():
-            raise NotImplementedError("mask_gradients cannot be compiled: call backward() outside of torch.compile")
-        self._thread = threading.get_ident()
-        self._patch = compat.around_backward(self._masked)
-        self._patch.__enter__()
-        return self
+@contextmanager
+def _mask_passes(roots: Sequence[Any], zeros: Zeros) -> Iterator[None]:
+    if torch.compiler.is_compiling():
+        raise NotImplementedError("mask_gradients cannot be compiled: call backward() outside of torch.compile")
+    thread = threading.get_ident()
 
-    def __exit__(self, *error: Any) -> None:
-        self._patch.__exit__(*error)
-
-    def _masked(self, backward: compat.Backward, roots: Sequence[Any], seeds: Sequence[Any], *rest: Any) -> Any:
-        meant = not self._roots or any(root is each for root in roots for each in self._roots)
+    def mask(backward: compat.Backward, begun: Sequence[Any], seeds: Sequence[Any], *rest: Any) -> Any:
+        meant = not roots or any(root is each for root in begun for each in roots)
         # A checkpoint begins a pass in a pass, on a GPU in another thread.
         within = any(isinstance(each, Masked) for each in seeds)
         # What torch.compile differentiates now is refused when it is run.
-        if (not within and (not meant or threading.get_ident() != self._thread)) or compat.is_traced(roots):
-            return backward(roots, seeds, *rest)
-        return masked_pass(Run(exact=self._exact), backward, roots, seeds, *rest)
+        if (not within and (not meant or threading.get_ident() != thread)) or compat.is_traced(begun):
+            return backward(begun, seeds, *rest)
+        return masked_pass(Run(exact=zeros == "exact"), backward, begun, seeds, *rest)
+
+    with compat.around_backward(mask):
+        yield
 
 
 def masked_pass(
