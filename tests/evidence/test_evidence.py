@@ -297,16 +297,6 @@ def test_a_file_of_riemannian_metrics_is_no_place_of_metrics(method: str, measur
         ("def f(x):\n  t = pmap(_get_target_single, x)\n  return torch.where(t > 0, t.log(), 0.0)", "not learned"),
         ("def f(x):\n  t = apply(net, x, targets)\n  return torch.where(t > 0, t.log(), 0.0)", None),
         ("def f(x, y=None): return torch.where(y > 0, x / y, 0.0)", "setting"),
-        (
-            "def f(x, index, y=None):\n  if y is None: y = torch.ones(9)\n  y = scatter(y, index)\n"
-            "  return x * torch.where(y > 0, 1 / y, 0.0)",
-            "setting",
-        ),
-        (
-            "def f(x, index, y=None):\n  if y is None: y = torch.ones(9)\n  y = scatter(y * x, index)\n"
-            "  return x * torch.where(y > 0, 1 / y, 0.0)",
-            None,
-        ),
         ("def f(x, n: int): return torch.where(n > 0, x / n, 0.0)", "no gradient"),
         ("def f(x): return torch.clamp(torch.exp(x), max=1e6)", "no guard"),
         ("def f(x, m):\n  y = torch.where(m, x, x)\n  return torch.where(x > 0, 1 / x, 0.0)", None),

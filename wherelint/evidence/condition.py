@@ -100,7 +100,7 @@ class Condition:
             is_mask_of_places = self.root.selection == "assignment" and _is_place(self.condition[0])
             is_random = self._random and not self.tests(culprit)
             found = set[Evidence]()
-            if is_mask_of_places or is_random or self._normalises(culprit) or self._remote(culprit):
+            if is_mask_of_places or is_random or self._remote(culprit):
                 found.add(Evidence.OTHER_PURPOSE)
             if self.root.selection in _NO_WHERE and self._decided_by_data:
                 found.add(Evidence.NO_GUARD)
@@ -222,23 +222,6 @@ class Condition:
         """
         reads = self._dependence.reads
         return any(reads(culprit, n) or reads(n, culprit) for n in self._searched)
-
-    def _normalises(self, culprit: Node) -> bool:
-        """Whether a quotient measures a variable in units of the very limit that the condition compares it with.
-
-        ``where(r < cutoff, f(r / cutoff), 0)`` is about r; a cutoff of 0 is no case that it has in mind.
-        """
-        if culprit.op not in QUOTIENTS or not self.condition:
-            return False
-        numerator, divisor = (unreshaped(i) for i in culprit.inputs[:2])
-        if divisor.op != "leaf":
-            return False
-        for node in self._dependence.below(self.condition[0]):
-            if node.op in ORDERINGS and divisor in (sides := [unreshaped(i) for i in node.inputs]):
-                other = sides[1 - sides.index(divisor)]
-                if self._dependence.inputs(other) & self._dependence.inputs(numerator):
-                    return True
-        return False
 
     def _coincidence(self, run: Run, culprit: Node, p: int) -> bool:
         """Whether several inputs had to meet, and the condition is not about their meeting.

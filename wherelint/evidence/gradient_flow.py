@@ -49,8 +49,6 @@ def gradient_flow(
         yield Evidence.SETTING
     if poisoned and (all(is_configured(n.name) for n in poisoned) or all(n.host for n in poisoned)):
         yield Evidence.NOT_LEARNED
-    if poisoned and all(map(_is_of_optional, poisoned)):
-        yield Evidence.SETTING
     if any(n.imaginary for n in leaves(hazard.op, hazard.select)):
         yield Evidence.DOUBTFUL  # the model has real numbers
     for leaf in (n for n in leaves(hazard.op) if n in hazard.inputs):
@@ -59,20 +57,6 @@ def gradient_flow(
             yield Evidence.DOUBTFUL
         if words_of_leaf & DATA and leaf.kind == "float" and (np.abs(values) > _EXTREME).any():
             yield Evidence.UNLIKELY_INPUT
-
-
-def _is_of_optional(leaf: Leaf) -> bool:
-    """Whether a call that is not followed computes an input from an optional one, and else from given data alone."""
-    seen, todo = {leaf}, [leaf]
-    found = []
-    while todo:
-        each = todo.pop()
-        sources = leaves(*each.given) or ([each.of[0]] if each.of is not None else [])
-        if not sources and each.differentiable and each.kind == "float":
-            found.append(each)
-        todo += [n for n in sources if n not in seen]
-        seen.update(sources)
-    return any(n.optional for n in found) and all(n.optional or words_of(n.name) & DATA for n in found)
 
 
 def standing(select: Node, inputs: Iterable[Leaf]) -> Iterator[Evidence]:

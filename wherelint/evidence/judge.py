@@ -13,6 +13,8 @@ from wherelint.graph.node import Node, rounded_away
 from wherelint.search.attribution import Blamed
 from wherelint.search.batch import Run
 from wherelint.search.guard import Guard
+from wherelint.search.probes import Inputs
+from wherelint.search.prune import Judge
 
 #: What speaks for a finding, and may be known by its text.
 _FOR = frozenset(each for each in Evidence if each.weight > 0) - {Evidence.NEAR}
@@ -46,8 +48,8 @@ class Outlook:
         return score >= self.least - _ROUNDING
 
 
-class EvidenceJudge:
-    """Weighs the hazards of one selection by what its condition and the witness say; see ``graph.prune.Judge``."""
+class EvidenceJudge(Judge):
+    """Weighs the hazards of one selection by what its condition and the witness say."""
 
     def __init__(self, outlook: Outlook, framework: str, guard: Guard) -> None:
         self._outlook = outlook
@@ -55,8 +57,14 @@ class EvidenceJudge:
         self._dependence = guard.dependence
         self._condition = Condition(guard, framework)
         self._most: dict[tuple[Node | None, frozenset[Evidence]], float] = {}
-        self.start_at = self._condition.start_at
-        self.reaches = outlook.reaches
+
+    def start_at(self, base: Inputs) -> None:
+        """Note the benign point that witnesses depart from."""
+        self._condition.start_at(base)
+
+    def reaches(self, score: float) -> bool:
+        """Whether a score is one that is asked for."""
+        return self._outlook.reaches(score)
 
     def most(self, culprit: Node | None, level: frozenset[Evidence]) -> float:
         """The greatest score of a hazard of an operation; of one of missing data where that is None."""

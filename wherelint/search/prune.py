@@ -1,7 +1,6 @@
 """Which operations are still worth a search: a judge says what a hazard of them could be worth at most."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Protocol
 
 import numpy as np
 
@@ -16,38 +15,22 @@ from wherelint.search.probes import Inputs
 Level = frozenset[Evidence]
 
 
-class Judge(Protocol):
-    """What hazards are worth; a search asks it and knows no weights."""
+class Judge:
+    """What hazards are worth. A search asks it and knows no weights; to this one all are worth the same."""
 
     def start_at(self, base: Inputs) -> None:
         """Note the benign point that witnesses depart from."""
 
     def most(self, culprit: Node | None, level: Level) -> float:
         """The greatest score of a hazard of an operation; of one of missing data where that is None."""
-
-    def reaches(self, score: float) -> bool:
-        """Whether a score is one that is asked for."""
-
-    def weigh(self, run: Run, blamed: Blamed, p: int, level: Level) -> frozenset[Evidence]:
-        """All evidence for and against what a probe shows."""
-
-
-class Indifferent:
-    """A judge to whom all hazards are worth the same."""
-
-    def start_at(self, base: Inputs) -> None:
-        """Nothing depends on it."""
-
-    def most(self, culprit: Node | None, level: Level) -> float:
-        """The same for all."""
         return 1.0
 
     def reaches(self, score: float) -> bool:
-        """Everything is asked for."""
+        """Whether a score is one that is asked for."""
         return True
 
     def weigh(self, run: Run, blamed: Blamed, p: int, level: Level) -> frozenset[Evidence]:
-        """Only how far the search went."""
+        """All evidence for and against what a probe shows."""
         return level
 
 

@@ -29,7 +29,7 @@ from wherelint.search.probes import (
     perturbations,
     same,
 )
-from wherelint.search.prune import Indifferent, Judge, Level, Targets
+from wherelint.search.prune import Judge, Level, Targets
 
 __all__ = ["Effort", "Hazard", "Search", "singular_operations"]
 
@@ -56,7 +56,7 @@ class Search:
         framework: str,
         effort: Effort | None = None,
         accept: Callable[[Hazard, Run, int], bool] = lambda hazard, run, p: True,
-        judge: Callable[[Guard], Judge] = lambda guard: Indifferent(),
+        judge: Callable[[Guard], Judge] = lambda guard: Judge(),
         satisfiable: dict[tuple[Node, ...], bool] | None = None,
     ) -> None:
         #: Whether predicates hold together somewhere; searches of one program ask the same.
