@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-import answers
 import numpy as np
 import pytest
 from conformance import BOOLEAN, Case, compare, inputs
@@ -46,7 +44,6 @@ LEFT_OUT = {
     **{(mode, SIGNATURES[name].op): why for (mode, name), why in UNSUPPORTED.items() if why == NOT_COMPILED},
 }
 
-_HOW = answers.how(Path(child.__file__))
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 
@@ -59,7 +56,7 @@ def _any(test: Callable[[Any], Any], at: Any) -> bool:
 
 
 def _called(mode: str, op: str, static: dict[int, float], count: int) -> tuple[str, Callable[..., Any]]:
-    """The template of an operation as a function of the operands that are not static, and what that is."""
+    """The program of a template with the operands that are not static for parameters, and its function."""
     integers = op == "integer_power"
     steps = [
         Step("const", kind="int" if integers else "float", data=int(static[i]) if integers else float(static[i]))
@@ -68,8 +65,7 @@ def _called(mode: str, op: str, static: dict[int, float], count: int) -> tuple[s
         for i in range(count)
     ]
     steps.append(Step(op, tuple(range(count))))
-    text = f"{_HOW} {templates(FRAMEWORK[mode])[op].text} {steps}"  # type: ignore[arg-type]
-    return text, child.build(FRAMEWORK[mode], steps)  # type: ignore[arg-type]
+    return child.program(FRAMEWORK[mode], steps), child.build(FRAMEWORK[mode], steps)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("mode", "op"), EVERY, ids=lambda each: each)

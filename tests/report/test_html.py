@@ -259,7 +259,7 @@ def test_the_policy_lets_our_script_run_and_no_other(chromium: str, tmp_path: Pa
 def test_five_hundred_findings_are_there_at_once(
     chromium: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plot, "_drawn", lru_cache(plot._drawn))  # the browser is what is timed
+    monkeypatch.setattr(plot, "_picture", lru_cache(plot._picture))  # the browser is what is timed
     some = findings(THREE)
     many = [replace(some[i % 3], filename=f"pack/module_{i // 10}.py") for i in range(500)]
     text = FORMATS["html"](many, (), RULES, __version__, {finding.filename: THREE for finding in many})

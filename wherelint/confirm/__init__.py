@@ -36,25 +36,7 @@ def confirm(
     """
     found: dict[int, Confirmation] = {}
     problems: list[str] = []
-
-    def told(snippet: object, harness: Harness) -> Confirmation:
-        if not isinstance(snippet, Snippet):
-            return Confirmation("not-runnable", snippet if isinstance(snippet, str) else "it has no program")
-        if cache is not None and (known := cache.find(snippet, device)) is not None:
-            return known
-        if unusable:
-            return Confirmation("not-runnable", unusable[0])
-        try:
-            made = _run(snippet, harness)
-        except HarnessError as error:
-            unusable.append(str(error))
-            problems.append(str(error))
-            made = Confirmation("not-runnable", str(error))
-        if cache is not None:
-            cache.keep(snippet, device, made)
-        return made
-
-    by_framework: dict[Any, list[int]] = {}
+    by_framework: dict[str, list[int]] = {}
     for index, finding in enumerate(findings):
         by_framework.setdefault(finding.framework, []).append(index)
     spent = 0.0
@@ -64,22 +46,38 @@ def confirm(
             for index in indices:
                 verdicts: list[Confirmation] = []
                 for place in findings[index].places:
-                    verdicts.append(told(place.snippet, harness))
+                    verdicts.append(_confirmation(place.snippet, harness, device, cache, unusable))
                     if verdicts[-1].verdict == "confirmed" and verdicts[-1].after_fix is None:
                         break
                 found[index] = max(verdicts, key=lambda each: (each.refutes_fix, each.verdict == "confirmed"))
                 progress(len(found))
             spent = harness.spent
+        problems += unusable
     return [replace(finding, confirmation=found[index]) for index, finding in enumerate(findings)], problems
 
 
-def _run(snippet: Snippet, harness: Harness) -> Confirmation:
+def _confirmation(
+    snippet: object, harness: Harness, device: str, cache: Cache | None, unusable: list[str]
+) -> Confirmation:
+    """The verdict on one snippet, from the cache or from the framework; ``unusable``: why that cannot be run."""
+    if not isinstance(snippet, Snippet):
+        return Confirmation("not-runnable", snippet if isinstance(snippet, str) else "it has no program")
+    if cache is not None and (known := cache.find(snippet, device)) is not None:
+        return known
+    if unusable:
+        return Confirmation("not-runnable", unusable[0])
     try:
-        return verdict(snippet, harness.run(snippet), harness.version, harness.device)
+        result = verdict(snippet, harness.run(snippet), harness.version, harness.device)
+    except HarnessError as error:
+        unusable.append(str(error))
+        return Confirmation("not-runnable", str(error))
     except LostError as error:
         return Confirmation("not-runnable", str(error), harness.device or None, harness.version or None)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError):
         return Confirmation("not-runnable", MALFORMED, harness.device, harness.version)
+    if cache is not None:
+        cache.keep(snippet, device, result)
+    return result
 
 
 def verdict(snippet: Snippet, results: Mapping[str, Any], version: str, device: str) -> Confirmation:
@@ -142,8 +140,8 @@ def _outcome(routine: Routine, result: _Result, probe: int) -> Outcome:
 
 def _named(routine: Routine, rows: Iterable[Array], outcomes: Sequence[Outcome]) -> Mapping[str, Number]:
     """The inputs by name, those first of which a gradient is shown."""
-    given: dict[str, Number] = {}
+    values: dict[str, Number] = {}
     for step, row in zip(routine.parameters, rows, strict=True):
-        given.setdefault(step.name, shortest(row, step.kind))
+        values.setdefault(step.name, shortest(row, step.kind))
     first = [name for outcome in outcomes for name in outcome.gradient]
-    return {name: given[name] for name in list(dict.fromkeys([*first, *given]))[:_MOST_NAMES]}
+    return {name: values[name] for name in list(dict.fromkeys([*first, *values]))[:_MOST_NAMES]}

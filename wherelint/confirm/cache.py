@@ -64,5 +64,5 @@ def _read(known: Any) -> Confirmation:
     lost = any("nan" in str(v) or "inf" in str(v) for mode in found.modes.values() for v in mode.gradient.values())
     believed = found.verdict == "not-reproduced" or (found.verdict == "confirmed" and lost)
     if not believed or not _MODES.issuperset(found.modes):
-        raise ValueError("this is no verdict that is kept")
+        raise ValueError("no verdict that is cached")
     return found

@@ -1,7 +1,7 @@
 """The child's side of the harness: runs routines under one framework, one request a line, one reply a line.
 
-A request is data. What is computed is the templates' alone: an operation is looked up by its name, and no text of the
-linted program arrives here at all.
+A request is data. The program that runs is made here, of templates and numbers, as the one of a script is: an operation
+is looked up by its name, and no text of the linted program arrives at all.
 """
 
 from __future__ import annotations
@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from wherelint.confirm.routine import NotRunnableError, Step
-from wherelint.confirm.spelling import Argument, call, floats, templates
+from wherelint.confirm.spelling import RESERVED, Body, Identifiers, helpers
 from wherelint.frameworks import FRAMEWORKS
 from wherelint.frameworks.base import DeviceError, Function, Mode
 
@@ -76,57 +75,15 @@ def answer(framework: str, modes: dict[str, Mode], request: dict[str, Any]) -> d
 
 def build(framework: str, steps: Sequence[Step]) -> Function:
     """The function of the parameters that some steps make. Raises NotRunnableError where an operation is missing."""
-    plan = [None if step.op in ("leaf", "const") else _planned(framework, steps, step) for step in steps]
-    array = _function(framework, "array")
-    as_float = _function(framework, "float")
-
-    def routine(*parameters: Any) -> Any:
-        given = iter(parameters)
-        values: list[Any] = []
-
-        def passed(argument: Argument) -> Any:
-            value = values[argument.step]
-            if argument.how == "decimal":
-                return floats(value)
-            if steps[argument.step].op == "const" and argument.how != "number":
-                value = array(floats(value))
-            return value != 0 if argument.how == "truth" else as_float(value) if argument.how == "float" else value
-
-        for step, planned in zip(steps, plan, strict=True):
-            if planned is None:
-                values.append(next(given) if step.op == "leaf" else step.data)
-            else:
-                function, arguments, before, after = planned
-                values.append(function(*before, *map(passed, arguments), *after))
-        return values[-1]
-
-    return routine
-
-
-def _planned(framework: str, steps: Sequence[Step], step: Step) -> tuple[Any, ...]:
-    template, arguments = call(framework, steps, step)
-    extra = slice(step.data, step.data + 1) if step.op == "lane" else step.data
-    extras = [] if extra is None else [list(extra) if isinstance(extra, tuple) else extra]
-    before, after = (extras, []) if template.variadic else ([], extras)
-    return _compiled(framework, template.text), arguments, before, after
-
-
-def _function(framework: str, op: str) -> Callable[..., Any]:
-    return _compiled(framework, templates(framework)[op].text)
-
-
-@cache
-def _namespace(framework: str) -> dict[str, Any]:
     names: dict[str, Any] = {}
-    exec(
-        "\n".join([*FRAMEWORKS[framework].imports, *FRAMEWORKS[framework].helpers.values()]), names
-    )  # texts of this package
-    return names
+    exec(program(framework, steps), names)  # templates of this package, and numbers
+    function: Function = names["routine"]
+    return function
 
 
-@cache
-def _compiled(framework: str, text: str) -> Callable[..., Any]:
-    """A template as a function; templates are texts of this package."""
-    parameters = "index, *each" if "nth" in text else "*each" if "each" in text else "a, b=None, c=None, d=None"
-    text = text.replace("nth(a", "nth(index")
-    return eval(f"lambda {parameters}: {text}", _namespace(framework))  # type: ignore[no-any-return]
+def program(framework: str, steps: Sequence[Step]) -> str:
+    """The program of that function, with all that it needs."""
+    parameters = [f"x{i}" for i, step in enumerate(steps) if step.op == "leaf"]
+    body = Body(framework, steps, parameters, Identifiers({*RESERVED, *parameters}))
+    head = f"def routine({', '.join(parameters)}):"
+    return "\n".join([*FRAMEWORKS[framework].imports, *helpers(framework, body.used), head, *body.lines])

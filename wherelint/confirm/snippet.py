@@ -23,8 +23,8 @@ _MOST_ROUNDS = 4
 
 def with_snippets(analysis: Analysis, finding: Finding) -> Finding:
     """A finding of an analysis with the programs that show it, and what its fix does, at each of its places."""
-    made = [replace(p, snippet=_program(analysis, replace(p, fix=finding.fix))) for p in finding.places]
-    return replace(made[0], also=tuple(made[1:]))
+    first, *others = (replace(p, snippet=_program(analysis, replace(p, fix=finding.fix))) for p in finding.places)
+    return replace(first, also=tuple(others))
 
 
 def _program(analysis: Analysis, finding: Finding) -> Snippet | str:

@@ -21,7 +21,7 @@ def taken(root: Node, witness: Values) -> tuple[Node, dict[Node, bool]]:
     Raises NotRunnableError where a choice differs between the elements.
     """
     choices: dict[Node, bool] = {}
-    made: dict[Node, Node] = {}
+    done: dict[Node, Node] = {}
     todo = [root]
     while todo:
         node = todo[-1]
@@ -37,20 +37,20 @@ def taken(root: Node, witness: Values) -> tuple[Node, dict[Node, bool]]:
                 lazy = False
             else:
                 raise NotRunnableError("a choice of the program differs between the elements")
-        waiting = [i for i in operands if i not in made]
-        if node not in made and waiting:
+        waiting = [i for i in operands if i not in done]
+        if node not in done and waiting:
             todo += waiting
             continue
         todo.pop()
-        inputs = tuple(made[i] for i in operands)
+        inputs = tuple(done[i] for i in operands)
         if lazy:
             # What an arm reads receives a zero, as an element does that is not picked.
-            made[node] = replace(node, op="pick", inputs=inputs, static=Static()) if read else inputs[0]
+            done[node] = replace(node, op="pick", inputs=inputs, static=Static()) if read else inputs[0]
         elif node.op == "cond":
-            made[node] = replace(node, op="where", inputs=inputs)
-        elif node not in made:
-            made[node] = node if inputs == node.inputs else replace(node, inputs=inputs)
-    return made[root], choices
+            done[node] = replace(node, op="where", inputs=inputs)
+        elif node not in done:
+            done[node] = node if inputs == node.inputs else replace(node, inputs=inputs)
+    return done[root], choices
 
 
 def routine(root: Node, inputs: Inputs) -> Routine:
@@ -60,7 +60,7 @@ def routine(root: Node, inputs: Inputs) -> Routine:
     """
     if any(leaf.imaginary for leaf in leaves(root)):
         raise NotRunnableError("it computes with complex numbers, which the model takes for real ones")
-    return _Steps(root, inputs).made()
+    return _Steps(root, inputs).routine()
 
 
 class _Steps:
@@ -76,7 +76,7 @@ class _Steps:
         self._probes: list[Array] = []
         self._place: dict[Node, int] = {}
 
-    def made(self) -> Routine:
+    def routine(self) -> Routine:
         todo = [self._standing_for(self._root)]
         while todo:
             node = todo[-1]
@@ -93,15 +93,15 @@ class _Steps:
     def _standing_for(self, node: Node) -> Node:
         """What stands for a node: the array behind a reshape, the value that is its own element."""
         while True:
-            whole = self._whole(node)
-            if whole is not None and not self._wide(whole):
-                node = whole
+            array = self._array(node)
+            if array is not None and not self._wide(array):
+                node = array
             elif self._idle(node):
                 node = node.inputs[0]
             else:
                 return node
 
-    def _whole(self, node: Node) -> Node | None:
+    def _array(self, node: Node) -> Node | None:
         """The value that an input is an element of."""
         inner = node.of[0] if isinstance(node, Leaf) and node.of is not None else None
         return inner if inner in self._known else None
@@ -120,8 +120,8 @@ class _Steps:
         if node.op in ("const", "custom") or node in self._fixed:
             return []
         if node.op == "leaf":
-            whole = self._whole(node)
-            return [] if whole is None else [self._standing_for(whole)]
+            array = self._array(node)
+            return [] if array is None else [self._standing_for(array)]
         if node.op == "stack":  # each element of the array is one of one of the parts
             return [self._standing_for(node.inputs[part]) for part in node.static.lanes]
         return [self._standing_for(i) for i in node.inputs]
@@ -171,9 +171,9 @@ def _number(node: Node, values: Array) -> Step:
 def _operation(node: Node, operands: tuple[int, ...], name: str) -> Step:
     if isinstance(node, Leaf) and node.of is not None:
         return Step("lane", operands, node.kind, node.of[1] % LANES, name)
-    told = {"lane": node.static.index % LANES, "pick": node.static.index, "gather": node.static.lanes}.get(node.op)
+    data = {"lane": node.static.index % LANES, "pick": node.static.index, "gather": node.static.lanes}.get(node.op)
     op = {"pick": "nth", "compress": "keep"}.get(node.op, node.op)
-    return Step(op, operands, "float" if node.op == "pick" else node.kind, told, name)
+    return Step(op, operands, "float" if node.op == "pick" else node.kind, data, name)
 
 
 class _Names:

@@ -39,7 +39,11 @@ _MOST_BYTES = 10_000_000
 
 
 class ConfigError(Exception):
-    """A setting that cannot be used; the message is one line for the user."""
+    """A setting that cannot be used; the message is one line for the user. ``keys``: its key, and one within that."""
+
+    def __init__(self, message: str, *keys: str) -> None:
+        super().__init__(message)
+        self.keys = keys
 
 
 @dataclass(frozen=True)
@@ -109,16 +113,14 @@ class Settings:
 
     def described(self, path: Path) -> Iterator[str]:
         """The settings as TOML, with the codes that are on for a path."""
-        values = {key: getattr(self, key.replace("-", "_")) for key in _READERS if key != "extend"}
         yield f"# {self.root}"
-        for key, value in values.items():
-            if value is not None:
+        for key in _READERS:
+            if key != "extend" and (value := getattr(self, key.replace("-", "_"))) is not None:
                 yield f"{key} = {_toml(value)}"
         yield f"# on: {', '.join(sorted(self.codes_for(path))) or 'no rule'}"
 
     def _matches(self, pattern: str, path: Path) -> bool:
-        fits = Patterns([pattern.removeprefix("!")]).match(relative_to(path, self.root))
-        return fits != pattern.startswith("!")
+        return Patterns([pattern.removeprefix("!")]).match(relative_to(path, self.root)) != pattern.startswith("!")
 
 
 def _wins(code: str, chosen: Iterable[str], refused: Iterable[str]) -> bool:
@@ -133,24 +135,24 @@ def relative_to(path: Path, root: Path) -> str:
 
 
 class Overrides:
-    """The command line's share, by the names of the fields of Settings; None stands for what was not given.
+    """The command line's share, by the names of the fields of Settings; None stands for an option that is absent.
 
     ``inline`` are settings by ``--config "key = value"``; the other options go before them.
     """
 
-    def __init__(self, inline: Mapping[str, Any] | None = None, **given: Any) -> None:
+    def __init__(self, inline: Mapping[str, Any] | None = None, **options: Any) -> None:
         self._inline = inline or {}
-        self._given = {key: value for key, value in given.items() if value is not None}
+        self._options = {key: value for key, value in options.items() if value is not None}
 
     def apply(self, settings: Settings) -> Settings:
         """``--select`` starts the selection afresh, ``--ignore`` and ``--extend-select`` add to what is configured."""
-        settings, given = replace(settings, **self._inline), dict(self._given)
-        if "select" in given:
-            unselected = Overrides(**{**given, "select": None}).apply(settings)
+        settings, options = replace(settings, **self._inline), dict(self._options)
+        if "select" in options:
+            unselected = Overrides(**{**options, "select": None}).apply(settings)
             settings = replace(settings, extend_select=(), ignore=(), unselected=unselected)
         for key in ("extend_select", "ignore", "unfixable", "extend_exclude"):
-            given[key] = (*getattr(settings, key), *given.get(key, ()))
-        return replace(settings, **given)
+            options[key] = (*getattr(settings, key), *options.get(key, ()))
+        return replace(settings, **options)
 
 
 class Configuration:
@@ -209,18 +211,10 @@ def load(file: Path, *, required: bool = False, extending: tuple[str, ...] = ())
         raise ConfigError(f"{where} must be a table, not {_describe(table)}")
     try:
         return _settings(table, file, where, extending)
-    except _KeyError as error:
+    except ConfigError as error:
         row = _row(text, *error.keys)
         place = f"{file}:{row}:" if row else f"{file}:"
         raise ConfigError(str(error).replace(f"{file}:", place, 1)) from None
-
-
-class _KeyError(ConfigError):
-    """What is wrong with the value of a key, or of a key of that, or that there is none."""
-
-    def __init__(self, message: str, *keys: str) -> None:
-        super().__init__(message)
-        self.keys = keys
 
 
 def inline_settings(text: str) -> dict[str, Any]:
@@ -243,11 +237,11 @@ def _settings(table: Mapping[str, Any], file: Path, where: str, extending: tuple
         other = root / values.pop("extend")
         extending = (*extending, os.path.realpath(file))
         if os.path.realpath(other) in extending:
-            raise _KeyError(f"{where} 'extend': the files extend each other in a circle", "extend")
+            raise ConfigError(f"{where} 'extend': the files extend each other in a circle", "extend")
         try:
             base = load(other, required=True, extending=extending) or base
         except ConfigError as error:
-            raise _KeyError(f"{where} 'extend': {error}", "extend") from None
+            raise ConfigError(f"{where} 'extend': {error}", "extend") from None
     return replace(base, **values, root=root)
 
 
@@ -256,11 +250,11 @@ def _values(table: Mapping[str, Any], where: str, root: Path) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for key, value in table.items():
         if key not in _READERS:
-            raise _KeyError(f"{where} has no key {key!r}{did_you_mean(key, _READERS)}", key)
+            raise ConfigError(f"{where} has no key {key!r}{did_you_mean(key, _READERS)}", key)
         try:
             values[key.replace("-", "_")] = _READERS[key](value, f"{where} {key!r}")
         except ConfigError as error:
-            raise _KeyError(str(error), key, *(error.keys if isinstance(error, _KeyError) else ())) from None
+            raise ConfigError(str(error), key, *error.keys) from None
     if "gradient_coverage" in values:
         values["gradient_coverage"] = tuple(root / each for each in values["gradient_coverage"])
     if "baseline" in values:
@@ -353,13 +347,13 @@ def parse_confidence(value: object, where: str) -> Least:
 def _per_file_ignores(value: object, where: str) -> dict[str, tuple[str, ...]]:
     if not isinstance(value, dict):
         raise ConfigError(f"{where} must be a table of patterns and lists of codes, not {_describe(value)}")
-    read = {}
+    ignores = {}
     for pattern, codes in value.items():
         try:
-            read[pattern] = _codes(codes, f"{where} {pattern!r}")
+            ignores[pattern] = _codes(codes, f"{where} {pattern!r}")
         except ConfigError as error:
-            raise _KeyError(str(error), pattern) from None
-    return read
+            raise ConfigError(str(error), pattern) from None
+    return ignores
 
 
 def _aliases(value: object, where: str) -> dict[str, str]:
@@ -369,7 +363,7 @@ def _aliases(value: object, where: str) -> dict[str, str]:
     for module, target in value.items():
         if target.split(".")[0] not in roots:
             known = ", ".join(roots)
-            raise _KeyError(f"{where}: {module!r} must stand for a module of {known}, not {target!r}", module)
+            raise ConfigError(f"{where}: {module!r} must stand for a module of {known}, not {target!r}", module)
     return dict(value)
 
 

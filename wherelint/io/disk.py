@@ -58,7 +58,7 @@ def replace(path: Path, content: bytes, *, before: bytes | None = None, durable:
     Owner and permissions are kept. Raises OSError; and ChangedError for what is not ``before`` any more. ``durable``:
     not even a power failure loses both.
     """
-    _sweep(path.parent)
+    _remove_stale(path.parent)
     temporary = path.parent / f".wherelint-{os.urandom(8).hex()}.tmp"
     try:
         with open(temporary, "xb") as file:
@@ -66,7 +66,7 @@ def replace(path: Path, content: bytes, *, before: bytes | None = None, durable:
             if durable:
                 file.flush()
                 os.fsync(file.fileno())
-        _liken(temporary, path)
+        _copy_owner(temporary, path)
         if before is not None and (now := path.read_bytes()) != before:
             if now == content:  # another run was as quick
                 return
@@ -92,19 +92,19 @@ def write(path: Path, content: bytes) -> None:
         replace(path, content)
 
 
-def _liken(temporary: Path, path: Path) -> None:
+def _copy_owner(temporary: Path, path: Path) -> None:
     """Give a new file the owner and the permissions of the one that it replaces."""
     try:
-        like, made = path.stat(), temporary.stat()
+        old, new = path.stat(), temporary.stat()
     except FileNotFoundError:
         return
-    if hasattr(os, "chown") and (like.st_uid, like.st_gid) != (made.st_uid, made.st_gid):
+    if hasattr(os, "chown") and (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid):
         with suppress(OSError):  # of another user
-            os.chown(temporary, like.st_uid, like.st_gid)
-    temporary.chmod(stat.S_IMODE(like.st_mode))
+            os.chown(temporary, old.st_uid, old.st_gid)
+    temporary.chmod(stat.S_IMODE(old.st_mode))
 
 
-def _sweep(directory: Path) -> None:
+def _remove_stale(directory: Path) -> None:
     """Remove what runs have left behind that were killed."""
     with suppress(OSError), os.scandir(directory) as entries:
         for entry in entries:

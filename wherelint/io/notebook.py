@@ -28,7 +28,7 @@ _MAGIC = re.compile(
 )
 _BLANK = re.compile(r"[ \t\r\n]*")
 #: A character as JSON spells it.
-_SPELT = re.compile(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u....|\\.|.", re.DOTALL)
+_ESCAPE = re.compile(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u....|\\.|.", re.DOTALL)
 _DECODER = json.JSONDecoder()
 
 
@@ -72,16 +72,14 @@ class Cells:
         if marks.findall(program) != marks.findall(self.program):
             raise ValueError("a fix reached for what is not Python in a notebook")
         # The last end of a line is one that only the program has.
-        before, after = (
-            [cell[:-1] for cell in whole.split(f"{self._mark}\n")[1:]] for whole in (self.program, program)
-        )
+        before, after = ([cell[:-1] for cell in text.split(f"{self._mark}\n")[1:]] for text in (self.program, program))
         return list(zip(before, after, strict=True))
 
     def _python(self, number: int, source: str) -> str:
         """The rows of a cell in the program."""
         lines = physical_lines(source)
-        said = next((line for line in map(str.strip, lines) if line and not line.startswith("#")), "")
-        if not source or (said.startswith("%%") and said[2:].split(" ")[0] not in _PYTHON_CELLS):
+        first = next((line for line in map(str.strip, lines) if line and not line.startswith("#")), "")
+        if not source or (first.startswith("%%") and first[2:].split(" ")[0] not in _PYTHON_CELLS):
             return ""
         row, column = 1, 1
         try:
@@ -108,14 +106,14 @@ class Cells:
                 return text
             except SyntaxError as error:
                 row = (error.lineno or 0) - 2
-                while 0 < row < len(lines) and _goes_on(lines[row - 1]):
+                while 0 < row < len(lines) and _continues(lines[row - 1]):
                     row -= 1
-                stand_in = _stand_in(lines[row]) if 0 <= row < len(lines) else None
+                stand_in = _python_for(lines[row]) if 0 <= row < len(lines) else None
                 if stand_in is None:
                     raise
                 more = True
                 while more and row < len(lines):
-                    more = _goes_on(lines[row])
+                    more = _continues(lines[row])
                     lines[row] = self._hide(lines[row], stand_in)
                     row, stand_in = row + 1, ""
 
@@ -145,7 +143,7 @@ class Notebook(Cells):
         for (_, start, _), (old, new) in reversed(list(zip(spans, self.changed(program), strict=True))):
             if old != new:
                 start, end = _members(text, start)["source"]
-                text = text[:start] + _respelled(text, start, end, self.restored(new)) + text[end:]
+                text = text[:start] + _as_json(text, start, end, self.restored(new)) + text[end:]
         return text
 
     def report(self, report: FileReport) -> FileReport:
@@ -161,7 +159,7 @@ class Notebook(Cells):
         )
 
 
-def _stand_in(line: str) -> str | None:
+def _python_for(line: str) -> str | None:
     """What can stand for the first line of a magic; None where the line is none."""
     if match := _ASSIGNED.match(line):
         return f"{match[1]}get_ipython()  "
@@ -170,7 +168,7 @@ def _stand_in(line: str) -> str | None:
     return None
 
 
-def _goes_on(line: str) -> bool:
+def _continues(line: str) -> bool:
     return line.rstrip("\r\n").endswith("\\")
 
 
@@ -250,12 +248,12 @@ def _after_blanks(text: str, at: int) -> int:
     return match.end() if match else at
 
 
-def _respelled(text: str, start: int, end: int, source: str) -> str:
+def _as_json(text: str, start: int, end: int, source: str) -> str:
     """The JSON of a source, as a string or in lines, with the blanks and the escapes of the value that it replaces."""
     lines = [(start, end)] if text[start] == '"' else [(first, last) for _, first, last in _items(text, start)]
     spelling = {character: json.dumps(character, ensure_ascii=text.isascii())[1:-1] for character in set(source)}
-    for spelt in set(_SPELT.findall("".join(text[first + 1 : last - 1] for first, last in lines))):
-        spelling[json.loads(f'"{spelt}"')] = spelt
+    for escape in set(_ESCAPE.findall("".join(text[first + 1 : last - 1] for first, last in lines))):
+        spelling[json.loads(f'"{escape}"')] = escape
     table = str.maketrans(spelling)
 
     def string(line: str) -> str:

@@ -67,7 +67,7 @@ _SHORTER = [
 
 def svg(plot: Plot, prefix: str = "") -> str:
     """The plot as an SVG element with a prefix for its ids, in CSS variables; without one a file with its colours."""
-    text = _drawn(plot, "svg").decode()
+    text = _picture(plot, "svg").decode()
     for pattern, instead in _SHORTER:
         text = pattern.sub(instead, text)
     text = "".join(_ungrouped(text.splitlines(keepends=True)))
@@ -85,20 +85,20 @@ def svg(plot: Plot, prefix: str = "") -> str:
 
 def _ungrouped(lines: Iterable[str]) -> Iterator[str]:
     """An SVG, a tag a line, without the groups that say nothing: half of its elements."""
-    kept: list[bool] = []
+    needed: list[bool] = []
     for line in lines:
         if line.startswith("<g") and not line.endswith("/>\n"):
-            kept.append(line != "<g>\n")
-        if (line == "</g>\n" and kept.pop()) or not line.startswith(("<g>", "</g>")):
+            needed.append(line != "<g>\n")
+        if (line == "</g>\n" and needed.pop()) or not line.startswith(("<g>", "</g>")):
             yield line
 
 
 def png(plot: Plot) -> bytes:
     """The plot as the bytes of a PNG."""
-    return _drawn(plot, "png")
+    return _picture(plot, "png")
 
 
-def _drawn(plot: Plot, kind: Literal["svg", "png"]) -> bytes:
+def _picture(plot: Plot, kind: Literal["svg", "png"]) -> bytes:
     with _own_style():
         figure = _figure()
         left, right = figure.axes
@@ -115,8 +115,8 @@ def _drawn(plot: Plot, kind: Literal["svg", "png"]) -> bytes:
         right.set_xlabel(where)
         nan = "nan" if any(map(math.isnan, plot.before.gradient)) else "infinite"
         texts = "value", "before", "after the fix" * (len(curves) > 1), nan * any(lost)
-        for text, said in zip(left.texts, texts, strict=True):
-            text.set_text(said)
+        for text, label in zip(left.texts, texts, strict=True):
+            text.set_text(label)
         right.texts[0].set_text(f"gradient with respect to {_short(plot.wrt, _BESIDE_WORDS)}")
         output = BytesIO()
         plain = {"Date": None} if kind == "svg" else {"Software": None}

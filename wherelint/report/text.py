@@ -84,7 +84,7 @@ def _changed(text: str, edits: Sequence[Edit]) -> Iterable[Line]:
     first = min(edit.location.row for edit in edits)
     last = min(max(edit.end_location.row for edit in edits), len(source.lines))
     start, rest = source.offset(Location(first, 1)), text[source.offset(Location(last + 1, 1)) :]
-    before, after = (whole[start:].removesuffix(rest) for whole in (text, source.edited(edits)))
+    before, after = (each[start:].removesuffix(rest) for each in (text, source.edited(edits)))
     for line in diff(before, after, "", context=0)[2:]:
         if not line.startswith("@@"):
             yield [("    ", ""), (line.partition("\n")[0], "added" if line.startswith("+") else "removed")]

@@ -65,38 +65,38 @@ class Editor:
 
         None where there are none, or one spans two cells.
         """
-        made: dict[str, list[types.TextEdit]] = {}
+        changes_by_uri: dict[str, list[types.TextEdit]] = {}
         versions = {cell.uri: cell.version for cell in snapshot.cells}  # none of what is on disk
         for edit in edits:
             place = snapshot.locate(edit.location, edit.end_location)
             if place is None:
                 return None
             cell, where = place
-            made.setdefault(cell.uri, []).append(types.TextEdit(where, edit.content))
+            changes_by_uri.setdefault(cell.uri, []).append(types.TextEdit(where, edit.content))
         for other in elsewhere:
             file = _file(snapshot.cells[0], other.filename, other.row, other.rows)
             where_each = [types.Range(file.position(e.location), file.position(e.end_location)) for e in other.edits]
             texts = [edit.content for edit in other.edits]
-            made.setdefault(file.uri, []).extend(map(types.TextEdit, where_each, texts))
-        if not made:
+            changes_by_uri.setdefault(file.uri, []).extend(map(types.TextEdit, where_each, texts))
+        if not changes_by_uri:
             return None
         if not get_capability(self.capabilities, "workspace.workspace_edit.document_changes"):
-            return types.WorkspaceEdit(changes=made)
+            return types.WorkspaceEdit(changes=changes_by_uri)
         changes = [
             types.TextDocumentEdit(types.OptionalVersionedTextDocumentIdentifier(uri, versions.get(uri)), those)
-            for uri, those in made.items()
+            for uri, those in changes_by_uri.items()
         ]
         return types.WorkspaceEdit(document_changes=changes)
 
 
 def code_actions(snapshot: Snapshot, params: types.CodeActionParams, editor: Editor) -> list[types.CodeAction]:
-    """What can be done about the findings that are asked about, and all at once."""
+    """What can be done about the findings in the request, and all at once."""
     actions: list[types.CodeAction] = []
     only = params.context.only
-    if _asked_for(types.CodeActionKind.QuickFix.value, only):
-        for index, diagnostic in _asked(snapshot, params):
+    if _wanted(types.CodeActionKind.QuickFix.value, only):
+        for index, diagnostic in _requested(snapshot, params):
             actions += _quick_fixes(snapshot, index, diagnostic, editor)
-    if only is not None and _asked_for(FIX_ALL, only):
+    if only is not None and _wanted(FIX_ALL, only):
         if edit := editor.edit(snapshot, snapshot.fix_all):
             actions.append(_fix_all(edit=edit))
     elif only is None and editor.resolves and snapshot.report.findings:
@@ -122,8 +122,8 @@ def _fix_all(edit: types.WorkspaceEdit | None = None, data: dict[str, str] | Non
     return types.CodeAction("Fix all safe findings", FIX_ALL, edit=edit, data=data)
 
 
-def _asked(snapshot: Snapshot, params: types.CodeActionParams) -> list[tuple[int, types.Diagnostic]]:
-    """The findings whose diagnostics are asked about; where these are older than the text, those in the range."""
+def _requested(snapshot: Snapshot, params: types.CodeActionParams) -> list[tuple[int, types.Diagnostic]]:
+    """The findings whose diagnostics the request names; where these are older than the text, those in the range."""
     data = [diagnostic.data for diagnostic in params.context.diagnostics if diagnostic.source == SOURCE]
     meant = [one["finding"] for one in data if isinstance(one, dict) and one.get("snapshot") == snapshot.number]
     return [
@@ -139,11 +139,11 @@ def _diagnostics(snapshot: Snapshot) -> Iterator[tuple[int, Buffer, types.Diagno
     for index, finding in enumerate(snapshot.report.findings):
         if place := snapshot.locate(finding.location, finding.end_location):
             cell, where = place
-            said = types.Diagnostic(where, message_of(finding), source=SOURCE, code=finding.code)
-            said.severity = _SEVERITIES[finding.confidence]
-            said.related_information = list(_related(snapshot, finding, cell))
-            said.data = {"snapshot": snapshot.number, "finding": index}
-            yield index, cell, said
+            diagnostic = types.Diagnostic(where, message_of(finding), source=SOURCE, code=finding.code)
+            diagnostic.severity = _SEVERITIES[finding.confidence]
+            diagnostic.related_information = list(_related(snapshot, finding, cell))
+            diagnostic.data = {"snapshot": snapshot.number, "finding": index}
+            yield index, cell, diagnostic
 
 
 def _related(snapshot: Snapshot, finding: Finding, home: Buffer) -> Iterator[types.DiagnosticRelatedInformation]:
@@ -179,6 +179,6 @@ def _overlap(a: types.Range, b: types.Range) -> bool:
     return a.start <= b.end and b.start <= a.end
 
 
-def _asked_for(kind: str, only: Iterable[str] | None) -> bool:
-    """Whether a kind is one of those asked for, or lies below one."""
-    return only is None or any(not asked or f"{kind}.".startswith(asked + ".") for asked in only)
+def _wanted(kind: str, only: Iterable[str] | None) -> bool:
+    """Whether a kind is one of those wanted, or lies below one."""
+    return only is None or any(not wanted or f"{kind}.".startswith(wanted + ".") for wanted in only)

@@ -47,7 +47,7 @@ class Server(LanguageServer):
         self.worker = ThreadPoolExecutor(1, "wherelint")
         self.shut_down = False
         self._waiting: dict[str, asyncio.Task[None]] = {}
-        self._said: set[str] = set()
+        self._shown_errors: set[str] = set()
 
     @property
     def editor(self) -> answers.Editor:
@@ -102,8 +102,8 @@ class Server(LanguageServer):
         try:
             return await asyncio.get_running_loop().run_in_executor(self.worker, answer)
         except ConfigError as error:
-            if str(error) not in self._said:
-                self._said.add(str(error))
+            if str(error) not in self._shown_errors:
+                self._shown_errors.add(str(error))
                 self.window_show_message(types.ShowMessageParams(types.MessageType.Error, f"wherelint: {error}"))
         except Exception as error:
             self._log(f"{snapshot.uri}: {describe(error)}")
@@ -112,7 +112,7 @@ class Server(LanguageServer):
 
     def forget_messages(self) -> None:
         """Show again what is wrong with the configuration, if it still is."""
-        self._said.clear()
+        self._shown_errors.clear()
 
     def report_server_error(self, error: Exception, source: object) -> None:
         """Log an error of the protocol; pygls would interrupt the author with it."""
@@ -146,8 +146,8 @@ class Server(LanguageServer):
 
     def _root(self, path: Path) -> Path:
         """What patterns are relative to where no file says so."""
-        around = [folder for folder in self._folders() if path.is_relative_to(folder)]
-        return max(around or [Path.cwd()], key=lambda folder: len(folder.parts))
+        folders = [folder for folder in self._folders() if path.is_relative_to(folder)]
+        return max(folders or [Path.cwd()], key=lambda folder: len(folder.parts))
 
     def _folders(self) -> list[Path]:
         names = [to_fs_path(folder.uri) for folder in self.workspace.folders.values()]

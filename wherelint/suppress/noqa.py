@@ -71,11 +71,11 @@ def find_suppressions(text: str) -> Suppressions:
     for token in _tokens(text) if "noqa" in text.lower() else ():
         row, column = token.start
         if token.type == tokenize.COMMENT:
-            whole = None if token.line[:column].strip() else _FILE.match(token.string)
-            if match := whole or _LINE.search(token.string):
+            of_file = None if token.line[:column].strip() else _FILE.match(token.string)
+            if match := of_file or _LINE.search(token.string):
                 span = column + match.start() + 1, column + match.end() + 1
                 codes = re.split(r"[,\s]+", (match["codes"] or "").upper())
-                comments.append(Comment(row, span, tuple(codes), whole is not None))
+                comments.append(Comment(row, span, tuple(codes), of_file is not None))
         elif token.type == tokenize.NEWLINE:
             if first is not None and row > first:
                 statements.append((first, row))

@@ -33,11 +33,11 @@ class Changes:
 
     def below(self, paths: Iterable[str]) -> list[str]:
         """The files with changes among some files and directories."""
-        asked = [os.path.realpath(path) for path in paths]
+        roots = [os.path.realpath(path) for path in paths]
         return sorted(
             os.path.relpath(file)
             for file in self._changed
-            if file.endswith((".py", ".pyi", ".ipynb")) and any(file == a or file.startswith(a + os.sep) for a in asked)
+            if file.endswith((".py", ".pyi", ".ipynb")) and any(file == r or file.startswith(r + os.sep) for r in roots)
         )
 
     def only(self, report: FileReport) -> FileReport:
@@ -52,11 +52,10 @@ class Changes:
                 range(place.location.row, place.end_location.row + 1),
                 range(place.select.location.row, place.select.end_location.row + 1),
             ]
-            around = [f for f in functions if any(span.start in f for span in spans)]
-            return any(row in rows for span in [*spans, *around] for row in span)
+            owners = [f for f in functions if any(span.start in f for span in spans)]
+            return any(row in rows for span in [*spans, *owners] for row in span)
 
-        kept = (finding for finding in report.findings if any(map(changed, finding.places)))
-        return replace(report, findings=tuple(kept))
+        return replace(report, findings=tuple(f for f in report.findings if any(map(changed, f.places))))
 
     def _rows(self, filename: str) -> Container[int]:
         path = os.path.realpath(filename)
@@ -82,8 +81,7 @@ class Changes:
         except OSError as error:
             raise ConfigError(f"--since {self._revision}: git cannot be run: {error.strerror}") from None
         if run.returncode and not failing:
-            said = run.stderr.strip().splitlines()
-            why = said[0] if said else "git knows no such revision"
+            why = next(iter(run.stderr.strip().splitlines()), "git knows no such revision")
             raise ConfigError(f"--since {self._revision}: {why}")
         return "" if run.returncode else run.stdout
 

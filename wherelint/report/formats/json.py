@@ -14,6 +14,10 @@ from wherelint.io.notebook import in_cell
 from wherelint.report.common import Related, related
 
 CELLS = FIXES = True
+_KEYS = (
+    "code", "name", "message", "filename", "cell", "location", "end_location", "select", "related", "function",
+    "framework", "modes", "op", "confidence", "score", "evidence", "witness", "noqa_row", "url", "fix", "confirmation",
+)  # fmt: skip
 
 
 def render(findings: Iterable[Finding], problems: Iterable[Problem] = (), *_: object) -> str:
@@ -29,29 +33,16 @@ def entries(findings: Iterable[Finding], problems: Iterable[Problem]) -> list[di
 def as_dict(finding: Finding) -> dict[str, Any]:
     """One finding in JSON's types."""
     cells = finding.cells
-    return {
-        "code": finding.code,
-        "name": finding.name,
-        "message": finding.message,
-        "filename": finding.filename,
+    other = {
         "cell": in_cell(finding.location, cells)[0],
-        "location": _plain(finding.location, cells),
-        "end_location": _plain(finding.end_location, cells),
         "select": {**_plain(finding.select, cells), "kind": finding.select.kind or None},
         "related": [_related(each, cells) for each in related(finding)],
-        "function": finding.function,
-        "framework": finding.framework,
-        "modes": list(finding.modes),
-        "op": finding.op,
-        "confidence": finding.confidence,
         "score": round(finding.score, 2),
-        "evidence": list(finding.evidence),
-        "witness": _plain(finding.witness),
         "noqa_row": in_cell(Location(finding.noqa_row, 1), cells)[1].row,
         "url": None,  # there is no page of the rules yet but that of ``wherelint explain``
         "fix": _fix(finding.fix, cells) if finding.fix is not None else None,
-        "confirmation": _plain(finding.confirmation),
     }
+    return {key: other[key] if key in other else _plain(getattr(finding, key), cells) for key in _KEYS}
 
 
 def _fix(fix: Fix, cells: Sequence[int]) -> dict[str, Any]:
@@ -65,14 +56,11 @@ def _of_problem(problem: Problem) -> dict[str, Any]:
     """A problem with the keys of a finding; without a place of its own, at the top of the file."""
     cells = problem.cells if problem.location else ()
     top = problem.location or Location(1, 1)
-    name = "not-checked" if problem.error else "gave-up"
-    about = {"code": None, "name": name, "message": problem.message, "filename": problem.filename}
     place = {"location": _plain(top, cells), "end_location": _plain(top, cells)}
-    nothing = dict.fromkeys(("function", "framework", "modes", "op", "confidence", "score", "evidence", "witness",
-                             "noqa_row", "url", "fix", "confirmation"))  # fmt: skip
     return {
-        **about, "cell": in_cell(top, cells)[0], **place, "select": {"kind": None, **place}, "related": [],
-        **nothing, "modes": [], "evidence": [],
+        **dict.fromkeys(_KEYS), "name": "not-checked" if problem.error else "gave-up", "message": problem.message,
+        "filename": problem.filename, "cell": in_cell(top, cells)[0], **place, "select": {"kind": None, **place},
+        "related": [], "modes": [], "evidence": [],
     }  # fmt: skip
 
 
