@@ -18,7 +18,7 @@ from conftest import UNSAFE, environment
 from real_gradients import require
 
 from wherelint import check_paths
-from wherelint.cli import main, output
+from wherelint.cli import main, options
 from wherelint.finding import Curve, Finding, Plot
 from wherelint.io.config import Configuration, Settings
 from wherelint.io.edits import Source
@@ -194,8 +194,8 @@ def test_what_needs_the_extra_says_so(
     project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, arguments: list[str]
 ) -> None:
     (project / "a.py").write_text(UNSAFE)
-    real = output.find_spec
-    monkeypatch.setattr(output, "find_spec", lambda name: None if name == "matplotlib" else real(name))
+    real = options.find_spec
+    monkeypatch.setattr(options, "find_spec", lambda name: None if name == "matplotlib" else real(name))
     assert main(arguments) == 2
     _, errors = capsys.readouterr()
     what = "a plot" if arguments[0] == "plot" else "the format html"
