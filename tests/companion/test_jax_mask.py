@@ -102,6 +102,7 @@ SINGULAR: dict[str, tuple[F, Any]] = {
 }
 
 
+@pytest.mark.rotated(3)
 @pytest.mark.parametrize("name", SINGULAR)
 def test_what_is_singular_in_earnest_stays(name: str) -> None:
     f, x = SINGULAR[name]
@@ -110,6 +111,7 @@ def test_what_is_singular_in_earnest_stays(name: str) -> None:
     np.testing.assert_array_equal(np.isfinite(masked), False)
 
 
+@pytest.mark.rotated(3)
 @pytest.mark.parametrize(
     "dropped",
     [
@@ -239,7 +241,7 @@ def test_it_composes(name: str) -> None:
         assert np.isfinite(ours).all()
 
 
-@pytest.mark.rotated(3)
+@pytest.mark.rotated(6)
 @pytest.mark.parametrize("name", [name for name in COMPOSED if name != "masked inside"])
 def test_under_vmap(name: str) -> None:
     batch = jnp.stack([X, X[::-1], X + 0.5])

@@ -81,10 +81,10 @@ def test_a_poisoned_gradient_fails_with_both_places(pytester: pytest.Pytester, r
             gradients.check(energy, torch.arange(3.0))
 
         def test_hunted(gradients):
-            gradients.check(energy, torch.ones(3), hunt=True)
+            gradients.check(energy, torch.ones(3), hunt=True, budget=100)
 
         def test_positive(gradients):
-            assert gradients.check(energy, torch.ones(3), hunt=True, positive=[0]).ok
+            assert gradients.check(energy, torch.ones(3), hunt=True, positive=[0], budget=100).ok
 
         def test_safe(gradients):
             assert gradients.check(safe, torch.arange(3.0), hunt=True, budget=100).ok
@@ -146,6 +146,7 @@ def recorded(path: Path) -> dict[str, Any]:
             for name, kinds in files.items()}  # fmt: skip
 
 
+@pytest.mark.rotated(2)
 @pytest.mark.parametrize("workers", [(), ("-p", "xdist", "-n", "2")], ids=["alone", "xdist"])
 def test_a_session_is_recorded_and_an_older_one_forgotten(
     pytester: pytest.Pytester, run: Any, workers: tuple[str, ...]
