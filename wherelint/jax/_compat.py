@@ -73,8 +73,8 @@ def evaluate(closed: ClosedJaxpr, arguments: Sequence[Any]) -> list[Any]:
 
 def bind(eqn: JaxprEqn, operands: Sequence[Any]) -> list[Any]:
     """What one equation computes."""
-    given = eqn.primitive.get_bind_params(eqn.params)
-    subfuns, params = given if isinstance(given, tuple) else ((), given)
+    bound = eqn.primitive.get_bind_params(eqn.params)
+    subfuns, params = bound if isinstance(bound, tuple) else ((), bound)
     out = eqn.primitive.bind(*subfuns, *operands, **params)
     return list(out) if eqn.primitive.multiple_results else [out]
 
@@ -132,8 +132,8 @@ def pull_back(eqn: JaxprEqn, residuals: Sequence[Any], cts: Sequence[Any]) -> Se
 def programs(eqn: JaxprEqn) -> list[ClosedJaxpr]:
     """The jaxprs among an equation's parameters, with their constants."""
     found = []
-    for given in eqn.params.values():
-        for each in given if isinstance(given, (tuple, list)) else [given]:
+    for value in eqn.params.values():
+        for each in value if isinstance(value, (tuple, list)) else [value]:
             if hasattr(each, "eqns"):
                 found.append(each if hasattr(each, "consts") else ClosedJaxpr(each, ()))
     return found
@@ -141,8 +141,8 @@ def programs(eqn: JaxprEqn) -> list[ClosedJaxpr]:
 
 def _axes(eqn: JaxprEqn) -> set[str]:
     """The named axes that an equation communicates along."""
-    given = (eqn.params.get(key) for key in ("axes", "axis_name"))
-    return {name for each in given for name in (each if isinstance(each, tuple) else [each]) if isinstance(name, str)}
+    axes = (eqn.params.get(key) for key in ("axes", "axis_name"))
+    return {name for each in axes for name in (each if isinstance(each, tuple) else [each]) if isinstance(name, str)}
 
 
 def _is_around(name: str) -> bool:

@@ -64,13 +64,13 @@ def _cond(transposer: Transposer, step: Step) -> list[Pair | None]:
     def arm(body: ClosedJaxpr) -> Any:
         def run(values: Sequence[Any], cts: list[Pair]) -> list[Pair]:
             pairs = zip(operands, values, strict=True)
-            given = [each._replace(value=value) if isinstance(each, Known) else each for each, value in pairs]
-            return by_operand(body, transposer.run(body, given, cts, path))
+            inputs = [each._replace(value=value) if isinstance(each, Known) else each for each, value in pairs]
+            return by_operand(body, transposer.run(body, inputs, cts, path))
 
         return run
 
-    given = [each.value if isinstance(each, Known) else None for each in operands]
-    found = transposer.switch(which.value, [arm(body) for body in bodies], given, cts)
+    inputs = [each.value if isinstance(each, Known) else None for each in operands]
+    found = transposer.switch(which.value, [arm(body) for body in bodies], inputs, cts)
     return [None, *substituted([None] * len(operands), linear, found)]
 
 

@@ -161,9 +161,9 @@ def plan(f: Callable[..., Sequence[Any]], inputs: Sequence[Any], perturbed: Sequ
         def differentiated(*some: Any) -> Sequence[Any]:
             return f(*substituted(leaves, perturbed, some))
 
-        given = [leaves[i] for i in perturbed]
-        results, pushed = jax.linearize(differentiated, *given)
-        program = jax.make_jaxpr(pushed)(*given)
+        primals = [leaves[i] for i in perturbed]
+        results, pushed = jax.linearize(differentiated, *primals)
+        program = jax.make_jaxpr(pushed)(*primals)
         linear.append(program)
         counts.append(len(results))
         return [*results, *program.consts]
@@ -198,16 +198,16 @@ def _with_masks(closed: ClosedJaxpr, zeros: Literal["dead", "exact"], refused: s
         if beyond := refused.intersection(perturbed):
             raise ValueError(f"mask_gradients: {len(beyond)} arrays are differentiated that are not among argnums")
         values = [primal.value for primal in primals]
-        made = plan(lambda *inputs: _compat.evaluate(program, inputs), values, perturbed)
-        results, residuals = made.run_forward(values)
-        return results, _Residuals(residuals, made)
+        linear_plan = plan(lambda *inputs: _compat.evaluate(program, inputs), values, perturbed)
+        results, residuals = linear_plan.run_forward(values)
+        return results, _Residuals(residuals, linear_plan)
 
     def backward(residuals: _Residuals, cts: Sequence[Any]) -> tuple[Any, ...]:
-        made = residuals.plan
+        linear_plan = residuals.plan
         arrived = [None if isinstance(ct, SymbolicZero) or ct.dtype == jax.dtypes.float0 else ct for ct in cts]
-        pairs = made.run_backward(Transposer(zeros), residuals.values, arrived)
+        pairs = linear_plan.run_backward(Transposer(zeros), residuals.values, arrived)
         gradients = [None if pair is None else pair.ct for pair in pairs]
-        return tuple(substituted([None] * len(program.in_avals), made.perturbed, gradients))
+        return tuple(substituted([None] * len(program.in_avals), linear_plan.perturbed, gradients))
 
     call.defvjp(forward, backward, symbolic_zeros=True)
     return call

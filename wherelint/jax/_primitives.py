@@ -81,43 +81,43 @@ def is_inexact(variable: Var) -> bool:
 
 def active_outputs(jaxpr: Jaxpr, inputs: Sequence[bool]) -> list[bool]:
     """Which outputs of a jaxpr depend on the inputs that are active; its constants are not."""
-    active = {v: given and is_inexact(v) for v, given in zip(jaxpr.invars, inputs, strict=True)}
+    active = {v: flag and is_inexact(v) for v, flag in zip(jaxpr.invars, inputs, strict=True)}
     for eqn in jaxpr.eqns:
-        given = [not isinstance(v, Literal) and active.get(v, False) for v in eqn.invars]
-        active.update(zip(eqn.outvars, active_results(eqn, given), strict=True))
+        flags = [not isinstance(v, Literal) and active.get(v, False) for v in eqn.invars]
+        active.update(zip(eqn.outvars, active_results(eqn, flags), strict=True))
     return [not isinstance(v, Literal) and active.get(v, False) for v in jaxpr.outvars]
 
 
-def active_results(eqn: JaxprEqn, given: Sequence[bool]) -> list[bool]:
+def active_results(eqn: JaxprEqn, flags: Sequence[bool]) -> list[bool]:
     """Which results of an equation depend on the operands that are active."""
-    if not any(given) or eqn.primitive.name in CONSTANT:
+    if not any(flags) or eqn.primitive.name in CONSTANT:
         return [False] * len(eqn.outvars)
-    results = [any(given)] * len(eqn.outvars)
+    results = [any(flags)] * len(eqn.outvars)
     name, inner = eqn.primitive.name, programs(eqn)
     if name == "scan":
         first, count = scan_counts(eqn)
-        results = _until_stable(inner[0].jaxpr, list(given), first, first + count)
+        results = _until_stable(inner[0].jaxpr, list(flags), first, first + count)
     elif name == "cond":
-        branches = [active_outputs(branch.jaxpr, given[1:]) for branch in inner]
+        branches = [active_outputs(branch.jaxpr, flags[1:]) for branch in inner]
         results = [any(each) for each in zip(*branches, strict=True)]
     elif name == "while":
-        given = given[eqn.params["cond_nconsts"] :]
-        results = _until_stable(eqn.params["body_jaxpr"].jaxpr, list(given), eqn.params["body_nconsts"], len(given))
-    elif len(inner) == 1 and (len(inner[0].in_avals), len(inner[0].out_avals)) == (len(given), len(eqn.outvars)):
-        results = active_outputs(inner[0].jaxpr, given)
+        flags = flags[eqn.params["cond_nconsts"] :]
+        results = _until_stable(eqn.params["body_jaxpr"].jaxpr, list(flags), eqn.params["body_nconsts"], len(flags))
+    elif len(inner) == 1 and (len(inner[0].in_avals), len(inner[0].out_avals)) == (len(flags), len(eqn.outvars)):
+        results = active_outputs(inner[0].jaxpr, flags)
     elif name == "select_n":
-        results = [any(given[1:])]
+        results = [any(flags[1:])]
     return [result and is_inexact(v) for result, v in zip(results, eqn.outvars, strict=True)]
 
 
-def _until_stable(body: Jaxpr, given: list[bool], first: int, last: int) -> list[bool]:
+def _until_stable(body: Jaxpr, flags: list[bool], first: int, last: int) -> list[bool]:
     """The outputs of a loop's body when what it carries has gone round often enough."""
     while True:
-        results = active_outputs(body, given)
-        carried = [a or b for a, b in zip(given[first:last], results, strict=False)]
-        if carried == given[first:last]:
+        results = active_outputs(body, flags)
+        carried = [a or b for a, b in zip(flags[first:last], results, strict=False)]
+        if carried == flags[first:last]:
             return results
-        given[first:last] = carried
+        flags[first:last] = carried
 
 
 def is_risky(eqn: JaxprEqn) -> bool:

@@ -196,8 +196,8 @@ class _Operands(Evaluation):
         self._sites, self._repair = sites, repair
 
     def one(self, eqn: JaxprEqn, operands: list[Any], path: Path) -> list[Any]:
-        made = super().one(eqn, operands, path)
+        results = super().one(eqn, operands, path)
         if (site := site_of((*path, eqn))) not in self._sites:
-            return made
+            return results
         self.notes += [(site, ~jnp.isfinite(x)) for x in operands if jnp.issubdtype(jnp.result_type(x), jnp.inexact)]
-        return [jnp.nan_to_num(x, nan=1, posinf=1, neginf=1) for x in made] if self._repair else made
+        return [jnp.nan_to_num(x, nan=1, posinf=1, neginf=1) for x in results] if self._repair else results

@@ -125,12 +125,12 @@ class Transposer(Notes):
 
         todo: list[tuple[JaxprEqn, list[Operand]]] = []
         for eqn in jaxpr.eqns:
-            given = [read(v) for v in eqn.invars]
-            if any(isinstance(each, Linear) for each in given):
+            inputs = [read(v) for v in eqn.invars]
+            if any(isinstance(each, Linear) for each in inputs):
                 linear.update(dict.fromkeys(eqn.outvars, True))
-                todo.append((eqn, given))
+                todo.append((eqn, inputs))
             else:  # what a checkpoint computes again
-                residuals = [each for each in given if isinstance(each, Known)]
+                residuals = [each for each in inputs if isinstance(each, Known)]
                 active = active_results(eqn, [each.active for each in residuals])
                 values = _compat.bind(eqn, [each.value for each in residuals])
                 known.update(zip(eqn.outvars, map(Known, values, active), strict=True))
@@ -140,10 +140,10 @@ class Transposer(Notes):
             if not isinstance(variable, _compat.Literal) and variable in linear:
                 _accumulate(found, variable, pair)
         while todo:
-            eqn, given = todo.pop()
+            eqn, inputs = todo.pop()
             arrived = [found.pop(v, None) for v in eqn.outvars]
             if any(pair is not None for pair in arrived):
-                step = Step(eqn, given, arrived, path)
+                step = Step(eqn, inputs, arrived, path)
                 results = self.equation(step)
                 self.watch(step, results)
                 for v, pair in zip(eqn.invars, results, strict=True):

@@ -80,9 +80,9 @@ class Ghost:
         cls, value: Tensor, call: Call, masks: Callable[[Call], Any], number: int | None, base: Ghost | None
     ) -> Ghost:
         """The ghost of a result (of that number, if there are several) whose masks are worked out on demand."""
-        made = cls(value, None, call.run, base=base)
-        made._later = call, masks, number
-        return made
+        result = cls(value, None, call.run, base=base)
+        result._later = call, masks, number
+        return result
 
     @property
     def dead(self) -> Dead:
@@ -105,8 +105,8 @@ class Ghost:
         for axis, step in enumerate(self.stride):
             if not step and mask.shape[axis] > 1:  # one element in memory
                 mask = mask.bool().all(axis, keepdim=True).to(mask.dtype)
-        made = torch.empty_strided(mask.shape, self.stride, dtype=mask.dtype, device=mask.device)
-        return made.copy_(mask).expand(self.shape)
+        result = torch.empty_strided(mask.shape, self.stride, dtype=mask.dtype, device=mask.device)
+        return result.copy_(mask).expand(self.shape)
 
     def dead_by(self, key: Node | None) -> Tensor:
         """The mask of one key; nothing is dead by a key that there is none for."""
@@ -133,10 +133,13 @@ class Masked(Tensor):
     @staticmethod
     def __new__(cls, value: Tensor, ghost: Ghost) -> Masked:
         """The same elements."""
-        made: Masked = compat.alias(cls, value)
+        result: Masked = compat.alias(cls, value)
         run = ghost.run
-        made.value, made.ghost = value, Ghost(value, {EVERY: value == 0}, run) if run.exact and not run.over else ghost
-        return made
+        result.value, result.ghost = (
+            value,
+            Ghost(value, {EVERY: value == 0}, run) if run.exact and not run.over else ghost,
+        )
+        return result
 
     #: What an operation of the backward pass makes of masked cotangents; ``linear`` has the rules.
     apply: ClassVar[Callable[..., Any]]
