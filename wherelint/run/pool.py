@@ -1,7 +1,7 @@
 """Run one function over many items in processes, and outlive the workers that die.
 
-A worker reads requests on standard input and replies on what was standard output. A message is its length in bytes, on
-a line, and a pickle. A worker that ends without a reply has died.
+A worker reads requests on standard input and replies on what was standard output, one pickle after the other. A worker
+that ends without a whole reply has died.
 """
 
 import os
@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import IO, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from wherelint.isolated import command
 from wherelint.run import collect_rarely
@@ -109,9 +109,10 @@ class _Worker:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
-            _send(self._process.stdin, request)
-            reply = pickle.loads(_receive(self._process.stdout))
-        except (OSError, EOFError):
+            pickle.dump(request, self._process.stdin)
+            self._process.stdin.flush()
+            reply = pickle.load(self._process.stdout)
+        except (OSError, EOFError, pickle.UnpicklingError):
             raise _DiedError from None
         if isinstance(reply, Exception):
             raise reply
@@ -199,45 +200,28 @@ class _Work(Generic[Item, Output]):
             raise
 
 
-def _send(stream: IO[bytes], message: Any) -> None:
-    """Write a message. Raises OSError where nobody reads."""
-    content = pickle.dumps(message)
-    stream.write(b"%d\n" % len(content))
-    stream.write(content)
-    stream.flush()
-
-
-def _receive(stream: IO[bytes]) -> bytes:
-    """The next message, pickled. Raises EOFError where there is none, or a part of one."""
-    length = stream.readline()
-    content = stream.read(int(length)) if length.endswith(b"\n") else b""
-    if not content or len(content) < int(length):
-        raise EOFError
-    return content
-
-
 def work() -> None:
     """Answer requests, a function and its items each, until the parent closes the pipe or is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C, and ends its workers
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what is printed is no reply
     collect_rarely()
-    requests: SimpleQueue[bytes | None] = SimpleQueue()
+    requests: SimpleQueue[Any] = SimpleQueue()
     threading.Thread(target=_listen, args=(requests,), daemon=True).start()
     while (request := requests.get()) is not None:
-        function, items = pickle.loads(request)
+        function, items = request
         try:
             reply: Any = [function(item) for item in items]
         except Exception as error:
             reply = error
-        _send(replies, reply)
+        pickle.dump(reply, replies)
+        replies.flush()
 
 
-def _listen(requests: SimpleQueue[bytes | None]) -> None:
-    try:
+def _listen(requests: SimpleQueue[Any]) -> None:
+    with suppress(Exception):  # the end, a part of a request, or one that cannot be read here
         while True:
-            requests.put(_receive(sys.stdin.buffer))
-    except EOFError:
-        requests.put(None)
+            requests.put(pickle.load(sys.stdin.buffer))
+    requests.put(None)
     time.sleep(_GRACE)
     os._exit(1)  # a busy worker does not outlive its parent
