@@ -87,16 +87,12 @@ _STEPS = frozenset({"validation_step", "test_step", "predict_step"})
 
 def places(module: Module, functions: Iterable[str]) -> Iterator[str]:
     """What code within some functions and classes is there for, by the names of these, of its file and its folders."""
-    if _of_file not in module.kept:
-        module.kept[_of_file] = tuple(_of_file(module))
-    yield from module.kept[_of_file]
+    yield from module.once(_places_of_file)
     for name in functions:
         words = _WORD.findall(name)
         if name[:1].isupper():
-            if (_of_class, name) not in module.kept:
-                module.kept[_of_class, name] = tuple(_of_class(name, module))
-            yield from module.kept[_of_class, name]
-        if name in _updates(module):
+            yield from module.once(_places_of_class, name)
+        if name in module.once(_updates):
             yield "update"
         if name in _STEPS:
             yield "metric"
@@ -145,14 +141,19 @@ def _acts(cls: ast.ClassDef) -> bool:
 
 def _updates(module: Module) -> frozenset[str]:
     """The functions of a file that it makes a gradient transformation of: what optimizers do with gradients."""
-    if _updates not in module.kept:
-        calls = [node for statement, block in module.blocks if block.mentions(_TRANSFORMATION)
-                 for node in ast.walk(statement) if isinstance(node, ast.Call)]  # fmt: skip
-        made = [call for call in calls if last_name(call.func).startswith(_TRANSFORMATION)]
-        given = [each for call in made for each in (*call.args, *(keyword.value for keyword in call.keywords))]
-        module.kept[_updates] = frozenset(each.id for each in given if isinstance(each, ast.Name))
-    known: frozenset[str] = module.kept[_updates]
-    return known
+    calls = [node for statement, block in module.blocks if block.mentions(_TRANSFORMATION)
+             for node in ast.walk(statement) if isinstance(node, ast.Call)]  # fmt: skip
+    made = [call for call in calls if last_name(call.func).startswith(_TRANSFORMATION)]
+    given = [each for call in made for each in (*call.args, *(keyword.value for keyword in call.keywords))]
+    return frozenset(each.id for each in given if isinstance(each, ast.Name))
+
+
+def _places_of_file(module: Module) -> tuple[str, ...]:
+    return tuple(_of_file(module))
+
+
+def _places_of_class(module: Module, name: str) -> tuple[str, ...]:
+    return tuple(_of_class(name, module))
 
 
 def _of_file(module: Module) -> Iterator[str]:

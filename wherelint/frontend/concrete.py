@@ -29,7 +29,8 @@ class Concrete:
         text = "if 1:\n" * self._above + text
         try:
             syntax = ast.parse(text, NOWHERE)
-            if _depth(syntax) > _RECURSION or _deepest_pattern(syntax, text) > _MOST_NESTED:
+            has_patterns = any(isinstance(node, ast.Match) for node in ast.walk(syntax))
+            if _depth(syntax) > _RECURSION or (has_patterns and _nesting(text) > _MOST_NESTED):
                 raise GiveUp("it is nested too deeply")
             self.tree = cst.parse_module(text)
         except (SyntaxError, cst.ParserSyntaxError, RecursionError, KeyError, ValueError) as error:
@@ -95,19 +96,10 @@ def _depth(syntax: ast.AST) -> int:
     return depth
 
 
-def _deepest_pattern(syntax: ast.AST, text: str) -> int:
-    """How many brackets are open at once in a pattern of ``match``; those of strings count, too."""
-    rows = text.encode().splitlines(keepends=True)
-    most = 0
-    for match in (node for node in ast.walk(syntax) if isinstance(node, ast.Match)):
-        before: ast.AST = match.subject
-        for case in match.cases:
-            end = case.guard or case.body[0]
-            pattern = b"".join(rows[before.end_lineno - 1 : end.lineno])  # type: ignore[attr-defined]
-            stop = len(pattern) - len(rows[end.lineno - 1]) + end.col_offset
-            depth = 0
-            for bracket in re.findall(rb"[(\[{]|[)\]}]", pattern[before.end_col_offset : stop]):  # type: ignore[attr-defined]
-                depth += 1 if bracket in b"([{" else -1
-                most = max(most, depth)
-            before = case.body[-1]
+def _nesting(text: str) -> int:
+    """How many brackets are open at once in a text; those of strings count, too."""
+    depth = most = 0
+    for bracket in re.findall(r"[()\[\]{}]", text):
+        depth += 1 if bracket in "([{" else -1
+        most = max(most, depth)
     return most

@@ -6,7 +6,7 @@ import ast
 import builtins
 import os
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from copy import copy
 from dataclasses import InitVar, dataclass, field
 from functools import cached_property
@@ -112,7 +112,6 @@ class Module:
     steps: int = field(default=0, init=False)
     #: Whether imports were followed through other files, see ``settle``.
     settled: bool = field(default=False, init=False)
-    #: What later stages made of it, to be made once.
     kept: dict[object, Any] = field(default_factory=dict, init=False)
     _answers: dict[object, Any] = field(default_factory=dict, init=False)
     #: The syntax of a text that this one differs little from.
@@ -147,11 +146,12 @@ class Module:
         self.names = {each: name for each, name in functions if isinstance(each, FUNCTION_DEFS)}
         self._starred: dict[str, str | None] = {}
 
-    def once(self, question: Callable[[Module], Answer]) -> Answer:
-        """``question(module)``, which is computed when it is first needed."""
-        if question not in self._answers:
-            self._answers[question] = question(self)
-        answer: Answer = self._answers[question]
+    def once(self, question: Callable[..., Answer], *details: Hashable) -> Answer:
+        """``question(module, *details)``, which is computed when it is first asked."""
+        key = question, *details
+        if key not in self._answers:
+            self._answers[key] = question(self, *details)
+        answer: Answer = self._answers[key]
         return answer
 
     @cached_property

@@ -108,7 +108,7 @@ class Chunk:
 
     @cached_property
     def alone(self) -> bool:
-        """Whether the statement has its rows to itself."""
+        """Whether the statement has its rows to itself, so that they can be parsed without the others."""
         with suppress(SyntaxError):
             return len(ast.parse(self.text, NOWHERE).body) == 1
         return False
@@ -159,11 +159,8 @@ class Words:
 
     def add(self, other: Words) -> None:
         """What another statement mentions, too."""
-        self.names |= other.names
-        self.attributes |= other.attributes
-        self.imported |= other.imported
-        self.kinds |= other.kinds
-        self.keywords |= other.keywords
+        for name, words in vars(other).items():
+            getattr(self, name).update(words)
 
 
 class Syntax:

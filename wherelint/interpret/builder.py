@@ -358,11 +358,15 @@ class Builder:
         finally:
             self.frames.pop()
 
+    def assume(self, *path_conditions: Node | bool) -> None:
+        """Note that predicates hold from here on, unless they are settled."""
+        self.path_conditions += [condition for condition in path_conditions if isinstance(condition, Node)]
+
     @contextmanager
     def assuming(self, *path_conditions: Node | bool) -> Iterator[None]:
         """Predicates that hold inside."""
         before = len(self.path_conditions)
-        self.path_conditions += [f for f in path_conditions if isinstance(f, Node)]
+        self.assume(*path_conditions)
         try:
             yield
         finally:

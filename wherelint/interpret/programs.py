@@ -71,7 +71,7 @@ def spot(node: Node) -> tuple[int, int]:
     return expression_id(node), id(call.node) if call is not None else 0
 
 
-def programs(module: Module, name: tuple[str, ...], used: Sequence[str], *, strict: bool = False) -> list[Program]:
+def programs(module: Module, name: tuple[str, ...], used: Sequence[str], strict: bool = False) -> list[Program]:
     """Lower a function or method, inherited or not, then every function inside it that nothing in it calls.
 
     Functions that it gets from other files are left out unless they hold something of this one. ``strict``: no two
@@ -113,10 +113,7 @@ def programs(module: Module, name: tuple[str, ...], used: Sequence[str], *, stri
 
 def lowered(module: Module, name: tuple[str, ...], used: Sequence[str], strict: bool = False) -> list[Program]:
     """The same, lowered once for all who ask about a text."""
-    known: dict[object, list[Program]] = module.kept.setdefault(lowered, {})
-    if (name, strict) not in known:
-        known[name, strict] = programs(module, name, used, strict=strict)
-    return known[name, strict]
+    return module.once(programs, name, tuple(used), strict)
 
 
 def own_programs(module: Module, name: tuple[str, ...], used: Sequence[str], strict: bool = False) -> list[Program]:

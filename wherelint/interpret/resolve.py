@@ -7,7 +7,7 @@ import re
 from wherelint.frameworks import framework_of
 from wherelint.frontend.module import Block, Module
 from wherelint.frontend.names import canonical
-from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef, dotted
+from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef, dotted, last_name
 from wherelint.interpret.annotations import is_none, original_name
 from wherelint.interpret.builder import Frame
 from wherelint.interpret.lowering import Lowering
@@ -50,7 +50,10 @@ def global_value(low: Lowering, module: Module, name: str) -> Value:
     """A name of the file's top level, evaluated when it is first needed."""
     scope = global_scope(module)
     if name in scope.names:
-        _as_made(low, scope, name)
+        contents = scope.contents.get(name)
+        if contents is not None and contents not in low.found_as_made:
+            contents.put_back()  # what this function writes, it reads; not what others wrote
+            low.found_as_made.add(contents)
         return scope.names[name]
     target = None if name in module.definitions else module.target(name)
     if target is None and name not in module.definitions:
@@ -72,14 +75,6 @@ def global_value(low: Lowering, module: Module, name: str) -> Value:
         return scope.names[name]
     finally:
         _resolving.discard(key)
-
-
-def _as_made(low: Lowering, scope: Scope, name: str) -> None:
-    """Put back what other functions wrote into a value of the top level; what this one writes, it reads."""
-    contents = scope.contents.get(name)
-    if contents is not None and contents not in low.found_as_made:
-        contents.put_back()
-        low.found_as_made.add(contents)
 
 
 def external(low: Lowering, module: Module, name: str) -> Value:
@@ -154,20 +149,13 @@ def _decorator_name(low: Lowering, expression: ast.expr) -> tuple[str, str]:
         if last == "partial" and expression.args:
             return _decorator_name(low, expression.args[0])
         return name, last
-    parts: list[str] = []
-    node: ast.expr = expression
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    if not isinstance(node, ast.Name):
-        return "", parts[0] if parts else ""
-    target = low.frame.scope.find(node.id)
-    if target is MISSING:
-        imported = low.frame.scope.module.imports.get(node.id)
-        target = Dotted(imported) if imported else None
-    base = target.name if isinstance(target, Dotted) else ""
-
-    name = canonical(".".join([base or node.id, *reversed(parts)]))
+    first, _, rest = dotted(expression).partition(".")
+    if not first:
+        return "", last_name(expression)
+    target = low.frame.scope.find(first)
+    imported = low.frame.scope.module.imports.get(first) if target is MISSING else None
+    base = target.name if isinstance(target, Dotted) else imported or first
+    name = canonical(f"{base}.{rest}".rstrip("."))
     return name, name.rpartition(".")[2]
 
 

@@ -1,6 +1,8 @@
 """Statements and control flow. A handler returns True where control does not go on."""
 
 import ast
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TypeAlias
 
 from wherelint.frontend.names import imported
@@ -114,14 +116,10 @@ def _return(low: Lowering, node: ast.Return) -> bool:
     return True
 
 
-@statement(ast.Raise)
-def _raise(low: Lowering, node: ast.Raise) -> bool:
-    return True
-
-
-@statement(ast.Break, ast.Continue)
-def _jump(low: Lowering, node: ast.Break | ast.Continue) -> bool:
-    low.frame.jumps.append(type(node))
+@statement(ast.Raise, ast.Break, ast.Continue)
+def _jump(low: Lowering, node: ast.Raise | ast.Break | ast.Continue) -> bool:
+    if not isinstance(node, ast.Raise):
+        low.frame.jumps.append(type(node))
     return True
 
 
@@ -143,7 +141,6 @@ def hold(low: Lowering, condition: Node | bool) -> None:
 
 @statement(ast.If)
 def _if(low: Lowering, node: ast.If) -> bool:
-    # A ladder of `elif`s nests as deep as it is long; beyond some rungs the rest cannot matter to one selection.
     test = low.condition(low.expression(node.test), node.test)
     if isinstance(test, bool):
         return low.run(node.body if test else node.orelse)
@@ -166,15 +163,13 @@ def _if(low: Lowering, node: ast.If) -> bool:
             low.frame.passing.append(against)
         if len(low.frame.returns) == returned and len(low.frame.jumps) == jumped:
             hold(low, against)
-        elif isinstance(against, Node):
-            low.path_conditions.append(against)
-        return False
-    if other_ended:
+        else:
+            low.assume(against)
+    elif other_ended:
         scope.names = then
-        if isinstance(test, Node):
-            low.path_conditions.append(test)
-        return False
-    scope.names = _merge(low, test, then, scope.names, node)
+        low.assume(test)
+    else:
+        scope.names = _merge(low, test, then, scope.names, node)
     return False
 
 
@@ -197,11 +192,10 @@ def _for(low: Lowering, node: ast.For | ast.AsyncFor) -> bool:
             if _iteration(low, node.body):
                 return False
         return _otherwise(low, node)
-    carried = _any_iteration(low, node)
-    for element in elements(low, items, node.iter)[:1]:
-        assign(low, node.target, element)
-    _iteration(low, node.body)
-    _carry(low, carried)
+    with _any_iteration(low, node):
+        for element in elements(low, items, node.iter)[:1]:
+            assign(low, node.target, element)
+        _iteration(low, node.body)
     return _otherwise(low, node)
 
 
@@ -222,15 +216,10 @@ def _iteration(low: Lowering, body: list[ast.stmt]) -> bool:
 def _while(low: Lowering, node: ast.While) -> bool:
     if low.condition(low.expression(node.test), node.test) is False:
         return _otherwise(low, node)
-    carried = _any_iteration(low, node)
-    test = low.condition(low.expression(node.test), node.test)
-    with low.assuming(test):
+    with _any_iteration(low, node), low.assuming(low.condition(low.expression(node.test), node.test)):
         _iteration(low, node.body)
-    _carry(low, carried)
     if not low.block.chunk.once(_breaks, node):
-        after = low.negation(low.condition(low.expression(node.test), node.test), node.test)
-        if isinstance(after, Node):
-            low.path_conditions.append(after)
+        low.assume(low.negation(low.condition(low.expression(node.test), node.test), node.test))
     return _otherwise(low, node)
 
 
@@ -254,16 +243,9 @@ def _breaks(loop: _Loop) -> bool:
     return any(isinstance(node, ast.Break) for node in below(loop.body))
 
 
-def _carry(low: Lowering, names: list[str]) -> None:
-    """The next iteration reads what this one leaves, such as the direction of a conjugate gradient."""
-    for name in names:
-        value = low.frame.scope.names.get(name)
-        if isinstance(value, Node):
-            low.leaves_function(value)
-
-
-def _any_iteration(low: Lowering, loop: _Loop) -> list[str]:
-    """A variable that the loop assigns is its initial value or anything; the names of those."""
+@contextmanager
+def _any_iteration(low: Lowering, loop: _Loop) -> Iterator[None]:
+    """Inside, a variable that the loop assigns is its initial value or anything."""
     scope = low.frame.scope
     carried = []
     for name, in_place in low.block.chunk.once(_assigned, loop).items():
@@ -280,7 +262,9 @@ def _any_iteration(low: Lowering, loop: _Loop) -> list[str]:
         first = low.opaque("(first iteration)", ("loop", low.identity(loop)), kind="bool")
         scope.names[name] = low.node("cond", (first, tensor, later), loop)
         carried.append(name)
-    return carried
+    yield
+    # The next iteration reads what this one leaves, such as the direction of a conjugate gradient.
+    low.leaves_function([value for name in carried if isinstance(value := scope.names.get(name), Node)])
 
 
 def _assigned(loop: _Loop) -> dict[str, bool]:

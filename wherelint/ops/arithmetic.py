@@ -24,7 +24,10 @@ from wherelint.ops.numeric import np
 DENOMINATOR = ((1.0, 0.0), (0.0, 0.0), (1.0, -0.0))
 
 RADICAND = both("{x} != 0", "{x} <= 0", "1.0", name="radicand")
-DIVISOR = (Domain("{x} != 0", "1.0", ("0.0", 'float("nan")'), 1, "denominator", finite=False),)
+_QUOTIENT: dict[str, Any] = {
+    "code": "WL103", "place": "with a zero divisor", "quotient": True,
+    "domains": (Domain("{x} != 0", "1.0", ("0.0", 'float("nan")'), 1, "denominator", finite=False),),
+}  # fmt: skip
 BASE = (
     Domain("({x} != 0) | ({y} != 0)", "1.0", (), name="base"),
     Domain("({x} != 0) | ({y} >= 1)", "1.0", (), name="base"),
@@ -38,14 +41,9 @@ def _share(wins: Any, ties: Any) -> Any:
     return np.where(ties, 0.5, wins)
 
 
-def _strictly_less(x: Array, y: Array) -> tuple[Array, Array]:
-    return x < y, y < x
-
-
-def _strictly_greater(x: Array, y: Array) -> tuple[Array, Array]:
-    return x > y, y > x
-
-
+#: Which operands are dropped.
+_LESSER: dict[str, Any] = {"unselected": lambda x, y: (x < y, y < x)}
+_GREATER: dict[str, Any] = {"unselected": lambda x, y: (x > y, y > x)}
 #: JAX multiplies by a mask: a cotangent of inf or nan is not stopped.
 _MULTIPLIED_EXTREMUM = slopes(lambda z, x, y: _share(x == z, x == y), lambda z, x, y: _share(y == z, x == y))
 
@@ -219,11 +217,9 @@ ARITHMETIC = table(
     # hands on zeros, and a zero times an infinite slope is nan.
     entry("sign", np.sign, pullback(zeros), jax=no_vjp, piecewise=True, result="same",
           forwards={"torch": lambda x: _zero_if(np.isnan(x), np.sign(x))}),
-    entry("floor", np.floor, no_vjp, torch=pullback(zeros), piecewise=True),
-    entry("ceil", np.ceil, no_vjp, torch=pullback(zeros), piecewise=True),
-    entry("round", np.round, no_vjp, torch=pullback(zeros), piecewise=True),
+    *(entry(name, getattr(np, name), no_vjp, torch=pullback(zeros), piecewise=True)
+      for name in ("floor", "ceil", "round", "trunc")),
     entry("round_away", lambda x: np.where(np.isinf(x), x, np.trunc(x + np.copysign(0.5, x))), no_vjp),
-    entry("trunc", np.trunc, no_vjp, torch=pullback(zeros), piecewise=True),
     unary("frac", lambda x: x - np.trunc(x), one),
     unary("deg2rad", np.deg2rad, lambda y, x: np.pi / 180),
     unary("rad2deg", np.rad2deg, lambda y, x: 180 / np.pi),
@@ -235,18 +231,16 @@ ARITHMETIC = table(
           DENOMINATOR, (None, 1.0),
           # Both divide by the square, which underflows and overflows before the quotient does.
           jax=pullback(_over_divisor, lambda ct, z, x, y: -(ct * (1 / (y * y)) * x)),
-          xla=pullback(_over_divisor, times(lambda z, x, y: -x / (y * y))),
-          code="WL103", place="with a zero divisor", quotient=True, domains=DIVISOR),
+          xla=pullback(_over_divisor, times(lambda z, x, y: -x / (y * y))), **_QUOTIENT),
     # torch raises: "derivative for aten::floor_divide is not implemented".
     entry("floor_divide", np.floor_divide, no_vjp, result="same"),
     entry("mod", np.mod, slopes(one, lambda z, x, y: -np.floor(x / y)), DENOMINATOR, (None, 1.0),
           jax=pullback(times(one), _jax_mod), torch=slopes(one, lambda z, x, y: -np.floor_divide(x, y)),
-          code="WL103", place="with a zero divisor", quotient=True, result="same", domains=DIVISOR),
+          result="same", **_QUOTIENT),
     entry("fmod", np.fmod, slopes(one, lambda z, x, y: -np.trunc(x / y)), DENOMINATOR, (None, 1.0),
           # keras.ops.fmod goes through sign and abs.
           tensorflow=slopes(lambda z, x, y: np.sign(x) ** 2,
-                            lambda z, x, y: -np.floor(np.abs(x) / np.abs(y)) * np.sign(x) * np.sign(y)),
-          code="WL103", place="with a zero divisor", quotient=True, domains=DIVISOR),
+                            lambda z, x, y: -np.floor(np.abs(x) / np.abs(y)) * np.sign(x) * np.sign(y)), **_QUOTIENT),
     entry("divide_no_nan", lambda x, y: np.where(y == 0, 0, x / y),
           pullback(lambda ct, z, x, y: np.where(y == 0, 0, ct / y),
                    times(lambda z, x, y: np.where(y == 0, 0, -z / y)))),
@@ -304,18 +298,18 @@ SELECTIONS = table(
                    lambda ct, z, cond, a, b: np.where(cond != 0, 0, ct)),
           unselected=lambda cond, a, b: (None, cond == 0, cond != 0),
           selects="where", result="same"),
-    entry("maximum", np.maximum, _MULTIPLIED_EXTREMUM, unselected=_strictly_less,
+    entry("maximum", np.maximum, _MULTIPLIED_EXTREMUM, **_LESSER,
           torch=_torch_extremum(np.less), tensorflow=_first_if(np.greater_equal), selects="maximum", result="same"),
-    entry("minimum", np.minimum, _MULTIPLIED_EXTREMUM, unselected=_strictly_greater,
+    entry("minimum", np.minimum, _MULTIPLIED_EXTREMUM, **_GREATER,
           torch=_torch_extremum(np.greater), tensorflow=_first_if(np.less_equal), selects="minimum", result="same"),
-    entry("fmax", np.fmax, _first_if(lambda x, y: (x >= y) | np.isnan(y)), unselected=_strictly_less,
+    entry("fmax", np.fmax, _first_if(lambda x, y: (x >= y) | np.isnan(y)), **_LESSER,
           jax=_first_if(lambda x, y: (x > y) | np.isnan(y)), selects="maximum"),
-    entry("fmin", np.fmin, _first_if(lambda x, y: (x <= y) | np.isnan(y)), unselected=_strictly_greater,
+    entry("fmin", np.fmin, _first_if(lambda x, y: (x <= y) | np.isnan(y)), **_GREATER,
           jax=_first_if(lambda x, y: (x < y) | np.isnan(y)), selects="minimum"),
     entry("clamp_min", np.maximum, pullback(drop(lambda z, x, lo: x >= lo), drop(lambda z, x, lo: x < lo)),
-          unselected=_strictly_less, selects="clip"),
+          **_LESSER, selects="clip"),
     entry("clamp_max", np.minimum, pullback(drop(lambda z, x, hi: x <= hi), drop(lambda z, x, hi: x > hi)),
-          unselected=_strictly_greater, selects="clip"),
+          **_GREATER, selects="clip"),
     entry("clip", _clip, pullback(drop(lambda z, x, lo, hi: ~((x < lo) | (x > hi))),
                                   drop(lambda z, x, lo, hi: x < lo), drop(lambda z, x, lo, hi: x > hi)),
           unselected=_unclipped, jax=_jax_clip, tensorflow=_tf_clip,

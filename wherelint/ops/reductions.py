@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from wherelint.ops.catalogue import Array, Domain, Operation, Vjp
@@ -246,11 +247,9 @@ REDUCTIONS = table(
           pullback(drop(lambda y, x: np.where(np.isnan(y), 0, _middle(x)))), mixes=True,
           tensorflow=pullback(_keras_median)),
     entry("median_lower", _lower_median, pullback(drop(_torch_share_of_ties)), mixes=True),
-    entry("any", lambda x: np.any(x, axis=-1, keepdims=True), no_vjp, mixes=True, result="bool"),
-    entry("all", lambda x: np.all(x, axis=-1, keepdims=True), no_vjp, mixes=True, result="bool"),
-    entry("count_nonzero", lambda x: np.count_nonzero(x, axis=-1, keepdims=True), no_vjp, mixes=True, result="int"),
-    entry("argmax", lambda x: np.argmax(x, axis=-1, keepdims=True), no_vjp, mixes=True, result="int"),
-    entry("argmin", lambda x: np.argmin(x, axis=-1, keepdims=True), no_vjp, mixes=True, result="int"),
+    *(entry(name, partial(getattr(np, name), axis=-1, keepdims=True), no_vjp, mixes=True,
+            result="bool" if name in ("any", "all") else "int")
+      for name in ("any", "all", "count_nonzero", "argmax", "argmin")),
     entry("allclose", lambda a, b: np.all(np.isclose(a, b), axis=-1, keepdims=True), no_vjp, mixes=True,
           result="bool"),
     entry("logsumexp", _logsumexp, slopes(lambda y, x: np.exp(x - y)), (-float("inf"),), 0.0, mixes=True,

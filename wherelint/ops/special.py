@@ -10,8 +10,12 @@ from wherelint.ops.numeric import np, special
 
 TINY = 1e-7
 ROOT_PI, ROOT_2PI = math.sqrt(math.pi), math.sqrt(2 * math.pi)
-POLES = (Domain("{x} <= 0", "1.0", INFINITE, finite=False, exact=False),)
-PROBABILITY = (Domain("({x} <= 0) | ({x} >= 1)", "0.5", (), name="probability", finite=False),)
+_POLE: dict[str, Any] = {"code": "WL109", "place": "at a pole",
+                         "domains": (Domain("{x} <= 0", "1.0", INFINITE, finite=False, exact=False),)}  # fmt: skip
+_PROBABILITY: dict[str, Any] = {
+    "code": "WL109", "place": "at the edge of its domain",
+    "domains": (Domain("({x} <= 0) | ({x} >= 1)", "0.5", (), name="probability", finite=False),),
+}  # fmt: skip
 
 
 def _trigamma(x: Array) -> Array:
@@ -101,17 +105,15 @@ OPERATIONS: dict[str, Operation] = table(
           (0.0, 1.0, 2.0), 0.5,
           # jax.scipy.special.ndtri selects around a rational function, whose terms have both signs.
           jax=pullback(lambda ct, y, x: np.where(np.isinf(y), 0, ct * (ROOT_2PI * np.exp(0.5 * y * y)) + 0 * ct)),
-          code="WL109", place="at the edge of its domain", domains=PROBABILITY),
+          **_PROBABILITY),
     unary("log_ndtr", special.log_ndtr, lambda y, x: np.exp(-0.5 * x * x - y) / ROOT_2PI),
     entry("gelu", lambda x: x * special.ndtr(x), slopes(lambda y, x: special.ndtr(x) + x * _density(x)),
           tensorflow=pullback(paths(lambda y, x: special.ndtr(x), lambda y, x: x * _density(x)))),
     unary("lgamma", lambda x: np.where(np.isinf(x), np.inf, special.gammaln(x)), _digamma_nan_at_zero,
-          (0.0, -1.0), 1.0, torch=lambda y, x: special.digamma(x), code="WL109", place="at a pole", domains=POLES),
-    unary("gamma", special.gamma, lambda y, x: y * _digamma_nan_at_zero(y, x), (0.0, -1.0), 1.0,
-          code="WL109", place="at a pole", domains=POLES),
+          (0.0, -1.0), 1.0, torch=lambda y, x: special.digamma(x), **_POLE),
+    unary("gamma", special.gamma, lambda y, x: y * _digamma_nan_at_zero(y, x), (0.0, -1.0), 1.0, **_POLE),
     unary("digamma", special.digamma, lambda y, x: _trigamma(x), (0.0, -1.0), 1.0,
-          jax=lambda y, x: np.where(np.isposinf(x), np.nan, _trigamma(x)), torch=_torch_trigamma,
-          code="WL109", place="at a pole", domains=POLES),
+          jax=lambda y, x: np.where(np.isposinf(x), np.nan, _trigamma(x)), torch=_torch_trigamma, **_POLE),
     entry("polygamma", lambda n, x: np.asarray(special.polygamma(n, x)).astype(x.dtype),
           slopes(None, lambda z, n, x: np.asarray(special.polygamma(n + 1, x)).astype(x.dtype)),
           ((1.0, 0.0),), (None, 1.0), code="WL109", place="at a pole", numbers=(0,)),
@@ -129,8 +131,7 @@ OPERATIONS: dict[str, Operation] = table(
           ((0.5, 0.0), (1.0, -1.0)), (1.0, 1.0),
           torch=slopes(None, lambda z, a, x: -_gammainc_slope(z, a, x)), code="WL109", place="at a pole"),
     unary("logit", lambda x: np.log(x / (1 - x)), lambda y, x: 1 / (x * (1 - x)), (0.0, 1.0, -1.0), 0.5,
-          torch=lambda y, x: np.where((x < 0) | (x > 1), np.nan, 1 / (x * (1 - x))),
-          code="WL109", place="at the edge of its domain", domains=PROBABILITY),
+          torch=lambda y, x: np.where((x < 0) | (x > 1), np.nan, 1 / (x * (1 - x))), **_PROBABILITY),
     unary("entr", special.entr, lambda y, x: -np.log(x) - 1,
           (0.0, -1.0), 1.0, code="WL109", place="at 0", domains=(Domain("{x} <= 0", "1.0", INFINITE, finite=False),)),
     entry("xlogy", special.xlogy, slopes(lambda z, x, y: np.log(y), lambda z, x, y: x / y),
