@@ -19,7 +19,7 @@ from wherelint.frameworks import framework_of
 from wherelint.frontend.names import OVERLOAD, canonical, imported, starred
 from wherelint.frontend.options import Budget
 from wherelint.frontend.sources import How, content, instead, package, scope, texts
-from wherelint.frontend.syntax import FUNCTION_DEFS, Answer, Chunk, Syntax, read
+from wherelint.frontend.syntax import FUNCTION_DEFS, Answer, Chunk, Syntax, dotted, read
 from wherelint.graph.work import Work
 from wherelint.io.disk import leads_out, project_root
 from wherelint.io.edits import Source
@@ -193,10 +193,8 @@ class Module:
 
     def _is_framework(self, statement: ast.stmt) -> bool:
         """Whether a statement assigns a framework, or a part of one."""
-        node = statement.value if isinstance(statement, ast.Assign) else None
-        while isinstance(node, ast.Attribute):
-            node = node.value
-        return isinstance(node, ast.Name) and framework_of(self.imports.get(node.id, "")) is not None
+        name = dotted(statement.value if isinstance(statement, ast.Assign) else None).partition(".")[0]
+        return framework_of(self.imports.get(name, "")) is not None
 
     def target(self, name: str) -> str | None:
         """The dotted name that an import binds a name to, one of everything included."""
@@ -228,13 +226,9 @@ class Module:
         if name not in self.definitions:
             return self.target(name)
         statement = self.definitions[name].statement
-        parts: list[str] = []
-        node = statement.value if isinstance(statement, ast.Assign) else None
-        while isinstance(node, ast.Attribute):
-            parts.insert(0, node.attr)
-            node = node.value
-        target = self.target(node.id) if isinstance(node, ast.Name) and node.id != name else None
-        return target and ".".join([target, *parts])
+        first, dot, rest = dotted(statement.value if isinstance(statement, ast.Assign) else None).partition(".")
+        target = self.target(first) if first != name else None
+        return target and target + dot + rest
 
     def class_of(self, expression: ast.expr) -> tuple[Module, ast.ClassDef] | None:
         """The class of the project that an expression names, and its file."""
