@@ -40,7 +40,7 @@ def binary(low: Lowering, kind: type, a: Value, b: Value, at: ast.AST) -> Value:
     if isinstance(a, (bool, int, float)) and isinstance(b, (bool, int, float)):
         return _fold(low, kind, a, b, at)
     if kind is ast.Add and type(a) is type(b) and isinstance(a, (list, tuple, str)):
-        return low.joined(a, b)
+        return _joined(low, a, b)
     if kind is ast.Mult and isinstance(a, (list, tuple)) and isinstance(b, int) and 0 <= b * len(a) <= 64:
         return a * b
     if kind is ast.Pow:
@@ -63,6 +63,12 @@ def binary(low: Lowering, kind: type, a: Value, b: Value, at: ast.AST) -> Value:
     if op == "multiply":
         return multiply(low, x, y, at)
     return low.node(op, (x, y), at)
+
+
+def _joined(low: Lowering, a: list[Value] | tuple[Value, ...] | str, b: Any) -> Value:
+    low.step(len(a) + len(b))  # some double with every line
+    result: Value = a + b
+    return result
 
 
 def _fold(low: Lowering, kind: type, a: Any, b: Any, at: ast.AST) -> Value:

@@ -7,7 +7,7 @@ import numpy as np
 from wherelint.frontend.names import canonical
 from wherelint.frontend.namespaces import namespaces
 from wherelint.frontend.syntax import dotted
-from wherelint.graph.node import Kind, Leaf, Node, leaves
+from wherelint.graph.node import Leaf, Node, leaves
 from wherelint.interpret.annotations import annotated
 from wherelint.interpret.defaults import of_parameter
 from wherelint.interpret.lowering import Lowering, expression
@@ -85,28 +85,26 @@ def instance_attribute(low: Lowering, value: Instance, name: str, at: ast.AST) -
     """``self.name``: assigned by the constructor, a method, a class constant, or unknown."""
     if name in value.attributes:
         return value.attributes[name]
-    found = member(value.cls, name)
+    found, label, key = member(value.cls, name), f"{value.name}.{name}", (low.identity(value), name)
     if isinstance(found, Function):
         return _bound(low, value, found, at)
-    if isinstance(found, (bool, str)):  # the default of an option: objects differ in it
-        preferred = found if isinstance(found, bool) else None
-        kind: Kind = "float" if preferred is None else "bool"
-        return low.opaque(
-            f"{value.name}.{name}", (low.identity(value), name), kind=kind, differentiable=False, preferred=preferred
-        )
+    if isinstance(found, bool):  # the default of an option: objects differ in it
+        return low.opaque(label, key, kind="bool", differentiable=False, preferred=found)
+    if isinstance(found, str):
+        return low.opaque(label, key, differentiable=False)
     generated = value.stands_for_any and name in fields(value.cls)
     if isinstance(found, (int, float)) and generated and not isinstance(member(value.cls, "__init__"), Function):
-        return of_parameter(low, f"{value.name}.{name}", (low.identity(value), name), found)
+        return of_parameter(low, label, key, found)
     if found is None or found is MISSING or isinstance(found, Leaf):
         cls = field_class(low, value.cls, name)
         if cls is not None:
-            part = value.attributes[name] = Instance(cls, f"{value.name}.{name}")
+            part = value.attributes[name] = Instance(cls, label)
             return part
     alone = isinstance(found, Leaf) and not value.stands_for_any  # each object has a field of its own
     if found is not MISSING and found is not None and not alone:
         return found
     annotation = fields(value.cls).get(name) if found is not MISSING else None
-    made = annotated(low, f"{value.name}.{name}", (low.identity(value), name), annotation)
+    made = annotated(low, label, key, annotation)
     made.optional |= found is None  # set later, or by a generated constructor
     value.attributes[name] = made
     return made
@@ -126,9 +124,8 @@ def _bound(low: Lowering, receiver: Instance, found: Value, at: ast.AST) -> Valu
 def keep_kind(low: Lowering, receiver: Instance, name: str, value: Value, *, buffer: bool = False) -> None:
     """An attribute whose later values are only known to have the dtype of its first."""
     if isinstance(value, Node):
-        made = low.opaque(
-            f"{receiver.name}.{name}", (low.identity(receiver), name), kind=value.kind, differentiable=not buffer
-        )
+        key = (low.identity(receiver), name)
+        made = low.opaque(f"{receiver.name}.{name}", key, kind=value.kind, differentiable=not buffer)
         read = leaves(value)
         made.setting |= buffer and any(n.setting for n in (*read, *leaves(*(g for n in read for g in n.given))))
         receiver.attributes[name] = made

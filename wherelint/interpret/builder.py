@@ -332,12 +332,6 @@ class Builder:
                 return None
         return out
 
-    def joined(self, a: list[Value] | tuple[Value, ...] | str, b: Any) -> Value:
-        """Two sequences of one type as one; it counts how long it is, for some double with every line."""
-        self.step(len(a) + len(b))
-        result: Value = a + b
-        return result
-
     def numbers(self, values: Sequence[Any], at: ast.AST) -> Node:
         """A constant array."""
         made = const(values, origin=self.origin(at))

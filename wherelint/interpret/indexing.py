@@ -2,8 +2,7 @@
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 from wherelint.graph.node import LANES, ROLLED, Const, Leaf, Node, Static, const, topological, unreshaped
 from wherelint.interpret.lowering import Lowering, expression
@@ -29,7 +28,7 @@ def index(low: Lowering, value: Value, slices: ast.expr, at: ast.AST) -> Value:
         position = parts[0]
         if isinstance(position, int) and not isinstance(position, bool):
             return value[position] if -len(value) <= position < len(value) else low.opaque(low.text(at))
-        if isinstance(position, slice):
+        if _is_known(position):
             return value[position]
     if isinstance(value, dict):
         key = parts[0] if len(parts) == 1 else None
@@ -39,9 +38,8 @@ def index(low: Lowering, value: Value, slices: ast.expr, at: ast.AST) -> Value:
         if 0 < len(table) <= 4 and all(isinstance(v, (int, float)) for v in table):
             result = table[0]  # a table of constants, by a key that is not known: one of them
             for i, other in enumerate(table[1:]):
-                result = low.choose(
-                    low.opaque(low.text(at), (low.identity(value), i), kind="bool", preferred=False), other, result, at
-                )
+                other_key = low.opaque(low.text(at), (low.identity(value), i), kind="bool", preferred=False)
+                result = low.choose(other_key, other, result, at)
             return result
         return low.opaque(low.text(at), low.identity(value))
     if isinstance(value, (Shape, Instance, str)) or value is None:
@@ -52,27 +50,22 @@ def index(low: Lowering, value: Value, slices: ast.expr, at: ast.AST) -> Value:
     return _tensor_index(low, tensor, parts, at)
 
 
-@dataclass(frozen=True, eq=False)
-class _Unknown:
-    """A slice whose bounds are not known."""
-
-    start: Value
-
-
-_Part: TypeAlias = "Value | slice | _Unknown"
+_Part: TypeAlias = "Value | slice"
 
 
 def _parts(low: Lowering, slices: ast.expr) -> list[_Part]:
     several = isinstance(slices, ast.Tuple) and slices.elts
-    return [_part(low, part) for part in (several or [slices])]
+    return [_slice(low, part) if isinstance(part, ast.Slice) else low.expression(part) for part in several or [slices]]
 
 
-def _part(low: Lowering, part: ast.expr) -> _Part:
-    if not isinstance(part, ast.Slice):
-        return low.expression(part)
-    bounds = [None if b is None else low.expression(b) for b in (part.lower, part.upper, part.step)]
-    known = bounds[2] != 0 and all(b is None or isinstance(b, int) for b in bounds)
-    return slice(*bounds) if known else _Unknown(bounds[0])
+def _slice(low: Lowering, part: ast.Slice) -> slice:
+    return slice(*(None if b is None else low.expression(b) for b in (part.lower, part.upper, part.step)))
+
+
+def _is_known(part: _Part) -> TypeGuard[slice]:
+    """Whether it is a slice with numbers for bounds."""
+    bounds = (part.start, part.stop, part.step) if isinstance(part, slice) else (...,)
+    return bounds[-1] != 0 and all(b is None or isinstance(b, int) for b in bounds)
 
 
 def _tensor_index(low: Lowering, tensor: Node, parts: list[_Part], at: ast.AST) -> Value:
@@ -102,7 +95,7 @@ def _tensor_index(low: Lowering, tensor: Node, parts: list[_Part], at: ast.AST) 
     if None in parts:
         return low.node("identity", (tensor,), at, static=Static(spread=True))
     # The model holds none of the elements that are left out; but a mask of what is left fits nothing else.
-    sliced = any(isinstance(p, (slice, _Unknown)) and p != slice(None) for p in parts)
+    sliced = any(isinstance(p, slice) and p != slice(None) for p in parts)
     return low.node("identity", (tensor,), at) if sliced else tensor
 
 
@@ -130,7 +123,9 @@ def indices(low: Lowering, mask: Value, at: ast.AST) -> Node:
 
 def _mask_of(indices: Sequence[_Part]) -> Node | None:
     """The mask that these are the indices of; None where they may be others, such as the rows of a mask over pairs."""
-    found = [_source(i) for i in indices if isinstance(i, Node)]
+    found = [i for i in indices if isinstance(i, Node)]
+    while any(i.op in ("identity", "stop") for i in found):
+        found = [i.inputs[0] if i.op in ("identity", "stop") else i for i in found]
     masks = {i.kept if isinstance(i, Leaf) else None for i in found}
     mask = masks.pop() if len(masks) == 1 else None
     if mask is None or len(found) > 1 or not isinstance(found[0], Leaf) or found[0].of is None:
@@ -139,27 +134,21 @@ def _mask_of(indices: Sequence[_Part]) -> Node | None:
     return None if pairs or any(n.op == "gather" or n.static.spread for n in topological([mask])) else mask
 
 
-def _source(index: Node) -> Node:
-    while index.op in ("identity", "stop"):
-        (index,) = index.inputs
-    return index
-
-
 def _searched(index: Node) -> bool:
     """Whether an index was computed from values, as ``searchsorted`` and ``argmax`` do; not just taken from a table."""
     order = topological([index])
     taken = all(isinstance(n, Leaf) or n.op in VIEWS | {"const", "add", "subtract"} for n in order)
-    return any(
-        n.static.searched or (isinstance(n, Leaf) and (n.searched or (n.kind == "float" and not taken))) for n in order
-    )
+    inputs = [n for n in order if isinstance(n, Leaf)]
+    computed = any(n.searched or (n.kind == "float" and not taken) for n in inputs)
+    return computed or any(n.static.searched for n in order)
 
 
 def _sliced(part: _Part) -> tuple[int, ...] | None:
     """The lanes that a slice reads, repeated to fill the model; None where it reads them as they are."""
-    if isinstance(part, _Unknown):
-        return ROLLED if part.start is not None else None
     if not isinstance(part, slice) or part == slice(None):
         return None
+    if not _is_known(part):
+        return ROLLED if part.start is not None else None
     read = list(range(LANES))[part]
     if part.start and not read:
         read = list(ROLLED)  # a slice beyond what the model holds
@@ -170,18 +159,16 @@ def element(low: Lowering, tensor: Node, position: int, at: ast.AST) -> Node:
     """One element: of an array built from parts it is that part, otherwise it is a lane."""
     tensor = unreshaped(tensor)
     if tensor.op == "stack" and -len(tensor.inputs) <= position < len(tensor.inputs):
-        return low.node(
-            "pick", tensor.inputs, at, selection="index", static=Static(index=position % len(tensor.inputs))
-        )
+        static = Static(index=position % len(tensor.inputs))
+        return low.node("pick", tensor.inputs, at, selection="index", static=static)
     return low.node("lane", (tensor,), at, selection="index", static=Static(index=position))
 
 
 def unpack(low: Lowering, value: Value, count: int, at: ast.AST) -> list[Value]:
     """The ``count`` elements that tuple assignment takes from a value."""
     if isinstance(value, (list, tuple)):
-        return list(value[:count]) + [
-            low.opaque(low.text(at), (low.identity(value), i)) for i in range(len(value), count)
-        ]
+        missing = range(len(value), count)
+        return [*value[:count], *(low.opaque(low.text(at), (low.identity(value), i)) for i in missing)]
     if isinstance(value, Shape):
         return [low.size(f"{value.of}[{i}]") for i in range(count)]
     tensor = low.tensor(value, at)
@@ -198,11 +185,9 @@ def where_written(low: Lowering, slices: ast.expr) -> Node:
             return part
     if (mask := _mask_of(parts)) is not None:  # x[nonzero(mask)] = ...
         return mask
-    if all(
-        part is ... or part == slice(None) or part is None for part in parts if not isinstance(part, Node)
-    ) and not any(isinstance(p, Node) for p in parts):
+    if all(part is ... or part is None or part == slice(None) for part in parts):
         return const(True)
-    index = next((p for p in parts if isinstance(p, (int, slice)) and p != slice(None)), 0)
+    index = next((p for p in parts if isinstance(p, int) or (_is_known(p) and p != slice(None))), 0)
     written = range(LANES)[index] if isinstance(index, slice) else [index % LANES]
     return const([i in written for i in range(LANES)])
 
