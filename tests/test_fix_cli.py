@@ -84,7 +84,8 @@ def clip(u, most):
 """
     write(project, {"norms.py": norm, "a.py": clip})
     left = "gradient stays nan until sqrt is fixed too"
-    why = wherelint("check", "--diff", "a.py")[1].partition("\n")[0]
+    assert wherelint("check", "--diff", "a.py")[1] == ""
+    why = wherelint("check", "--diff", "--unsafe-fixes", "a.py")[1].partition("\n")[0]
     assert why.endswith(f"the gradient with respect to u and most is nan; {left}")
     assert f"condition of the `where`; {left}" in " ".join(wherelint("check", "a.py")[1].split())
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from wherelint import findings, fix
+from wherelint import fix
 from wherelint.findings import analysis
-from wherelint.fix import groups, proof, proving, refusals, rewrites, rounds
-from wherelint.frontend.options import DetectOptions
+from wherelint.fix import proof, proving, refusals, rewrites, rounds
 from wherelint.graph.work import Work
 from wherelint.io.config import Settings
 from wherelint.run.check import check_source
@@ -84,11 +82,15 @@ def test_the_work_grows_with_the_findings(many: Callable[[int], str], monkeypatc
     assert analysed[16] <= 2.2 * analysed[8]
 
 
-@pytest.mark.parametrize("many", [lambda n: functions(1, n), chain], ids=["one function", "chain"])
-def test_fixes_are_proven_together_where_their_selections_read(
-    many: Callable[[int], str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("many", "most"),
+    [(lambda n: functions(1, n), 2.4), (chain, 4.0)],  # each function of a chain holds those before it
+    ids=["one function", "chain"],
+)
+def test_a_fix_is_proven_where_its_selection_reads(
+    many: Callable[[int], str], most: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Twice the findings of one function: no analysis more, and twice the nodes that proofs compute."""
+    """Twice the findings of one function: twice the analyses, and twice the values that proofs compute."""
     counts: Counter[tuple[str, int]] = Counter()
     number = 0
 
@@ -102,31 +104,11 @@ def test_fixes_are_proven_together_where_their_selections_read(
         monkeypatch.setattr(module, name, counted)
 
     counting(proving, "analyse_functions", lambda *_: 1)
-    counting(groups, "analyse_functions", lambda *_: 1)
-    counting(proof, "_run", lambda program, *_: len(program.order))
+    counting(proof, "_run", lambda program, settled, inputs, *_: len(program.order) * max(map(len, inputs.values())))
     for number in (6, 12):
         assert fixed(many(number))[0] == number
-    assert counts["analyse_functions", 12] == counts["analyse_functions", 6]
-    assert counts["_run", 12] <= 2.4 * counts["_run", 6]
-
-
-def test_fixes_proven_together_are_those_proven_alone() -> None:
-    text = (Path(__file__).parent / "fixtures" / "masks.py").read_text()
-    made = findings.analyse(text, "a.py", DetectOptions({}, frozenset()))
-    assert not isinstance(made, str)
-    alone = [fix.propose(made, finding) for finding in made.findings]
-    assert fix.propose_all(made, made.findings, fix.work_budget()) == alone
-    assert sum(bool(each and each.edits) for each in alone) > 5
-
-
-def test_what_is_too_deep_to_be_proven_together_is_tried_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = functions(1, 3).encode()
-    expected = [finding.fix for finding in check_source(text, "a.py", SETTINGS, "offer").findings]
-    monkeypatch.setattr(fix, "proven", lambda *_: (_ for _ in ()).throw(RecursionError))
-    report = check_source(text, "a.py", SETTINGS, "offer")
-    assert [finding.fix for finding in report.findings] == expected
-    assert len(expected) == 3
-    assert report.problems == ()
+    assert counts["analyse_functions", 12] <= 2.2 * counts["analyse_functions", 6]
+    assert counts["_run", 12] <= most * counts["_run", 6]
 
 
 def test_findings_of_one_kind_are_told_apart_by_their_place() -> None:
@@ -152,8 +134,6 @@ GIVEN_UP = {
 def test_what_is_given_up_is_said(bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module, value, why = GIVEN_UP[bound]
     monkeypatch.setattr(module, bound, value)
-    if bound in ("_MOST_WORK", "_MOST_TRIED"):  # the limits of one that is looked for alone
-        monkeypatch.setattr(fix, "proven", lambda *_: [])
     report = check_source(functions(2, 1).encode(), "a.py", SETTINGS, "safe")
     assert not report.fixed
     assert [(p.message, p.error) for p in report.problems] == [(f"gave up on fixes for 2 of 2 findings: {why}", False)]
@@ -168,7 +148,6 @@ def test_the_fixes_of_a_file_cost_what_they_may(monkeypatch: pytest.MonkeyPatch)
         assert messages == [f"gave up on fixes for 7 of 8 findings: {refusals.TOO_MANY}"] * (fix_mode == "offer")
         return Work.done - before
 
-    monkeypatch.setattr(fix, "proven", lambda *_: [])
     monkeypatch.setattr(fix, "_MOST_IN_ALL", 1_000)
     assert 1_000 < cost("offer") - cost("no") < 10_000
 
@@ -178,7 +157,6 @@ def test_a_defect_of_a_fix_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyError("x")
 
     monkeypatch.setattr(fix, "rewritten", broken)
-    monkeypatch.setattr(fix, "proven", lambda *_: [])
     report = check_source(functions(1, 1).encode(), "a.py", SETTINGS, "offer")
     (problem,) = report.problems
     assert problem.error
@@ -190,13 +168,12 @@ def test_a_defect_of_a_fix_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_for_display_is_never_applied(monkeypatch: pytest.MonkeyPatch, applicability: Any) -> None:
     propose = fix.propose
 
-    def graded(*given: Any) -> Any:
-        found = propose(*given)
+    def graded(*given: Any, **options: Any) -> Any:
+        found = propose(*given, **options)
         assert found is not None
         return replace(found, applicability=applicability)
 
     monkeypatch.setattr(fix, "propose", graded)
-    monkeypatch.setattr(fix, "proven", lambda *_: [])
     applied = [
         len(check_source(functions(1, 1).encode(), "a.py", SETTINGS, fix_mode).fixed) for fix_mode in ("safe", "unsafe")
     ]
@@ -204,13 +181,13 @@ def test_what_is_for_display_is_never_applied(monkeypatch: pytest.MonkeyPatch, a
 
 
 def test_what_leaves_its_finding_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    propose_all = fix.propose_all
+    propose = fix.propose
 
-    def idle(*given: Any) -> Any:
-        found = propose_all(*given)
-        return [each and replace(each, edits=(replace(each.edits[0], content="(x0 + 0.0)"),)) for each in found]
+    def idle(*given: Any, **options: Any) -> Any:
+        found = propose(*given, **options)
+        return found and replace(found, edits=(replace(found.edits[0], content="(x0 + 0.0)"),))
 
-    monkeypatch.setattr(fix, "propose_all", idle)
+    monkeypatch.setattr(fix, "propose", idle)
     report = check_source(functions(1, 1).encode(), "a.py", SETTINGS, "safe")
     assert report.fixed == ()
     assert not report.after

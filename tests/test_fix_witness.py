@@ -79,7 +79,9 @@ def test_what_remains_is_said() -> None:
 def test_what_remains_is_reported_next() -> None:
     """The division makes way for the norm that it had hidden, and no guard is known for one over whatever axes."""
     body = "    r = jnp.linalg.norm(jnp.stack([x, y]), *[2])\n    return jnp.exp(-r) * jnp.where(r > 0, 1 / r, 0)\n"
-    report = check_source(f"import jax.numpy as jnp\n\n\ndef f(x, y):\n{body}".encode(), "a.py", Settings(), "safe")
+    text = f"import jax.numpy as jnp\n\n\ndef f(x, y):\n{body}"
+    assert not check_source(text.encode(), "a.py", Settings(), "safe").fixed
+    report = check_source(text.encode(), "a.py", Settings(), "unsafe")
     assert [f.op for f in report.fixed] == ["divide"]
     (left,) = report.findings
     assert left.op == "norm"

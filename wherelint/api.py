@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from wherelint.finding import FileReport, Finding
+from wherelint.finding import FileReport
 from wherelint.io import files
 from wherelint.io.config import Configuration, Settings
 from wherelint.io.files import FixMode
@@ -71,35 +71,4 @@ def check_paths(
     )
     kept = None if cache is None else Path(cache)
     result = engine.check_targets(targets, jobs, lambda done: progress(done, len(targets)), kept)
-    if fix_mode in ("safe", "unsafe") and not snippets:
-        result = fixed_elsewhere(result, settings, unsafe=fix_mode == "unsafe", plots=plots)
     return add_problems(result, problems)
-
-
-def fixed_elsewhere(
-    result: Result,
-    configuration: Configuration,
-    *,
-    unsafe: bool,
-    snippets: bool = False,
-    plots: bool = False,
-    against: Callable[[Finding], str] = lambda finding: "",
-) -> Result:
-    """The result of fixing files, with the fixes that lie in another file than their finding, if that was checked.
-
-    ``against`` is asked why such a fix is not to be made; empty if it is.
-    """
-    changed = any(report.fixed for report in result.reports)
-    about = [finding for finding in result.findings if finding.elsewhere]
-    if not any(changed or (finding.fix is not None and finding.fix.elsewhere) for finding in about):
-        return result
-    from wherelint.run import elsewhere
-
-    # What is to be run before it is made is only offered here.
-    mode: FixMode = "offer" if snippets else "unsafe" if unsafe else "safe"
-
-    def again(name: str, content: bytes) -> FileReport:
-        settings = configuration.settings(Path(os.path.abspath(name)).parent)
-        return check.check_source(content, name, settings, mode, snippets=snippets, plots=plots)
-
-    return elsewhere.fixed_elsewhere(result, again, unsafe=unsafe, against=against)

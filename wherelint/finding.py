@@ -70,36 +70,19 @@ class Edit:
 
 
 @dataclass(frozen=True)
-class Rewrite:
-    """Edits of another file."""
-
-    filename: str
-    edits: tuple[Edit, ...]
-    #: The rows from the first edit to the last one, as they stand in that file.
-    rows: str
-
-    @property
-    def row(self) -> int:
-        """The first of them."""
-        return min(edit.location.row for edit in self.edits)
-
-
-@dataclass(frozen=True)
 class Fix:
     """Edits that remove a finding, and how far they may be trusted: all of them are made, or none is."""
 
     applicability: Literal["safe", "unsafe", "display"]
     message: str
-    #: Those of the file that the finding is in.
     edits: tuple[Edit, ...]
     #: Operations until whose fix the gradient stays nan: hidden behind what it fixes, or findings of their own.
-    bare: tuple[str, ...] = ()
-    elsewhere: tuple[Rewrite, ...] = ()
+    remaining: tuple[str, ...] = ()
 
     @property
     def offered(self) -> bool:
         """Whether there is anything to change; otherwise the message says why not."""
-        return bool(self.edits or self.elsewhere)
+        return bool(self.edits)
 
 
 #: What a finding is about and what its fix writes, wherever in the file they stand.
@@ -250,8 +233,7 @@ class Finding:
     def fix_key(self) -> FixKey:
         """What tells its fix apart from others of the file, also when rows move."""
         fix = self.fix or Fix("display", "", ())
-        edits = (*fix.edits, *(edit for rewrite in fix.elsewhere for edit in rewrite.edits))
-        return self.code, self.op, self.function, tuple(edit.content for edit in edits)
+        return self.code, self.op, self.function, tuple(edit.content for edit in fix.edits)
 
 
 @dataclass(frozen=True)

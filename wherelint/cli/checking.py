@@ -29,7 +29,7 @@ from wherelint.cli.output import (
     use_color,
     write_report,
 )
-from wherelint.finding import FileReport, Finding, FixKey
+from wherelint.finding import FileReport, FixKey
 from wherelint.io import disk, files
 from wherelint.io.config import ConfigError, Configuration
 from wherelint.io.notebook import spelled
@@ -73,7 +73,6 @@ def run_check(options: CheckOptions, configuration: Configuration) -> int:
     if not result.total and changes is None and not options.quiet:
         click.echo("warning: no Python file or notebook to check there", err=True)
     result = stages.drop_refuted(result)
-    result = stages.fix_elsewhere(result)
     result = stages.weigh(result)
     if options.write_baseline is not None:
         return _write_baseline(result, options.write_baseline, options, configuration)
@@ -163,23 +162,6 @@ class _Stages:
         if not result.fixed or not self._options.runs_findings:
             return result
         return without_refuted(result, self._again, lambda part: self._confirm(part)[0])
-
-    def fix_elsewhere(self, result: Result) -> Result:
-        """With the fixes that lie in another file than their finding; with --confirm each is run before."""
-        options = self._options
-        if not options.applies_fixes or not options.snippets or options.stdin:  # without snippets they are made already
-            return result
-
-        def against(finding: Finding) -> str:
-            if not options.runs_findings:
-                return ""
-            (ran,) = self._confirm(Result((FileReport(finding.filename, (finding,)),), 1, 0.0))[0].findings
-            return ran.confirmation.against_fix if ran.confirmation is not None else ""
-
-        unsafe, plots = options.unsafe_fixes, options.plots
-        return api.fixed_elsewhere(
-            result, self._configuration, unsafe=unsafe, snippets=True, plots=plots, against=against
-        )
 
     def weigh(self, result: Result) -> Result:
         """The findings weighed by the calls that ran."""

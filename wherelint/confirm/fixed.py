@@ -1,13 +1,12 @@
 """The selection of a finding in the text with the fix: its graph, and the same inputs by their names."""
 
-import os
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 
-from wherelint.finding import Finding, Fix
+from wherelint.finding import Finding
 from wherelint.findings.analysis import Analysis, analyse_functions
 from wherelint.findings.hazards import Detection, arithmetic
 from wherelint.fix import propose
@@ -49,7 +48,7 @@ def after_fix(
     fix, found = finding.fix, None
     with suppress(GiveUp, SyntaxError):
         for left in reversed(range(rounds)):
-            module = _rewritten(analysis.module, fix)
+            module = analysis.module.project.revised(analysis.module.source.edited(fix.edits))
             found = _at_root(module, analysis, detection, inputs, value) or found
             if found is None or not found.poisoned[0] or not left:
                 break
@@ -60,15 +59,6 @@ def after_fix(
                 break
             fix = following
     return found
-
-
-def _rewritten(module: Module, fix: Fix) -> Module:
-    """A file after the edits of a fix, in it and in another one."""
-    for rewrite in fix.elsewhere:
-        other = module.project.at(os.path.abspath(rewrite.filename))
-        if other is not None:
-            module, _ = module.project.beside(other, other.source.edited(rewrite.edits))
-    return module.project.revised(module.source.edited(fix.edits)) if fix.edits else module
 
 
 def poisoned(root: Node, values: Values, framework: str) -> Array:

@@ -16,12 +16,10 @@ import numpy as np
 from wherelint.finding import Edit
 from wherelint.fix import spelling
 from wherelint.fix.alike import alike, in_part
-from wherelint.fix.asked import asked_before, of_operand
-from wherelint.fix.assignments import already_named, assigned, moved, row_of
+from wherelint.fix.assignments import already_named, assigned, moved
 from wherelint.fix.conditions import Conditions, between
 from wherelint.fix.guards import Guards
 from wherelint.fix.masks import Candidate, Mask, Writer, named_before
-from wherelint.fix.shared import shared_guards
 from wherelint.fix.syntax import (
     SourceNode,
     Spot,
@@ -42,7 +40,7 @@ from wherelint.frontend.module import Module
 from wherelint.graph.node import Leaf, Node, topological
 from wherelint.io.edits import Region
 from wherelint.ops import OPERATIONS
-from wherelint.ops.traits import CLIPS, FINITE_TESTS, MATRICES, SINGULAR
+from wherelint.ops.traits import MATRICES, SINGULAR
 from wherelint.search.witness import Hazard
 
 _Operands = list[tuple[SourceNode, tuple[float | str, ...]]]
@@ -64,12 +62,8 @@ class Site:
         hazard: Hazard,
         around: Sequence[Node],
         siblings: Mapping[Node, bool],
-        *,
-        twins: bool = False,
     ) -> None:
         self.module = module
-        #: Whether something beside it will be fixed in the same way: names have to tell the two apart.
-        self._twins = twins
         self.framework = framework
         self.hazard = hazard
         #: The operations that the selection drops, this one among them; beside it stand those that are fixed as well.
@@ -122,17 +116,8 @@ class Site:
                 places = operands(call)[:_MOST_PLACES]
                 yield from self._masked(call, known or mask, [(p, (*_SAFE, *mask.bounds(p))) for p in places])
         yield from () if several else together
-        yield from self._without_selection()
-        # To ask before is to compute twice: only where nothing else says when the result is finite.
-        entry = OPERATIONS.get(self.hazard.op.op)
-        finite = entry is not None and any(domain.finite for domain in entry.domains)
-        asks = not finite and any(n.op in FINITE_TESTS for n in topological(self.hazard.select.inputs[:1]))
-        if asks:
-            yield from self._by_result()
         if self.op is not None:
             yield from self.guards()
-        if not asks:
-            yield from self._by_result()
 
     @staticmethod
     def _mapped(place: SourceNode) -> bool:
@@ -156,7 +141,6 @@ class Site:
     def guards(self) -> Iterator[Candidate]:
         """Local guards of the operation."""
         if self.op is not None and self._guards is not None:
-            yield from shared_guards(self._guards, self.op)
             yield from self._guards.of(self.op)
 
     @cached_property
@@ -164,19 +148,7 @@ class Site:
         if self._writer is None:
             return None
         family = spelling.family(self.module, self.framework, self.select, self.op)
-        return Guards(self.module, self.hazard, self._writer, family, self._alike, self._twins)
-
-    def _without_selection(self) -> Iterator[Candidate]:
-        """Local guards after which the row of the selection does nothing: ``y[isinf(y)] = 0``."""
-        row = row_of(self.select) if self.select is not None and self._same_function else None
-        if row is None or self.hazard.select.selection in CLIPS:
-            return  # a bound may be there for rounding as well
-        if self.hazard.op not in topological(self.hazard.select.inputs[:1]):
-            return  # a mask that asks for something else says what the author wants
-        for guard in self.guards():
-            if not guard.alone:
-                what = f"{guard.message}, and drop the row that is idle then"
-                yield replace(guard, edits=(*guard.edits, row), message=what)
+        return Guards(self.module, self.hazard, self._writer, family, self._alike)
 
     # -- the double where -----------------------------------------------------------------------------------------
 
@@ -237,31 +209,6 @@ class Site:
             return Candidate((*asked, edit), what, sure, slot=slot)
         test, line, used = self._bound(mask, operand, spot)
         return Candidate((Edit(line, spot.location, spot.location), masked(test), *used), what, sure, slot=slot)
-
-    def _by_result(self) -> Iterator[Candidate]:
-        """Where the condition asks the result of the operation: what it asks, asked before, and masked with that."""
-        mask = self._conditions.innermost
-        if self.op is None or self._writer is None or mask is None or mask.written is None:
-            return
-        if mask.once or mask.optional:
-            return
-        spot = spot_before(self.op)
-        statement = next((n for n in self.op.path()[::-1] if isinstance(n, cst.Assign)), None)
-        if spot is None or statement is None or len(statement.targets) != 1 or not self._elementwise(True):
-            return
-        target, value = statement.targets[0].target, SourceNode(self.op.block, statement.value)
-        read = names_within(mask.written)
-        if not isinstance(target, cst.Name) or not self._after(mask.written, spot):
-            return
-        if has_effects(value.node, self.module):
-            return
-        others = [place for name, places in read.items() if name != target.value for place in places]
-        if len(read.get(target.value, ())) != 1 or not all(may_move(place, self.op, spot.location) for place in others):
-            return
-        yield from of_operand(self.op, self.hazard.op, mask, mask.written, spot, self._writer, twins=self._twins)
-        named, place = mask.named(self._name(self.op, mask)), read[target.value][0]
-        kind = self.hazard.op.op
-        yield from asked_before(self.op, named, mask.written, place, value, spot, self._writer, kind, self._alike)
 
     def _spot_for(self, operand: SourceNode) -> Spot | None:
         """Where a mask can be bound for every operation that the selection drops, or else for this one."""
@@ -367,7 +314,7 @@ class Site:
         return mask.named(name), spot.line(name, mask.text).content, [place.replaced(name) for place in used]
 
     def _name(self, place: SourceNode, mask: Mask) -> str:
-        names = spelling.condition_names(mask.text, twins=self._twins)
+        names = spelling.condition_names(mask.text)
         return spelling.free_name(place, *names, "mask", "selected" if mask.keeps else "dropped")
 
     @staticmethod

@@ -80,8 +80,6 @@ class Guards:
     family: str
     #: The numbers among some that leave an operand its dtype.
     alike: Callable[[int, list[float]], tuple[float, ...]]
-    #: Whether something beside it will be guarded in the same way.
-    twins: bool
 
     @property
     def roots(self) -> Roots:
@@ -230,7 +228,7 @@ class Guards:
             outer = named or Mask(tests.outer, guard.keeps)
             content, bound = asked.with_operand(inner), lines
             if named is None and before is not None and (tests.outer == tests.inner or widened):
-                outer = outer.named(spelling.free_name(place, *_named(guard, tests.outer, twins=self.twins)))
+                outer = outer.named(spelling.free_name(place, *_named(guard, tests.outer)))
                 wide = Mask(widened.format(outer.text), guard.keeps) if widened else outer
                 content = asked.with_operand(self.writer.masked(wide, name, safe))
                 line = before.line(outer.text, tests.outer)
@@ -262,7 +260,7 @@ class Guards:
             edits.append(part.replaced(text))
         rows += "".join(edit.content for edit in lines[:1])
         if test is None and before is not None:
-            test = mask.named(spelling.free_name(operand, *_named(guard, mask.text, twins=self.twins)))
+            test = mask.named(spelling.free_name(operand, *_named(guard, mask.text)))
             rows += before.line(test.text, mask.text).content
         for i, edit in enumerate(edits):
             stopped, needs = self._stopped(edit.content)
@@ -327,8 +325,8 @@ def _unclipped(place: SourceNode | None) -> SourceNode | None:
     return array if [float(p.one_line) for p in bounds if _NUMBER.fullmatch(p.one_line)] == [-1.0, 1.0] else None
 
 
-def _named(guard: Domain, test: str, *, twins: bool) -> tuple[str, ...]:
+def _named(guard: Domain, test: str) -> tuple[str, ...]:
     """What a condition of a guard is called."""
     if guard.reduces:
-        return (*spelling.condition_names(test, twins=twins), "has_length")
-    return spelling.condition_names(test, twins=twins) or ("regular" if guard.keeps else "singular",)
+        return (*spelling.condition_names(test), "has_length")
+    return spelling.condition_names(test) or ("regular" if guard.keeps else "singular",)

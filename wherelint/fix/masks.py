@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -19,15 +19,6 @@ from wherelint.frontend.syntax import last_name
 #: What a selection is called.
 WHERES = frozenset({"where", "where_v2"})
 _NAME = re.compile(r"[^\W\d][\w.]*")
-#: From how many masks on a rewrite is tried without each of them.
-MANY_MASKS = 3
-
-
-def masking(edits: Iterable[Edit]) -> list[Edit]:
-    """The edits that mask an expression each: not those that bind a name, or write it."""
-    return [edit for edit in edits if edit.location != edit.end_location and not edit.content.isidentifier()]
-
-
 _NAMED, _CALLED = re.compile(r"~?[^\W\d]\w*"), re.compile(r"~?[^\W\d][\w.]*\([^()]*\)")
 
 

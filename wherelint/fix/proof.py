@@ -111,24 +111,28 @@ class Record:
     crossed: set[Node] = field(default_factory=set)
 
 
-def record(program: Program, detection: Detection, known: Iterable[Detection] = ()) -> Record:
-    """Probe a program around the witness of a hazard; ``known``: those of its file."""
+def record(
+    program: Program, detection: Detection, known: Iterable[Detection] = (), *, at_witness: bool = False
+) -> Record:
+    """Probe a program around the witness of a hazard, or ``at_witness`` alone; ``known``: the hazards of its file."""
     order = program.order
     names = inputs_of(program)
     hazard = detection.hazard
     shown, begun = _witness(program, detection)
-    start: Inputs = {n: begun[name] for n, name in names.items()}
     select = [n for n in order if n.op == hazard.select.op and expression_id(n) == expression_id(hazard.select)]
-    read = [n for n in (*leaves(*select), *names) if n in names and not n.fixed]
-    batch = perturbations(start, list(dict.fromkeys(read))[:_MOST_MOVED], Pool(order), thorough=True, joint=2)
     singular = [n for n in order if n.op == hazard.op.op and expression_id(n) == expression_id(hazard.op)]
-    aims = aimed(singular, batch, evaluate(order, batch)) if singular else []
-    batch = {n: np.concatenate([v, *(point[n] for point in aims)]) for n, v in batch.items()}
-    more = [far(start, Pool(order)), around(singular, batch, Pool(order))]
-    beyond = max((len(v) for v in more[-1].values()), default=0)
-    batch = {n: np.concatenate([v, *(probes[n] for probes in more)]) for n, v in batch.items()}
-    tried = {name: np.broadcast_to(batch[n], (len(batch[n]), shown[name].shape[1])) for n, name in names.items()}
-    inputs = {name: np.concatenate([shown[name], probes]) for name, probes in tried.items()}
+    inputs, beyond = shown, 0
+    if not at_witness:
+        start: Inputs = {n: begun[name] for n, name in names.items()}
+        read = [n for n in (*leaves(*select), *names) if n in names and not n.fixed]
+        batch = perturbations(start, list(dict.fromkeys(read))[:_MOST_MOVED], Pool(order), thorough=True, joint=2)
+        aims = aimed(singular, batch, evaluate(order, batch)) if singular else []
+        batch = {n: np.concatenate([v, *(point[n] for point in aims)]) for n, v in batch.items()}
+        more = [far(start, Pool(order)), around(singular, batch, Pool(order))]
+        beyond = max((len(v) for v in more[-1].values()), default=0)
+        batch = {n: np.concatenate([v, *(probes[n] for probes in more)]) for n, v in batch.items()}
+        tried = {name: np.broadcast_to(batch[n], (len(batch[n]), shown[name].shape[1])) for n, name in names.items()}
+        inputs = {name: np.concatenate([shown[name], probes]) for name, probes in tried.items()}
     settled = settle(roots_of(program), inputs)
     assert settled is not None
     concerned = reading(order, [*singular, *select])

@@ -1,6 +1,6 @@
 """What a rewritten text is found to do: the functions around a finding computed as before, and searched again."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -8,9 +8,10 @@ from wherelint.finding import Finding
 from wherelint.findings.analysis import Analysis, analyse_functions
 from wherelint.findings.hazards import Detection
 from wherelint.fix.comparison import Comparison, key
-from wherelint.fix.groups import Unchanged, concerned
+from wherelint.fix.difference import Numbering, part_of
 from wherelint.fix.opaque import names_of
 from wherelint.fix.proof import Record, record, same
+from wherelint.fix.scope import concerned
 from wherelint.fix.shapes import Shaped, differ
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
@@ -35,14 +36,10 @@ class Found(NamedTuple):
     unclean: int
     #: Operations that lose a gradient at the witness still.
     remains: tuple[Node, ...]
+    #: Those of which no finding speaks.
+    silent: tuple[Node, ...] = ()
     #: Whether operations fail more often than before: it may be a step to a fix, and is none.
     worse: bool = False
-
-    @property
-    def silent(self) -> list[Node]:
-        """Those of which no finding speaks."""
-        known = {expression_id(detection.hazard.op) for _, detection in self.after.found if detection is not None}
-        return [node for node in self.remains if expression_id(node) not in known]
 
 
 class Passed(NamedTuple):
@@ -58,8 +55,16 @@ class Passed(NamedTuple):
 class Proof:
     """What a candidate has to keep."""
 
-    def __init__(self, analysis: Analysis, detection: Detection, whole: WorkBudget | None = None) -> None:
+    def __init__(
+        self,
+        analysis: Analysis,
+        detection: Detection,
+        whole: WorkBudget | None = None,
+        beside: Collection[Detection] = (),
+    ) -> None:
+        """``beside``: the findings that are fixed at once with this one, each proven at its own selection."""
         self._whole = whole
+        self._selections = {expression_id(each.hazard.select) for each in (detection, *beside)}
         self._analysis = analysis
         self.detection = detection
         self.findings = analysis.findings
@@ -67,23 +72,22 @@ class Proof:
         self.source = analysis.module.source
         self.names, self.callers = concerned(analysis, detection)
         self._read = {name for name, *_ in names_of([detection.hazard.op, detection.hazard.select]).values()}
-        self._unchanged = Unchanged(analysis, self.names)
+        self._numbering = Numbering(analysis.used)
         self._records: dict[tuple[tuple[str, ...], bool], list[tuple[Program, Record]]] = {}
+        #: The same of selections alone.
+        self._parts: dict[tuple[bool, tuple[Node, ...]], Record] = {}
+        self._at_witness: dict[Program, Record] = {}
 
     @property
     def exposed(self) -> bool:
         """Whether something reads what the operation gives where it is singular."""
-        return any(record.exposed for known in self._records.values() for _, record in known)
+        records = [record for known in self._records.values() for _, record in known]
+        return any(record.exposed for record in (*records, *self._parts.values()))
 
-    def of(self, text: str, compared: Comparison | None = None) -> Found | None:
+    def of(self, text: str, targets: Sequence[Finding], compared: Comparison | None = None) -> Found | None:
         """What is found in a rewritten text; None where that computes something else, or is singular at the witness."""
         passed = self.passes(text, compared)
-        return None if passed is None else self.searched(passed)
-
-    def within(self, module: Module, compared: Comparison | None = None) -> Found | None:
-        """What is found in another module for the file: with another text, or with others around it."""
-        passed = self._passes(module, compared)
-        return None if passed is None else self.searched(passed)
+        return None if passed is None else self.searched(passed, targets)
 
     def passes(self, text: str, compared: Comparison | None = None) -> Passed | None:
         """How a rewritten text computes the same; None where it does not, or the finding's operation fails still."""
@@ -102,14 +106,14 @@ class Proof:
         compared = compared or Comparison(self.source, self.source.difference(module.text), self.findings)
         return Passed(module, compared, records, remains)
 
-    def searched(self, passed: Passed) -> Found | None:
-        """What is found in a text that computes the same; None where that is too much."""
+    def searched(self, passed: Passed, targets: Sequence[Finding]) -> Found | None:
+        """What is found in the selections that changed, and in those of ``targets``; None where that is too much."""
         module, compared, records, remains = passed
         used, whole = self._analysis.used, self._whole
-        unchanged = self._unchanged.within(module)
+        unchanged = self._numbering.unchanged(self._analysis.module, module, self.names)
 
         def asked(root: Node) -> bool:
-            return self._near(root) and (root not in unchanged or compared.at(self.findings, *_region(root)))
+            return self._near(root) and (root not in unchanged or compared.at(targets, *_region(root)))
 
         length = sum(len(p.order) for name in self.names for p in lowered(module, name, used))
         outlook = self._analysis.outlook if length > _LONG else None
@@ -122,7 +126,14 @@ class Proof:
             compared.know(self._hidden)
         doubtful, worse = any(p.doubtful for p in records), any(p.worse for p in records)
         lost, unclean = sum(p.lost for p in records), sum(p.unclean for p in records)
-        return Found(after, doubtful, lost, unclean, remains, worse)
+        known = {expression_id(detection.hazard.op) for _, detection in after.found if detection is not None}
+        silent = tuple(n for n in remains if expression_id(n) not in known and not self.beside([n], compared, module))
+        return Found(after, doubtful, lost, unclean, remains, silent, worse)
+
+    def beside(self, nodes: Sequence[Node], compared: Comparison, module: Module) -> list[Finding]:
+        """The findings of the old text whose operations some nodes of a rewritten one are."""
+        places = [_region(n) for n in nodes if n.origin.block.module is module]
+        return [f for f in self.findings if any(compared.is_at(f, *place) for place in places)]
 
     @cached_property
     def _hidden(self) -> list[Finding]:
@@ -204,7 +215,9 @@ class Proof:
         if own is None or others is None:
             return None
         # That it is gone at the witness is computed where the function that shows it is one of these.
-        shown = any(p.name == self.detection.program.name for known in self._records.values() for p, _ in known)
+        shown = self.detection.program.name in {p.name for known in self._records.values() for p, _ in known} | {
+            p.name for name in self.names for p in own_programs(self._analysis.module, name, self._analysis.used)
+        }
         return found.doubtful or any(p.doubtful for p in [*own, *others]) or not shown
 
     def _pass(self, module: Module, name: tuple[str, ...], *, strict: bool = False, step: bool = False) -> list[Record]:
@@ -213,16 +226,18 @@ class Proof:
         Doubtful is also that a call that is not known has another argument, or a value, for all that is known, another
         shape.
         """
+        old = own_programs(self._analysis.module, name, self._analysis.used, strict)
+        new = own_programs(module, name, self._analysis.used, strict)
+        if [p.name for p in old] != [p.name for p in new]:
+            raise _OtherwiseError
+        parts = [self._at_selection(before, after, strict) for before, after in zip(old, new, strict=True)]
+        if None not in parts:
+            return [record for part in parts if part is not None for record in part]
         if (name, strict) not in self._records:
-            old = own_programs(self._analysis.module, name, self._analysis.used, strict)
             others = [made for _, made in self._analysis.found if made is not None]
             self._records[name, strict] = [(p, record(p, self.detection, others)) for p in old]
-        known = self._records[name, strict]
-        new = own_programs(module, name, self._analysis.used, strict)
-        if [p.name for p, _ in known] != [p.name for p in new]:
-            raise _OtherwiseError
         passed: list[Record] = []
-        for (old_program, before), program in zip(known, new, strict=True):
+        for (old_program, before), program in zip(self._records[name, strict], new, strict=True):
             now = same(before, program, self.detection.framework)
             if now is None or (now.worse and not step):
                 raise _OtherwiseError
@@ -236,6 +251,36 @@ class Proof:
             now.doubtful |= bool(now.crossed) or reshaped is None
             passed.append(now)
         return passed
+
+    def _at_selection(self, old: Program, new: Program, strict: bool) -> list[Record] | None:
+        """The record of the selections that alone compute otherwise, if those are beyond doubt: what reads them is
+        given the same. None where the whole function has to be compared.
+        """
+        changed = self._numbering.changes(old, new, self._selections)
+        if changed is None:
+            return None
+        own, framework = expression_id(self.detection.hazard.select), self.detection.framework
+        shown = old.name == self.detection.program.name and not strict
+        if own not in changed:
+            return None if shown else []
+        before, after = (part_of(p, [pair[i] for pair in changed[own]]) for i, p in enumerate((old, new)))
+        if before is None or after is None:
+            return None
+        if (strict, before.outputs) not in self._parts:
+            self._parts[strict, before.outputs] = record(before, self.detection)
+        now = same(self._parts[strict, before.outputs], after, framework)
+        if now is None or now.worse or now.crossed or now.doubtful or now.remains or now.unclean:
+            return None
+        if self.detection.hazard.select.selection == "multiply" and now.lost:
+            return None  # a product drops nothing where the mask is 1
+        if strict and differ(Shaped(before.outputs), Shaped(after.outputs), now.crossed) is not False:
+            return None
+        if not shown:
+            return [now]
+        if old not in self._at_witness:  # where something beside the selection may lose the gradient still
+            self._at_witness[old] = record(old, self.detection, at_witness=True)
+        whole = same(self._at_witness[old], new, framework)
+        return None if whole is None else [now, whole]
 
 
 def _region(node: Node) -> Region:

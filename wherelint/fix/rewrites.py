@@ -11,11 +11,11 @@ from wherelint.findings.analysis import Analysis
 from wherelint.fix.candidates import Site
 from wherelint.fix.comparison import Comparison, key
 from wherelint.fix.domains import has_epsilon
-from wherelint.fix.groups import Places, around, laid_bare, places_of
-from wherelint.fix.masks import MANY_MASKS, Candidate, masked_twice, masking
+from wherelint.fix.masks import Candidate, masked_twice
 from wherelint.fix.proving import Found, Proof
 from wherelint.fix.refusals import EPSILON, MATRIX, TRIES
-from wherelint.fix.twins import has_twins
+from wherelint.fix.scope import Places, around, laid_bare, places_of
+from wherelint.fix.together import named
 from wherelint.graph.node import topological
 from wherelint.io.edits import Source, consistent, rebased, without
 from wherelint.ops import OPERATIONS
@@ -41,7 +41,8 @@ class Proven(NamedTuple):
     text: str
     candidate: Candidate
     grade: Grade
-    bare: tuple[str, ...] = ()
+    #: What leaves the gradient nan at the witness still.
+    remaining: tuple[str, ...] = ()
 
 
 class _Step(NamedTuple):
@@ -93,9 +94,9 @@ class _Rewrites:
         """The best of all rewrites, ``most`` one after the other; why there is none."""
         tried = self._try_each(first=most >= MOST_STEPS)
         if self._good:
-            return self._fewer(_first(self._good)) if most >= MOST_STEPS else _first(self._good)
+            return _first(self._good)
         if most > 1 and (found := self._by_detour(most)) is not None:
-            return self._fewer(found) if most >= MOST_STEPS else found
+            return found
         for step in self._unfinished[:_MOST_DETOURS]:
             if (found := _finished(self._proof, step, most - 1)) is not None:
                 return found
@@ -121,12 +122,12 @@ class _Rewrites:
             passed = self._proof.passes(self._proof.source.edited(candidate.edits), compared)
             if passed is not None and passed.remains and self._steps >= _MOST_FAILING:
                 continue  # a search in it costs most, and what it tells is known by others
-            if passed is None or (found := self._proof.searched(passed)) is None:
+            targets = targets_of(candidate, self._places, self._arm)
+            if passed is None or (found := self._proof.searched(passed, targets)) is None:
                 failing[candidate.slot] += bool(candidate.slot) and candidate.kind == "mask"
                 self._idle |= {slot for slot, count in failing.items() if count >= _MOST_NUMBERS}
                 continue
             self._steps += bool(passed.remains)
-            targets = targets_of(candidate, self._places, self._arm)
             if not compared.gone(targets, found.after.findings):
                 self._note_step(candidate, found, targets, compared)
             elif (only := self._note_end(candidate, found, targets, compared)) is None:
@@ -162,25 +163,6 @@ class _Rewrites:
             return "guard"  # a product drops nothing where the mask is 1
         return None
 
-    def _fewer(self, best: Proven) -> Proven:
-        """The same without the masks that are not needed, where there are many."""
-        source, kept = self._proof.source, best.candidate.edits
-        if source.edited(kept) != best.text:
-            kept = source.difference(best.text)
-        masks = masking(kept)
-        targets = targets_of(best.candidate, self._places, self._arm)
-        for mask in sorted(masks, key=lambda edit: edit.location, reverse=True) if len(masks) >= MANY_MASKS else ():
-            edits = tuple(edit for edit in kept if edit is not mask)
-            compared = Comparison(source, edits, self._proof.findings)
-            found = None if self._effort.spent else self._proof.of(source.edited(edits), compared)
-            if found is None or found.silent or found.worse or found.unclean > best.rank[2]:
-                continue
-            doubtful = self._proof.doubts(found, targets, compared)
-            sure = doubtful is False and not found.doubtful
-            if doubtful is not None and (sure or best.grade != "safe") and compared.gone(targets, found.after.findings):
-                kept = edits
-        return best._replace(text=source.edited(kept), candidate=replace(best.candidate, edits=kept))
-
     @cached_property
     def _is_asked(self) -> bool:
         """Whether the selection drops the operation because its result is not finite, which it is after a guard.
@@ -199,11 +181,9 @@ class _Rewrites:
 
     def _beside(self, found: Found, compared: Comparison) -> tuple[str, ...]:
         """The operations that lose the gradient at the witness still, each with a finding of its own."""
-        module = found.after.module
-        places = [n.origin.block.region(n.origin.node) for n in found.remains if n.origin.block.module is module]
-        left = [f for f in self._proof.findings if any(compared.is_at(f, *place) for place in places)]
-        rows = sorted({(f.location.row, f.op) for f in left if not any(f is one for one, _ in self._places)})
-        return tuple(f"`{op}` in row {row}" for row, op in rows)
+        left = self._proof.beside(found.remains, compared, found.after.module)
+        others = [f for f in left if not any(f is one for one, _ in self._places)]
+        return tuple(dict.fromkeys(named(f) for f in sorted(others, key=Finding.sort_key)))
 
     def _note_step(self, candidate: Candidate, found: Found, targets: list[Finding], compared: Comparison) -> None:
         """Note a rewrite after which something is left, unless there is one that leaves nothing."""
@@ -244,13 +224,13 @@ class _Rewrites:
             rest = rewritten(after, following, most - 1, self._effort) if following else ""
             if isinstance(rest, str) or masked_twice(rest.text) > masked_twice(self._proof.source.text):
                 continue
-            if (last := self._proof.of(rest.text)) is None or last.worse:
+            if (last := self._proof.of(rest.text, step.targets)) is None or last.worse:
                 continue
             if (doubtful := self._proof.doubts(last, step.targets, self._compared(rest.text), step.bare)) is not None:
                 least: Grade = "unsafe" if doubtful else "safe"
                 grade = max(step.grade, rest.grade, least, key=_GRADES.index)
-                ops = dict.fromkeys([*(each.op for each in step.bare), *rest.bare])
-                both = rest._replace(candidate=step.candidate, grade=grade, bare=tuple(ops))
+                ops = dict.fromkeys([*(each.op for each in step.bare), *rest.remaining])
+                both = rest._replace(candidate=step.candidate, grade=grade, remaining=tuple(ops))
                 return self._shorter(both, rest, step.targets) or both
         return None
 
@@ -261,7 +241,7 @@ class _Rewrites:
         if text is None:  # the last one gave its name to what the first one wrote
             more = Source(source.edited(edits)).difference(both.text)
             text = source.edited(rebased(source, edits, more))
-        if text == source.text or (found := self._proof.of(text)) is None or found.silent or found.worse:
+        if text == source.text or (found := self._proof.of(text, targets)) is None or found.silent or found.worse:
             return None
         if found.unclean and not both.rank[2]:
             return None  # a selection drops what is not finite still, which is better not there
@@ -312,7 +292,7 @@ def _finished(proof: Proof, step: _Step, most: int) -> Proven | None:
     source = found.after.module.source
     for guard in Site(found.after.module, proof.detection.framework, hazard, (), {}).guards() if most else ():
         text = source.edited(guard.edits) if consistent(guard.edits) else ""
-        if not text or (last := proof.of(text)) is None or last.worse:
+        if not text or (last := proof.of(text, targets)) is None or last.worse:
             continue
         both = replace(candidate, elementwise=candidate.elementwise and guard.elementwise, alone=guard.alone)
         compared = Comparison(proof.source, proof.source.difference(text), proof.findings)
@@ -358,8 +338,7 @@ def site_of(analysis: Analysis, places: Places) -> tuple[Site, list[Finding]]:
         for f, c in analysis.found
         if c is not None and (f.select.location == finding.select.location or any(f is each for each, _ in places))
     }
-    twins = has_twins(analysis, finding, detection)
-    site = Site(analysis.module, detection.framework, detection.hazard, list(around(detection)), siblings, twins=twins)
+    site = Site(analysis.module, detection.framework, detection.hazard, list(around(detection)), siblings)
     start, end = site.arm.region if site.arm is not None else (finding.location, finding.location)
     arm = [f for f in analysis.findings if start <= f.location <= end]
     reading = [place.region for places in site.sharing.values() for place in places]

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from wherelint.finding import Edit, Finding, Fix, FixKey
-from wherelint.fix import offered_for, reach, together, work_budget
+from wherelint.fix import offered_for, reach, work_budget
 from wherelint.fix.comparison import Comparison, key
-from wherelint.fix.groups import Taken, laid_bare
 from wherelint.fix.refusals import ALONE, ROUNDS, TOO_MANY, refused
+from wherelint.fix.scope import Taken, laid_bare
+from wherelint.fix.together import together
 from wherelint.io.edits import Source
 from wherelint.search.budget import WorkBudget
 

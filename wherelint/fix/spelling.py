@@ -191,7 +191,6 @@ _LOGARITHM = re.compile(r"(?:log|ln)_?([a-z]\w+)")
 _LONGEST_NAME = 24
 #: What is a little below 0 is negative, to whoever compares with it; what is above a little more, above a threshold.
 _TINY, _SMALL = 1e-5, 1e-2
-_ALONE = re.compile(r"is_[a-z]+|(above|below)_one|above_threshold|in_range|has_length")
 
 
 def value_names(place: SourceNode, operand: SourceNode, role: str) -> tuple[str, ...]:
@@ -245,13 +244,8 @@ def free_safe_name(place: SourceNode, name: str) -> str:
     return free_name(place, masked) if f"{name}_safe" in known else free_name(place, safe_name(name), masked)
 
 
-def condition_names(text: str, *, twins: bool = False) -> tuple[str, ...]:
-    """What a variable that holds a condition may be called: what it tests, and also of what (first where ``twins``)."""
-    names = _condition_names(text)
-    return tuple(sorted(names, key=lambda name: _ALONE.fullmatch(name) is not None)) if twins else names
-
-
-def _condition_names(text: str) -> tuple[str, ...]:
+def condition_names(text: str) -> tuple[str, ...]:
+    """What a variable that holds a condition may be called: what it tests, and also of what."""
     try:
         node = cst.parse_expression(text)
     except cst.ParserSyntaxError:
@@ -260,7 +254,7 @@ def _condition_names(text: str) -> tuple[str, ...]:
         return _of("in_range", bounds)
     if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, (cst.BitOr, cst.BitAnd)):
         # What both sides say of one thing each: ``any_small`` of ``(x < 1e-5) | (y < 1e-5)``.
-        said = [_condition_names(code(side)) for side in (node.left, node.right)]
+        said = [condition_names(code(side)) for side in (node.left, node.right)]
         adjectives = {_ADJECTIVE.fullmatch(names[0]) if names else None for names in said}
         words = {found[1] for found in adjectives if found is not None}
         quantifier = "any" if isinstance(node.operator, cst.BitOr) else "both"

@@ -18,7 +18,7 @@ from wherelint.finding import Location
 from wherelint.frameworks import framework_of
 from wherelint.frontend.names import OVERLOAD, canonical, imported, starred
 from wherelint.frontend.options import Budget
-from wherelint.frontend.sources import How, content, instead, package, scope, texts
+from wherelint.frontend.sources import How, content, package, scope, texts
 from wherelint.frontend.syntax import FUNCTION_DEFS, Answer, Chunk, Syntax, dotted, read
 from wherelint.graph.work import Work
 from wherelint.io.disk import leads_out, project_root
@@ -296,8 +296,6 @@ class Project:
         if not module.filename.endswith(".ipynb"):  # nothing imports a notebook: a module beside it may have its name
             self._modules[dotted] = module
         self._checked = module
-        #: What other files say instead of what is on disk, by their paths.
-        self._instead = instead()
         module.project = self
 
     @property
@@ -335,25 +333,6 @@ class Project:
         if old.settled:
             made.settle()
         return made
-
-    def beside(self, other: Module, text: str) -> tuple[Module, Module | None]:
-        """The checked file as it is, where another one has another text; and that one. Raises SyntaxError."""
-        Work.count(len(text) // _CHARACTERS)
-        twin = copy(self)
-        twin.budget = Budget()
-        twin._instead = {**self._instead, os.path.realpath(other.filename): text}
-        old = self._checked
-        twin._modules = {}  # all others are read again: what they import may be what has changed
-        twin._checked = made = Module(old.filename, old.text, old.aliases, old.package, twin, old.syntax)
-        twin._modules.update({name: made for name, module in self._modules.items() if module is old})
-        if old.settled:
-            made.settle()
-        known = next((name for name, module in self._modules.items() if module is other), "")
-        return made, twin._at(known) if os.path.isabs(known) else twin._load(known)
-
-    def at(self, path: str) -> Module | None:
-        """The file at a path, if it was read."""
-        return next((m for m in self._modules.values() if m is not None and m.filename == path), None)
 
     def mentioning(self, name: str) -> list[Module]:
         """The other files of the package that speak of a name; none where they are too many to follow."""
@@ -420,8 +399,6 @@ class Project:
                 self.budget.give_up(f"what {path.name} defines", "the file is larger than those that are followed")
                 return None
             text, self.reads[str(path)] = content(str(path), status.st_mtime_ns, status.st_size)
-            if self._instead:  # by what a link leads to
-                text = self._instead.get(os.path.realpath(path), text)
             return Module(str(path), text, self._aliases, package, self)
         except (OSError, SyntaxError, ValueError, RecursionError):
             return None  # a helper that cannot be read is a call that cannot be followed

@@ -2,8 +2,8 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
@@ -108,27 +108,6 @@ def forget() -> None:
     """Have directories listed and files searched afresh: they may have changed."""
     for known in (texts, scope, package, programs, _is_small):
         known.cache_clear()
-
-
-#: What files say instead of what is on disk, by their paths.
-_instead: dict[str, str] = {}
-
-
-@contextmanager
-def reading(instead: Mapping[str, str]) -> Iterator[None]:
-    """Meanwhile the files at some paths, without links in them, are read as if they had other texts."""
-    before = {**_instead}
-    _instead.update(instead)
-    try:
-        yield
-    finally:
-        _instead.clear()
-        _instead.update(before)
-
-
-def instead() -> Mapping[str, str]:
-    """What files say instead of what is on disk, by their paths."""
-    return {**_instead}
 
 
 @lru_cache(maxsize=1024)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TextIO
 
-from wherelint.finding import Edit, Elsewhere, FileReport, Finding, Fix, Location, Number, Problem, Selection, Witness
+from wherelint.finding import Elsewhere, FileReport, Finding, Fix, Location, Number, Problem, Selection, Witness
 from wherelint.io.edits import Source, diff
 from wherelint.io.encoding import decode
 from wherelint.io.notebook import spelled
@@ -48,7 +48,7 @@ def full(report: FileReport, helps: Mapping[str, str], width: int) -> list[Line]
             lines.append([(f"{other.filename}:{other.location.row}:{other.location.column}", "path"), (": ", "")])
             lines[-1].append((other.message, ""))
             lines += frame(*alone(finding, other), width)
-        edits = (finding.fix.edits, finding.fix.elsewhere) if finding.fix is not None else ()
+        edits = finding.fix.edits if finding.fix is not None else ()
         same = changed.setdefault(edits, finding)
         repeated = finding.fix is not None and finding.fix.offered and same is not finding
         for label, sentence in notes(finding, helps):
@@ -68,16 +68,8 @@ def alone(finding: Finding, other: Elsewhere) -> tuple[str, Finding]:
 
 
 def change(text: str, finding: Finding) -> Iterable[Line]:
-    """The lines that a fix takes away and puts in their place, those of other files below their names."""
-    if finding.fix is None:
-        return
-    yield from _changed(text, finding.fix.edits)
-    for other in finding.fix.elsewhere:
-        yield [("    ", ""), (f"{other.filename}:{other.row}", "path")]
-        yield from _changed("\n" * (other.row - 1) + other.rows, other.edits)
-
-
-def _changed(text: str, edits: Sequence[Edit]) -> Iterable[Line]:
+    """The lines that a fix takes away and puts in their place."""
+    edits = finding.fix.edits if finding.fix is not None else ()
     if not edits:
         return
     source = Source(text)
@@ -126,14 +118,14 @@ def why_fixed(finding: Finding, fix: Fix | None) -> str:
     """What a fix does, and the witness that it is for."""
     why = fix.message if fix is not None else ""
     if finding.witness is not None:
-        then = (fix and _laid_bare(fix)) or "with the fix it is finite"
+        then = (fix and _remaining(fix)) or "with the fix it is finite"
         why += f": {witness_sentence(finding.witness)}; {then}"
     return why
 
 
-def _laid_bare(fix: Fix) -> str:
-    verb = "are" if len(fix.bare) > 1 else "is"
-    return f"gradient stays nan until {join_and(fix.bare)} {verb} fixed too" if fix.bare else ""
+def _remaining(fix: Fix) -> str:
+    verb = "are" if len(fix.remaining) > 1 else "is"
+    return f"gradient stays nan until {join_and(fix.remaining)} {verb} fixed too" if fix.remaining else ""
 
 
 def proposals(report: FileReport) -> Iterable[Line]:
@@ -173,9 +165,6 @@ def _why_left(finding: Finding) -> str:
         return "no fix was looked for"
     if finding.fix.applicability == "unsafe":
         return "unsafe: see --unsafe-fixes"
-    if finding.fix.applicability == "safe" and finding.fix.elsewhere:
-        others = join_and([printable(other.filename) for other in finding.fix.elsewhere])
-        return f"its fix changes {others}: check that file, too"
     if finding.fix.offered:
         return _CHANGES
     return finding.fix.message.removeprefix("no fix is offered: ")
@@ -349,7 +338,7 @@ def notes(finding: Finding, helps: Mapping[str, str]) -> Iterable[tuple[str, str
     if finding.confirmation is not None:
         yield confirmation_sentence(finding)
     if finding.fix is not None and finding.fix.offered:
-        then = f"; {_laid_bare(finding.fix)}" * bool(finding.fix.bare)
+        then = f"; {_remaining(finding.fix)}" * bool(finding.fix.remaining)
         yield "fix", finding.fix.message + then + _CAVEATS[finding.fix.applicability]
         return
     if finding.code in helps:

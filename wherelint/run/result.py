@@ -72,16 +72,12 @@ def add_problems(result: Result, problems: Sequence[Problem]) -> Result:
 
 
 def unwritten(result: Result, problems: Sequence[Problem]) -> Result:
-    """The result where some fixed files could not be written: the fixes that lie there do not count."""
+    """The result where some fixed files could not be written."""
     failed = {problem.filename: problem for problem in problems}
-    stay = [f for r in result.reports if r.filename in failed for f in r.fixed if f.filename != r.filename]
-    reports = []
-    for report in result.reports:
-        if report.filename in failed:
-            report = replace(report, fixed=(), problems=(*report.problems, failed[report.filename]))
-        own = [finding for finding in stay if finding.filename == report.filename]
-        findings = sorted((*report.findings, *own), key=Finding.sort_key) if own else report.findings
-        reports.append(replace(report, findings=tuple(findings)))
+    reports = [
+        replace(r, fixed=(), problems=(*r.problems, failed[r.filename])) if r.filename in failed else r
+        for r in result.reports
+    ]
     return replace(result, reports=tuple(reports))
 
 

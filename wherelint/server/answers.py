@@ -10,7 +10,7 @@ from lsprotocol import types
 from pygls.capabilities import get_capability
 
 from wherelint import rules
-from wherelint.finding import Edit, Finding, Rewrite
+from wherelint.finding import Edit, Finding
 from wherelint.report.common import Related, message_of, related
 from wherelint.report.text import why_fixed, witness_sentence
 from wherelint.server.snapshot import Buffer, Snapshot
@@ -58,26 +58,16 @@ class Editor:
         """Whether it tells of files that change, if it is asked to."""
         return bool(get_capability(self.capabilities, "workspace.did_change_watched_files.dynamic_registration"))
 
-    def edit(
-        self, snapshot: Snapshot, edits: Sequence[Edit], elsewhere: Sequence[Rewrite] = ()
-    ) -> types.WorkspaceEdit | None:
-        """Some edits of the very text that the snapshot is of, and of files as they are on disk.
-
-        None where there are none, or one spans two cells.
-        """
+    def edit(self, snapshot: Snapshot, edits: Sequence[Edit]) -> types.WorkspaceEdit | None:
+        """Some edits of the very text that the snapshot is of; None where there are none, or one spans two cells."""
         changes_by_uri: dict[str, list[types.TextEdit]] = {}
-        versions = {cell.uri: cell.version for cell in snapshot.cells}  # none of what is on disk
+        versions = {cell.uri: cell.version for cell in snapshot.cells}
         for edit in edits:
             place = snapshot.locate(edit.location, edit.end_location)
             if place is None:
                 return None
             cell, where = place
             changes_by_uri.setdefault(cell.uri, []).append(types.TextEdit(where, edit.content))
-        for other in elsewhere:
-            file = _file(snapshot.cells[0], other.filename, other.row, other.rows)
-            where_each = [types.Range(file.position(e.location), file.position(e.end_location)) for e in other.edits]
-            texts = [edit.content for edit in other.edits]
-            changes_by_uri.setdefault(file.uri, []).extend(map(types.TextEdit, where_each, texts))
         if not changes_by_uri:
             return None
         if not get_capability(self.capabilities, "workspace.workspace_edit.document_changes"):
@@ -111,7 +101,7 @@ def _quick_fixes(
     finding = snapshot.report.findings[index]
     code = finding.code
     fix, comment = snapshot.fix(index), snapshot.comment(index)
-    if fix is not None and (edit := editor.edit(snapshot, fix.edits, fix.elsewhere)):
+    if fix is not None and (edit := editor.edit(snapshot, fix.edits)):
         title = f"{code}: {why_fixed(finding, fix)}{_CAVEATS[fix.applicability]}"
         yield types.CodeAction(title, kind, [diagnostic], is_preferred=fix.applicability == "safe", edit=edit)
     if comment is not None and (edit := editor.edit(snapshot, [comment])):

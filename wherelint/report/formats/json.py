@@ -6,7 +6,7 @@ A problem has the keys of a finding, and none for its ``code``: a file that coul
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from wherelint.finding import Finding, Fix, Location, Problem
@@ -46,10 +46,9 @@ def as_dict(finding: Finding) -> dict[str, Any]:
 
 
 def _fix(fix: Fix, cells: Sequence[int]) -> dict[str, Any]:
-    """A fix; what it lays bare, and its edits of other files, where there are any."""
-    keys = _plain(replace(fix, elsewhere=()), cells)
-    keys["elsewhere"] = [{"filename": other.filename, "edits": _plain(other.edits)} for other in fix.elsewhere]
-    return {key: each for key, each in keys.items() if key not in ("bare", "elsewhere") or each}
+    """A fix; what remains to be fixed, where there is anything."""
+    keys: dict[str, Any] = _plain(fix, cells)
+    return {key: each for key, each in keys.items() if key != "remaining" or each}
 
 
 def _of_problem(problem: Problem) -> dict[str, Any]:

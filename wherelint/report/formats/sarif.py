@@ -93,13 +93,10 @@ def _related(finding: Finding) -> Iterator[dict[str, Any]]:
 
 
 def _fix(filename: str, fix: Fix) -> dict[str, Any]:
-    own = [(filename, fix.edits)] if fix.edits else []
-    changes = [*own, *((other.filename, other.edits) for other in fix.elsewhere)]
     return {
         "description": _message(fix.message),
         "artifactChanges": [
-            {"artifactLocation": _artifact(name), "replacements": list(map(_replacement, edits))}
-            for name, edits in changes
+            {"artifactLocation": _artifact(filename), "replacements": list(map(_replacement, fix.edits))}
         ],
         "properties": {"applicability": fix.applicability},
     }

@@ -1,0 +1,124 @@
+"""What a rewritten program computes otherwise: a change inside a selection is proven there, whatever reads it.
+
+So a proof costs what the selection reads, not what its function holds.
+"""
+
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import fields
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from wherelint.fix.opaque import names_of, settling
+from wherelint.fix.proof import inputs_of, roots_of
+from wherelint.fix.shapes import Shaped, differ
+from wherelint.frontend.module import Module
+from wherelint.frontend.syntax import GiveUp
+from wherelint.graph.node import Const, Leaf, Node
+from wherelint.interpret.programs import Program, expression_id, lowered
+
+#: A node of a program, and the one that has its place in another.
+Pair = tuple[Node, Node]
+#: What tells inputs, and constants, apart.
+_LEAF, _CONST = ([f.name for f in fields(kind) if f.name not in Node.__slots__] for kind in (Leaf, Const))
+
+
+class Numbering:
+    """What the nodes of a file's programs compute, as numbers: two nodes with one number compute the same."""
+
+    def __init__(self, used: Sequence[str]) -> None:
+        self._used = used
+        self._table: dict[Hashable, int] = {}
+        self._programs = WeakKeyDictionary[Program, dict[Node, int]]()
+        #: What is told apart by its identity, so that nothing else gets that.
+        self._held: list[object] = []
+
+    def of(self, program: Program) -> dict[Node, int]:
+        """The number of each node of a program."""
+        if program not in self._programs:
+            names = inputs_of(program)
+            numbers: dict[Node, int] = {}
+            for node in settling([*roots_of(program), *program.measured], shapes=True):
+                own = _LEAF if isinstance(node, Leaf) else _CONST if isinstance(node, Const) else ()
+                facts = [self._frozen(getattr(node, name), numbers) for name in own]
+                name = names.get(node) if isinstance(node, Leaf) else None
+                operands = tuple(numbers[i] for i in node.inputs)
+                key: Hashable = (node.op, node.kind, node.selection, node.static, name, *facts, operands)
+                numbers[node] = self._table.setdefault(key, len(self._table))
+            self._programs[program] = numbers
+        return self._programs[program]
+
+    def _frozen(self, value: Any, numbers: Mapping[Node, int]) -> Hashable:
+        if isinstance(value, np.ndarray):
+            return value.shape, value.tobytes()
+        if isinstance(value, (tuple, list)):
+            return tuple(self._frozen(each, numbers) for each in value)
+        if isinstance(value, Node) and value in numbers:
+            return "node", numbers[value]
+        with suppress(TypeError):
+            hash(value)
+            if not isinstance(value, Node):
+                return type(value), value
+        self._held.append(value)
+        return id(value)
+
+    def unchanged(self, before: Module, after: Module, names: Iterable[tuple[str, ...]]) -> set[Node]:
+        """The nodes of a rewritten text that compute what the old one does somewhere: no search finds more in them."""
+        old, new = (self._numbered(module, names) for module in (before, after))
+        known = {number for numbers in old for number in numbers.values()}
+        return {node for numbers in new for node, number in numbers.items() if number in known}
+
+    def _numbered(self, module: Module, names: Iterable[tuple[str, ...]]) -> list[dict[Node, int]]:
+        found = []
+        for name in names:
+            with suppress(GiveUp, RecursionError):
+                found += [self.of(program) for program in lowered(module, name, self._used)]
+        return found
+
+    def changes(self, old: Program, new: Program, places: Collection[int]) -> dict[int, list[Pair]] | None:
+        """The selections at some places that two programs compute otherwise, in pairs.
+
+        None where they differ in something else, or a selection that changed has no counterpart.
+        """
+        if len(old.outputs) != len(new.outputs) or old.opaque_calls != new.opaque_calls:
+            return None
+        numbers = {**self.of(old), **self.of(new)}
+        measured = [{numbers[n] for n in program.measured} for program in (old, new)]
+        if measured[0] != measured[1] and differ(Shaped((), old.measured), Shaped((), new.measured), ()) is not False:
+            return None
+        waiting = [(a, b, False) for a, b in zip(old.outputs, new.outputs, strict=True)]
+        for a, b, _ in [*waiting]:
+            if len(a.path_conditions) != len(b.path_conditions):
+                return None
+            waiting += [(x, y, False) for x, y in zip(a.path_conditions, b.path_conditions, strict=True)]
+        found: dict[int, list[Pair]] = {}
+        seen = set()
+        while waiting:
+            a, b, inside = pair = waiting.pop()
+            if numbers[a] == numbers[b] or pair in seen:
+                continue
+            seen.add(pair)
+            alike = a.op == b.op and len(a.inputs) == len(b.inputs) > 0
+            if alike and a.selection is not None and a.selection == b.selection and expression_id(a) in places:
+                found.setdefault(expression_id(a), []).append((a, b))
+                inside = True
+            elif not alike or a.static != b.static:
+                if not inside:
+                    return None
+                waiting += [(a, i, True) for i in b.inputs[1:] if b.op == "where"]  # what a mask was put around
+                continue
+            waiting += [(x, y, inside) for x, y in zip(a.inputs, b.inputs, strict=True)]
+        still = {numbers[n] for n in new.order}
+        gone = (expression_id(n) for n in old.order if n.selection and numbers[n] not in still)
+        if not set(gone).intersection(places) <= found.keys():
+            return None
+        return {at: list(dict.fromkeys(pairs)) for at, pairs in found.items()}
+
+
+def part_of(program: Program, outputs: Sequence[Node]) -> Program | None:
+    """A program that computes some of its nodes; None where its inputs would have other names."""
+    part = Program(program.name, (), tuple(outputs))
+    names = inputs_of(program)
+    return part if all(names.get(n) == name for n, name in names_of(roots_of(part)).items()) else None

@@ -1,0 +1,169 @@
+"""Fixes that are made at once: those that need each other, and those of one function that were proven one by one."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain, count
+
+from wherelint.finding import Edit, Finding, Fix
+from wherelint.findings.analysis import Analysis
+from wherelint.fix.proving import Proof
+from wherelint.fix.scope import BINDS, places_of
+from wherelint.fix.spelling import condition_names
+from wherelint.frontend.module import Module
+from wherelint.frontend.syntax import GiveUp
+from wherelint.io.edits import compatible
+from wherelint.search.budget import WorkBudget
+
+_GRADES = ("safe", "unsafe", "display")
+#: Of how many fixes one that is enough for all is looked for.
+_MOST_ALONE = 3
+#: How many rows a message names.
+_MOST_ROWS = 3
+
+Fixed = tuple[Finding, Fix]
+
+
+def named(finding: Finding) -> str:
+    """An operation as the fix of another finding refers to it."""
+    return f"`{finding.op}` in row {finding.location.row}"
+
+
+def completed(
+    analysis: Analysis,
+    findings: Sequence[Finding],
+    propose: Callable[[Finding], Fix | None],
+    wanted: Callable[[Finding], bool],
+    whole: WorkBudget,
+) -> list[Fix | None]:
+    """The fixes of some findings, each with those that the gradient at its witness needs as well.
+
+    Where these cannot be made together, or one of them is not known or ``wanted``, the fix is not safe.
+    """
+    fixes = [finding.fix or propose(finding) for finding in findings]
+    offered = {named(f): (f, fix) for f, fix in zip(findings, fixes, strict=True) if fix is not None and fix.edits}
+    needed = {name for _, fix in offered.values() for name in fix.remaining} - offered.keys()
+    for other in [f for f in analysis.findings if named(f) in needed and f not in findings and wanted(f)]:
+        if (fix := propose(other)) is not None and fix.edits:
+            offered[named(other)] = other, fix
+    joint: dict[int, Fix] = {}
+    for finding, fix in offered.values():
+        if fix.remaining and id(finding) not in joint:
+            group = _needed(finding, fix, offered)
+            missing = any(name not in offered for _, each in group for name in each.remaining)
+            made = None if missing else _made(analysis, group, whole)
+            rows = sorted({f.location.row for f, _ in group})
+            for f, each in group if made is not None else [(finding, fix)]:
+                if made is None:
+                    joint[id(f)] = replace(each, applicability=max("unsafe", each.applicability, key=_GRADES.index))
+                elif each.remaining:
+                    message = each.message + _beside([row for row in rows if row != f.location.row])
+                    joint[id(f)] = replace(made, message=message)
+    return [joint.get(id(finding), fix) for finding, fix in zip(findings, fixes, strict=True)]
+
+
+def _needed(finding: Finding, fix: Fix, offered: Mapping[str, Fixed]) -> list[Fixed]:
+    """A fix and all that it needs, directly or not."""
+    found = [(finding, fix)]
+    for _, each in found:
+        found += [other for name in each.remaining if (other := offered.get(name)) is not None and other not in found]
+    return found
+
+
+def _beside(rows: Sequence[int]) -> str:
+    more = f" and {len(rows) - _MOST_ROWS} more" if len(rows) > _MOST_ROWS else ""
+    return f", together with row{'s' * (len(rows) > 1)} {', '.join(map(str, rows[:_MOST_ROWS]))}{more}" if rows else ""
+
+
+def _made(analysis: Analysis, group: Sequence[Fixed], whole: WorkBudget) -> Fix | None:
+    """Some fixes as one, proven to leave every gradient finite at its witness; None where that cannot be."""
+    detections = [detection for f, _ in group for _, detection in places_of(analysis, f)[:1]]
+    proofs = [Proof(analysis, detection, whole, detections) for detection in detections]
+    grade = max((fix.applicability for _, fix in group), key=_GRADES.index)
+    own = [fix.edits for _, fix in group]
+    for edits in (*(own if len(own) <= _MOST_ALONE else ()), _union(analysis.module, own)):
+        try:
+            after = analysis.module.project.revised(analysis.module.source.edited(edits or ()))
+            found = [proof.everywhere(after) for proof in proofs] if edits else []
+        except (SyntaxError, ValueError, GiveUp, RecursionError):
+            continue
+        records = [each for some in found for each in some or ()]
+        if edits and None not in found and not any(each.remains for each in records):
+            doubtful = grade == "safe" and any(each.doubtful for each in records)
+            return Fix("unsafe" if doubtful else grade, "", edits)
+    return None
+
+
+def _union(module: Module, each: Iterable[Sequence[Edit]]) -> tuple[Edit, ...] | None:
+    """The edits of several fixes, each name bound once; None where they overlap."""
+    edits: list[Edit] = []
+    bound: dict[str, str] = {}
+    for own in each:
+        for edit in _renamed(module.text, own, bound):
+            at = next((i for i, other in enumerate(edits) if edit.location == other.location), None)
+            if at is not None and _inserted(edit) and _inserted(edits[at]):
+                rows = [row for row in edit.content.splitlines(keepends=True) if row not in edits[at].content]
+                edits[at] = replace(edits[at], content=edits[at].content + "".join(rows))
+            elif edit in edits:
+                continue
+            elif compatible([edit], edits):
+                edits.append(edit)
+            else:
+                return None
+    edits = [replace(edit, content=_unbound(module, edit, edits)) if _inserted(edit) else edit for edit in edits]
+    return tuple(edit for edit in edits if edit.content or not _inserted(edit))
+
+
+def _unbound(module: Module, edit: Edit, others: Sequence[Edit]) -> str:
+    """The rows of an edit that no other one binds before it in the same block."""
+    rows = edit.content.splitlines(keepends=True)
+    if not BINDS.match(edit.content):
+        return edit.content
+    indent = len(rows[0]) - len(rows[0].lstrip())
+    for other in (each for each in others if _inserted(each) and each.location < edit.location):
+        between = module.lines[other.location.row - 1 : edit.location.row - 1]
+        if all(len(line) - len(line.lstrip()) >= indent for line in between if line.strip()):
+            rows = [row for row in rows if row not in other.content.splitlines(keepends=True)]
+    return "".join(rows)
+
+
+def _renamed(text: str, edits: Sequence[Edit], bound: dict[str, str]) -> list[Edit]:
+    """The edits of a fix without the rows that others bind already, with other names for what is bound to other values.
+
+    ``bound``: the row that binds each name; it is added to.
+    """
+    for name in [name for edit in edits for name in BINDS.findall(edit.content)]:
+        row = next(row for edit in edits for row in edit.content.splitlines(keepends=True) if _binds(row, name))
+        if bound.setdefault(name, row) != row:
+            names = chain(condition_names(row.partition(" = ")[2].strip()), (f"{name}_{i}" for i in count(2)))
+            new = next(n for n in names if bound.get(n) == _with(row, name, n) or not (n in bound or n in text))
+            edits = [replace(edit, content=_with(edit.content, name, new)) for edit in edits]
+            bound[new] = _with(row, name, new)
+    return list(edits)
+
+
+def _with(content: str, name: str, new: str) -> str:
+    return re.sub(rf"\b{name}\b", new, content)
+
+
+def _binds(row: str, name: str) -> bool:
+    return row.lstrip().startswith(f"{name} = ")
+
+
+def _inserted(edit: Edit) -> bool:
+    return edit.location == edit.end_location and edit.location.column == 1
+
+
+def together(analysis: Analysis, after: Module, done: list[Finding], whole: WorkBudget, *, sure: bool) -> list[Finding]:
+    """The fixes that do not compute the same any more when ``after`` has all of them.
+
+    ``sure``: each alone is safe, and so they have to be: of two nans that meet, one stays as long as the other does.
+    Those that share no function need no other proof.
+    """
+    detections = [(finding, detection) for finding in done for _, detection in places_of(analysis, finding)[:1]]
+    every = [detection for _, detection in detections]
+    proofs = [(finding, Proof(analysis, detection, whole, every)) for finding, detection in detections]
+    often = Counter(name for _, proof in proofs for name in proof.names)
+    shared = [(finding, proof, [name for name in proof.names if often[name] > 1]) for finding, proof in proofs]
+    return [finding for finding, proof, names in shared if names and not proof.holds(after, names, sure=sure)]
