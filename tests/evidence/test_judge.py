@@ -103,13 +103,6 @@ def test_missing_data_are_asked_for_where_they_may_be_moved_to() -> None:
             search(Outlook(0.3, absent=UNSAID), where(op("isfinite", X), op("multiply", X, Y), 0.0)).hazards()
 
 
-def test_whether_the_starts_are_regular_is_asked_where_an_operation_fails() -> None:
-    with mock.patch.object(Search, "_benign", side_effect=AssertionError):
-        assert search(Outlook(), where(positive(X), op("sqrt", op("add", op("square", X), 1.0)), 0.0)).hazards() == []
-        with pytest.raises(AssertionError):
-            search(Outlook()).hazards()
-
-
 def test_the_starts_of_what_is_found_are_the_benign_ones() -> None:
     root = where(positive(X), op("divide", op("sqrt", X), op("log", op("subtract", Y, 1.0))), 0.0)
     found = search(Outlook(), root)

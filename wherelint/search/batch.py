@@ -68,8 +68,6 @@ class Run:
     batch: Array
     #: What every probe of the first batch gave, whether it is a witness or not.
     first: Values
-    #: Whether it departs from points that are not regular.
-    stale: bool = False
 
     def base(self, p: int) -> Inputs:
         """The point that a probe departs from."""

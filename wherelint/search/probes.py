@@ -143,13 +143,6 @@ def anywhere(inputs: Inputs) -> Array:
     return np.ones(max(map(len, inputs.values()), default=1))
 
 
-def same(some: Sequence[Inputs], others: Sequence[Inputs]) -> bool:
-    """Whether two lists of points are the same."""
-    return len(some) == len(others) and all(
-        np.array_equal(v, other[n]) for each, other in zip(some, others, strict=True) for n, v in each.items()
-    )
-
-
 def holds_somewhere(predicates: Sequence[Node], order: Sequence[Node]) -> bool:
     """Whether some input is found at which predicates hold together; ``order`` is all that they read."""
     known = set(order)

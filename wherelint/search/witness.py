@@ -27,7 +27,6 @@ from wherelint.search.probes import (
     bases,
     holds_somewhere,
     perturbations,
-    same,
 )
 from wherelint.search.prune import Judge, Level, Targets
 
@@ -81,8 +80,6 @@ class Search:
         self._targets = Targets(self._judge, self.order, self.pool.missing)
         #: Benign points from which the search departed.
         self.starts: list[Inputs] = []
-        #: Whether they are as regular as can be had; that matters where an operation fails.
-        self._regular = True
         #: Predicates were left out that could not be satisfied together: what is found may never occur.
         self._doubtful = False
         #: How often a node was asked about, early or late, without being a hazard.
@@ -101,31 +98,16 @@ class Search:
         if not guard and levels and not levels[0][0] and not self._fails_unmoved():
             del levels[0]
         if levels:
-            self._depart(self._allows)
-            self._regular = False
+            self.begin()
         if self._doubtful and not any(self._targets.any(level | _DOUBTFUL, moved, found) for level, moved in levels):
             return []
         for level, movable in levels if self.starts else ():
             if not self.effort.spent and self._targets.any(level, movable, found):
-                self._look(level, movable, found)
+                for run in self._runs(level, movable, found):
+                    self._note(run, level, found)
         if self._doubtful:
             return [h.with_evidence(*_DOUBTFUL) for h in found.values()] if low else []
         return list(found.values())
-
-    def _look(self, level: Level, movable: list[Leaf], found: dict[Node, Hazard]) -> None:
-        """Note the hazards that moving some inputs shows."""
-        for run in self._runs(level, movable, found):
-            if run.stale:
-                self._look(level, movable, found)
-                return
-            self._note(run, level, found)
-
-    def _depart_elsewhere(self) -> bool:
-        """Depart from regular points, if those known so far are not."""
-        self._regular = True
-        before = self.starts
-        points, _ = joined(before[:_BASES])
-        return not (self._benign(points) > 1).all() and not same(before, self.begin())
 
     def _runs(self, level: Level, movable: list[Leaf], found: dict[Node, Hazard]) -> Iterator[Run]:
         """What moving some inputs gives, first to telling values, then to where an operation is singular."""
@@ -319,11 +301,9 @@ class Search:
             for data in inputs.values() if asked[1] else ():
                 failing = failing | any_lane(~np.isfinite(data))
             failing[failing] = failing.any() and self._allows(keep(failing, inputs)) > 0
-        stale = bool(failing.any()) and not self._regular and self._depart_elsewhere()
-        if not stale:
-            self.effort.spend(3 * len(self.order) * len(batches))
-        if stale or not failing.any():
-            return Run({}, {}, Backward({}, {}), Backward({}, {}), failing[:0], bases, batch[:0], first, stale)
+        self.effort.spend(3 * len(self.order) * len(batches))
+        if not failing.any():
+            return Run({}, {}, Backward({}, {}), Backward({}, {}), failing[:0], bases, batch[:0], first)
         if asked is not None:
             inputs, values, batch = keep(failing, inputs), keep(failing, values), batch[failing]
             values = evaluate((n for n in self.order if n not in values), inputs, known=values)
