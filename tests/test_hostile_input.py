@@ -28,7 +28,7 @@ TAIL = "    return jnp.where(x > 0, jnp.sqrt(x), 0.0)\n"
 SECONDS, BYTES = 60, 2 << 30
 STEPS = "gave up on `f`: it takes more steps than the analysis follows"
 NESTED = "gave up on `f`: it is nested too deeply"
-WORK = "gave up on `f`: it has more selections over longer computations than the search follows"
+WORK = "gave up on `f`: it has too many selections (analysis budget exceeded)"
 VALUES = "gave up on `f`: it computes more values than the analysis follows"
 DEEP = "too deeply nested to analyse"
 ANY = "*"  # which of clean, warned and failed it is depends on the version of Python; it is said in one line
@@ -434,7 +434,7 @@ def test_a_file_has_a_bound(project: Path, capsys: pytest.CaptureFixture[str], m
         said.add(capsys.readouterr().err)
     (message,) = said
     assert message.startswith("warning: a.py: gave up on `f")
-    assert "more functions: the file has more of them than the analysis follows, or longer ones" in message
+    assert "more functions: the file has too many functions (analysis budget exceeded)" in message
 
 
 @pytest.mark.parametrize("options", [("--output-format", "json"), ("--fix", "--output-format", "json")], ids=" ".join)

@@ -61,10 +61,10 @@ def test_only_probes_at_which_the_operation_fails_are_evaluated_beyond_it() -> N
     asked = search(Outlook(), root)
     failing = [n for n in asked.order if n.op == "sqrt"]
     batch = {X: np.array([[0.0], [1.0], [2.0]], np.float32), Y: np.ones((1, 1), np.float32)}
-    assert len(asked.run(batch, asked=(failing, False)).values[X]) == len(asked.run(batch).values[X]) == 1
+    assert len(asked.run(batch, targets=(failing, False)).values[X]) == len(asked.run(batch).values[X]) == 1
     regular = {**batch, X: batch[X] + 1}
     with mock.patch.object(Search, "_backward", side_effect=AssertionError):
-        asked.run(regular, asked=(failing, False))
+        asked.run(regular, targets=(failing, False))
         with pytest.raises(AssertionError):
             asked.run(regular)
 
@@ -72,7 +72,7 @@ def test_only_probes_at_which_the_operation_fails_are_evaluated_beyond_it() -> N
 def test_missing_data_are_asked_for_whatever_fails() -> None:
     asked = search(Outlook(), where(op("isfinite", X), op("multiply", X, Y), 0.0))
     batch = {X: np.array([[1.0], [np.nan]], np.float32), Y: np.ones((1, 1), np.float32)}
-    assert [len(asked.run(batch, asked=([], data)).witness) for data in (False, True)] == [0, 1]
+    assert [len(asked.run(batch, targets=([], data)).witness) for data in (False, True)] == [0, 1]
 
 
 def test_nothing_is_departed_from_where_nothing_moves_and_nothing_fails() -> None:

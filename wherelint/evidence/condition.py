@@ -260,13 +260,13 @@ class Condition:
 
     def _even(self, culprit: Node, node: Node) -> bool:
         """Whether an operation, or its divisor, gives the same where only the sign of a node is another."""
-        asked = culprit.inputs[1] if culprit.op in QUOTIENTS else culprit
-        order = topological([asked])
+        operand = culprit.inputs[1] if culprit.op in QUOTIENTS else culprit
+        order = topological([operand])
         values = evaluate(order, self._base)
         if node not in values:
             return False
         negated = evaluate((n for n in order if n is not node), self._base, known={node: -values[node]})
-        return np.array_equal(values[asked], negated[asked])
+        return np.array_equal(values[operand], negated[operand])
 
     @staticmethod
     def _meets(run: Run, moved: Node, other: Node, p: int) -> bool:

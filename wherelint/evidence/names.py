@@ -143,9 +143,9 @@ def _updates(module: Module) -> frozenset[str]:
     """The functions of a file that it makes a gradient transformation of: what optimizers do with gradients."""
     calls = [node for statement, block in module.blocks if block.mentions(_TRANSFORMATION)
              for node in ast.walk(statement) if isinstance(node, ast.Call)]  # fmt: skip
-    made = [call for call in calls if last_name(call.func).startswith(_TRANSFORMATION)]
-    given = [each for call in made for each in (*call.args, *(keyword.value for keyword in call.keywords))]
-    return frozenset(each.id for each in given if isinstance(each, ast.Name))
+    makers = [call for call in calls if last_name(call.func).startswith(_TRANSFORMATION)]
+    arguments = [each for call in makers for each in (*call.args, *(keyword.value for keyword in call.keywords))]
+    return frozenset(each.id for each in arguments if isinstance(each, ast.Name))
 
 
 def _places_of_file(module: Module) -> tuple[str, ...]:

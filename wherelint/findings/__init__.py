@@ -20,8 +20,8 @@ __all__ = ["DetectOptions", "analyse", "detect", "forget"]
 
 def detect(text: str, filename: str, options: DetectOptions) -> tuple[list[Finding], list[Problem]]:
     """The findings of one file, and the blocks that were given up. Raises SyntaxError where the text is not Python."""
-    made = analyse(text, filename, options)
-    return ([], []) if isinstance(made, str) else (made.findings, list(made.problems))
+    analysis = analyse(text, filename, options)
+    return ([], []) if isinstance(analysis, str) else (analysis.findings, list(analysis.problems))
 
 
 def forget() -> None:
@@ -32,11 +32,11 @@ def forget() -> None:
 
 
 def analyse(
-    text: str, filename: str, options: DetectOptions, around: list[Project] | None = None
+    text: str, filename: str, options: DetectOptions, projects: list[Project] | None = None
 ) -> Analysis | Skipped:
     """What is known of one file; why it was skipped where nothing in it can be a finding.
 
-    ``around`` gets the project around the file, which knows what was read of it: more while fixes are looked for.
+    ``projects`` gets the project of the file, which knows what was read of it: more while fixes are looked for.
 
     Raises SyntaxError where the text is not Python. A file in which nothing is selected costs little: NumPy is not
     even loaded for it.
@@ -45,16 +45,16 @@ def analyse(
 
     markers = (*screen.MARKERS, *(alias.split(".", 1)[0] for alias in options.aliases))
     everything = bool(options.opt_in & screen.CUTS)
-    seen = unicodedata.normalize("NFKC", text)  # as names are read
-    if not any(marker in seen for marker in markers) and not screen.speaks(seen):
+    normalized = unicodedata.normalize("NFKC", text)  # as names are read
+    if not any(marker in normalized for marker in markers) and not screen.speaks(normalized):
         compile(text, NOWHERE, "exec", flags=0x400, dont_inherit=True)  # PyCF_ONLY_AST: parse, run nothing
         return "no framework"
     from wherelint.frontend.module import Module
     from wherelint.frontend.screen import inherited
 
     module = Module(filename, text, options.aliases)
-    if around is not None:
-        around.append(module.project)
+    if projects is not None:
+        projects.append(module.project)
     used = module.frameworks()
     names = [*screen.roots(module, everything=everything), *inherited(module)]
     if names and not used:

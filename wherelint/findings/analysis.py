@@ -37,7 +37,7 @@ class Analysis:
 
     def with_evidence(self, *names: str) -> Analysis:
         """The same analysis, with more that is known of all its findings."""
-        return replace(self, found=[(finding.with_evidence(*names), made) for finding, made in self.found])
+        return replace(self, found=[(finding.with_evidence(*names), detection) for finding, detection in self.found])
 
     @property
     def findings(self) -> list[Finding]:
@@ -46,7 +46,7 @@ class Analysis:
 
     def places(self, finding: Finding) -> list[tuple[Finding, Detection | None]]:
         """What is known of a finding, wherever it was handed on, and of the others of its cause."""
-        known = {(f.sort_key(), f.elsewhere): (f, made) for f, made in self.found}
+        known = {(f.sort_key(), f.elsewhere): (f, detection) for f, detection in self.found}
         return [known[key] for place in finding.places if (key := (place.sort_key(), place.elsewhere)) in known]
 
 
@@ -72,34 +72,34 @@ def analyse_functions(
     found: dict[Any, tuple[Finding, Detection | None]] = {}
     problems: list[Problem] = []
     outlook = outlook or Outlook()
-    searches = FileHazards(module, used, low=low, only=only, whole=whole, outlook=outlook)
+    hazards = FileHazards(module, used, low=low, only=only, whole=whole, outlook=outlook)
     # Where its place alone keeps a finding from being shown, a function is not read, unless what it calls asks for it.
     names = list(names)
     if not opt_in and outlook.least > 0:
         names = [each for each in names if outlook.reaches(outlook.most(naming.standing(module, each)))]
     for number, name in enumerate(names):
-        if searches.spent:
+        if hazards.spent:
             left = len(names) - number
             where = f"`{'.'.join(name)}`" + (f" and {left - 1} more functions" if left > 1 else "")
-            error = GiveUp("the file has more of them than the analysis follows, or longer ones")
+            error = GiveUp("the file has too many functions (analysis budget exceeded)")
             problems.append(_given_up(filename, where, error))
             break
         try:
-            made = (lowered if draft else programs)(module, name, used)
-            for finding in (f for program in made for f in _opt_in(program, used, filename, opt_in)):
+            lowerings = (lowered if draft else programs)(module, name, used)
+            for finding in (f for program in lowerings for f in _opt_in(program, used, filename, opt_in)):
                 found.setdefault((finding.code, finding.location), (finding, None))
-            searches.search(name, made)
+            hazards.search(name, lowerings)
         except Exception as error:
             problems.append(_given_up(filename, f"`{'.'.join(name)}`", error))
-    found_now, failed = _made(one_per_bug(searches.detections()), filename, draft=draft)
+    results, failed = _findings(one_per_bug(hazards.detections()), filename, draft=draft)
     problems += failed
     if not draft:
-        found_now = with_causes(found_now)
-        problems += (Problem(filename, said, error=False) for said in module.budget.given_up)
-    return Analysis(module, used, [*found.values(), *found_now], problems, outlook)
+        results = with_causes(results)
+        problems += (Problem(filename, why, error=False) for why in module.budget.given_up)
+    return Analysis(module, used, [*found.values(), *results], problems, outlook)
 
 
-def _made(
+def _findings(
     bugs: Iterable[tuple[Detection, list[Node]]], filename: str, *, draft: bool
 ) -> tuple[list[tuple[Finding, Detection | None]], list[Problem]]:
     """The findings of some detections, and what went wrong."""
@@ -107,10 +107,9 @@ def _made(
     problems: list[Problem] = []
     for detection, related in bugs:
         try:
-            made = detection
             if not draft:
-                made = replace(detection, hazard=simplest(detection.search, detection.hazard))
-            found.append((finding_of(made, related, filename), made))
+                detection = replace(detection, hazard=simplest(detection.search, detection.hazard))
+            found.append((finding_of(detection, related, filename), detection))
         except Exception as error:
             what = f"a finding in `{detection.hazard.select.origin.function}`"
             problems.append(_given_up(filename, what, error))

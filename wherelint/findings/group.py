@@ -29,12 +29,12 @@ def with_causes(found: Sequence[Found]) -> list[Found]:
     numbers: dict[Hashable, int] = {}
     #: For each cause its function, the inputs one of which has to be masked, and where a mask would stand.
     causes: list[tuple[str, frozenset[Node], set[Hashable]]] = []
-    told = [finding for finding, _ in found]
+    grouped = [finding for finding, _ in found]
     for index in sorted(range(len(found)), key=lambda i: (-found[i][0].score, found[i][0].sort_key())):
-        finding, made = found[index]
-        if made is None:
+        finding, detection = found[index]
+        if detection is None:
             continue
-        masked, places = fixing(made), _places(made, numbers)
+        masked, places = fixing(detection), _places(detection, numbers)
         for number, (function, inputs, known) in enumerate(causes):
             if function == finding.function and inputs & masked and known & places:
                 causes[number] = function, inputs & masked, known | places
@@ -42,8 +42,8 @@ def with_causes(found: Sequence[Found]) -> list[Found]:
         else:
             number = len(causes)
             causes.append((finding.function, masked, places))
-        told[index] = replace(finding, cause=number, witness=_ordered(finding.witness, {n.name for n in masked}))
-    return list(zip(told, (made for _, made in found), strict=True))
+        grouped[index] = replace(finding, cause=number, witness=_ordered(finding.witness, {n.name for n in masked}))
+    return list(zip(grouped, (detection for _, detection in found), strict=True))
 
 
 def _ordered(witness: Witness | None, first: Collection[str]) -> Witness | None:
@@ -80,8 +80,8 @@ def _computed(node: Node, numbers: dict[Hashable, int]) -> int:
     known: dict[Node, int] = {}
     for each in topological([node]):
         own = (each.value.shape, each.value.tobytes()) if isinstance(each, Const) else each if not each.inputs else 0
-        told = each.op, each.static, own, tuple(known[i] for i in each.inputs)
-        known[each] = numbers.setdefault(told, len(numbers))
+        computed = each.op, each.static, own, tuple(known[i] for i in each.inputs)
+        known[each] = numbers.setdefault(computed, len(numbers))
     return known[node]
 
 
@@ -90,25 +90,25 @@ def one_per_bug(detections: Iterable[Detection]) -> list[tuple[Detection, list[N
     by_op: dict[object, list[Detection]] = {}
     for item in detections:
         by_op.setdefault(spot(item.hazard.op), []).append(item)
-    kept: list[tuple[Detection, list[Node]]] = []
+    chosen: list[tuple[Detection, list[Node]]] = []
     for items in by_op.values():
         items = [i for i in items if not feeds_operation(i.hazard)] or items
         reads = {id(i): {spot(n) for n in topological([i.hazard.select])} for i in items}
         for item in items:
             inner = [o for o in items if o is not item and spot(o.hazard.select) in reads[id(item)]]
-            around = [o for o in items if o is not item and spot(item.hazard.select) in reads[id(o)]]
+            outer = [o for o in items if o is not item and spot(item.hazard.select) in reads[id(o)]]
             unsure = item.hazard.confidence == "low"
             if any(unsure or o.hazard.confidence == "high" for o in inner):
                 continue
-            if not (unsure and any(o.hazard.confidence == "high" for o in around)):
-                kept.append((item, [o.hazard.select for o in around]))
-    kept.sort(key=lambda pair: pair[0].hazard.confidence)  # "high" before "low"
-    said: set[object] = set()
+            if not (unsure and any(o.hazard.confidence == "high" for o in outer)):
+                chosen.append((item, [o.hazard.select for o in outer]))
+    chosen.sort(key=lambda pair: pair[0].hazard.confidence)  # "high" before "low"
+    explained: set[object] = set()
     bugs = []
-    for item, outer in kept:
+    for item, related in chosen:
         if item.hazard.missing_data:  # everything computed with missing data is poisoned: one operation says it all
-            if spot(item.hazard.select) in said:
+            if spot(item.hazard.select) in explained:
                 continue
-            said.add(spot(item.hazard.select))
-        bugs.append((item, outer))
+            explained.add(spot(item.hazard.select))
+        bugs.append((item, related))
     return bugs

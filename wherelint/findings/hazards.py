@@ -95,7 +95,7 @@ class FileHazards:
             if self._only is not None and not self._only(root):
                 continue
             if effort.spent:
-                raise GiveUp("it has more selections over longer computations than the search follows")
+                raise GiveUp("it has too many selections (analysis budget exceeded)")
             nearest = nearest_framework(root)  # of a helper for arrays of any framework, not that of this file's
             framework = nearest if nearest and nearest in self._used else self._used[0]
             accept = programs.setdefault(framework, InProgram(program, arithmetic(framework), effort, self._budget))
@@ -107,9 +107,9 @@ class FileHazards:
         for accept in programs.values():
             accept.forget()
         if effort.spent and not self._effort.spent:
-            raise GiveUp("it has selections over longer computations than the search follows")
+            raise GiveUp("its selections read too long computations (analysis budget exceeded)")
         if self._effort.spent:
-            raise GiveUp("the file has more selections over longer computations than the search follows")
+            raise GiveUp("the file has too many selections (analysis budget exceeded)")
 
     def _standing(self, root: Node, program: Program) -> frozenset[Evidence]:
         """What is known of every hazard of a search; the selection of an operation that clips feed may be any."""
@@ -125,13 +125,13 @@ class FileHazards:
 
     def detections(self) -> list[Detection]:
         """What was found, with all evidence, without what only happens where nothing is differentiated."""
-        judged = (self._judge(each) for each in self._detections.values() if self._may_reach(each))
-        return [each for each in judged if each is not None and self._may_reach(each)]
+        weighed = (self._weighed(each) for each in self._detections.values() if self._may_reach(each))
+        return [each for each in weighed if each is not None and self._may_reach(each)]
 
     def _may_reach(self, detection: Detection) -> bool:
         return self._outlook.may_reach(detection.hazard.evidence)
 
-    def _judge(self, detection: Detection) -> Detection | None:
+    def _weighed(self, detection: Detection) -> Detection | None:
         hazard = detection.hazard
         select = hazard.select
         if not self._meet_here(hazard.op, select) or self._inlined.sever(select.origin.function, expression_id(select)):
@@ -163,10 +163,10 @@ class FileHazards:
 
     def _roots(self, program: Program) -> Iterator[Node]:
         """Selections with something singular among what they drop, and singular operations that a clip feeds."""
-        made = set(program.made)
+        live = set(program.made)
         selections = [n for n in program.made if n.selection is not None]
         fed = singular_operations(topological(program.made)) if any(n.selection in CLIPS for n in selections) else []
-        roots = [*selections, *(n for n in fed if n in made)]
+        roots = [*selections, *(n for n in fed if n in live)]
         met_by = _met(roots)
         for root in roots:
             met = [n for n in met_by[root] if n is not root or root.op != "where"]

@@ -1,4 +1,4 @@
-"""The finding that a hazard is told as: its code, its message, its witness, and the places that the file shows."""
+"""The finding that a hazard is telling as: its code, its message, its witness, and the places that the file shows."""
 
 from __future__ import annotations
 
@@ -91,8 +91,8 @@ def _witness(hazard: Hazard) -> Witness:
     """The inputs that the operation or the condition reads, the value, and the gradients that are not finite."""
     read = leaves(hazard.op, hazard.select)
     bad = {n for n, g in hazard.gradient.items() if not np.isfinite(g).all()}
-    told = [n for n in read if not n.name.startswith("(") and not _has_usual_value(n, hazard.inputs.get(n))]
-    shown = [n for n in told if n in hazard.inputs or n in bad]
+    telling = [n for n in read if not n.name.startswith("(") and not _has_usual_value(n, hazard.inputs.get(n))]
+    shown = [n for n in telling if n in hazard.inputs or n in bad]
     passed = {n: v for n, v in hazard.inputs.items() if isinstance(n, Leaf) and n not in shown and n.usual is not None}
     shown += [n for n, v in passed.items() if (v != n.usual).any()]
     named = sorted(shown, key=lambda n: n not in bad)

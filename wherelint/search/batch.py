@@ -141,8 +141,8 @@ def keep(chosen: Array, arrays: dict[Node, Array]) -> dict[Node, Array]:
         return arrays
     if not chosen.any():
         return {}
-    kept = np.flatnonzero(chosen)
-    return {n: v.take(kept, axis=0) if v.shape[0] == len(chosen) else v for n, v in arrays.items()}
+    rows = np.flatnonzero(chosen)
+    return {n: v.take(rows, axis=0) if v.shape[0] == len(chosen) else v for n, v in arrays.items()}
 
 
 def rows(mask: Array) -> Array:

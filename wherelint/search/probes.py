@@ -150,10 +150,10 @@ def holds_somewhere(predicates: Sequence[Node], order: Sequence[Node]) -> bool:
 
     def hold(inputs: Inputs) -> Array:
         values = evaluate(order, inputs)
-        kept = np.ones(1, np.bool_)
+        satisfied = np.ones(1, np.bool_)
         for predicate in predicates:
-            kept = kept & every(truth(values[predicate]))[:, 0]
-        return kept.astype(np.float64)
+            satisfied = satisfied & every(truth(values[predicate]))[:, 0]
+        return satisfied.astype(np.float64)
 
     return bool(bases(sources, predicates, Pool(order), hold, 1))
 

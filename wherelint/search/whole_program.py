@@ -60,8 +60,8 @@ class InProgram:
         p = self._place[p]
         values = self._values(hazard.select)
         below_a_clip = hazard.select in topological([hazard.op])
-        given = all(np.isfinite(v).all() for v in hazard.inputs.values())
-        written = np.isinf(at(values[hazard.select], p)) & given  # by the arm that is taken, not by the data
+        is_finite = all(np.isfinite(v).all() for v in hazard.inputs.values())
+        written = np.isinf(at(values[hazard.select], p)) & is_finite  # by the arm that is taken, not by the data
         for output, order, tape in outlets:
             value = at(values[output], p)
             if not (np.isfinite(value) | (np.isinf(value) & written)).all():

@@ -111,7 +111,7 @@ class Search:
 
     def _runs(self, level: Level, movable: list[Leaf], found: dict[Node, Hazard]) -> Iterator[Run]:
         """What moving some inputs gives, first to telling values, then to where an operation is singular."""
-        asked = operations, data = self._targets.open(level), self._targets.may_miss_data(level, movable)
+        targets = operations, data = self._targets.open(level), self._targets.may_miss_data(level, movable)
         held = self.guard.held_elements()
         if not data and not held and all(self._dependence.inputs(n).isdisjoint(movable) for n in operations):
             points, _ = joined(self.starts)
@@ -123,18 +123,18 @@ class Search:
         ]
         first: Values = {}
         for part in parts([batches[0], *({**batches[0], **h} for h in held), *batches[1:]], len(self.order)):
-            run = self.run(*part, asked=asked)
+            run = self.run(*part, targets=targets)
             first = first or run.first
             yield run
         if points := self._aimed(operations, batches[0], first, found):
-            yield self.run(points, asked=asked)
+            yield self.run(points, targets=targets)
 
     def _fails_unmoved(self) -> bool:
         """Whether an operation fails at a generic point, as one does that divides by a constant array with a zero."""
         every = bases(self.leaves, self.path_conditions, self.pool, anywhere, POSITIVE)
         points, _ = joined(every)
-        asked = self._targets.open(Level()), self._targets.may_miss_data(Level(), [])
-        return len(self.run(points, asked=asked).batch) > 0
+        targets = self._targets.open(Level()), self._targets.may_miss_data(Level(), [])
+        return len(self.run(points, targets=targets).batch) > 0
 
     def _note(self, run: Run, level: Level, found: dict[Node, Hazard]) -> None:
         for batch in range(len(run.bases)):
@@ -143,9 +143,9 @@ class Search:
                 if known is None or hazard.rank > known.rank:
                     found[hazard.op] = hazard
 
-    def _aimed(self, asked: Sequence[Node], batch: Inputs, values: Values, found: Collection[Node]) -> Inputs:
+    def _aimed(self, operations: Sequence[Node], batch: Inputs, values: Values, found: Collection[Node]) -> Inputs:
         """Probes that bring the operations that no hazard was found of exactly to their singular points."""
-        nodes = [n for n in asked if n in self.requires_grad and n not in found]
+        nodes = [n for n in operations if n in self.requires_grad and n not in found]
         if not nodes:
             return {}
         self.effort.spend(len(self.order) * (1 + len(nodes)))
@@ -181,12 +181,12 @@ class Search:
 
         Only flags that make a difference to the operations that are asked for, or to the condition.
         """
-        told = [*self._targets.open(Level()), *self.guard.condition]
+        deciding = [*self._targets.open(Level()), *self.guard.condition]
         free = [n for n in self.leaves if n.kind == "bool" and n.preferred is None]
-        named = [n for n in self.leaves if n.arm and self._dependence.decides(n, told)] if starts else []
+        named = [n for n in self.leaves if n.arm and self._dependence.decides(n, deciding)] if starts else []
         values = [(n, True if n.kind == "bool" else self._flip(n, starts[0])) for n in named]
         arms = [(n, value) for n, value in values if value is not None]
-        raised = [n for n in free if self._dependence.decides(n, told)] if len(free) > 1 else []
+        raised = [n for n in free if self._dependence.decides(n, deciding)] if len(free) > 1 else []
         arms = [*arms, *((n, True) for n in raised)][:_MOST_FLAGS]
         if not starts or not arms:
             return []
@@ -285,26 +285,26 @@ class Search:
             allowed = allowed & rows(truth(values[condition]))
         return allowed
 
-    def run(self, *batches: Inputs, asked: tuple[Collection[Node], bool] | None = None) -> Run:
+    def run(self, *batches: Inputs, targets: tuple[Collection[Node], bool] | None = None) -> Run:
         """Evaluate batches as one, and keep only the probes whose value is finite and whose gradient is not.
 
-        ``asked``: if given, only those at which one of these operations fails, or else at which data are missing.
+        ``targets``: if passed, only those at which one of these operations fails, or else at which data are missing.
         """
         bases = [{n: v[:1] for n, v in inputs.items()} for inputs in batches]
         inputs, batch = joined(batches)
-        values = evaluate(self.order if asked is None else self._dependence.order(asked[0]), inputs)
+        values = evaluate(self.order if targets is None else self._dependence.order(targets[0]), inputs)
         count = int((batch == 0).sum())
         first = {n: v[:count] if v.shape[0] == len(batch) else v for n, v in values.items()}
         failing = np.ones(len(batch), np.bool_)
-        if asked is not None:
-            failing = self._failing(inputs, values, asked[0])
-            for data in inputs.values() if asked[1] else ():
+        if targets is not None:
+            failing = self._failing(inputs, values, targets[0])
+            for data in inputs.values() if targets[1] else ():
                 failing = failing | any_lane(~np.isfinite(data))
             failing[failing] = failing.any() and self._allows(keep(failing, inputs)) > 0
         self.effort.spend(3 * len(self.order) * len(batches))
         if not failing.any():
             return Run({}, {}, Backward({}, {}), Backward({}, {}), failing[:0], bases, batch[:0], first)
-        if asked is not None:
+        if targets is not None:
             inputs, values, batch = keep(failing, inputs), keep(failing, values), batch[failing]
             values = evaluate((n for n in self.order if n not in values), inputs, known=values)
         fit = self.allowed(values) & self._finite(values)
@@ -349,8 +349,8 @@ class Search:
             late = [p for p in np.flatnonzero(candidates & sound(run, node))[:_TRIES].tolist() if p not in probes]
             tried: set[Node] = set()
             for p in [*probes, *late]:
-                asked = node, p in late
-                if self._refused.get(asked, 0) > _MOST_REFUSALS:
+                attempt = node, p in late
+                if self._refused.get(attempt, 0) > _MOST_REFUSALS:
                     continue
                 reach = level | _DOUBTFUL if p in late else level
                 blamed = self._blame(run, node, p)
@@ -360,7 +360,7 @@ class Search:
                     continue
                 hazard = blamed and self._hazard(run, blamed, p)
                 if blamed is None or hazard is None:
-                    self._refused[asked] = self._refused.get(asked, 0) + 1
+                    self._refused[attempt] = self._refused.get(attempt, 0) + 1
                 else:
                     tried.add(hazard.op)
                     yield hazard.with_evidence(*self._judge.weigh(run, blamed, p, reach))
