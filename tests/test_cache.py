@@ -21,6 +21,7 @@ from wherelint import check_paths
 from wherelint.cli import main
 from wherelint.io import cachedir
 from wherelint.io.config import Configuration, Overrides
+from wherelint.io.files import Target
 from wherelint.run import cache, engine, pool
 from wherelint.run.result import Result
 
@@ -65,18 +66,18 @@ PACK = Path(".wherelint_cache") / "check" / "wherelint.jsonl"
 def checked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], list[str]]]:
     """The names of the files that were checked since it was last asked."""
     names: list[str] = []
-    check_source = engine.check_source
+    check = engine.check
 
-    def checking(content: bytes, filename: str, *more: Any, **options: Any) -> Any:
-        names.append(filename)
-        return check_source(content, filename, *more, **options)
+    def checking(content: bytes, target: Target, *more: Any) -> Any:
+        names.append(target.name)
+        return check(content, target, *more)
 
     def since() -> list[str]:
         seen = sorted(names)
         names.clear()
         return seen
 
-    monkeypatch.setattr(engine, "check_source", checking)
+    monkeypatch.setattr(engine, "check", checking)
     return since
 
 
@@ -120,11 +121,11 @@ class TestTheSame:
         assert wherelint(capsys, *arguments, "-j2") == without
         written = PACK.read_bytes()
 
-        def check_source(*_: object, **__: object) -> None:
+        def unexpected(*_: object, **__: object) -> None:
             raise AssertionError("it is known")
 
-        monkeypatch.setattr(engine, "check_source", check_source)
-        monkeypatch.setattr(pool, "run", check_source)
+        monkeypatch.setattr(engine, "check", unexpected)
+        monkeypatch.setattr(pool, "run", unexpected)
         assert wherelint(capsys, *arguments, "-j2") == without
         assert wherelint(capsys, *arguments) == without
         assert PACK.read_bytes() == written
