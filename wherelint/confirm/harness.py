@@ -165,11 +165,10 @@ class _Child:
         self._unread = b""
 
     def quiet(self) -> bool:
-        """Whether it waits for a request; what it wrote unasked is dropped."""
-        self._unread = b""
+        """Whether it lives and waits for a request, and wrote nothing unasked."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._output, selectors.EVENT_READ)
-            return not selector.select(0) or (os.read(self._output, 1 << 20) != b"" and not selector.select(0))
+            return not self._unread and not selector.select(0)
 
     def exchange(self, message: bytes, seconds: float, memory: int) -> dict[str, Any]:
         """Send some bytes and read one line. Raises LostError where none comes, with the reason."""
@@ -185,7 +184,12 @@ class _Child:
                     raise LostError(f"it took more than {memory / 2**30:.1f} GiB of memory")
                 for key, _ in selector.select(_POLL):
                     if key.fd == self._input:
-                        message = self._send(message)
+                        try:
+                            message = message[os.write(self._input, message) :]
+                        except BlockingIOError:
+                            continue
+                        except OSError:  # it died meanwhile; its last answer is read all the same
+                            message = b""
                         if not message:
                             selector.unregister(self._input)
                     elif read := os.read(self._output, 1 << 20):
@@ -197,15 +201,6 @@ class _Child:
             if isinstance(answer := json.loads(line), dict):
                 return answer
         raise LostError(MALFORMED)
-
-    def _send(self, message: bytes) -> bytes:
-        """Write what the pipe takes; what is left."""
-        try:
-            return message[os.write(self._input, message) :]
-        except BlockingIOError:
-            return message
-        except OSError:
-            return b""  # it died meanwhile; its last answer is read all the same
 
     def _last_words(self) -> str:
         """Why the process is gone."""

@@ -2,8 +2,7 @@
 
 ``render`` gives the text without its last newline, empty where a report of nothing is. A file is imported when it is
 used. It may say ``CELLS = True`` (it knows the cells of notebooks; the others get rows of files), ``TEXTS = True`` (it
-gets the texts of the files as well, by their names), ``FIXES = True`` (it shows fixes, which are computed only then)
-and ``NEEDS`` (the packages of an extra).
+gets the texts of the files as well, by their names) and ``FIXES = True`` (it shows fixes, computed only then).
 """
 
 from __future__ import annotations
@@ -20,6 +19,10 @@ if TYPE_CHECKING:
 
     #: Findings, problems, every rule there is, the version of wherelint, and perhaps texts.
     Render = Callable[..., str]
+
+
+#: The packages of an extra that a format imports.
+_NEEDS = {"html": ("jinja2", "matplotlib")}
 
 
 def _module(style: str) -> Any:
@@ -44,8 +47,7 @@ def _render(
 
 def needs(style: str) -> tuple[str, ...]:
     """The packages without which a format cannot be written."""
-    packages: tuple[str, ...] = getattr(_module(style), "NEEDS", ())
-    return packages
+    return _NEEDS.get(style, ())
 
 
 def shows_fixes(style: str) -> bool:

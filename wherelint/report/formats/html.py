@@ -8,20 +8,20 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
 from wherelint.evidence.pieces import labelled
 from wherelint.finding import Finding, Problem
 from wherelint.report import text
 from wherelint.report.common import join_and, level, place_of, printable
 from wherelint.report.frame import Line, frame
+from wherelint.report.plot import COLORS, svg
 from wherelint.rules import Rule
 
-if TYPE_CHECKING:
-    from markupsafe import Markup
-
 CELLS = FIXES = TEXTS = True
-NEEDS = ("jinja2", "matplotlib")
 #: The template, its style and its script.
 _PAGE = Path(__file__).parents[1] / "page"
 _COLUMNS = 110
@@ -34,11 +34,6 @@ def render(
     findings: Sequence[Finding], problems: Sequence[Problem], rules: Sequence[Rule], version: str, texts: dict[str, str]
 ) -> str:
     """The page. What comes from files is escaped, and no script runs but ours, whose digest the page names."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-    from markupsafe import Markup
-
-    from wherelint.report.plot import COLORS
-
     style, script = (Markup((_PAGE / name).read_text("utf-8")) for name in ("page.css", "page.js"))
     environment = Environment(
         loader=FileSystemLoader(_PAGE), autoescape=True, finalize=_one_line, trim_blocks=True, lstrip_blocks=True,
@@ -72,8 +67,6 @@ def _one_line(value: object) -> object:
 
 def _marked(sentence: str) -> Markup:
     """A sentence with what stands in backticks as code."""
-    from markupsafe import Markup
-
     code = Markup("<code>{}</code>")
     parts = _NAMED.split(printable(sentence))
     return Markup().join(code.format(part) if i % 2 else part for i, part in enumerate(parts))
@@ -93,8 +86,6 @@ def _problems(problems: Sequence[Problem]) -> Iterator[tuple[str, str, str]]:
 
 def _code(lines: Sequence[Line]) -> Markup:
     """Lines in their styles."""
-    from markupsafe import Markup
-
     span, newline = Markup('<span class="{}">{}</span>'), Markup("\n")
     marked = newline.join(Markup().join(span.format(style, printable(text)) for text, style in line) for line in lines)
     return Markup('<pre tabindex="0">{}</pre>').format(marked)
@@ -129,10 +120,6 @@ def _finding(name: str, finding: Finding, helps: Mapping[str, str], source: str 
 def _plot(finding: Finding, name: str) -> Markup | None:
     if finding.plot is None:
         return None
-    from markupsafe import Markup
-
-    from wherelint.report.plot import svg
-
     return Markup(svg(finding.plot, name).replace("<svg", f'<svg id="{name}-plot"', 1))
 
 
