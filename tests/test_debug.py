@@ -24,7 +24,7 @@ def norm(x):
 def f(x, y, n):
     '''Each kind of row.'''
     safe = jnp.where(x > 0, jnp.log(jnp.where(x > 0, x, 1.0)), 0.0)
-    r = norm(x - y)
+    r = jnp.sum(jnp.abs(x - y))
     bad = jnp.where(r > 0, 1 / r, 0.0)
     kink = jnp.where(x > 0, x, -x)
     far = jnp.where(n > 3, y / (x - 1), 0.0)
@@ -55,8 +55,9 @@ def h(ok, m):
             [
                 "source    a.py, row 12: bad = jnp.where(r > 0, 1 / r, 0.0)",
                 "module    jax",
-                "          %4 = sqrt(%3)                               5:12    singular at 0 or below",
-                "        > %7 = where(%5, %6, 0.0)                     12:11   selects (where)",
+                "          %3 = sum(%2)                                11:9",
+                "        > %5 = divide(1.0, %3)                        12:28   singular with a zero divisor",
+                "        > %6 = where(%4, %5, 0.0)                     12:11   selects (where)",
                 "search    the where at 12:11, with the derivatives of jax",
                 "inputs that may move: x, y",
                 "hazard    divide at 12:28: at x = 0.0, y = 0.0 the value is 0.0, the gradient x: nan, y: nan",
