@@ -14,7 +14,7 @@ class DetectOptions:
     opt_in: frozenset[str] = frozenset()
     #: The least score that is asked for; what scores less need not be found.
     least: float = 0.0
-    #: The user's evidence about the gradients in the file, by the names of the score's table.
+    #: The user's evidence about the gradients in the file, by the labels of ``evidence.pieces.Evidence``.
     said: tuple[str, ...] = ()
 
 

@@ -105,7 +105,7 @@ class Settings:
         return self.codes_for(path) | more
 
     def evidence_for(self, path: Path) -> tuple[str, ...]:
-        """What the settings tell of the gradients in one file, by the names of the score's table."""
+        """What the settings tell of the gradients in one file, by the labels of ``evidence.pieces.Evidence``."""
         if any(self._matches(pattern, path) for pattern in self.differentiated):
             return ("said to be differentiated",)
         nowhere = any(self._matches(pattern, path) for pattern in self.not_differentiated)
