@@ -28,7 +28,7 @@ _RANDOM_PERTURBATIONS = 96
 #: Ordinary numbers are no larger.
 EXTREME = 10.0
 #: Generic points at which every input is positive.
-POSITIVE = 12
+_POSITIVE = 12
 _MOST_PAIRED = 4
 #: How many operations away a test for nan still speaks of its data.
 _NEAR = 3
@@ -100,7 +100,7 @@ def bases(
 ) -> list[Inputs]:
     """Up to ``most`` benign points, those that ``acceptable`` scores highest (0: never) of all in a batch."""
     rng = np.random.default_rng(1052)
-    positive, count = POSITIVE, POSITIVE + 4  # moderate; signs vary only in the last ones, which rank lower
+    positive, count = _POSITIVE, _POSITIVE + 4  # moderate; signs vary only in the last ones, which rank lower
     ranges = [((0.2, 0.9), (1.1, 3.0), (0.2, 3.0))[i % 3] if i < positive else (-2.0, 2.0) for i in range(count)]
     spread = np.array(ranges, np.float32)
     passed = _passed(conditions)
@@ -136,11 +136,6 @@ def bases(
         score = acceptable(batch)
     best = [int(i) for i in np.argsort(-score, kind="stable") if score[i] > 0][:most]
     return [{leaf: column[i : i + 1] for leaf, column in batch.items()} for i in best]
-
-
-def anywhere(inputs: Inputs) -> Array:
-    """A score for ``bases`` that accepts every point."""
-    return np.ones(max(map(len, inputs.values()), default=1))
 
 
 def holds_somewhere(predicates: Sequence[Node], order: Sequence[Node]) -> bool:

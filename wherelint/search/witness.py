@@ -20,10 +20,8 @@ from wherelint.search.dependence import Dependence
 from wherelint.search.guard import Guard
 from wherelint.search.probes import (
     EXTREME,
-    POSITIVE,
     Inputs,
     Pool,
-    anywhere,
     bases,
     holds_somewhere,
     perturbations,
@@ -95,8 +93,6 @@ class Search:
         if low and set(guard) != set(self.leaves):
             levels.append((_WIDE, [n for n in self.leaves if not n.fixed][:MOST_MOVABLE]))
         levels = [each for each in levels if self._targets.any(*each, found)]
-        if not guard and levels and not levels[0][0] and not self._fails_unmoved():
-            del levels[0]
         if levels:
             self.begin()
         if self._doubtful and not any(self._targets.any(level | _DOUBTFUL, moved, found) for level, moved in levels):
@@ -128,13 +124,6 @@ class Search:
             yield run
         if points := self._aimed(operations, batches[0], first, found):
             yield self.run(points, targets=targets)
-
-    def _fails_unmoved(self) -> bool:
-        """Whether an operation fails at a generic point, as one does that divides by a constant array with a zero."""
-        every = bases(self.leaves, self.path_conditions, self.pool, anywhere, POSITIVE)
-        points, _ = joined(every)
-        targets = self._targets.open(Level()), self._targets.may_miss_data(Level(), [])
-        return len(self.run(points, targets=targets).batch) > 0
 
     def _note(self, run: Run, level: Level, found: dict[Node, Hazard]) -> None:
         for batch in range(len(run.bases)):
