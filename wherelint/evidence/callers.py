@@ -19,7 +19,7 @@ from itertools import pairwise
 from pathlib import PurePath
 from typing import NamedTuple
 
-from wherelint.evidence.names import places
+from wherelint.evidence.names import surroundings
 from wherelint.frontend import screen
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef, GiveUp, children, dotted, last_name, methods
@@ -91,7 +91,7 @@ class CallGraph:
         if any(_TRANSFORMS.search(_last(call)) for call in transformed):
             return False
         functions = _enclosing(use.path)
-        if not _HOLDS.issuperset(places(use.module, functions)) or _is_cut(use):
+        if not _HOLDS.issuperset(surroundings(use.module, functions)) or _is_cut(use):
             return True
         if not functions:
             is_call = len(use.path) > 1 and isinstance(use.path[-2], ast.Call) and use.path[-2].func is use.path[-1]
@@ -123,8 +123,8 @@ class CallGraph:
         if is_method and any(last in _method_names(each) for each in classes if each.name != name[0]):
             return None  # of which class an object is, is not known
         uses = [use for m in everywhere for path in _paths(m, last) if _may_mean(use := Use(m, path), module, name)]
-        shown = _SHOWS.isdisjoint(places(module, name))  # what is shown itself is used where things are shown
-        return [u for u in uses if not (shown and not _SHOWS.isdisjoint(places(u.module, _enclosing(u.path))))]
+        shown = _SHOWS.isdisjoint(surroundings(module, name))  # what is shown itself is used where things are shown
+        return [u for u in uses if not (shown and not _SHOWS.isdisjoint(surroundings(u.module, _enclosing(u.path))))]
 
 
 class InlinedCalls:

@@ -39,8 +39,8 @@ def gradient_flow(
     hazard: Hazard, inputs: Iterable[Leaf], module: Module, function: tuple[str, ...]
 ) -> Iterator[Evidence]:
     """What speaks against a gradient through a hazard of a function with such inputs, and against these by name."""
-    yield from names.standing(module, function)
-    yield from standing(hazard.select, inputs)
+    yield from names.by_surroundings(module, function)
+    yield from known_beforehand(hazard.select, inputs)
     poisoned = [n for n, g in hazard.gradient.items() if n.differentiable and not np.isfinite(g).all()]
     words = [words_of(n.name) for n in poisoned]
     if poisoned and all(each & DATA for each in words):
@@ -59,11 +59,11 @@ def gradient_flow(
             yield Evidence.UNLIKELY_INPUT
 
 
-def standing(select: Node, inputs: Iterable[Leaf]) -> Iterator[Evidence]:
+def known_beforehand(select: Node, inputs: Iterable[Leaf]) -> Iterator[Evidence]:
     """What speaks against a gradient through a selection of a program with such inputs, whatever the hazard."""
     origin = select.origin
     if isinstance(origin, Origin):
-        yield from names.standing(origin.block.module, origin.function.split("."))
+        yield from names.by_surroundings(origin.block.module, origin.function.split("."))
         if _MARK.search(origin.block.module.text) and _is_marked(origin):
             yield Evidence.NOT_DIFFERENTIATED
     spelled = [n.name for n in inputs]

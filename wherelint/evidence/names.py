@@ -14,7 +14,7 @@ from wherelint.graph.node import Leaf
 
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 #: What tests, metrics and the like are called, as folders and files.
-_PLACES = {
+_FOLDERS = {
     "test": "test tests testing conftest",
     "metric": "metric metrics eval evaluation evaluate evaluator evaluators val validation",
     "environment": "env envs environment environments",
@@ -27,7 +27,7 @@ _PLACES = {
     "demonstration": "demo demos tutorial tutorials",
     "example": "benchmark benchmarks example examples",
 }
-_PLACE_OF = {word: place for place, words in _PLACES.items() for word in words.split()}
+_BY_WORD = {word: place for place, words in _FOLDERS.items() for word in words.split()}
 #: What a place says against a gradient: mostly that nothing there is trained. People train in examples, too.
 _EVIDENCE = {
     "test": Evidence.TEST,
@@ -85,13 +85,13 @@ _TRANSFORMATION = "GradientTransformation"
 _STEPS = frozenset({"validation_step", "test_step", "predict_step"})
 
 
-def places(module: Module, functions: Iterable[str]) -> Iterator[str]:
+def surroundings(module: Module, functions: Iterable[str]) -> Iterator[str]:
     """What code within some functions and classes is there for, by the names of these, of its file and its folders."""
-    yield from module.once(_places_of_file)
+    yield from module.once(_surroundings_of_file)
     for name in functions:
         words = _WORD.findall(name)
         if name[:1].isupper():
-            yield from module.once(_places_of_class, name)
+            yield from module.once(_surroundings_of_class, name)
         if name in module.once(_updates):
             yield "update"
         if name in _STEPS:
@@ -104,9 +104,9 @@ def places(module: Module, functions: Iterable[str]) -> Iterator[str]:
             yield "data"
 
 
-def standing(module: Module, functions: Iterable[str]) -> set[Evidence]:
+def by_surroundings(module: Module, functions: Iterable[str]) -> set[Evidence]:
     """What the place of code within some functions and classes says against a gradient."""
-    found = set(places(module, functions)) - {"example"}
+    found = set(surroundings(module, functions)) - {"example"}
     return {_EVIDENCE.get(place, Evidence.UNTRAINED_CODE) for place in found}
 
 
@@ -148,11 +148,11 @@ def _updates(module: Module) -> frozenset[str]:
     return frozenset(each.id for each in arguments if isinstance(each, ast.Name))
 
 
-def _places_of_file(module: Module) -> tuple[str, ...]:
+def _surroundings_of_file(module: Module) -> tuple[str, ...]:
     return tuple(_of_file(module))
 
 
-def _places_of_class(module: Module, name: str) -> tuple[str, ...]:
+def _surroundings_of_class(module: Module, name: str) -> tuple[str, ...]:
     return tuple(_of_class(name, module))
 
 
@@ -168,8 +168,8 @@ def _of_file(module: Module) -> Iterator[str]:
     metrics = [name for name in module.definitions if name.endswith("Metric") and _family(name, module)]
     geometry = any(not _measures(name, _family(name, module)) for name in metrics)
     for part in (*module.package.split("."), *folders, stem, stem.replace("_", ""), words[-1]):
-        if part in _PLACE_OF and not (geometry and part in ("metric", "metrics")):
-            yield _PLACE_OF[part]
+        if part in _BY_WORD and not (geometry and part in ("metric", "metrics")):
+            yield _BY_WORD[part]
 
 
 def words_of(name: str) -> frozenset[str]:

@@ -76,7 +76,7 @@ def analyse_functions(
     # Where its place alone keeps a finding from being shown, a function is not read, unless what it calls asks for it.
     names = list(names)
     if not opt_in and outlook.least > 0:
-        names = [each for each in names if outlook.reaches(outlook.most(naming.standing(module, each)))]
+        names = [each for each in names if outlook.reaches(outlook.most(naming.by_surroundings(module, each)))]
     for number, name in enumerate(names):
         if hazards.spent:
             left = len(names) - number

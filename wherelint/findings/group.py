@@ -34,14 +34,14 @@ def with_causes(found: Sequence[Found]) -> list[Found]:
         finding, detection = found[index]
         if detection is None:
             continue
-        masked, places = fixing(detection), _places(detection, numbers)
+        masked, spots = fixing(detection), _spots(detection, numbers)
         for number, (function, inputs, known) in enumerate(causes):
-            if function == finding.function and inputs & masked and known & places:
-                causes[number] = function, inputs & masked, known | places
+            if function == finding.function and inputs & masked and known & spots:
+                causes[number] = function, inputs & masked, known | spots
                 break
         else:
             number = len(causes)
-            causes.append((finding.function, masked, places))
+            causes.append((finding.function, masked, spots))
         grouped[index] = replace(finding, cause=number, witness=_ordered(finding.witness, {n.name for n in masked}))
     return list(zip(grouped, (detection for _, detection in found), strict=True))
 
@@ -68,7 +68,7 @@ def fixing(detection: Detection) -> frozenset[Leaf]:
     return frozenset(node for (node, _), bad in zip(tried, singular[1:], strict=True) if singular[0] and not bad)
 
 
-def _places(detection: Detection, numbers: dict[Hashable, int]) -> set[Hashable]:
+def _spots(detection: Detection, numbers: dict[Hashable, int]) -> set[Hashable]:
     """Where a mask of a hazard would stand: its operation, its selection, and the condition of that."""
     hazard = detection.hazard
     condition = hazard.select.inputs[:1] if hazard.select.op == "where" else ()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from wherelint.evidence.callers import CallGraph, InlinedCalls, is_private
-from wherelint.evidence.gradient_flow import gradient_flow, standing
+from wherelint.evidence.gradient_flow import gradient_flow, known_beforehand
 from wherelint.evidence.judge import EvidenceJudge, Outlook
 from wherelint.evidence.names import is_setting
 from wherelint.evidence.pieces import Evidence
@@ -99,7 +99,7 @@ class FileHazards:
             nearest = nearest_framework(root)  # of a helper for arrays of any framework, not that of this file's
             framework = nearest if nearest and nearest in self._used else self._used[0]
             accept = programs.setdefault(framework, InProgram(program, arithmetic(framework), effort, self._budget))
-            outlook = self._outlook.with_known(self._standing(root, program))
+            outlook = self._outlook.with_known(self._known_beforehand(root, program))
             judge = partial(EvidenceJudge, outlook, arithmetic(framework))
             search = Search(root, arithmetic(framework), effort, accept, judge, satisfiable)
             for hazard in search.hazards(low=self._low):
@@ -111,12 +111,12 @@ class FileHazards:
         if self._effort.spent:
             raise GiveUp("the file has too many selections (analysis budget exceeded)")
 
-    def _standing(self, root: Node, program: Program) -> frozenset[Evidence]:
+    def _known_beforehand(self, root: Node, program: Program) -> frozenset[Evidence]:
         """What is known of every hazard of a search; the selection of an operation that clips feed may be any."""
         if self._outlook.least <= 0:
             return frozenset()
         selects = [root] if root.selection is not None else [n for n in topological([root]) if n.selection in CLIPS]
-        return frozenset.intersection(*(frozenset(standing(select, program.inputs)) for select in selects))
+        return frozenset.intersection(*(frozenset(known_beforehand(select, program.inputs)) for select in selects))
 
     def _note(self, detection: Detection) -> None:
         known = self._detections.get(detection.key)

@@ -1,4 +1,4 @@
-"""The finding that a hazard is telling as: its code, its message, its witness, and the places that the file shows."""
+"""The finding made of a hazard: its code, its message, its witness, and the places that the file shows."""
 
 from __future__ import annotations
 

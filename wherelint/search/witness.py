@@ -18,14 +18,7 @@ from wherelint.search.bisect import aimed
 from wherelint.search.budget import Effort
 from wherelint.search.dependence import Dependence
 from wherelint.search.guard import Guard
-from wherelint.search.probes import (
-    EXTREME,
-    Inputs,
-    Pool,
-    bases,
-    holds_somewhere,
-    perturbations,
-)
+from wherelint.search.probes import EXTREME, Inputs, Pool, bases, holds_somewhere, perturbations
 from wherelint.search.prune import Judge, Level, Targets
 
 __all__ = ["Effort", "Hazard", "Search", "singular_operations"]
