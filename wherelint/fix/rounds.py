@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from wherelint.finding import Edit, Finding, Fix, FixKey
 from wherelint.fix import offered_for, reach, work_budget
 from wherelint.fix.comparison import Comparison, key
+from wherelint.fix.layout import wrapped
 from wherelint.fix.refusals import ALONE, ROUNDS, TOO_MANY, refused
 from wherelint.fix.scope import Taken, laid_bare
 from wherelint.fix.together import together
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 _MOST_ROUNDS = 20
 
 Chosen = list[tuple[Finding, Fix]]
-#: Breaks the lines of a text that has changed, given what it was before.
-Tidied = Callable[[str, str], str]
 
 
 class _Kept(NamedTuple):
@@ -42,7 +41,8 @@ class Allowed:
     refuted: Mapping[FixKey, str] = field(default_factory=dict)
     #: Makes the programs that show a finding, where the findings that were fixed are to come with theirs.
     snippet: Callable[[Analysis, Finding], Finding] | None = None
-    tidied: Tidied = lambda before, after: after
+    #: How long the lines of a fix may be.
+    width: int = 88
     #: Of which rules; None stands for all.
     codes: Collection[str] | None = None
     #: Whether a comment says why.
@@ -77,7 +77,7 @@ def fixpoint(
                 chosen.append((finding, fix))
         if not chosen:
             break
-        chosen, after, now = _agreeing(seen, chosen, allowed.tidied, analysed, whole)
+        chosen, after, now = _agreeing(seen, chosen, allowed.width, analysed, whole)
         if now is None:
             kept.update((_where(seen, finding), _Kept(refused(ALONE), frozenset())) for finding, _ in chosen)
             continue
@@ -109,13 +109,13 @@ def _offered(seen: View, findings: Sequence[Finding], whole: WorkBudget, allowed
 
 
 def _agreeing(
-    seen: View, chosen: Chosen, tidied: Tidied, analysed: Callable[[str], View], whole: WorkBudget
+    seen: View, chosen: Chosen, width: int, analysed: Callable[[str], View], whole: WorkBudget
 ) -> tuple[Chosen, str, View | None]:
     """As many fixes as do together what each does alone, the text after them, what is seen in it (None: none does)."""
     assert seen.analysis is not None
     text = seen.analysis.module.text
     while True:
-        after = tidied(text, Source(text).edited(_edits(chosen)))
+        after = wrapped(text, Source(text).edited(_edits(chosen)), width)
         now = analysed(after)
         blamed = _blamed(seen, now, chosen, whole)
         rest = [(finding, fix) for finding, fix in chosen if not any(finding is each for each in blamed)]

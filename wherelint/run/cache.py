@@ -24,7 +24,7 @@ from wherelint.io.disk import digest
 from wherelint.io.edits import Source
 from wherelint.io.encoding import UndecodableError, decode
 from wherelint.io.files import Target
-from wherelint.io.formatter import said_of_lines
+from wherelint.io.line_length import tables_near
 from wherelint.io.plain import decoder, plain
 from wherelint.version import __version__
 
@@ -141,7 +141,7 @@ class Cache:
         if known not in self._settings:
             about = [sorted(codes), sorted(judged), sorted(settings.aliases.items()), settings.confidence]
             about += [settings.differentiated, settings.not_differentiated, str(settings.root), settings.ignore_noqa]
-            about += [sorted(settings.fixed_codes), settings.fix_comment, str(said_of_lines(settings.root))]
+            about += [sorted(settings.fixed_codes), settings.fix_comment, str(tables_near(settings.root))]
             self._settings[known] = json.dumps([self._about, about])
         mode = fix_mode + ", plots" * (target.plots and bool(fix_mode))
         about_file = "\0".join((self._settings[known], mode, target.name, path, *package(os.path.dirname(path))))

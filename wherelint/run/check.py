@@ -27,7 +27,7 @@ from wherelint.frontend.options import Budget, DetectOptions
 from wherelint.io.config import Settings
 from wherelint.io.encoding import UndecodableError, decode, encode, parsed
 from wherelint.io.files import FixMode, Target
-from wherelint.io.formatter import formatted, line_length
+from wherelint.io.line_length import line_length
 from wherelint.suppress.view import View, view
 
 if TYPE_CHECKING:
@@ -140,9 +140,9 @@ class _Stages:
         if before.seen.shown and mode in ("safe", "unsafe"):
             from wherelint.fix.rounds import Allowed, fixpoint
 
-            tidy, codes = tidied(self._path, self._notebook is not None), self._settings.fixed_codes
+            codes, width = self._settings.fixed_codes, line_length(self._path, before.text)
             comment, refuted = self._settings.fix_comment, self._target.refuted
-            allowed = Allowed(mode == "unsafe", refuted, self._with_snippet(), tidy, codes, comment)
+            allowed = Allowed(mode == "unsafe", refuted, self._with_snippet(), width, codes, comment)
             return Applied(*fixpoint(before.text, before.seen, self._look, allowed))
         return before
 
@@ -161,7 +161,7 @@ class _Stages:
             from wherelint.fix.layout import laid_out
 
             text, width = applied.text, line_length(self._path, applied.text)
-            shown = tuple(replace(f, fix=laid_out(text, f.fix, width) if f.fix is not None else None) for f in shown)
+            shown = tuple(replace(f, fix=f.fix and laid_out(text, f.fix, width)) for f in shown)
         if (with_snippet := self._with_snippet()) is not None:
             shown = tuple(with_snippet(analysis, finding) for finding in shown)
         if self._target.plots:
@@ -189,17 +189,6 @@ class _Stages:
         from wherelint.confirm.snippet import with_snippets
 
         return with_snippets
-
-
-def tidied(path: Path, is_notebook: bool) -> Callable[[str, str], str]:
-    """Breaks the lines of a changed text as the formatter of its project does, or at the length that this has."""
-    from wherelint.fix.layout import wrapped
-
-    def tidy(before: str, after: str) -> str:
-        new = None if is_notebook else formatted(before, after, path)
-        return wrapped(before, after, line_length(path, before)) if new is None else new
-
-    return tidy
 
 
 def _unfinished(findings: Sequence[Finding]) -> Iterator[Problem]:
