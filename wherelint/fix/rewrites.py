@@ -226,10 +226,12 @@ class _Rewrites:
                 continue
             if (last := self._proof.of(rest.text, step.targets)) is None or last.worse:
                 continue
-            if (doubtful := self._proof.doubts(last, step.targets, self._compared(rest.text), step.bare)) is not None:
+            compared = self._compared(rest.text)
+            if (doubtful := self._proof.doubts(last, step.targets, compared, step.bare)) is not None:
                 least: Grade = "unsafe" if doubtful else "safe"
                 grade = max(step.grade, rest.grade, least, key=_GRADES.index)
-                ops = dict.fromkeys([*(each.op for each in step.bare), *rest.remaining])
+                hidden = [name for name in rest.remaining if " in row " not in name]  # the rows of others have moved
+                ops = dict.fromkeys([*(each.op for each in step.bare), *hidden, *self._beside(last, compared)])
                 both = rest._replace(candidate=step.candidate, grade=grade, remaining=tuple(ops))
                 return self._shorter(both, rest, step.targets) or both
         return None
