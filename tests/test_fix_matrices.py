@@ -11,7 +11,7 @@ from real_gradients import require, value_and_gradient
 from test_fix_executed import gradients
 from test_fix_trust import checked, executed, program, tensor
 
-from wherelint.fix.refusals import MATRIX
+from wherelint.fix.messages import MATRIX
 from wherelint.io.config import Settings
 from wherelint.ops import OPERATIONS
 from wherelint.ops.traits import MATRICES, SINGULAR

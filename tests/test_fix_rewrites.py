@@ -1484,7 +1484,7 @@ def test_a_defect_in_the_search_for_a_fix_costs_the_fix_only(monkeypatch: pytest
     def fail(*_: object, **__: object) -> None:
         raise KeyError("x")
 
-    monkeypatch.setattr("wherelint.fix.rewrites.Site", fail)
+    monkeypatch.setattr("wherelint.fix.search.Site", fail)
     text = program(REWRITES["a norm"][0])
     (finding,) = check_source(text.encode(), "f.py", Settings(root=Path("/")), "offer").findings
     assert finding.fix is not None

@@ -11,7 +11,11 @@ import pytest
 
 from wherelint import fix
 from wherelint.findings import analysis
-from wherelint.fix import proof, proving, refusals, rewrites, rounds
+from wherelint.fix import apply as rounds
+from wherelint.fix import messages as refusals
+from wherelint.fix import search as rewrites
+from wherelint.fix.verify import proof as proving
+from wherelint.fix.verify import record as proof
 from wherelint.graph.work import Work
 from wherelint.io.config import Settings
 from wherelint.run.check import check_source

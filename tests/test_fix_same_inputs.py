@@ -4,9 +4,9 @@ import textwrap
 
 import numpy as np
 
-from wherelint.fix.difference import Numbering
-from wherelint.fix.opaque import benign, names_of, settle
-from wherelint.fix.proof import roots_of
+from wherelint.fix.verify.difference import Numbering
+from wherelint.fix.verify.inputs import benign, names_of, settle
+from wherelint.fix.verify.record import roots_of
 from wherelint.frontend.module import Module
 from wherelint.graph.node import Call, Const, leaf
 from wherelint.interpret.programs import Program, lowered, own_programs, programs

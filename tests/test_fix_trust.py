@@ -17,12 +17,12 @@ from wherelint import fix
 from wherelint.finding import Edit, FileReport, Location
 from wherelint.findings import DetectOptions, analyse
 from wherelint.findings.analysis import Analysis
-from wherelint.fix import proving
-from wherelint.fix.candidates import Site
-from wherelint.fix.comparison import Comparison
-from wherelint.fix.proof import Record, record, same
-from wherelint.fix.proving import Passed, Proof
-from wherelint.fix.rewrites import rewritten
+from wherelint.fix.mask.double_where import Site
+from wherelint.fix.search import rewritten
+from wherelint.fix.verify import proof as proving
+from wherelint.fix.verify.compare import Comparison
+from wherelint.fix.verify.proof import Passed, Proof
+from wherelint.fix.verify.record import Record, record, same
 from wherelint.interpret.programs import own_programs
 from wherelint.io.config import Settings
 from wherelint.run.check import check_source
@@ -795,7 +795,7 @@ def test_what_stays_of_one_cause_does_not_keep_the_rest_from_being_fixed(monkeyp
     (second,) = {finding.location.row for finding in report.fixed[0].also}
     places = [(report.fixed[0], None), (report.fixed[0].also[0], None)]
     one = Edit("jnp.where(d < r, d, 1.0)", Location(first, 5), Location(first, 6))
-    assert fix._others(places, [one]) == f"; in row {second} the same cause stays"
+    assert fix._others(places, [one]) == f"; the same cause stays in row {second}"
     assert fix._others(places, [one, Edit("", Location(second, 1), Location(second + 1, 1))]) == ""
 
 

@@ -19,7 +19,8 @@ from conftest import SAFE, UNSAFE, Run, environment, write
 
 from wherelint import fix
 from wherelint.cli import main
-from wherelint.fix import refusals, rounds
+from wherelint.fix import apply as rounds
+from wherelint.fix import messages as refusals
 from wherelint.frontend.options import Budget
 
 J = "import jax.numpy as jnp\n"

@@ -10,7 +10,7 @@ from wherelint.finding import Finding
 from wherelint.findings.analysis import Analysis, analyse_functions
 from wherelint.findings.hazards import Detection, arithmetic
 from wherelint.fix import propose
-from wherelint.fix.opaque import Name, benign, names_of
+from wherelint.fix.verify.inputs import Name, benign, names_of
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.differentiate import Tape, backward

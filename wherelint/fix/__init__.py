@@ -9,12 +9,12 @@ from wherelint.defects import describe
 from wherelint.finding import Edit, Finding, Fix
 from wherelint.findings.analysis import Analysis
 from wherelint.fix.layout import commented
-from wherelint.fix.proving import Proof
-from wherelint.fix.refusals import TOO_LONG, TOO_MANY, TOO_MUCH, UNBOUND, UNWANTED, refused
-from wherelint.fix.rewrites import MOST_STEPS, Proven, rewritten
+from wherelint.fix.messages import TOO_LONG, TOO_MANY, TOO_MUCH, UNBOUND, UNWANTED, left_in, refused
 from wherelint.fix.scope import Places, places_of
+from wherelint.fix.search import MOST_STEPS, Proven, rewritten
 from wherelint.fix.together import completed
 from wherelint.fix.unbound import binds_all
+from wherelint.fix.verify.proof import Proof
 from wherelint.frontend.syntax import GiveUp
 from wherelint.search.budget import WorkBudget
 
@@ -68,8 +68,7 @@ def _others(places: Places, edits: Sequence[Edit]) -> str:
     """What the message of a fix says of the findings of the same cause in rows that it leaves as they are."""
     changed = {row for e in edits for row in range(e.location.row, e.end_location.row + (e.end_location.column > 1))}
     rows = dict.fromkeys(finding.location.row for finding, _ in places[1:])
-    left = [str(row) for row in rows if row not in changed]
-    return f"; in row{'s' * (len(left) > 1)} {', '.join(left)} the same cause stays" if left else ""
+    return left_in([row for row in rows if row not in changed])
 
 
 def offered_for(

@@ -10,11 +10,11 @@ from dataclasses import replace
 from itertools import pairwise
 
 from wherelint.finding import Edit, Fix, Location
+from wherelint.fix.messages import COMMENT, comment
 from wherelint.io.edits import Source
 
 _OPENING, _CLOSING = "([{", ")]}"
 _STEP = " " * 4
-_WHY = "# Keep nan out of the gradient of"
 
 
 def laid_out(text: str, fix: Fix, width: int) -> Fix:
@@ -30,14 +30,14 @@ def commented(text: str, fix: Fix, op: str) -> Fix:
     row = min(edit.location.row for edit in fix.edits)
     start = max((n.lineno for n in _statements(text) if n.lineno <= row <= (n.end_lineno or 0)), default=0)
     lines = Source(text).lines
-    if start == 0 or (start > 1 and lines[start - 2].strip().startswith(_WHY)):
+    if start == 0 or (start > 1 and lines[start - 2].strip().startswith(COMMENT)):
         return fix
     line, at = lines[start - 1], Location(start, 1)
     indent, ending = _around(line)
-    comment = f"{indent}{_WHY} `{op}` where it is not selected.{ending}"
+    above = f"{indent}{comment(op)}{ending}"
     first = next((edit for edit in fix.edits if edit.location == edit.end_location == at), Edit("", at, at))
     rest = tuple(edit for edit in fix.edits if edit is not first)
-    return replace(fix, edits=(replace(first, content=comment + first.content), *rest))
+    return replace(fix, edits=(replace(first, content=above + first.content), *rest))
 
 
 def wrapped(before: str, after: str, width: int) -> str:

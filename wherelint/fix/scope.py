@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from wherelint.finding import Edit, Finding
 from wherelint.findings.analysis import Analysis
 from wherelint.findings.hazards import Detection
-from wherelint.fix.proof import finite_at
+from wherelint.fix.verify.record import finite_at
 from wherelint.frontend import screen
 from wherelint.frontend.module import Module
 from wherelint.frontend.names import written

@@ -8,9 +8,10 @@ from itertools import chain, count
 
 from wherelint.finding import Edit, Finding, Fix
 from wherelint.findings.analysis import Analysis
-from wherelint.fix.proving import Proof
+from wherelint.fix.messages import made_with
 from wherelint.fix.scope import BINDS, places_of
 from wherelint.fix.spelling import condition_names
+from wherelint.fix.verify.proof import Proof
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
 from wherelint.io.edits import compatible
@@ -19,8 +20,6 @@ from wherelint.search.budget import WorkBudget
 _GRADES = ("safe", "unsafe", "display")
 #: Of how many fixes one that is enough for all is looked for.
 _MOST_ALONE = 3
-#: How many rows a message names.
-_MOST_ROWS = 3
 
 Fixed = tuple[Finding, Fix]
 
@@ -58,7 +57,7 @@ def completed(
                 if made is None:
                     joint[id(f)] = replace(each, applicability=max("unsafe", each.applicability, key=_GRADES.index))
                 elif each.remaining:
-                    message = each.message + _beside([row for row in rows if row != f.location.row])
+                    message = each.message + made_with([row for row in rows if row != f.location.row])
                     joint[id(f)] = replace(made, message=message)
     return [joint.get(id(finding), fix) for finding, fix in zip(findings, fixes, strict=True)]
 
@@ -69,11 +68,6 @@ def _needed(finding: Finding, fix: Fix, offered: Mapping[str, Fixed]) -> list[Fi
     for _, each in found:
         found += [other for name in each.remaining if (other := offered.get(name)) is not None and other not in found]
     return found
-
-
-def _beside(rows: Sequence[int]) -> str:
-    more = f" and {len(rows) - _MOST_ROWS} more" if len(rows) > _MOST_ROWS else ""
-    return f", together with row{'s' * (len(rows) > 1)} {', '.join(map(str, rows[:_MOST_ROWS]))}{more}" if rows else ""
 
 
 def _made(analysis: Analysis, group: Sequence[Fixed], whole: WorkBudget) -> Fix | None:

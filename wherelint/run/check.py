@@ -138,7 +138,7 @@ class _Stages:
             text, fixed = _silenced(before.text, before.seen.shown)
             return Applied(text, self._look(text), fixed)
         if before.seen.shown and mode in ("safe", "unsafe"):
-            from wherelint.fix.rounds import Allowed, fixpoint
+            from wherelint.fix.apply import Allowed, fixpoint
 
             codes, width = self._settings.fixed_codes, line_length(self._path, before.text)
             comment, refuted = self._settings.fix_comment, self._target.refuted
@@ -196,7 +196,7 @@ def _unfinished(findings: Sequence[Finding]) -> Iterator[Problem]:
     refusals = Counter(f.fix.message for f in findings if f.fix is not None and not f.fix.offered)
     if not refusals:
         return
-    from wherelint.fix.refusals import GIVEN_UP
+    from wherelint.fix.messages import GIVEN_UP
 
     for message, count in refusals.items():
         why = message.partition(": ")[2]

@@ -10,13 +10,12 @@ from typing import NamedTuple
 import libcst as cst
 
 from wherelint.finding import Edit, Location
-from wherelint.fix import spelling
+from wherelint.fix import messages, spelling
 from wherelint.fix.alike import alike
 from wherelint.fix.assignments import assigned
-from wherelint.fix.domains import Tests, tests_of
-from wherelint.fix.dtypes import is_python, may_be_number
-from wherelint.fix.masks import Candidate, Mask, Writer, named_before, within
-from wherelint.fix.roots import Roots
+from wherelint.fix.guard.domains import Tests, tests_of
+from wherelint.fix.guard.roots import Roots
+from wherelint.fix.mask.writing import Candidate, Mask, Writer, named_before, within
 from wherelint.fix.syntax import (
     SourceNode,
     Spot,
@@ -26,6 +25,7 @@ from wherelint.fix.syntax import (
     operands,
     spot_before,
 )
+from wherelint.fix.verify.dtypes import is_python, may_be_number
 from wherelint.frameworks import FRAMEWORKS
 from wherelint.frontend.module import Module
 from wherelint.frontend.namespaces import namespaces
@@ -38,10 +38,6 @@ from wherelint.search.witness import Hazard
 #: An operand no longer than this, a variable or an element, is repeated rather than given a name.
 _SHORT = 24
 _NUMBER = re.compile(r"-?\d+(\.\d*)?")
-#: What a guard does, and one that keeps the value, whatever it is.
-_GUARD = "guard the operation where it is singular"
-_CONSTANT = "take no gradient where the operation is singular"
-_AT_DATA = "guard the operation where data are missing"
 #: Data that are missing are nan, and what is computed of them is.
 _MISSING = Domain("{isnan}({x})", "0.0", ('float("nan")',), finite=False)
 
@@ -158,7 +154,7 @@ class Guards:
         if stopped and not guard.reduces:
             arms = f"{name}, {stopped}" if guard.keeps else f"{stopped}, {name}"
             edit = operand.replaced(f"{self.writer.where}({known.text if known else tests.inner}, {arms})")
-            said = _GUARD if edges else _CONSTANT
+            said = messages.GUARD if edges else messages.STOP
             changed = (*lines, edit, *second, *needs)
             constant = Candidate(changed, said, guard.exact, kind="guard", constant=not edges)
         if edges:
@@ -169,7 +165,7 @@ class Guards:
                 yield from below  # the first for several, the last for one
             if guard.edge and namespace and (constant is None or operand is not whole):
                 content = f"{self.writer.where}({tests.inner}, {guard.edge.format(**terms)}, {name})"
-                yield Candidate((*lines, whole.replaced(content)), _GUARD, True, kind="guard")
+                yield Candidate((*lines, whole.replaced(content)), messages.GUARD, True, kind="guard")
             elif constant is not None:
                 yield constant
             yield from below
@@ -192,7 +188,7 @@ class Guards:
             row = next(n for n in value.path()[::-1] if isinstance(n, cst.SimpleStatementLine))
             below = Location(value.block.place(row)[1].row + 1, 1)
             line = replace(spot.line(operand.one_line, content), location=below, end_location=below)
-            yield Candidate((line, *needs), _GUARD, True, kind="guard")
+            yield Candidate((line, *needs), messages.GUARD, True, kind="guard")
 
     def _masked(self, asked: _Asked, others: Sequence[SourceNode]) -> Iterator[Candidate]:
         """Guards that give the operation a number where it is singular, and what has its place there.
@@ -201,7 +197,7 @@ class Guards:
         """
         place, operand, guard, tests, name, lines, before, second, known = asked
         at_data = guard.condition == _MISSING.condition
-        what, namespace = _AT_DATA if at_data else _GUARD, self.writer.namespace
+        what, namespace = messages.GUARD_DATA if at_data else messages.GUARD, self.writer.namespace
         safe = next(iter(self.alike(guard.operand, [float(guard.safe)])), None)
         if safe is None or not (guard.exact or guard.outside or self._capped):
             return  # no integer is, or nothing drops the numbers that it changes
@@ -271,7 +267,7 @@ class Guards:
             edits[i] = replace(edit, content=f"{self.writer.where}({by}, {arms})")
         first = [Edit(rows, before.location, before.location)] if before is not None and rows else []
         made = (*first, *lines[1:], *edits, *needs)
-        return Candidate(made, _CONSTANT, guard.exact, kind="guard", constant=True)
+        return Candidate(made, messages.STOP, guard.exact, kind="guard", constant=True)
 
     def _stopped(self, text: str) -> tuple[str, list[Edit]]:
         """A value without its gradient, and what has to be imported for that; empty where that cannot be written."""

@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 
 from wherelint.findings.hazards import Detection, arithmetic
-from wherelint.fix.dtypes import untyped
-from wherelint.fix.opaque import Called, Name, Settled, benign, names_of, settle
-from wherelint.fix.probes import around, far, infinite
-from wherelint.fix.shapes import covers
+from wherelint.fix.verify.dtypes import untyped
+from wherelint.fix.verify.inputs import Called, Name, Settled, benign, names_of, settle
+from wherelint.fix.verify.probes import around, far, infinite
+from wherelint.fix.verify.shapes import covers
 from wherelint.graph.differentiate import Tape, backward
 from wherelint.graph.evaluate import evaluate, truth
 from wherelint.graph.node import LANES, Leaf, Node, differentiated, flowing_back, leaves, reading, topological

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from wherelint.finding import Edit, Finding, Fix, FixKey
 from wherelint.fix import offered_for, reach, work_budget
-from wherelint.fix.comparison import Comparison, key
 from wherelint.fix.layout import wrapped
-from wherelint.fix.refusals import ALONE, ROUNDS, TOO_MANY, refused
+from wherelint.fix.messages import ALONE, ROUNDS, TOO_MANY, refused
 from wherelint.fix.scope import Taken, laid_bare
 from wherelint.fix.together import together
+from wherelint.fix.verify.compare import Comparison, key
 from wherelint.io.edits import Source
 from wherelint.search.budget import WorkBudget
 

@@ -11,9 +11,9 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from wherelint.fix.opaque import names_of, settling
-from wherelint.fix.proof import inputs_of, roots_of
-from wherelint.fix.shapes import Shaped, differ
+from wherelint.fix.verify.inputs import names_of, settling
+from wherelint.fix.verify.record import inputs_of, roots_of
+from wherelint.fix.verify.shapes import Shaped, differ
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.node import Const, Leaf, Node

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
-from wherelint.fix import spelling
+from wherelint.fix import messages, spelling
 from wherelint.fix.assignments import next_value, plain, without_rows
-from wherelint.fix.domains import options_of, sum_of
-from wherelint.fix.masks import Candidate, Mask, Writer, within
+from wherelint.fix.guard.domains import options_of, sum_of
+from wherelint.fix.mask.writing import Candidate, Mask, Writer, within
 from wherelint.fix.syntax import SourceNode, calls_within, last_name, operands, source_node, spot_before
 from wherelint.frontend.module import Module
 from wherelint.ops.traits import CLIPS
@@ -61,13 +61,13 @@ class Roots:
         if bound and total:
             inside = whole.edited([place.replaced(total), bounds[0].replaced(bound)])
             edit = whole.replaced(f"{self.writer.namespace}.sqrt({inside})")
-            yield Candidate((edit,), "bound the square rather than the norm", True, kind="guard", floats=True)
+            yield Candidate((edit,), messages.BOUND_SQUARE, True, kind="guard", floats=True)
         elif bound:
             operand = operands(place)[0]
             text = operand.one_line if isinstance(place.path()[-2], cst.Arg) else operand.atom
             content = within(place, operand, whole.edited([place.replaced(text), bounds[0].replaced(bound)]))
             edit = whole.replaced(content if place.is_atom else f"({content})")
-            yield Candidate((edit,), "bound the operand rather than the value", True, kind="guard")
+            yield Candidate((edit,), messages.BOUND_OPERAND, True, kind="guard")
 
     def _of_one(self, place: SourceNode) -> Iterator[Candidate]:
         """The root of 1 where a square is 0, for a root or a norm of which the row below makes 1 where that is 0."""
@@ -89,7 +89,7 @@ class Roots:
         line = replace(line, content=f"{spot.indent}{note}{spot.newline}" * bool(note) + line.content)
         root = place.replaced(f"{self.writer.namespace}.sqrt({self.writer.masked(mask, square, 1.0)})")
         edits = (line, root, without_rows((start, end)))
-        yield Candidate(edits, "take the root of 1 where the square is 0", True, kind="guard", floats=bool(total))
+        yield Candidate(edits, messages.RADICAND, True, kind="guard", floats=bool(total))
 
     def _norm(self, place: SourceNode) -> Iterator[Candidate]:
         """The root of a sum of squares as the norm that it is: PyTorch gives that a gradient of 0 at 0."""
@@ -105,7 +105,7 @@ class Roots:
         options = [f"{name}={place.block.concrete.code(a.value)}" for name, a in zip(names, given, strict=True)]
         text = ", ".join([SourceNode(place.block, base).one_line, *options])
         norm = place.replaced(f"{self.writer.namespace}.linalg.vector_norm({text})")
-        yield Candidate((norm,), "take the norm, whose gradient at 0 is 0", True, kind="guard", floats=True)
+        yield Candidate((norm,), messages.NORM, True, kind="guard", floats=True)
 
     def squares(self, place: SourceNode) -> Iterator[Candidate]:
         """The square of a norm as the sum of squares that it is, whose gradient at 0 is 0."""
@@ -116,7 +116,7 @@ class Roots:
         whole = SourceNode(place.block, power)
         if power.left is place.node and operands(whole)[1].one_line in _TWO:
             edit = whole.replaced(total)
-            yield Candidate((edit,), "sum the squares, whose gradient at 0 is 0", True, kind="guard", floats=True)
+            yield Candidate((edit,), messages.SQUARES, True, kind="guard", floats=True)
 
     def _sum_of_squares(self, place: SourceNode) -> str:
         """The square of a norm; empty where it cannot be written, or it is no norm."""

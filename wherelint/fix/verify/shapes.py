@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from wherelint.fix.opaque import Name, names_of
+from wherelint.fix.verify.inputs import Name, names_of
 from wherelint.frontend.syntax import last_name
 from wherelint.graph.node import Const, Leaf, Node, topological
 from wherelint.interpret.values import Origin

@@ -7,12 +7,12 @@ from typing import NamedTuple
 from wherelint.finding import Finding
 from wherelint.findings.analysis import Analysis, analyse_functions
 from wherelint.findings.hazards import Detection
-from wherelint.fix.comparison import Comparison, key
-from wherelint.fix.difference import Numbering, part_of
-from wherelint.fix.opaque import names_of
-from wherelint.fix.proof import Record, record, same
 from wherelint.fix.scope import concerned
-from wherelint.fix.shapes import Shaped, differ
+from wherelint.fix.verify.compare import Comparison, key
+from wherelint.fix.verify.difference import Numbering, part_of
+from wherelint.fix.verify.inputs import names_of
+from wherelint.fix.verify.record import Record, record, same
+from wherelint.fix.verify.shapes import Shaped, differ
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.node import Node

@@ -7,7 +7,7 @@ dtype: TensorFlow refuses it beside any other, torch makes float32 of a float16 
 import ast
 from collections.abc import Mapping, Sequence
 
-from wherelint.fix.shapes import is_single
+from wherelint.fix.verify.shapes import is_single
 from wherelint.frameworks import framework_of
 from wherelint.frontend.syntax import last_name
 from wherelint.graph.node import Const, Leaf, Node, leaves, topological

@@ -14,12 +14,12 @@ import libcst as cst
 import numpy as np
 
 from wherelint.finding import Edit
-from wherelint.fix import spelling
+from wherelint.fix import messages, spelling
 from wherelint.fix.alike import alike, in_part
 from wherelint.fix.assignments import already_named, assigned, moved
-from wherelint.fix.conditions import Conditions, between
-from wherelint.fix.guards import Guards
-from wherelint.fix.masks import Candidate, Mask, Writer, named_before
+from wherelint.fix.guard.local import Guards
+from wherelint.fix.mask.conditions import Conditions, between
+from wherelint.fix.mask.writing import Candidate, Mask, Writer, named_before
 from wherelint.fix.syntax import (
     SourceNode,
     Spot,
@@ -189,7 +189,7 @@ class Site:
             text = known or (operand.text if operand.is_atom else operand.one_line)
             return operand.replaced(by.within(operand, writer.masked(by, text, value)))
 
-        what = f"mask the operand with the condition of the {self._selection}{', made strict' * mask.stricter}"
+        what = messages.MASK_OPERAND.format(self._selection) + messages.STRICT * mask.stricter
         edit, slot = masked(mask), (mask.text, operand.region, isinstance(value, str))
         spot = self._spot_for(operand)
         before = spot_before(mask.written) if mask.written is not None else None
@@ -253,7 +253,7 @@ class Site:
             if mask.once and (re.fullmatch(_SIMPLE, mask.text) or mask.written is None):
                 continue
             test, line, used = self._bound(mask, first, spot, places)
-            what = f"mask `{name}` with the condition of the {self._selection}"
+            what = messages.MASK_VARIABLE.format(name, self._selection)
             for value in self._alike(0, list(_SAFE)):
                 safe = spelling.free_safe_name(first, name)
                 lines = line + spot.line(safe, self._writer.masked(test, name, value)).content
@@ -282,7 +282,7 @@ class Site:
             return
         if any(has_effects(place.node) for place in every):
             return
-        what = f"mask the operands with the condition of the {self._selection}"
+        what = messages.MASK_OPERANDS.format(self._selection)
         test, line, used = self._bound(mask, first, spot, every)
         bound = [Edit(line, spot.location, spot.location)] if line else []
         inner = {a: p for a, p in places.items() if not any(a[0] <= b[0] and b[1] <= a[1] for b in places if b != a)}
@@ -335,7 +335,7 @@ class Site:
         for name, read in names_within(arm).items():
             places = in_part(read)
             text = places[0].one_line
-            what = f"mask `{text}` with the condition of the {self._selection}"
+            what = messages.MASK_VARIABLE.format(text, self._selection)
             test, line, used = mask, "", list[Edit]()
             more = len(places) == 1 and len(self._writer.masked(mask, "", 1.0))
             if spot is not None and spelling.is_long(mask.text, places[0], more):

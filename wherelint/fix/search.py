@@ -8,14 +8,14 @@ from typing import Literal, NamedTuple
 
 from wherelint.finding import Edit, Finding
 from wherelint.findings.analysis import Analysis
-from wherelint.fix.candidates import Site
-from wherelint.fix.comparison import Comparison, key
-from wherelint.fix.domains import has_epsilon
-from wherelint.fix.masks import Candidate, masked_twice
-from wherelint.fix.proving import Found, Proof
-from wherelint.fix.refusals import EPSILON, MATRIX, TRIES
+from wherelint.fix.guard.domains import has_epsilon
+from wherelint.fix.mask.double_where import Site
+from wherelint.fix.mask.writing import Candidate, masked_twice
+from wherelint.fix.messages import ELSEWHERE, EPSILON, LOST, MATRIX, TRIES, UNPROVEN
 from wherelint.fix.scope import Places, around, laid_bare, places_of
 from wherelint.fix.together import named
+from wherelint.fix.verify.compare import Comparison, key
+from wherelint.fix.verify.proof import Found, Proof
 from wherelint.graph.node import topological
 from wherelint.io.edits import Source, consistent, rebased, without
 from wherelint.ops import OPERATIONS
@@ -278,12 +278,12 @@ class _Rewrites:
     def _why_not(self) -> str:
         home = self._detection.hazard.op.origin.block.module
         if home is not self._analysis.module:
-            return f"the operation is in {home.named_beside(self._analysis.module.filename)}"
+            return ELSEWHERE.format(home.named_beside(self._analysis.module.filename))
         if self._unfinished:
             op = self._unfinished[0].found.silent[0]
             what = f"`{op.op}` in `{op.origin.function}` is singular, too" if op.op in OPERATIONS else "it overflows"
-            return f"the gradient would still be lost at the witness: {what}"
-        return "no rewrite could be proven to keep the value and fix the gradient"
+            return LOST.format(what)
+        return UNPROVEN
 
 
 def _finished(proof: Proof, step: _Step, most: int) -> Proven | None:

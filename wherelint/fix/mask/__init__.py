@@ -1,0 +1,1 @@
+"""The double where: an operand masked with the condition of the selection."""

@@ -1,0 +1,69 @@
+"""Every sentence that a fix says: what it does, what it leaves, and why there is none."""
+
+from collections.abc import Sequence
+
+from wherelint.finding import REFUTED, UNRUN, Fix
+
+#: Why there is no fix, where it was not looked for to the end.
+TOO_MANY = "the fixes of the file exceed its budget"
+TOO_LONG, TOO_MUCH = "the search exceeds its budget", "there is too much code to follow"
+TRIES = "there are more rewrites than the search tries"
+ROUNDS = "each fix needed another one"
+ALONE = "it fails together with the fixes around it"
+UNBOUND = "the fix would use an undefined name"
+UNWANTED = "fixes of {} are switched off"
+EPSILON = "an epsilon keeps the operand away from the singular point"
+MATRIX = "no number stands for a matrix; give the operation an identity matrix where its result is dropped"
+ELSEWHERE = "the operation is in {}"
+LOST = "the gradient would still be lost at the witness: {}"
+UNPROVEN = "no rewrite could be proven to keep the value and fix the gradient"
+#: What the messages begin with.
+GIVEN_UP = tuple(
+    f"no fix is offered: {why}" for why in (TOO_MANY, TOO_LONG, TOO_MUCH, TRIES, ROUNDS, ALONE, REFUTED, UNRUN)
+)
+
+
+def refused(why: str) -> Fix:
+    """No fix, and why."""
+    return Fix("display", f"no fix is offered: {why}", ())
+
+
+#: What a mask does; with what a selection is called.
+MASK_OPERAND = "mask the operand with the condition of the {}"
+MASK_OPERANDS = "mask the operands with the condition of the {}"
+MASK_VARIABLE = "mask `{}` with the condition of the {}"
+STRICT = ", using a strict comparison"
+#: What a guard does.
+GUARD = "guard the operation where it is singular"
+GUARD_DATA = "guard the operation where data are missing"
+STOP = "stop the gradient at the singular point"
+BOUND_OPERAND = "bound the operand rather than the value"
+BOUND_SQUARE = "bound the square rather than the norm"
+RADICAND = "replace a zero radicand by 1"
+NORM = "take the norm, whose gradient at 0 is 0"
+SQUARES = "sum the squares, whose gradient at 0 is 0"
+#: What a comment above a fix says, which begins like that.
+COMMENT = "# Keep nan out of the gradient of"
+_SELECTED = " `{}` where it is not selected."
+#: How many rows a message names.
+_MOST_ROWS = 3
+
+
+def comment(op: str) -> str:
+    """What a comment says of the operation that is fixed below it."""
+    return COMMENT + _SELECTED.format(op)
+
+
+def _rows(rows: Sequence[int]) -> str:
+    more = f" and {len(rows) - _MOST_ROWS} more" if len(rows) > _MOST_ROWS else ""
+    return f"row{'s' * (len(rows) > 1)} {', '.join(map(str, rows[:_MOST_ROWS]))}{more}"
+
+
+def made_with(rows: Sequence[int]) -> str:
+    """What is said of the rows whose fixes are part of one."""
+    return f", together with {_rows(rows)}" if rows else ""
+
+
+def left_in(rows: Sequence[int]) -> str:
+    """What is said of the rows that a fix leaves as they are, though they have the same cause."""
+    return f"; the same cause stays in {_rows(rows)}" if rows else ""
