@@ -51,10 +51,10 @@ def check_targets(
         reports = [report for report, _ in _check(targets, jobs, progress)]
     else:
         reports = _check_or_find(targets, jobs, progress, cache)
-    said = tuple(r for r in reports if r.findings or r.problems or r.fixed)
+    telling = tuple(r for r in reports if r.findings or r.problems or r.fixed)
     skipped = Counter(report.skipped for report in reports if report.skipped)
     names = tuple(target.name for target in targets)
-    return Result(said, len(targets), time.perf_counter() - start, names, skipped=skipped)
+    return Result(telling, len(targets), time.perf_counter() - start, names, skipped=skipped)
 
 
 def _check_or_find(
@@ -102,9 +102,9 @@ def _size(name: str) -> int:
 
 def _unsure(report: FileReport) -> bool:
     """Whether another run may say something else: there is a defect, or memory was short."""
-    said = [problem.message for problem in report.problems]
-    said += [finding.fix.message for finding in report.findings if finding.fix is not None]
-    return any(DEFECT in each or each == TOO_DEEP for each in said)
+    messages = [problem.message for problem in report.problems]
+    messages += [finding.fix.message for finding in report.findings if finding.fix is not None]
+    return any(DEFECT in each or each == TOO_DEEP for each in messages)
 
 
 def _trace(content: bytes, projects: Sequence[Project]) -> Trace:

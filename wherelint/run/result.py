@@ -119,13 +119,13 @@ def confirm_result(
     from wherelint.confirm import confirm
     from wherelint.confirm.cache import Cache
 
-    made, problems = confirm(result.findings, device, Cache(cache) if cache else None, progress=progress)
-    rest = iter(made)
+    confirmed, problems = confirm(result.findings, device, Cache(cache) if cache else None, progress=progress)
+    rest = iter(confirmed)
     reports = tuple(replace(r, findings=tuple(next(rest) for _ in r.findings)) for r in result.reports)
     if not only:
         return replace(result, reports=reports), problems
-    kept = tuple(replace(r, findings=tuple(f for f in r.findings if _confirmed(f))) for r in reports)
-    return replace(result, reports=kept, unconfirmed=sum(not _confirmed(f) for f in made)), problems
+    reports = tuple(replace(r, findings=tuple(f for f in r.findings if _is_confirmed(f))) for r in reports)
+    return replace(result, reports=reports, unconfirmed=sum(not _is_confirmed(f) for f in confirmed)), problems
 
 
 def without_refuted(
@@ -151,5 +151,5 @@ def without_refuted(
     return unwritten(result, [Problem(name, why) for name in sorted(names)])
 
 
-def _confirmed(finding: Finding) -> bool:
+def _is_confirmed(finding: Finding) -> bool:
     return finding.confirmation is not None and finding.confirmation.verdict == "confirmed"
