@@ -6,6 +6,7 @@ import ast
 import gc
 import importlib.util
 import io
+import json
 import os
 import re
 import signal
@@ -49,6 +50,20 @@ _KEPT_PROGRAMS = {
     "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
 }
 SAFE = "import jax.numpy as jnp\n\n\ndef f(x):\n    return jnp.sin(x)\n"
+#: Cells: one with a magic, one that does not parse, one with a finding, one with an idle comment.
+NOTEBOOK = json.dumps(
+    {
+        "nbformat": 4,
+        "nbformat_minor": 5,
+        "metadata": {},
+        "cells": [
+            {"cell_type": "code", "source": "%matplotlib inline\nimport jax.numpy as jnp"},
+            {"cell_type": "code", "source": "def f(:"},
+            {"cell_type": "code", "source": "!ls\n" + UNSAFE.partition("\n\n\n")[2]},
+            {"cell_type": "code", "source": "x = 1  # noqa: WL101"},
+        ],
+    }
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -10,8 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import SAFE, UNSAFE, environment, write
-from test_cache import NOTEBOOK
+from conftest import NOTEBOOK, SAFE, UNSAFE, environment, write
 
 from wherelint.cli import main
 from wherelint.io.disk import TEMPORARY

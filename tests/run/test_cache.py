@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import SAFE, UNSAFE, environment, write
+from conftest import NOTEBOOK, SAFE, UNSAFE, environment, write
 from test_imports import HEAVY, imported
 
 from wherelint import check_paths
@@ -25,23 +25,10 @@ from wherelint.io.files import Target
 from wherelint.run import cache, engine, pool
 from wherelint.run.result import Result
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 BROKEN = "def f(:\n"
 #: A finding of low confidence: the mask has nothing to do with the divisor.
 LOW = "import jax.numpy as jnp\n\n\ndef f(x, y, k):\n    return jnp.where(k, x / y, 0.0)\n"
-NOTEBOOK = json.dumps(
-    {
-        "nbformat": 4,
-        "nbformat_minor": 5,
-        "metadata": {},
-        "cells": [
-            {"cell_type": "code", "source": "%matplotlib inline\nimport jax.numpy as jnp"},
-            {"cell_type": "code", "source": "def f(:"},
-            {"cell_type": "code", "source": "!ls\n" + UNSAFE.partition("\n\n\n")[2]},
-            {"cell_type": "code", "source": "x = 1  # noqa: WL101"},
-        ],
-    }
-)
 #: A package whose helper has what its caller guards.
 CALLER = (
     "import jax.numpy as jnp\nfrom pack.help import root\n\n\ndef f(x):\n    return jnp.where(x > 0, root(x), 0.0)\n"

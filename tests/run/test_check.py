@@ -16,7 +16,7 @@ from wherelint.io.config import Settings
 from wherelint.io.files import FixMode
 from wherelint.run.check import check_source
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 #: What is found in the examples, by file and function; every other function is silent.
 FOUND = {
     ("angle.py", "angle"): {"WL105"},

@@ -11,7 +11,7 @@ from conftest import code_block
 from wherelint import rules
 from wherelint.ops import OPERATIONS
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 SECTIONS = ("What it does", "Why is this bad?", "Example", "Use instead", "Fix safety", "Known problems")
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from wherelint.cli import cli
 
-TESTS = Path(__file__).parent
+TESTS = Path(__file__).parents[1]
 
 
 def given(text: str) -> Iterator[str]:

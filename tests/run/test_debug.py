@@ -12,7 +12,7 @@ from conftest import Run, write
 from wherelint import docs
 from wherelint.cli import main
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PROGRAM = """\
 import jax.numpy as jnp
 

@@ -24,7 +24,7 @@ from wherelint.run import engine
 engine.check_file = crashing.wait
 sys.exit(cli.main())
 """
-CHECK = [sys.executable, "waiting.py", str(Path(__file__).parent), "check", "--no-cache", "--fix", "-j2"]
+CHECK = [sys.executable, "waiting.py", str(Path(__file__).parents[1]), "check", "--no-cache", "--fix", "-j2"]
 BUSY = """\
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -104,7 +104,7 @@ def test_workers_that_are_starting_do_not_hear_ctrl_c(checking: subprocess.Popen
 def test_workers_do_not_outlive_a_killed_parent(tmp_path: Path) -> None:
     (tmp_path / "busy").mkdir()
     (tmp_path / "parent.py").write_text(BUSY)
-    command = [sys.executable, "parent.py", str(Path(__file__).parent), str(tmp_path / "busy")]
+    command = [sys.executable, "parent.py", str(Path(__file__).parents[1]), str(tmp_path / "busy")]
     parent = subprocess.Popen(command, cwd=tmp_path, env=environment(), text=True, stderr=subprocess.DEVNULL)
     started = children(parent, 2)
     until = time.monotonic() + 20
