@@ -339,7 +339,8 @@ def notes(finding: Finding, helps: Mapping[str, str]) -> Iterable[tuple[str, str
         yield confirmation_sentence(finding)
     if finding.fix is not None and finding.fix.offered:
         then = f"; {_remaining(finding.fix)}" * bool(finding.fix.remaining)
-        yield "fix", finding.fix.message + then + _CAVEATS[finding.fix.applicability]
+        unsafe = " (unsafe)" if then and finding.fix.applicability == "unsafe" else _CAVEATS[finding.fix.applicability]
+        yield "fix", finding.fix.message + then + unsafe
         return
     if finding.code in helps:
         yield "help", helps[finding.code]
