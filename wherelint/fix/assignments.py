@@ -53,29 +53,6 @@ def moved(later: SourceNode, spot: Spot) -> tuple[str, list[Edit]] | None:
     return target.value, [spot.line(target.value + kind, value), gone]
 
 
-def row_of(select: SourceNode) -> Edit | None:
-    """An edit that takes away the row that changes a variable by a selection alone; None where a row does more."""
-    path = select.path()
-    line = next((n for n in path if isinstance(n, cst.SimpleStatementLine)), None)
-    suite = next((outer for outer, inner in pairwise(path) if inner is line), None)
-    if line is None or len(line.body) != 1 or not isinstance(suite, SUITES) or len(suite.body) < 2:
-        return None
-    (part,) = line.body
-    if isinstance(part, cst.Assign) and isinstance(part.targets[0].target, cst.Name):
-        node, name = select.node, part.targets[0].target.value
-        given = [a.value for a in node.args] if isinstance(node, cst.Call) else []
-        given += [node.func.value] if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) else []
-        alone = part.value is node and any(isinstance(n, cst.Name) and n.value == name for n in given)
-    elif isinstance(part, cst.Assign):
-        alone = len(part.targets) == 1 and part.targets[0].target is select.node
-    else:
-        alone = isinstance(part, cst.Expr) and part.value is select.node
-    start, end = select.block.place(line)
-    rows = "".join(select.source.lines[start.row - 1 : end.row])
-    spoken = "#" in rows or any(each.comment is not None for each in line.leading_lines)
-    return None if spoken or not alone else without_rows((start, end))
-
-
 def next_value(place: SourceNode) -> tuple[str, SourceNode, cst.SimpleStatementLine] | None:
     """The variable whose value an expression is, the one that the next row gives it, and that row, if it does."""
     for suite, line in pairwise(place.path()):

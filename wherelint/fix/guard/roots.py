@@ -61,7 +61,7 @@ class Roots:
         if bound and total:
             inside = whole.edited([place.replaced(total), bounds[0].replaced(bound)])
             edit = whole.replaced(f"{self.writer.namespace}.sqrt({inside})")
-            yield Candidate((edit,), messages.BOUND_SQUARE, True, kind="guard", floats=True)
+            yield Candidate((edit,), messages.BOUND_SQUARE, True, kind="guard")
         elif bound:
             operand = operands(place)[0]
             text = operand.one_line if isinstance(place.path()[-2], cst.Arg) else operand.atom
@@ -89,7 +89,7 @@ class Roots:
         line = replace(line, content=f"{spot.indent}{note}{spot.newline}" * bool(note) + line.content)
         root = place.replaced(f"{self.writer.namespace}.sqrt({self.writer.masked(mask, square, 1.0)})")
         edits = (line, root, without_rows((start, end)))
-        yield Candidate(edits, messages.RADICAND, True, kind="guard", floats=bool(total))
+        yield Candidate(edits, messages.RADICAND, True, kind="guard")
 
     def _norm(self, place: SourceNode) -> Iterator[Candidate]:
         """The root of a sum of squares as the norm that it is: PyTorch gives that a gradient of 0 at 0."""
@@ -105,7 +105,7 @@ class Roots:
         options = [f"{name}={place.block.concrete.code(a.value)}" for name, a in zip(names, given, strict=True)]
         text = ", ".join([SourceNode(place.block, base).one_line, *options])
         norm = place.replaced(f"{self.writer.namespace}.linalg.vector_norm({text})")
-        yield Candidate((norm,), messages.NORM, True, kind="guard", floats=True)
+        yield Candidate((norm,), messages.NORM, True, kind="guard")
 
     def squares(self, place: SourceNode) -> Iterator[Candidate]:
         """The square of a norm as the sum of squares that it is, whose gradient at 0 is 0."""
@@ -116,7 +116,7 @@ class Roots:
         whole = SourceNode(place.block, power)
         if power.left is place.node and operands(whole)[1].one_line in _TWO:
             edit = whole.replaced(total)
-            yield Candidate((edit,), messages.SQUARES, True, kind="guard", floats=True)
+            yield Candidate((edit,), messages.SQUARES, True, kind="guard")
 
     def _sum_of_squares(self, place: SourceNode) -> str:
         """The square of a norm; empty where it cannot be written, or it is no norm."""

@@ -36,8 +36,6 @@ class Candidate:
     alone: bool = False
     #: Whether the value is what it was wherever the guard does not hold, infinite or not, and has no gradient there.
     constant: bool = False
-    #: Whether it raises for integers, or is another thing for complex numbers.
-    floats: bool = False
     #: What is masked with which condition, whatever the number; empty for a guard.
     slot: tuple[object, ...] = ()
 

@@ -57,12 +57,6 @@ def is_python(node: Node) -> bool:
     return node.op == "stop" and isinstance(at, ast.Call) and last_name(at.func) in _NUMBERS
 
 
-def may_be_plain(op: Node) -> bool:
-    """Whether an operation of the parameters of a function is one of Python: whoever calls it may give it a number."""
-    made = [n.origin.node for n in topological([op]) if n.inputs and isinstance(n.origin, Origin)]
-    return not any(isinstance(node, ast.Call) for node in made)
-
-
 def _is_number(node: Node, numbers: set[Node]) -> bool:
     if isinstance(node, Const):
         like = node.like
