@@ -296,7 +296,11 @@ def _may_mean(use: Use, home: Module, name: Name) -> bool:
         return False  # another file of the project defines it
     if target is None and isinstance(node, ast.Attribute):
         return is_method  # of whatever object
-    above = {*home.package.split("."), *PurePath(os.path.relpath(home.filename, home.around)).with_suffix("").parts, ""}
+    above = {
+        *home.package.split("."),
+        *PurePath(os.path.relpath(home.filename, home.project.scope or None)).with_suffix("").parts,
+        "",
+    }
     return any(name.partition(".")[0] in above for name in ([target] if target is not None else use.module.stars))
 
 

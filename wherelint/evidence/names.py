@@ -157,7 +157,7 @@ def _surroundings_of_class(module: Module, name: str) -> tuple[str, ...]:
 
 
 def _of_file(module: Module) -> Iterator[str]:
-    path = PurePath(os.path.relpath(module.filename, module.around))
+    path = PurePath(os.path.relpath(module.filename, module.project.scope or None))
     folders = () if ".." in path.parts else path.parts[:-1]
     stem = path.stem.lower()
     words = stem.split("_")

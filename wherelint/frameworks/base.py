@@ -139,8 +139,8 @@ class Framework:
     helpers: Mapping[str, str] = field(default_factory=dict)
     #: Whether functions take numbers for tensors, and operators integers beside floats and booleans.
     takes_numbers: bool = True
-    #: Operations whose results are kept for the backward pass, which raises where something was written into one.
-    kept: frozenset[str] = frozenset()
+    #: Operations whose results are saved for the backward pass, which raises where something was written into one.
+    saved: frozenset[str] = frozenset()
     mixes_types: bool = True
     #: The function ``report`` of a script, an array, and one with respect to which it differentiates.
     report: str = ""

@@ -163,7 +163,7 @@ array: torch.tensor(a)
 float: a.float()
 """
 
-_KEPT = frozenset(
+_SAVED = frozenset(
     """amax amin cholesky copysign cumprod exp exp2 expm1 hypot i0e i1 i1e inv log_ndtr log_softmax logcumsumexp
     logsumexp ndtri pairwise_distance prod reciprocal relu rsqrt sigmoid softmax solve solve_triangular sqrt
     std_unbiased tan tanh""".split()
@@ -225,7 +225,7 @@ FRAMEWORK = Framework(
     imports={"import torch": "", "import torch.nn.functional as F": "F."},
     templates=_TEMPLATES,
     takes_numbers=False,
-    kept=_KEPT,
+    saved=_SAVED,
     helpers=helpers("torch", "cat", "dim", _KEEP),
     report=_REPORT,
     literal="torch.tensor({})",

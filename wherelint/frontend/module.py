@@ -112,7 +112,6 @@ class Module:
     steps: int = field(default=0, init=False)
     #: Whether imports were followed through other files, see ``settle``.
     settled: bool = field(default=False, init=False)
-    kept: dict[object, Any] = field(default_factory=dict, init=False)
     _answers: dict[object, Any] = field(default_factory=dict, init=False)
     #: The syntax of a text that this one differs little from.
     before: InitVar[Syntax | None] = None
@@ -167,11 +166,6 @@ class Module:
     def budget(self) -> Budget:
         """What may be spent on the file that is checked, whether it is this one or led here."""
         return self.project.budget
-
-    @property
-    def around(self) -> str | None:
-        """The directory whose files may speak of what the file defines; None where that is not known."""
-        return self.project.scope or None
 
     def _keep_overload(self, name: str, statement: ast.stmt) -> None:
         """Keep a function that the next one of its name would replace: a dispatcher or an ``if`` may choose it."""

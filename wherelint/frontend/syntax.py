@@ -23,7 +23,7 @@ from wherelint.io.encoding import NOWHERE
 Answer = TypeVar("Answer")
 FunctionDef: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 FUNCTION_DEFS = (ast.FunctionDef, ast.AsyncFunctionDef)
-#: Texts kept for the files that import them, and their characters: enough for a package, and trees that fit in memory.
+#: Texts that are remembered, and their characters: enough for a package, and trees that fit in memory.
 _MOST_TEXTS, _MOST_CHARACTERS = 192, 2_000_000
 _ROLES = {
     "defvjp": "vjp", "defjvp": "jvp", "defjvps": "jvp", "custom_vjp": "primal", "custom_jvp": "primal",
@@ -270,16 +270,16 @@ def _rows(statement: ast.stmt) -> tuple[int, int]:
     return first, statement.end_lineno or statement.lineno
 
 
-#: Those kept, the one that was asked for last at the end.
-_kept: dict[str, Syntax] = {}
+#: Those that were read last, the latest at the end.
+_recent: dict[str, Syntax] = {}
 
 
 def read(text: str) -> Syntax:
     """The syntax of a text, shared between all who read it. Raises SyntaxError."""
-    syntax = _kept.pop(text, None) or Syntax(text)
-    _kept[text] = syntax
-    while len(_kept) > _MOST_TEXTS or (len(_kept) > 1 and sum(map(len, _kept)) > _MOST_CHARACTERS):
-        del _kept[next(iter(_kept))]
+    syntax = _recent.pop(text, None) or Syntax(text)
+    _recent[text] = syntax
+    while len(_recent) > _MOST_TEXTS or (len(_recent) > 1 and sum(map(len, _recent)) > _MOST_CHARACTERS):
+        del _recent[next(iter(_recent))]
     return syntax
 
 

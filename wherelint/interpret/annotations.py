@@ -1,19 +1,11 @@
 """What annotations promise."""
 
 import ast
-from collections.abc import Mapping
 from typing import Literal
 
 from wherelint.frontend.syntax import last_name
 from wherelint.graph.node import Kind, Leaf
 from wherelint.interpret.builder import Builder
-
-
-def original_name(node: ast.AST, imports: Mapping[str, str]) -> str:
-    """The same, seen through a renaming import."""
-    name = last_name(node)
-    return imports.get(name, name).rpartition(".")[2] if isinstance(node, ast.Name) else name
-
 
 _Kind = Kind | Literal["static"]
 _KINDS: dict[str, _Kind] = {

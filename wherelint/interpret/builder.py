@@ -86,8 +86,8 @@ class Builder:
         self.opaque_calls = 0
         self.frameworks = list(frameworks)
         self.frames: list[Frame] = []
-        #: Values of the top level that were read, and hold what they were made with.
-        self.found_as_made: set[Contents] = set()
+        #: Values of the top level that were read, and hold again what they held at first.
+        self.restored: set[Contents] = set()
         self.path_conditions: list[Node] = []
         #: Nodes that leave the function: returned, stored, handed to a call that could not be followed.
         self.outputs: list[Node] = []
@@ -191,11 +191,11 @@ class Builder:
         return Node("stop", (tensor,), static, kind, self.origin(at), path_conditions=conditions)
 
     def overwritten(self, value: Value, at: ast.AST) -> Value:
-        """A value before some of its elements are written in place: torch refuses to differentiate a kept result."""
+        """A value before some of its elements are written in place: torch refuses to differentiate a saved result."""
         if not isinstance(value, Node):
             return value
         framework = FRAMEWORKS.get(value.framework or "")
-        return self.stop(value, at) if framework is not None and value.op in framework.kept else value
+        return self.stop(value, at) if framework is not None and value.op in framework.saved else value
 
     def opaque(
         self,

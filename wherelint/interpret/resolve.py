@@ -8,7 +8,7 @@ from wherelint.frameworks import framework_of
 from wherelint.frontend.module import Block, Module
 from wherelint.frontend.names import canonical
 from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef, dotted, last_name
-from wherelint.interpret.annotations import is_none, original_name
+from wherelint.interpret.annotations import is_none
 from wherelint.interpret.builder import Frame
 from wherelint.interpret.lowering import Lowering
 from wherelint.interpret.values import MISSING, Class, Contents, Dotted, Function, Scope, Value
@@ -51,9 +51,9 @@ def global_value(low: Lowering, module: Module, name: str) -> Value:
     scope = global_scope(module)
     if name in scope.names:
         contents = scope.contents.get(name)
-        if contents is not None and contents not in low.found_as_made:
+        if contents is not None and contents not in low.restored:
             contents.put_back()  # what this function writes, it reads; not what others wrote
-            low.found_as_made.add(contents)
+            low.restored.add(contents)
         return scope.names[name]
     target = None if name in module.definitions else module.target(name)
     if target is None and name not in module.definitions:
@@ -71,7 +71,7 @@ def global_value(low: Lowering, module: Module, name: str) -> Value:
         for each in scope.names.keys() - known - scope.contents.keys():
             if contents := Contents(scope.names[each]):
                 scope.contents[each] = contents
-                low.found_as_made.add(contents)
+                low.restored.add(contents)
         return scope.names[name]
     finally:
         _resolving.discard(key)
@@ -222,7 +222,8 @@ def annotated_class(low: Lowering, annotation: ast.expr | None, scope: Scope) ->
     if isinstance(annotation, ast.BinOp) and is_none(annotation.right):
         annotation = annotation.left
     elif isinstance(annotation, ast.Subscript):
-        optional = original_name(annotation.value, scope.module.imports) == "Optional"
+        name = last_name(annotation.value)
+        optional = scope.module.imports.get(name, name).rpartition(".")[2] == "Optional"
         annotation = annotation.slice if optional else annotation.value
     written = annotation.value if isinstance(annotation, ast.Constant) else dotted(annotation)
     first, *rest = written.split(".") if isinstance(written, str) else ("",)

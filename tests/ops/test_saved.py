@@ -12,7 +12,7 @@ from wherelint.findings import DetectOptions, detect
 from wherelint.frameworks import FRAMEWORKS
 from wherelint.ops import SIGNATURES
 
-KEPT = FRAMEWORKS["torch"].kept
+SAVED = FRAMEWORKS["torch"].saved
 
 
 def refuses(function: Any, operand: Any) -> bool | None:
@@ -34,11 +34,11 @@ def refuses(function: Any, operand: Any) -> bool | None:
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_what_is_kept_is_what_torch_keeps() -> None:
+def test_what_is_saved_is_what_torch_saves() -> None:
     require("torch")
     import torch
 
-    kept, free = set(), set()
+    saved, free = set(), set()
     for name, signature in SIGNATURES.items():
         function: Any = torch
         for part in name.split(".")[1:] if name.startswith("torch.") else ():
@@ -48,11 +48,11 @@ def test_what_is_kept_is_what_torch_keeps() -> None:
         for start in (0.5, 1.5):
             answer = refuses(function, torch.tensor([start, start + 0.1, start + 0.2], requires_grad=True))
             if answer is not None:
-                (kept if answer else free).add(signature.op)
+                (saved if answer else free).add(signature.op)
     # Written by other means (a slope for each sign, a copy) in some of torch's functions of that name.
-    assert kept - free - KEPT == set()
-    assert free & KEPT == set()
-    assert len(kept & KEPT) > 12
+    assert saved - free - SAVED == set()
+    assert free & SAVED == set()
+    assert len(saved & SAVED) > 12
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_what_is_kept_is_what_torch_keeps() -> None:
         ("y = x.sqrt().masked_fill(x <= 0, 0.0)", True),
     ],
 )
-def test_a_write_into_a_kept_result_is_no_finding(text: str, found: bool) -> None:
+def test_a_write_into_a_saved_result_is_no_finding(text: str, found: bool) -> None:
     """The program raises before anybody sees a nan."""
     require("torch")
     import torch
