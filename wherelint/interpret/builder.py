@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from wherelint.frameworks import FRAMEWORKS
@@ -182,6 +182,13 @@ class Builder:
         if selection is not None or (entry is not None and entry.code is not None):
             self.made.append(made)
         return self.stop(made, at) if self.severed and made.kind == "float" else made
+
+    def copy(self, node: Node, inputs: tuple[Node, ...]) -> Node:
+        """The same operation on other operands."""
+        made = replace(node, inputs=inputs)
+        if node in self.made:
+            self.made.append(made)
+        return made
 
     def stop(self, value: Value, at: ast.AST, kind: Kind = "float", static: Static = PLAIN) -> Node:
         """The value without its derivative."""

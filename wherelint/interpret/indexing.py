@@ -7,6 +7,7 @@ from typing import TypeAlias, TypeGuard
 from wherelint.graph.node import LANES, ROLLED, Const, Leaf, Node, Static, const, topological, unreshaped
 from wherelint.interpret.lowering import Lowering, expression
 from wherelint.interpret.values import Dotted, Element, Instance, Method, Shape, Value
+from wherelint.ops import OPERATIONS
 from wherelint.ops.traits import VIEWS
 
 
@@ -161,7 +162,33 @@ def element(low: Lowering, tensor: Node, position: int, at: ast.AST) -> Node:
     if tensor.op == "stack" and -len(tensor.inputs) <= position < len(tensor.inputs):
         static = Static(index=position % len(tensor.inputs))
         return low.node("pick", tensor.inputs, at, selection="index", static=static)
+    # What was reduced along one axis and is indexed along another holds the elements of a `stack` apart.
+    apart = _component(low, tensor, position) if _mixes(tensor) else tensor
+    if apart is not tensor:
+        return apart
     return low.node("lane", (tensor,), at, selection="index", static=Static(index=position))
+
+
+def _component(low: Lowering, reduced: Node, position: int) -> Node:
+    """What a reduction makes of one of the arrays that were stacked along a new axis, the others being like it."""
+    elementwise = {reduced}
+    for node in reversed(order := topological([reduced])):
+        if node in elementwise:
+            elementwise.update(i for i in node.inputs if not _mixes(i))
+    done: dict[Node, Node] = {}
+    for node in order:
+        inputs = tuple(done[i] for i in node.inputs)
+        if node not in elementwise:
+            done[node] = node
+        elif node.op == "stack" and node.static.new_axis and -len(inputs) <= position < len(inputs):
+            done[node] = node.inputs[position]
+        else:
+            done[node] = node if inputs == node.inputs else low.copy(node, inputs)
+    return done[reduced]
+
+
+def _mixes(node: Node) -> bool:
+    return (node.op in OPERATIONS and OPERATIONS[node.op].mixes) or node.op in ("lane", "pick")
 
 
 def unpack(low: Lowering, value: Value, count: int, at: ast.AST) -> list[Value]:

@@ -32,6 +32,8 @@ def array(low: Lowering, call: CallSite, value: Value) -> Value:
     tensor = low.tensor(value, call.at)
     if tensor.op == "const":
         return tensor
+    if tensor.op == "stack" and call.last == "stack":
+        tensor.static = replace(tensor.static, new_axis=True)
     copies = call.name in ("torch.tensor", "torch.scalar_tensor", "torch.FloatTensor")  # numbers, not history
     if copies or call.framework is None:
         return low.stop(tensor, call.at, tensor.kind)
