@@ -7,26 +7,25 @@ from typing import Any
 
 import numpy as np
 import pytest
+from executing import load
+from real_gradients import require
 from test_fix_trust import checked, executed, program, tensor
+
+from wherelint.io.edits import Source
 
 #: Programs, each with the framework that it is written in and with what its fix writes.
 PROGRAMS = {
-    "asked before": ("jax", """
+    "a result that is asked whether it is finite": ("jax", """
         def f(x):
             y = 1.0 / x
             return jnp.where(jnp.isfinite(y), y, 0.0)
-    """, "jnp.isfinite(1.0 / x)"),
-    "asked before a write": ("torch", """
+    """, "jnp.where(is_nonzero, 1.0 / jnp.where(is_nonzero, x, 1.0), 0.0)"),
+    "a result that is asked whether it is nan": ("torch", """
         def f(x):
             y = x / x
             y = y.masked_fill(torch.isnan(y), 0.0)
             return y
-    """, "torch.isnan(x / x)"),
-    "asked before, by TensorFlow": ("tensorflow", """
-        def f(x):
-            r = tf.math.log(x)
-            return tf.where(tf.math.is_finite(r), r, tf.zeros_like(r))
-    """, "tf.math.is_finite(tf.math.log(x))"),
+    """, "torch.where(is_nonzero, x / torch.where(is_nonzero, x, 1.0), 0.0)"),
     "one line for several operations": ("tensorflow", """
         def f(x):
             p = 18.0 / x + tf.exp(-x * x) * (1.0 + 18.0 / x)
@@ -88,7 +87,7 @@ PROGRAMS = {
             out = mean * spread
             out[at_zero & (out != 7.0)] = 0.0
             return out
-    """, "safe_x = torch.where(at_zero, 1.0, x)"),
+    """, "torch.where(at_zero, 0.0, x.exp() / torch.where(at_zero, 1.0, x))"),
     "the argument of a helper whose result a variable holds": ("jax", """
         def f(x):
             low = jnp.sin(x)
@@ -255,28 +254,29 @@ def test_each_operand_that_may_be_singular_is_masked(op: str, tmp_path: Path) ->
         assert all(np.isfinite(slope).all() for slope in slopes) == is_whole
 
 
-def test_what_several_masks_keep_is_finite_on_the_way(tmp_path: Path) -> None:
-    """At an input that breaks several arms each gets a number that all of its operations like."""
-    body = """
-        def f(x):
-            return jnp.where(
-                x == 0,
-                2.0,
-                jnp.where(
-                    x < 1,
-                    jnp.arctanh(jnp.sqrt(1 - x)) / (x**2 - 1),
-                    jnp.where(x == 1, 1 / 3, jnp.arctan(jnp.sqrt(x - 1)) / (x**2 - 1)),
-                ),
-            )
-    """
-    report, before, after = executed("jax", program("jax", body), tmp_path)
-    assert len(report.fixed) >= 1
+@pytest.mark.parametrize(
+    "value",
+    [
+        "jnp.where(x < 0, -jnp.log(1 - x * (2 + x)) / x, jnp.where(x > 0, (jnp.exp(2 * x) - 1) / x + x, 2.0))",
+        "jnp.where(x < 1e-6, 0.0, 4 * (jnp.log(x / 2) + jnp.sqrt(x)) / x)",
+    ],
+    ids=["each arm has a fix, and both are one", "one mask of the variable is enough for the arm"],
+)
+def test_no_fix_is_half_of_one(value: str, tmp_path: Path) -> None:
+    """Two published formulas, whose gradient at 0 is nan for several operations: every safe fix mends them all."""
+    text = program("jax", f"def f(x):\n    return {value}")
+    require("jax")
     import jax
 
-    with jax.debug_nans(True):
-        assert np.isfinite(jax.value_and_grad(after)(1.0)).all()
-        with pytest.raises(FloatingPointError):
-            before(1.0)
+    found = checked(text, "offer").findings
+    for finding in found:
+        assert finding.fix is not None
+        assert (finding.fix.applicability, finding.fix.remaining) == ("safe", ())
+        path = tmp_path / f"{finding.location.column}.py"
+        path.write_text(Source(text).edited(finding.fix.edits))
+        with jax.debug_nans(True):
+            assert np.isfinite(jax.value_and_grad(load(path).f)(0.0)).all()
+    assert found
 
 
 def test_entries_of_a_matrix_are_masked_one_by_one(tmp_path: Path) -> None:
@@ -298,7 +298,7 @@ def test_entries_of_a_matrix_are_masked_one_by_one(tmp_path: Path) -> None:
             return a, b, c
     """
     text = program("jax", body)
-    report, before, after = executed("jax", text, tmp_path)
+    report, before, after = executed("jax", text, tmp_path, "unsafe")
     written = report.after.decode()
     assert "jnp.arctan2(-rot[..., 1, 0], jnp.where(up, -rot[..., 2, 0], 1.0))" in written
     assert "jnp.arctan2(rot[..., 1, 0], jnp.where(down, rot[..., 2, 0], 1.0))" in written

@@ -532,7 +532,7 @@ def test_a_fix_says_which_other_finding_stands_in_its_way() -> None:
     """)  # fmt: skip
     report = checked(text, "offer", unfixable=("WL3",))
     (fix,) = (finding.fix for finding in report.findings if finding.op == "divide")
-    assert (fix.remaining, fix.applicability) == (("`sqrt` in row 6",), "unsafe")
+    assert (fix.remaining, fix.applicability) == (("`sqrt` at 6:12",), "unsafe")
 
 
 def test_a_fix_has_that_of_what_stands_in_its_way_in_it() -> None:

@@ -230,7 +230,7 @@ class _Rewrites:
             if (doubtful := self._proof.doubts(last, step.targets, compared, step.bare)) is not None:
                 least: Grade = "unsafe" if doubtful else "safe"
                 grade = max(step.grade, rest.grade, least, key=_GRADES.index)
-                hidden = [name for name in rest.remaining if " in row " not in name]  # the rows of others have moved
+                hidden = [name for name in rest.remaining if " at " not in name]  # the rows of others have moved
                 ops = dict.fromkeys([*(each.op for each in step.bare), *hidden, *self._beside(last, compared)])
                 both = rest._replace(candidate=step.candidate, grade=grade, remaining=tuple(ops))
                 return self._shorter(both, rest, step.targets) or both

@@ -26,7 +26,7 @@ Fixed = tuple[Finding, Fix]
 
 def named(finding: Finding) -> str:
     """An operation as the fix of another finding refers to it."""
-    return f"`{finding.op}` in row {finding.location.row}"
+    return f"`{finding.op}` at {finding.location.row}:{finding.location.column}"
 
 
 def completed(
