@@ -71,14 +71,3 @@ def test_a_context_ends_where_something_inside_raises() -> None:
         raise GiveUp("it takes more steps than the analysis follows")
     assert low.path_conditions == []
     assert low.severed == 0
-
-
-def test_a_literal_passed_through_a_dtype_is_that_literal() -> None:
-    text = (
-        "import tensorflow as tf\nfrom somewhere import numpy_dtype\n\n\ndef f(x):\n    dtype = numpy_dtype(x)\n"
-        "    return tf.where(x > dtype({bound}), tf.math.log(x), dtype({other}))\n"
-    )
-    found, _ = detect(text.format(bound="0.", other="0."), "a.py", DetectOptions())
-    assert [f.code for f in found] == ["WL102"]
-    found, _ = detect(text.format(bound="0.", other="float('nan')"), "a.py", DetectOptions())
-    assert found == []

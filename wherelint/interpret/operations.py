@@ -43,7 +43,8 @@ def operation(low: Lowering, call: CallSite) -> Value:
         return multiply(low, x, y, at, owner) if op == "multiply" else compared(low, op, x, y, at, owner)
     if op in ("max", "min") and owner == "torch" and isinstance(other := argument(call, 1, "other"), Node):
         if other.kind == "float":  # of two tensors it is elementwise
-            return low.node(f"{op}imum", (operands[0], other), at, selection=f"{op}imum", framework=owner)
+            name = {"max": "maximum", "min": "minimum"}[op]
+            return low.node(name, (operands[0], other), at, selection=name, framework=owner)
         if other.kind == "bool":
             return low.node("logical_or" if op == "max" else "logical_and", (operands[0], other), at)
     if op == "norm":
