@@ -127,7 +127,7 @@ def _renamed(text: str, edits: Sequence[Edit], bound: dict[str, str]) -> list[Ed
 
     ``bound``: the row that binds each name; it is added to.
     """
-    for name in [name for edit in edits for name in BINDS.findall(edit.content)]:
+    for name in dict.fromkeys(name for edit in edits for name in BINDS.findall(edit.content)):
         row = next(row for edit in edits for row in edit.content.splitlines(keepends=True) if _binds(row, name))
         if bound.setdefault(name, row) != row:
             names = chain(condition_names(row.partition(" = ")[2].strip()), (f"{name}_{i}" for i in count(2)))
