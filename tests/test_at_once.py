@@ -46,13 +46,13 @@ def test_runs_that_fix_the_same_files(project: Path, cache: tuple[str, ...]) -> 
 def test_what_an_editor_saves_meanwhile_stays(project: Path, monkeypatch: pytest.MonkeyPatch, at: int) -> None:
     """Before and while the new contents are written."""
     write(project, {"a.py": UNSAFE})
-    step, calls = os.fsync if at == 1 else disk._liken, []
+    step, calls = os.fsync if at == 1 else disk._copy_owner, []
 
     def edit(*arguments: object) -> None:
         calls.append(step(*arguments))  # type: ignore[operator]
         write(project, {"a.py": MINE})
 
-    monkeypatch.setattr(*((os, "fsync") if at == 1 else (disk, "_liken")), edit)
+    monkeypatch.setattr(*((os, "fsync") if at == 1 else (disk, "_copy_owner")), edit)
     problem = files.rewrite("a.py", UNSAFE.encode(), SAFE.encode())
     assert calls
     assert problem is not None

@@ -829,8 +829,9 @@ REWRITES = {
         +    is_large = y > 16.0
         +    return jnp.where(
         +        is_large,
-        +        first(jnp.where(is_large, x, 1.0), jnp.where(is_large, y, 1.0)) * jnp.cos(x)
-        +        - second(x, jnp.where(is_large, y, 1.0)) * jnp.sin(x),
+        +        first(jnp.where(is_large, x, 1.0), jnp.where(is_large, y, 1.0)) * jnp.cos(x) - second(
+        +            x, jnp.where(is_large, y, 1.0)
+        +        ) * jnp.sin(x),
         +        x,
         +    )
     """),
@@ -938,7 +939,7 @@ REWRITES = {
         -    b = jnp.arccos((d + 1.0) / (2.0 * r))
         -    return jnp.where(d < r, a * b, 0.0)
         +    below_r = d < r
-        +    a = jnp.arccos(jnp.where(below_r, (d - 1.0) / r, 0.0))
+        +    a = jnp.arccos(jnp.where(below_r, (d - 1.0) / jnp.where(below_r, r, 1.0), 0.0))
         +    b = jnp.arccos(jnp.where(below_r, (d + 1.0) / jnp.where(below_r, 2.0 * r, 1.0), 0.0))
         +    return jnp.where(below_r, a * b, 0.0)
     """),

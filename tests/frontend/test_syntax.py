@@ -112,12 +112,12 @@ def test_a_revised_syntax_is_that_of_the_text(at: int, removed: int, added: list
 
 
 def test_texts_are_kept_as_long_as_they_are_few_and_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(syntax, "_kept", {})
+    monkeypatch.setattr(syntax, "_recent", {})
     monkeypatch.setattr(syntax, "_MOST_CHARACTERS", 30)
     short = [syntax.read(f"a = {n}\n") for n in range(4)]
     assert syntax.read("a = 0\n") is short[0]
     syntax.read("b = 12345678901\n")
-    assert list(syntax._kept) == ["a = 3\n", "a = 0\n", "b = 12345678901\n"]
+    assert list(syntax._recent) == ["a = 3\n", "a = 0\n", "b = 12345678901\n"]
     assert syntax.read("a = 1\n") is not short[1]
     syntax.read("c = " + "1" * 40)  # the last one stays, however long it is
-    assert len(syntax._kept) == 1
+    assert len(syntax._recent) == 1

@@ -253,6 +253,8 @@ def fields(cls: Class) -> dict[str, ast.expr]:
         for statement in ancestor.definition.body:
             if not isinstance(statement, ast.AnnAssign) or not isinstance(statement.target, ast.Name):
                 continue
-            if "ClassVar" not in dotted(getattr(statement.annotation, "value", statement.annotation)):
+            name = dotted(getattr(statement.annotation, "value", statement.annotation))
+            imported = ancestor.block.module.imports.get(name.partition(".")[0], "")
+            if "ClassVar" not in name and not imported.endswith(".ClassVar"):
                 found[statement.target.id] = statement.annotation
     return found
