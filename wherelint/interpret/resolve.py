@@ -211,10 +211,16 @@ def constructor(cls: Class) -> Value:
     for ancestor in cls.ancestry():
         if "__init__" in ancestor.members:
             return ancestor.members["__init__"]
-        names = (dotted(d.func if isinstance(d, ast.Call) else d) for d in ancestor.definition.decorator_list)
-        if any("dataclass" in name.rpartition(".")[2] for name in names):
+        decorators = (d.func if isinstance(d, ast.Call) else d for d in ancestor.definition.decorator_list)
+        if any("dataclass" in _imported_name(ancestor, each) for each in decorators):
             return MISSING
     return MISSING
+
+
+def _imported_name(cls: Class, node: ast.expr) -> str:
+    """The last part of a name in the body or head of a class, as the module that defines it calls that."""
+    name = dotted(node)
+    return cls.block.module.imports.get(name, name).rpartition(".")[2]
 
 
 def annotated_class(low: Lowering, annotation: ast.expr | None, scope: Scope) -> Class | None:
@@ -253,8 +259,7 @@ def fields(cls: Class) -> dict[str, ast.expr]:
         for statement in ancestor.definition.body:
             if not isinstance(statement, ast.AnnAssign) or not isinstance(statement.target, ast.Name):
                 continue
-            name = dotted(getattr(statement.annotation, "value", statement.annotation))
-            imported = ancestor.block.module.imports.get(name.partition(".")[0], "")
-            if "ClassVar" not in name and not imported.endswith(".ClassVar"):
+            kind = getattr(statement.annotation, "value", statement.annotation)
+            if not isinstance(kind, ast.expr) or _imported_name(ancestor, kind) != "ClassVar":
                 found[statement.target.id] = statement.annotation
     return found
