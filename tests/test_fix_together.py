@@ -43,7 +43,7 @@ def test_a_row_that_two_fixes_share_is_written_once() -> None:
 
 
 def test_what_overlaps_is_not_put_together() -> None:
-    whole, part = Edit("y", Location(5, 9), Location(5, 10)), Edit("x", Location(5, 9), Location(5, 10))
+    whole, part = Edit("b = y", Location(5, 5), Location(5, 10)), Edit("x", Location(5, 9), Location(5, 10))
     assert _union(Module("f.py", TEXT), [(whole,), (part,)]) is None
 
 
@@ -71,3 +71,14 @@ def test_selections_of_one_variable_are_fixed_together() -> None:
     assert {(fix.applicability, fix.remaining) for fix in (first, second)} == {("safe", ())}
     assert first.message.endswith(", together with row 6")  # at 0 the root of -1 is nan as well
     assert {edit.location.row for edit in first.edits} == {5, 6}
+
+
+def test_a_function_of_many_selections_of_a_few_variables_is_fixed_at_once() -> None:
+    """At no input do all others stay finite: every fix needs all, and rows of one cause have several fixes."""
+    rows = "".join(f"    y{i} = jnp.where(x{i % 3} > {i % 2}, jnp.sqrt(x{i % 3} - {i % 2}), 0.0)\n" for i in range(12))
+    text = (
+        f"import jax.numpy as jnp\n\n\ndef f(x0, x1, x2):\n{rows}    return {' + '.join(f'y{i}' for i in range(12))}\n"
+    )
+    report = check_source(text.encode(), "f.py", Settings(), "safe")
+    assert report.findings == ()
+    assert report.after.decode().count("jnp.where") == 24

@@ -64,10 +64,13 @@ def completed(
 
 def _needed(finding: Finding, fix: Fix, offered: Mapping[str, Fixed]) -> list[Fixed]:
     """A fix and all that it needs, directly or not."""
-    found = [(finding, fix)]
-    for _, each in found:
-        found += [other for name in each.remaining if (other := offered.get(name)) is not None and other not in found]
-    return found
+    found = {named(finding): (finding, fix)}
+    waiting = [fix]
+    while waiting:
+        names = [name for name in waiting.pop().remaining if name in offered and name not in found]
+        found |= {name: offered[name] for name in names}
+        waiting += [offered[name][1] for name in names]
+    return [*found.values()]
 
 
 def _made(analysis: Analysis, group: Sequence[Fixed], whole: WorkBudget) -> Fix | None:
@@ -90,10 +93,17 @@ def _made(analysis: Analysis, group: Sequence[Fixed], whole: WorkBudget) -> Fix 
 
 
 def _union(module: Module, each: Iterable[Sequence[Edit]]) -> tuple[Edit, ...] | None:
-    """The edits of several fixes, each name bound once; None where they overlap."""
+    """The edits of several fixes, each name bound once; None where they overlap.
+
+    One whose places others change already is left out: the same operation may have several fixes.
+    """
     edits: list[Edit] = []
     bound: dict[str, str] = {}
-    for own in each:
+    for own in sorted(each, key=len, reverse=True):
+        taken = {(edit.location, edit.end_location) for edit in edits}
+        places = {(edit.location, edit.end_location) for edit in own if not _inserted(edit)}
+        if places and places <= taken:
+            continue
         for edit in _renamed(module.text, own, bound):
             at = next((i for i, other in enumerate(edits) if edit.location == other.location), None)
             if at is not None and _inserted(edit) and _inserted(edits[at]):
