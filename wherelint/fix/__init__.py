@@ -10,11 +10,10 @@ from wherelint.finding import Edit, Finding, Fix
 from wherelint.findings.analysis import Analysis
 from wherelint.fix.layout import commented
 from wherelint.fix.messages import TOO_LONG, TOO_MANY, TOO_MUCH, UNBOUND, UNWANTED, left_in, refused
-from wherelint.fix.scope import Places, places_of
+from wherelint.fix.scope import Places, concerned, places_of
 from wherelint.fix.search import MOST_STEPS, Proven, rewritten
 from wherelint.fix.together import completed
 from wherelint.fix.unbound import binds_all
-from wherelint.fix.verify.proof import Proof
 from wherelint.frontend.syntax import GiveUp
 from wherelint.search.budget import WorkBudget
 
@@ -100,6 +99,6 @@ def reach(analysis: Analysis | None, finding: Finding) -> frozenset[str]:
     if analysis is None or not places:
         return frozenset()
     detection = places[0][1]
-    proof = Proof(analysis, detection)
+    names, callers = concerned(analysis, detection)
     inlined = (name.partition(".")[0] for name, _ in detection.program.inlined)
-    return frozenset([*inlined, *(name[0] for name in [*proof.names, *proof.callers])])
+    return frozenset([*inlined, *(name[0] for name in [*names, *callers])])

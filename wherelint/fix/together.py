@@ -47,11 +47,15 @@ def completed(
         if (fix := propose(other)) is not None and fix.edits:
             offered[named(other)] = other, fix
     joint: dict[int, Fix] = {}
+    tried: dict[frozenset[str], Fix | None] = {}
     for finding, fix in offered.values():
         if fix.remaining and id(finding) not in joint:
             group = _needed(finding, fix, offered)
-            missing = any(name not in offered for _, each in group for name in each.remaining)
-            made = None if missing else _made(analysis, group, whole)
+            names = frozenset(named(f) for f, _ in group)
+            if names not in tried:
+                missing = any(name not in offered for _, each in group for name in each.remaining)
+                tried[names] = None if missing else _made(analysis, group, whole)
+            made = tried[names]
             rows = sorted({f.location.row for f, _ in group})
             for f, each in group if made is not None else [(finding, fix)]:
                 if made is None:
