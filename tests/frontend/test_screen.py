@@ -74,11 +74,9 @@ def test_a_file_without_a_framework_costs_nothing(monkeypatch: pytest.MonkeyPatc
     assert detect(text, "a.py", DetectOptions()) == ([], [])
 
 
-def test_a_look_alike_opens_the_gate_if_it_is_configured_or_the_repository_speaks_of_a_framework(
-    tmp_path: Path,
-) -> None:
+def test_a_look_alike_is_searched_if_it_is_configured_or_its_package_imports_a_framework(tmp_path: Path) -> None:
     text = "import mine as m\n\n\ndef f(x):\n    return m.where(x > 0, m.sqrt(x), 0.0)\n"
-    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "__init__.py").touch()
     name = str(tmp_path / "a.py")
     assert detect(text, name, DetectOptions()) == ([], [])
     found, _ = detect(text, name, DetectOptions(aliases={"mine": "jax.numpy"}))

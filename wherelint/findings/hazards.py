@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from wherelint.evidence.callers import CallGraph, InlinedCalls, is_private
+from wherelint.evidence.callers import InlinedCalls, is_private
 from wherelint.evidence.gradient_flow import gradient_flow, known_beforehand
 from wherelint.evidence.judge import EvidenceJudge, Outlook
 from wherelint.evidence.names import is_setting
@@ -72,7 +72,6 @@ class FileHazards:
         #: Pairs of a selection and an operation that some function was searched for already.
         self._asked: set[object] = set()
         self._inlined = InlinedCalls(module, used)
-        self._calls = CallGraph(module)
         self._budget = module.budget
         self._effort = Effort(self._budget.file_evaluations, whole)
 
@@ -138,8 +137,6 @@ class FileHazards:
             return None
         name = tuple(map(written, detection.name))
         hazard = hazard.with_evidence(*gradient_flow(hazard, detection.program.inputs, self._module, name))
-        if self._only is None and self._calls.is_shielded(name):  # a proof asks what is found, not what it is worth
-            hazard = hazard.with_evidence(Evidence.SHIELDED)
         return self._in_context(replace(detection, hazard=hazard))
 
     def _in_context(self, detection: Detection) -> Detection:

@@ -18,7 +18,7 @@ from wherelint.finding import Location
 from wherelint.frameworks import framework_of
 from wherelint.frontend.names import OVERLOAD, canonical, imported, starred
 from wherelint.frontend.options import Budget
-from wherelint.frontend.sources import How, content, package, scope, texts
+from wherelint.frontend.sources import content, package, texts
 from wherelint.frontend.syntax import FUNCTION_DEFS, Answer, Chunk, Syntax, dotted, read
 from wherelint.graph.work import Work
 from wherelint.io.disk import leads_out, project_root
@@ -277,8 +277,8 @@ class Project:
         self._top = Path(self._package).parent if self._package else path.parent
         self._root = os.path.realpath(project_root(path.parent) or self._top)
         self._first = self.package.partition(".")[0]
-        #: The directory whose files may speak of what the file defines, "" for a script on its own.
-        self.scope = scope(str(path.parent))
+        #: The directory from which its folders are counted, "" for a script on its own.
+        self.scope = str(project_root(path.parent) or self._package)
         self._aliases: Mapping[str, str] = module.aliases
         self.budget = Budget()
         self._modules: dict[str, Module | None] = {}
@@ -332,45 +332,24 @@ class Project:
         """The other files of the package that speak of a name; none where they are too many to follow."""
         if not self.package:
             return []
-        found = [path for path in self._speaking(name) if path.startswith(self._package + os.sep)]
+        found = self._speaking(name)
         if len(found) > self.budget.mentions:
             self.budget.give_up(f"the callers of `{name}` in other files", "too many files speak of it")
             return []
         return self._others(found)
 
-    def speaking(self, name: str, most: int, how: How = "said", beside: str = "") -> list[Module] | None:
-        """The other files of the repository that speak of a name; None where there are more, or they are not known.
-
-        ``beside``: where there are more, those that speak of the file which defines it as well, if none hands it on.
-        """
-        if not self.scope:
-            return None
-        found = self._speaking(name, how)
-        if len(found) > most and beside:
-            said = set(self._speaking(beside))
-            found = found if any(path.endswith("__init__.py") for path in said) else [p for p in found if p in said]
-        return None if len(found) > most else self._others(found)
-
     def speaks(self, name: str) -> bool:
-        """Whether some file of the repository speaks of a name."""
-        return bool(self.scope) and bool(self._speaking(name))
+        """Whether some file of the package speaks of a name."""
+        return bool(self.package) and bool(self._speaking(name))
 
-    def _speaking(self, name: str, how: How = "said") -> list[str]:
-        self.asked.add((self.scope, name))
-        return texts(self.scope).speaking(name, how)
+    def _speaking(self, name: str) -> list[str]:
+        self.asked.add((self._package, name))
+        return texts(self._package).speaking(name)
 
     def _others(self, paths: list[str]) -> list[Module]:
-        loaded = [self._at(path) for path in paths if path != str(Path(self._checked.filename).absolute())]
+        names = [".".join(Path(path).relative_to(self._top).with_suffix("").parts) for path in paths]
+        loaded = [self._load(name.removesuffix(".__init__")) for name in names]
         return [module for module in loaded if module is not None and module is not self._checked]
-
-    def _at(self, path: str) -> Module | None:
-        """The file at a path: a module of the package, or what nothing in it imports."""
-        if self._package and path.startswith(self._package + os.sep):
-            dotted = ".".join(Path(path).relative_to(self._top).with_suffix("").parts)
-            return self._load(dotted.removesuffix(".__init__"))
-        if path not in self._modules:
-            self._modules[path] = self._open(Path(path), "")
-        return self._modules[path]
 
     def _load(self, dotted: str) -> Module | None:
         if dotted not in self._modules:

@@ -18,7 +18,7 @@ from typing import Any, get_args
 
 from wherelint import isolated, rules
 from wherelint.finding import FileReport, Finding, Location, Plot, Problem, Skipped
-from wherelint.frontend.sources import package, programs, scope, texts
+from wherelint.frontend.sources import package, programs, texts
 from wherelint.io import cachedir, disk
 from wherelint.io.disk import digest
 from wherelint.io.edits import Source
@@ -95,7 +95,7 @@ class Cache:
         silent = not report.findings and not report.problems
         if not silent and (target.snippets or target.fix_mode not in ("no", "offer")):
             return
-        root = scope(os.path.dirname(path))
+        root = package(os.path.dirname(path))[0]
         if self._files.digest(path) != trace.content or (trace.asked and trace.root != root):
             return  # it changed meanwhile, or is no plain file
         key = self._key(target, path, _codes(target, path), "" if silent else target.fix_mode)
@@ -175,7 +175,7 @@ class Cache:
         if not asked:
             return asked
         known, names = asked
-        root = scope(os.path.dirname(path))
+        root = package(os.path.dirname(path))[0]
         below = self._files.below(root)
         same = known == below or (root and all(texts(root).speaking(name) == files for name, files in names.items()))
         return [below, names] if root and same else None
