@@ -168,7 +168,10 @@ class _Stages:
         if self._options.rewrites:
             return result
 
-        measured = MeasuredGradients(self._configuration.settings, self._options.gradient_coverage)
+        def again(report: FileReport) -> FileReport:
+            return self._again(report, confidence="low")
+
+        measured = MeasuredGradients(self._configuration.settings, self._options.gradient_coverage, again)
         result = measured.weigh(result)
         if self._options.verbose:
             click.echo("".join(f"{printable(line)}\n" for line in measured.changed), nl=False, err=True)

@@ -4,9 +4,10 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 
 from wherelint.companion.frames import Frame, is_library, place
-from wherelint.io.gradient_coverage import KINDS, Coverage, Span, digest_of
+from wherelint.io.gradient_coverage import KINDS, Coverage, Distance, Span, digest_of
 
 
 @dataclass
@@ -17,12 +18,21 @@ class Marks:
     gradient: set[Frame] = field(default_factory=set)
     ran: set[Frame] = field(default_factory=set)
     blocked: set[Frame] = field(default_factory=set)
+    #: How near the operand of a call came to a point, by frame, code and point.
+    distances: dict[tuple[Frame, str, float | None], Distance] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self._lock = Lock()
         #: Where a script is that has a relative name: it may change the directory.
         self._began = os.getcwd()
         #: By file name, whether it is one of the program's; None if nothing beyond its frame is of interest.
         self.ours = _Ours(os.path.realpath(self.root) + os.sep, self._began)
+
+    def came(self, frame: Frame, distance: Distance) -> None:
+        """The operand of a call came so near; in any thread."""
+        key = frame, distance.code, distance.point
+        with self._lock:
+            self.distances[key] = distance.joined(self.distances.get(key))
 
     def coverage(self) -> Coverage:
         """The same by file and span."""
@@ -32,6 +42,8 @@ class Marks:
             for frame in frames:
                 path, span = self._at(frame, found)
                 found.add(path, kind, span)
+        for (frame, *_), distance in self.distances.items():
+            found.came(*self._at(frame, found), distance)
         return found
 
     def _at(self, frame: Frame, found: Coverage) -> tuple[str, Span]:

@@ -3,7 +3,8 @@
 Written for torch and JAX alike: ``xp`` is ``torch`` or ``jax.numpy``.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, reduce
 from typing import Any
@@ -64,3 +65,26 @@ def aims(op: str, framework: str) -> tuple[tuple[tuple[int, float], ...], ...]:
     found = [] if operation.mixes else [edge.targets for edge in edges(op, framework)]
     points = [tuple(enumerate(point)) for point in operation.singular if np.isfinite(point).all()]
     return tuple(dict.fromkeys(found or points))  # an overflow has no edge
+
+
+def nearest(
+    op: str, framework: str, operands: Sequence[Any], result: Any, xp: Any
+) -> Iterator[tuple[float | None, Any]]:
+    """For each point (None: an overflow), how near some operands come: the least distance, and minus the mean one.
+
+    An operand that is no array of reals is None. A norm is its own distance.
+    """
+    operation = OPERATIONS[op]
+    misses: list[tuple[float | None, Any]] = []
+    if operation.code == "WL108":
+        misses = [(0.0, abs(result))]
+    elif operation.code == "WL107" and len(operands) == 1:
+        misses = [(None, (math.log(float(xp.finfo(result.dtype).max)) - xp.log(abs(result))).clip(0))]
+    elif not operation.mixes and operation.code not in ("WL107", "WL110"):
+        known = {i for i, each in enumerate(operands) if each is not None}
+        misses = [(edge.targets[0][1], edge.miss(operands, xp)) for edge in edges(op, framework)
+                  if known.issuperset(dict(edge.targets))]  # fmt: skip
+    for point, miss in misses:
+        is_known = xp.isfinite(miss)
+        scale = xp.where(is_known, miss, 0).mean(dtype=xp.promote_types(miss.dtype, xp.float32))
+        yield point, xp.stack([xp.where(is_known, miss, math.inf).min(), -scale])

@@ -17,7 +17,7 @@ from wherelint.search.probes import Inputs
 from wherelint.search.prune import Judge
 
 #: What speaks for a finding, and may be known by its text.
-_FOR = frozenset(each for each in Evidence if each.weight > 0)
+_FOR = frozenset(each for each in Evidence if each.weight > 0) - {Evidence.NEAR}
 _ROUNDING = 1e-9
 
 

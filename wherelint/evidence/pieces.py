@@ -44,6 +44,8 @@ class Evidence(Enum):
     DIFFERENTIATED = "said to be differentiated", 9.0, "the configuration says that the gradient matters"
     NOT_DIFFERENTIATED = "said not to be differentiated", -99.0, "a comment or the configuration says that it does not"
     RAN_WITHOUT = "ran without gradients", -9.0, "the code ran, and never with gradients"
+    NEAR = "came to the point", 50.0, "a gradient passed, and the operand came next to the point"
+    FAR = "kept away from the point", -0.3, "a gradient passed, and the operand stayed away; another run may come near"
 
     def __init__(self, label: str, weight: float, sentence: str, counts: tuple[int, int, int] | None = None) -> None:
         #: Its name in reports.

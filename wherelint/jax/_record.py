@@ -1,18 +1,37 @@
-"""Gradient coverage of JAX: the equations of a linear program that cotangents reach while it is transposed."""
+"""Gradient coverage of JAX: the equations of a linear program that cotangents reach while it is transposed.
+
+How near an operand comes to a singular point is computed where its operation is differentiated: by its rule, which is
+asked for the derivative wherever the operation stands, in a loop, a branch or a batch.
+"""
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
+from jax import lax
+from jax import numpy as jnp
+from jax.custom_batching import custom_vmap
 from jax.interpreters import ad
 
 from wherelint.companion.coverage import Marks
-from wherelint.companion.frames import Frame
+from wherelint.companion.frames import Frame, is_library
+from wherelint.companion.nearness import nearest
 from wherelint.companion.patching import override
+from wherelint.io.gradient_coverage import Distance
+from wherelint.jax import _compat
+from wherelint.jax._evaluate import RULED_CALLS, Evaluation
+from wherelint.jax._primitives import CATALOGUE
+from wherelint.jax._tags import FUNCTIONS
+from wherelint.ops import OPERATIONS
 
+#: What runs a jitted function.
+_JITTED = frozenset({"jit", "pjit"})
+_SINGULAR = {name: op for name, op in CATALOGUE.items() if OPERATIONS[op].code}
 #: The function that transposes a jaxpr; ``tests/companion/test_jax_compat.py`` says which version broke it.
 _TRANSPOSE = ("backward_pass3", "backward_pass")
 
@@ -53,7 +72,7 @@ def hook(marks: Marks) -> Iterator[None]:
                 _mark(marks, traceback)
         return original(jaxpr, stack, consts, primals, cotangents)
 
-    with override(private, **{name: transpose}):
+    with override(private, **{name: transpose}), _measure_distances(marks):
         yield
 
 
@@ -86,3 +105,100 @@ def _frames(marks: Marks, traceback: Any) -> Iterator[Frame]:
             yield code, offset
         elif ours is None or code.co_name.startswith("trace_to_jaxpr"):  # beyond stands whoever traced it first
             return
+
+
+@contextmanager
+def _measure_distances(marks: Marks) -> Iterator[None]:
+    """In the block, what differentiates singular operations notes how near their operands come."""
+    from jax._src.interpreters import ad as private
+
+    jvps: dict[Any, Any] = ad.primitive_jvps
+    others: dict[Any, Any] = getattr(private, "primitive_linearizations", {})
+    before = dict(jvps), dict(others)
+    measure = _Measure(marks)
+    for primitive, rule in before[0].items():
+        if primitive.name in _SINGULAR or primitive.name in _JITTED:
+            jvps[primitive] = measure.around(primitive.name, rule, lambda primals, tangents: primals)
+    for primitive, rule in before[1].items():
+        if primitive.name in _JITTED:
+            others[primitive] = measure.around(primitive.name, rule, lambda is_vjp, nonzeros, *primals: primals)
+    try:
+        with _compat.quick_calls():
+            yield
+    finally:
+        jvps.update(before[0])
+        others.update(before[1])
+        _compat.wait_for_callbacks()
+
+
+class _Measure(Evaluation):
+    """It notes how near the operands of singular operations come; in a library function, at its call."""
+
+    calls = RULED_CALLS
+
+    def __init__(self, marks: Marks, call: Frame | None = None, op: str = "") -> None:
+        super().__init__()
+        self._marks, self._call, self._op = marks, call, op
+
+    def around(self, name: str, rule: Callable[..., Any], primals: Callable[..., Sequence[Any]]) -> Callable[..., Any]:
+        """The rule of a primitive, which takes notes before it returns."""
+
+        def noted(*args: Any, **params: Any) -> Any:
+            made = rule(*args, **params)
+            with suppress(Exception):  # never the program's business
+                self._differentiated(name, primals(*args), made[0], params)
+            return made
+
+        return noted
+
+    def one(self, eqn: Any, operands: list[Any], path: Any) -> list[Any]:
+        made = super().one(eqn, operands, path)
+        if self._call is not None and eqn.primitive.name in _SINGULAR:
+            self._note(str(eqn.primitive.name), operands, made[0], eqn.params, self._call)
+        return made
+
+    def _differentiated(self, name: str, primals: Sequence[Any], made: Any, params: Any) -> None:
+        frame = next(_frames(self._marks, _compat.current_traceback()), None)
+        if frame is None:
+            return
+        if name not in _JITTED:
+            self._note(name, primals, made, params, frame)
+        elif is_library(_compat.function(params["jaxpr"])[1]):  # what it is made of was traced for another call
+            inside = _Measure(self._marks, frame, FUNCTIONS.get(str(params["name"]).lstrip("_"), ""))
+            inside.run(params["jaxpr"], [*map(lax.stop_gradient, primals)])
+
+    def _note(self, name: str, operands: Sequence[Any], made: Any, params: Any, frame: Frame) -> None:
+        if name == "integer_pow" and params["y"] >= 0:
+            return
+        op = _SINGULAR[name]
+        code = OPERATIONS[self._op or op].code
+        of_norm = op == "sqrt" and code == "WL108"  # the sum of squares
+        if code != OPERATIONS[op].code and not of_norm:
+            return
+        reals = [lax.stop_gradient(x) if jnp.issubdtype(jnp.result_type(x), jnp.floating) else None for x in operands]
+        for point, near in nearest(op, "jax", reals, lax.stop_gradient(made), jnp):
+            near = jnp.sign(near) * jnp.sqrt(abs(near)) if of_norm else near
+            _hand_over(partial(self._note_distance, frame, str(code), point), near)
+
+    def _note_distance(self, frame: Frame, code: str, point: float | None, near: Any) -> None:
+        least, mean = np.asarray(near).tolist()
+        self._marks.came(frame, Distance(code, point, least, -mean))
+
+
+def _hand_over(came: Callable[[Any], None], near: Any) -> None:
+    """Hand numbers over to the host once they are known: of a batch, the least."""
+    if not isinstance(near, jax.core.Tracer):
+        came(near)
+        return
+
+    @custom_vmap
+    def hand_over(near: Any) -> Any:
+        with _compat.quick_callbacks():
+            jax.debug.callback(came, near)
+        return near
+
+    @hand_over.def_vmap
+    def hand_over_least(size: int, mapped: Sequence[bool], near: Any) -> tuple[Any, bool]:
+        return hand_over(near.min(0)), False
+
+    hand_over(near)

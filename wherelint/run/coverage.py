@@ -1,5 +1,6 @@
 """What is known of the calls of a program that ran, held against what is found in its text."""
 
+import ast
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -8,8 +9,10 @@ from pathlib import Path
 from wherelint.evidence.pieces import Evidence, confidence, labelled
 from wherelint.finding import FileReport, Finding
 from wherelint.io.config import ConfigError, Settings
-from wherelint.io.gradient_coverage import Coverage, MalformedError, digest_of, load
+from wherelint.io.edits import Source
+from wherelint.io.gradient_coverage import Coverage, Distance, MalformedError, digest_of, load
 from wherelint.io.notebook import spelled
+from wherelint.ops import OPERATIONS
 from wherelint.run.result import Result
 
 #: Why one might doubt that a gradient flows, which a gradient that passed refutes.
@@ -21,6 +24,12 @@ REFUTED = {
 }  # fmt: skip
 
 
+#: Rules about operations that a framework may take for each other: a root is a power.
+_ROOTS = frozenset({"WL101", "WL106"})
+#: So many characters of an operand are shown.
+_LONGEST = 50
+
+
 @dataclass
 class MeasuredGradients:
     """The findings of a result, weighed by gradient coverage; ``changed`` and ``differentiated`` say of which."""
@@ -28,6 +37,8 @@ class MeasuredGradients:
     settings: Callable[[Path], Settings]
     #: The files of the command line, which go before those of configurations.
     paths: tuple[Path, ...] = ()
+    #: Checks a file again, for findings of low confidence as well.
+    again: Callable[[FileReport], FileReport] | None = None
 
     def __post_init__(self) -> None:
         self._known: dict[tuple[Path, ...], Coverage] = {self.paths: read(self.paths)}
@@ -36,7 +47,11 @@ class MeasuredGradients:
 
     def weigh(self, result: Result) -> Result:
         """The result in which what ran counts, with gradients or without. Raises ConfigError."""
-        return replace(result, reports=tuple(map(self._report, result.reports)))
+        said = {report.filename for report in result.reports}
+        silent = [self._report(FileReport(name)) for name in result.names if name not in said]
+        reports = [*map(self._report, result.reports), *(report for report in silent if report.findings)]
+        order = {name: i for i, name in enumerate(result.names)}
+        return replace(result, reports=tuple(sorted(reports, key=lambda report: order.get(report.filename, -1))))
 
     def _report(self, report: FileReport) -> FileReport:
         settings = self.settings(Path(os.path.abspath(report.filename)).parent)
@@ -48,33 +63,72 @@ class MeasuredGradients:
         known, name = self._known[paths], Path(os.path.relpath(report.filename, root)).as_posix()
         if name not in known.digests or known.digests[name] != digest_of(report.filename):  # rows may have moved
             return report
+        if self.again is not None and settings.confidence != "low" and known.has_near(name):
+            report = self.again(report)
         shown, hidden = [], report.hidden
         for finding in report.findings:
-            weighed = replace(finding, also=tuple(self._place(p, known, name) for p in finding.also))
-            weighed = self._place(weighed, known, name)
+            weighed = replace(finding, also=tuple(self._place(p, known, name, report.text) for p in finding.also))
+            weighed = self._place(weighed, known, name, report.text)
             kept = weighed.only(lambda p: p.reaches(settings.confidence))
             shown += [] if kept is None else [kept]
             hidden += kept is None and finding.reaches(settings.confidence)
         return replace(report, findings=tuple(shown), hidden=hidden)
 
-    def _place(self, finding: Finding, known: Coverage, name: str) -> Finding:
+    def _place(self, finding: Finding, known: Coverage, name: str, text: str) -> Finding:
         begin, end = finding.location, finding.end_location
         at = begin.row, begin.column, end.row, end.column
         kind = known.kind(name, at)
         self.differentiated += kind == "gradient"
         if kind == "gradient":
+            code = OPERATIONS[finding.op].code if finding.op in OPERATIONS else None
+            distance = known.distance(name, at, _ROOTS if code in _ROOTS else {code})
             evidence = tuple(each for each in finding.evidence if each not in REFUTED)
-            weighed = replace(finding, evidence=evidence, confidence=confidence(labelled(evidence)))
-            why = "a gradient passed through it"
+            message, why = finding.message, "a gradient passed through it"
+            if distance is not None:
+                evidence = tuple(sorted({*evidence, (Evidence.NEAR if distance.is_near else Evidence.FAR).label}))
+                why = f"a gradient passed, and {_came(distance, _operand(text, finding))}"
+                message += f"; measured: {why}" if distance.is_near else ""
+            weighed = replace(finding, evidence=evidence, confidence=confidence(labelled(evidence)), message=message)
         elif kind == "blocked":
             weighed, why = finding.with_evidence(Evidence.RAN_WITHOUT.label), "it ran, but never with gradients"
         else:
             return finding
         if weighed.confidence != finding.confidence:
             place = spelled(begin, finding.cells)
-            change = f"{finding.filename}:{place}: {finding.code} now has {weighed.confidence} confidence: {why}"
-            self.changed.append(change)
+            told = f"{finding.filename}:{place}: {finding.code} now has {weighed.confidence} confidence: {why}"
+            self.changed.append(told)
         return weighed
+
+
+def _came(distance: Distance, operand: str) -> str:
+    """How near an operand came to what, as a clause."""
+    point = "an overflow" if distance.point is None else f"{distance.point:g}"
+    return f"{operand} came within {distance.least:.1g} of {point}" if distance.least else f"{operand} reached {point}"
+
+
+def _operand(text: str, finding: Finding) -> str:
+    """What the operand of an operation is called in the text; of a norm, the norm."""
+    operation = OPERATIONS[finding.op]
+    source = Source(text).between(finding.location, finding.end_location)
+    if operation.mixes:
+        return _quoted(source)
+    whole = f"({source})"
+    try:
+        node = ast.parse(whole, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return _quoted("")
+    which = operation.domains[0].operand if operation.domains else 0
+    operands: list[ast.expr] = []
+    if isinstance(node, ast.BinOp):
+        operands = [node.left if isinstance(node.op, ast.Pow) else node.right] * (which + 1)
+    elif isinstance(node, ast.Call):
+        is_method = isinstance(node.func, ast.Attribute) and len(node.args) < len(operation.singular[0])
+        operands = [*([node.func.value] if is_method else []), *node.args]  # type: ignore[attr-defined]
+    return _quoted((which < len(operands) and ast.get_source_segment(whole, operands[which])) or "")
+
+
+def _quoted(source: str) -> str:
+    return f"`{source}`" if source.isprintable() and 0 < len(source) <= _LONGEST else "its operand"
 
 
 def read(paths: tuple[Path, ...]) -> Coverage:

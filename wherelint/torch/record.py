@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -15,10 +15,12 @@ from torch.overrides import TorchFunctionMode
 
 from wherelint.companion.coverage import Marks
 from wherelint.companion.frames import Frame
+from wherelint.companion.nearness import nearest
 from wherelint.companion.patching import override
+from wherelint.io.gradient_coverage import Distance
 from wherelint.torch import compat
 from wherelint.torch.masking import nodes, reach, users
-from wherelint.torch.trace import Labels, label
+from wherelint.torch.trace import _KEY, Labels, label, singular
 
 #: What a program asks a tensor for, an operation does not make.
 _ASKED = (bool, int, float, torch.Size, torch.dtype, torch.device, torch.layout)
@@ -53,6 +55,10 @@ def hook(marks: Marks) -> Iterator[None]:
     marks.gradient.update(*seen.passed.values())
     marks.ran.update(seen.ran.values(), (stack[0] for stack in seen.stacks.values() if stack))
     marks.blocked.update(seen.blocked.values())
+    for (_, _, code, point, _), (frame, numbers) in seen.distances.items():
+        with suppress(Exception):  # the program may have lost the device
+            least, mean = numbers.tolist()
+            marks.came(frame, Distance(code, point, least, -mean))
 
 
 class _Coverage(Labels):
@@ -68,6 +74,8 @@ class _Coverage(Labels):
         self.passed: dict[int, tuple[Frame, ...]] = {}
         #: What else ran with gradients switched on or off.
         self.ran, self.blocked = (dict[tuple[int, int], Frame]() for _ in range(2))
+        #: Of singular operations, how near an operand came to each point, on the device that it is on.
+        self.distances: dict[tuple[Any, ...], tuple[Frame, Tensor]] = {}
 
     @contextmanager
     def again(self) -> Iterator[None]:
@@ -92,11 +100,31 @@ class _Coverage(Labels):
         if isinstance(result, _ASKED):
             return result
         if torch.is_grad_enabled():
-            if not self.label_new(result, args):
+            made = self.label_new(result, args)
+            if not made:
                 self._note(self.ran)
+            elif isinstance(result, Tensor) and made[0].metadata[_KEY]:
+                with suppress(Exception):  # never the program's business
+                    self._measure(func.__name__, args, result, made[0].metadata[_KEY][0])
         elif not self.inside:
             self._note(self.blocked)
         return result
+
+    def _measure(self, name: str, args: Sequence[Any], result: Tensor, frame: Frame) -> None:
+        """Note how near the operands of a call came to its singular points."""
+        operation = singular(name, args)
+        if operation is None or operation.code is None or torch.compiler.is_compiling():
+            return
+        if name.endswith("_") and not name.startswith("__"):  # the operand is overwritten
+            return
+        if result.is_cuda and torch.cuda.is_current_stream_capturing():
+            return
+        op = "integer_power" if operation.name == "power" and isinstance(args[1], int) else operation.name
+        with compat.without_modes(), torch.no_grad():
+            for point, near in nearest(op, "torch", [*map(_plain, args)], _plain(result), torch):
+                key = id(frame[0]), frame[1], operation.code, point, near.device
+                known = self.distances.get(key)
+                self.distances[key] = frame, near if known is None else torch.minimum(known[1], near)
 
     def _note(self, sites: dict[tuple[int, int], Frame]) -> None:
         """Add the innermost frame of the program."""
@@ -123,6 +151,14 @@ class _Coverage(Labels):
             frame = frame.f_back
         known = self.stacks.get(tuple(key))
         return known or self.stacks.setdefault(tuple(key), tuple(zip(codes, key[1::2], strict=True)))
+
+
+def _plain(operand: Any) -> Any:
+    """The numbers of an operand; None for what has none."""
+    inner = compat.layers(operand)[-1] if isinstance(operand, Tensor) else None
+    if inner is None or type(inner) not in (Tensor, torch.nn.Parameter) or not inner.is_floating_point():
+        return None
+    return inner.detach()
 
 
 def _between(roots: Sequence[Any], inputs: Sequence[Any]) -> Iterator[Node]:
