@@ -27,7 +27,7 @@ class Evidence(Enum):
     NO_GUARD = "no guard", -1.2, "the selection limits, picks or masks, and hardly guards", (28, 18, 49)
     OTHER_PURPOSE = "another purpose", -2.2, "the condition cannot be meant for the singular point", (3, 4, 9)
     # Can the input occur?
-    UNRELATED_INPUT = "unrelated input", -1.2, "the witness moves what the condition does not read", (9, 11, 24)
+    UNRELATED_INPUT = "unrelated input", -1.9, "the witness moves what the condition does not read", (9, 11, 24)
     UNLIKELY_INPUT = "unlikely input", -1.1, "inputs have to coincide, cancel an epsilon, or be extreme", (3, 9, 10)
     DEGENERATE_ARRAY = "degenerate array", -0.5, "array elements have to be out of order, or equal", (6, 11, 8)
     BELOW_ZERO = "below zero", -0.15, "an input has to be below zero", (9, 11, 13)

@@ -153,8 +153,10 @@ class FileHazards:
                 return detection  # what a caller does with complex numbers is not known
             search = Search(context, arithmetic(detection.framework), effort)
             same = [n for n in search.order if n.op == hazard.op.op and expression_id(n) == expression_id(hazard.op)]
-            if effort.spent or search.meets(same, fixed=[n for n in search.leaves if is_setting(n)]):
+            if search.meets(same, fixed=[n for n in search.leaves if is_setting(n)]):
                 return detection
+            if effort.spent:  # what the other callers pass is not known
+                return replace(detection, hazard=hazard.with_evidence(Evidence.DOUBTFUL))
         private = is_private(root.origin.function)
         return replace(detection, hazard=hazard.with_evidence(Evidence.SHIELDED if private else Evidence.SETTING))
 

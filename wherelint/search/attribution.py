@@ -2,8 +2,6 @@
 
 from typing import NamedTuple
 
-import numpy as np
-
 from wherelint.graph.evaluate import truth
 from wherelint.graph.node import Node
 from wherelint.ops import OPERATIONS
@@ -35,13 +33,10 @@ def reaches_leaf(run: Run, start: Node, p: int) -> Node | None:
             if node in run.symbolic.cotangents and at(run.poisoned(node), p).any():
                 return clip
             continue
-        if node is not start and node.selection in CLIPS and clip is start:
-            sym = run.symbolic.cotangents.get(node)
-            if sym is not None and not np.isfinite(at(sym, p)).all():
-                clip = node
+        if node is not start and node.selection in CLIPS and clip is start and run.is_broken("symbolic", node, p):
+            clip = node
         for operand in node.inputs:
-            ct = run.ieee.cotangents.get(operand)
-            if operand not in seen and ct is not None and not np.isfinite(at(ct, p)).all():
+            if operand not in seen and run.is_broken("ieee", operand, p):
                 seen.add(operand)
                 todo.append((operand, clip))
     return None
@@ -83,7 +78,7 @@ def culprit_of(run: Run, node: Node, p: int) -> tuple[Node | None, bool]:
     current = node
     singular = node if node.op in SINGULAR else None
     while True:
-        broken = [i for i in current.inputs if i.kind == "float" and not np.isfinite(at(run.values[i], p)).all()]
+        broken = [i for i in current.inputs if i.kind == "float" and run.is_broken("values", i, p)]
         if not broken:
             return (current if current.op in SINGULAR else singular), False
         current = broken[0]

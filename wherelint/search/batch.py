@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -68,6 +68,7 @@ class Run:
     batch: Array
     #: What every probe of the first batch gave, whether it is a witness or not.
     first: Values
+    _broken: dict[tuple[str, Node], list[bool]] = field(default_factory=dict)
 
     def base(self, p: int) -> Inputs:
         """The point that a probe departs from."""
@@ -77,6 +78,15 @@ class Run:
         """Whether an input is another at a probe than where the probe departs from."""
         values = self.inputs[leaf]
         return not np.array_equal(values[row(values, p)], self.base(p)[leaf])
+
+    def is_broken(self, arrays: Literal["values", "ieee", "symbolic"], node: Node, p: int) -> bool:
+        """Whether a value or a cotangent is not finite in some element of a probe; computed once for all probes."""
+        key = arrays, node
+        if key not in self._broken:
+            of = self.values if arrays == "values" else getattr(self, arrays).cotangents
+            self._broken[key] = any_lane(~np.isfinite(of[node])).tolist() if node in of else [False]
+        found = self._broken[key]
+        return found[p if len(found) > 1 else 0]
 
     def poisoned(self, leaf: Node) -> Array:
         """Elements of a leaf whose gradient only the dropped arm breaks. Missing data has no gradient to lose."""
