@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
-from test_reports import FINDING, full
+from test_text_and_json import FINDING, full
 
 from wherelint.finding import FileReport, Finding, Location, Selection
 from wherelint.io.config import Settings

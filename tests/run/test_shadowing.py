@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 from conftest import UNSAFE, environment, write
-from test_supply import session
+from test_side_effects import session
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 #: What a planted module does: it says that it was imported.
 MARKER = "open({!r} + __name__, 'w').close()\n"
 HOOK = re.search(r"entry: (.*)", (ROOT / ".pre-commit-hooks.yaml").read_text())

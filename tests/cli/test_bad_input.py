@@ -201,7 +201,7 @@ def run_table(directory: str, names: str, *options: str) -> None:
 
 
 def ran_table(directory: Path, names: Sequence[str], *options: str) -> dict[str, tuple[int, str]]:
-    script = "import sys; from test_hostile_input import run_table; run_table(*sys.argv[1:])"
+    script = "import sys; from test_bad_input import run_table; run_table(*sys.argv[1:])"
     command = [sys.executable, "-c", script, str(directory), json.dumps([*names]), *options]
     ran = subprocess.run(command, capture_output=True, text=True, env=environment(), cwd=Path(__file__).parent)
     rows = [json.loads(line) for line in ran.stdout.splitlines()]

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from conftest import SAFE, UNSAFE, environment, write
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 #: Loaded by every process of a run before anything else; workers included.
 AUDIT = """
 import json, os, sys
