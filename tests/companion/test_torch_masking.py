@@ -167,11 +167,6 @@ def test_finite_gradients_stay_beside_one_that_is_lost() -> None:
         torch.testing.assert_close(masked, plain, rtol=1e-6, atol=1e-7, msg=name)
 
 
-def test_parts_of_a_number_cannot_be_told_apart() -> None:
-    with pytest.raises(NotImplementedError, match="could not be followed through view_as_complex"):
-        both(lambda x: positive(torch.view_as_real(torch.view_as_complex(x.sqrt().view(2, 2)) * 1)))
-
-
 class Model(nn.Module):
     """Parameters, a buffer, and a poisoned branch."""
 
@@ -313,25 +308,3 @@ def test_masks_follow_a_chain_that_is_longer_than_the_stack() -> None:
     with mask_gradients():
         torch.where(x > 0, y, 0.0).sum().backward()
     torch.testing.assert_close(x.grad, torch.cat([torch.zeros(1), INVERSE]))
-
-
-class Forgetful(torch.autograd.Function):
-    """Drops an element by a mask that it overwrites afterwards."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        return x.masked_fill(x.isinf(), 0.0)
-
-    @staticmethod
-    def backward(ctx: Any, *cotangents: Tensor) -> Tensor:
-        mask = torch.tensor([True, False, False, False], device=cotangents[0].device)
-        dropped = cotangents[0].masked_fill(mask, 0.0)
-        mask.zero_()
-        return dropped
-
-
-def test_a_mask_that_was_overwritten_is_an_error_and_no_guess() -> None:
-    x = X.clone().requires_grad_()
-    y = Forgetful.apply(x.log()).sum()
-    with mask_gradients(), pytest.raises(NotImplementedError, match="could not be followed through masked_fill"):
-        y.backward()

@@ -1,17 +1,17 @@
-"""A cotangent that knows which of its elements are dead.
+"""A cotangent that knows which of its elements are dead, and what becomes of these in a backward pass.
 
-A backward pass that is started with a `Masked` cotangent hands every operation on cotangents to ``__torch_dispatch__``,
-whichever thread runs it, whereas what an operation multiplies them by arrives as a plain tensor. So the rules of
-`linear` see the linear program of the backward pass, as it is run. Masks are worked out when they are needed, which is
-where something is not finite: until then a `Ghost` keeps the operation that they follow from, without its values.
+A pass that begins with a `Masked` cotangent hands every operation on cotangents to ``__torch_dispatch__``, whichever
+thread runs it, whereas what an operation multiplies them by arrives as a plain tensor. An operation on cotangents is
+linear in them: it is run again on flags, which are 0 where a cotangent is dead, and what becomes 0 is dead. Views of
+flags are views and writes are writes, as they are of the cotangents.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,10 +19,36 @@ from torch.autograd.graph import Node
 
 from wherelint.torch import compat
 
-#: Dead masks by what kills: every selection together, or one node of the graph alone.
-Dead = dict[Node | None, Tensor]
-#: The key of every selection together.
+#: Flags in the shape of a cotangent by what kills: every selection together, or one node of the graph alone.
+Flags = dict[Node | None, Tensor]
+#: The key of every selection together; every cotangent has flags for it.
 EVERY = None
+#: What an operation multiplies cotangents by, by its kind. Moves and sums of elements have no factors: their plain
+#: tensors are zeros for missing cotangents. Where elements are selected by value, the plain tensors are as they are.
+_LINEAR = """alias as_strided detach diagonal expand permute select slice split split_with_sizes squeeze t transpose
+    unbind unfold unsqueeze view _reshape_alias _unsafe_view view_as_real view_as_complex cat clone flip gather index
+    index_select masked_select repeat reshape roll stack take rot90 movedim contiguous lift_fresh _to_copy neg conj
+    _conj sum mean cumsum nansum avg_pool2d_backward where masked_fill select_backward slice_backward diagonal_backward
+    index_put _index_put_impl index_add index_copy index_fill scatter scatter_add masked_scatter select_scatter
+    slice_scatter diagonal_scatter as_strided_scatter copy fill zero put tril triu constant_pad_nd diag_embed
+    trace_backward unfold_backward native_dropout_backward embedding_dense_backward"""
+_BY_VALUE = """threshold_backward hardtanh_backward max_pool2d_with_indices_backward nll_loss_backward
+    nll_loss2d_backward hardshrink_backward softshrink_backward max_pool3d_with_indices_backward
+    masked_select_backward"""
+_PRODUCTS = """mul div sgn ldexp tanh_backward sigmoid_backward gelu_backward silu_backward elu_backward
+    softplus_backward leaky_relu_backward mish_backward logit_backward log_sigmoid_backward hardsigmoid_backward
+    hardswish_backward mse_loss_backward smooth_l1_loss_backward huber_loss_backward binary_cross_entropy_backward
+    _prelu_kernel_backward polar sinc rrelu_with_noise_backward"""
+_CONTRACTIONS = "mm bmm mv dot vdot addmm baddbmm addmv convolution_backward outer ger linear matmul"
+_KINDS = {
+    name: kind
+    for kind, names in {
+        "linear": _LINEAR, "by value": _BY_VALUE, "product": _PRODUCTS, "contraction": _CONTRACTIONS,
+        "sum": "add sub rsub", "row": "_softmax_backward_data _log_softmax_backward_data",
+        "buffer": "new_zeros new_empty_strided new_empty zeros_like empty_like",
+    }.items()
+    for name in names.split()
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -44,105 +70,33 @@ class Run:
 
     #: A cotangent of exactly 0 counts as dead, whatever made it.
     exact: bool = False
-    #: Whose dead elements are told apart; None if nobody asks.
-    killers: frozenset[Node] | None = None
+    #: The selections whose dead elements are told apart, and those of them that the pass has met, in this order.
+    killers: frozenset[Node] = frozenset()
+    met: dict[Node, None] = field(default_factory=dict)
     breaks: list[Break] | None = None
-    #: Operations through which dead masks could not be followed.
+    #: Operations through which dead elements could not be followed.
     lost: dict[str, None] = field(default_factory=dict)
     over: bool = False
     #: Nodes that the pass does not go through.
     ends: frozenset[Node] = frozenset()
-
-    @property
-    def eager(self) -> bool:
-        """Whether masks are wanted at every step."""
-        return self.exact or self.breaks is not None
-
-
-class Ghost:
-    """What is left of a cotangent without its value: its shape, and its masks or how they are made."""
-
-    __slots__ = ("_dead", "_later", "base", "blank", "clean", "device", "dtype", "run", "shape", "stride", "version")
-
-    def __init__(
-        self, value: Tensor, dead: Dead | None, run: Run, *, base: Ghost | None = None, blank: bool = False
-    ) -> None:
-        self.shape, self.stride, self.dtype, self.device = value.shape, value.stride(), value.dtype, value.device
-        self.run, self.base, self.blank = run, base, blank
-        self.version = 0
-        #: Whether nothing of it can be dead.
-        self.clean = dead is not None and not dead and not blank
-        self._dead = dead
-        self._later: tuple[Call, Callable[[Call], Any], int | None] | None = None
-
-    @classmethod
-    def later(
-        cls, value: Tensor, call: Call, masks: Callable[[Call], Any], number: int | None, base: Ghost | None
-    ) -> Ghost:
-        """The ghost of a result (of that number, if there are several) whose masks are worked out on demand."""
-        result = cls(value, None, call.run, base=base)
-        result._later = call, masks, number
-        return result
-
-    @property
-    def dead(self) -> Dead:
-        """Masks in the shape of the cotangent, by what kills."""
-        todo = [self]
-        while todo:  # chains are longer than Python's stack
-            ghost = todo[-1]
-            needed = ghost._later[0].operands if ghost._later and ghost._dead is None else ()
-            waiting = [each for each in needed if each._dead is None]
-            todo.extend(waiting)
-            if not waiting:
-                todo.pop()._settle()
-        assert self._dead is not None
-        return self._dead
-
-    def with_strides(self, mask: Tensor) -> Tensor:
-        """A mask with the strides of the cotangent: what views the one can view the other."""
-        if mask.stride() == self.stride or mask.shape != self.shape:
-            return mask
-        for axis, step in enumerate(self.stride):
-            if not step and mask.shape[axis] > 1:  # one element in memory
-                mask = mask.bool().all(axis, keepdim=True).to(mask.dtype)
-        result = torch.empty_strided(mask.shape, self.stride, dtype=mask.dtype, device=mask.device)
-        return result.copy_(mask).expand(self.shape)
-
-    def dead_by(self, key: Node | None) -> Tensor:
-        """The mask of one key; nothing is dead by a key that there is none for."""
-        return self.dead.get(key, torch.zeros(self.shape, dtype=torch.bool, device=self.device))
-
-    def _settle(self) -> None:
-        if self._later is None or self._dead is not None:
-            return
-        call, masks, number = self._later
-        self._later, self._dead = None, {}
-        if call.is_stale():
-            call.run.lost[call.name] = None
-            return
-        found = ((key, mask if number is None else mask[number]) for key, mask in call.masks(masks).items())
-        self._dead = {key: mask for key, mask in found if mask is not None}
 
 
 class Masked(Tensor):
     """A cotangent, and which elements of it are dead; outside of its backward pass an ordinary tensor."""
 
     value: Tensor
-    ghost: Ghost
+    flags: Flags
+    run: Run
 
     @staticmethod
-    def __new__(cls, value: Tensor, ghost: Ghost) -> Masked:
+    def __new__(cls, value: Tensor, flags: Flags, run: Run) -> Masked:
         """The same elements."""
         result: Masked = compat.alias(cls, value)
-        run = ghost.run
-        result.value, result.ghost = (
-            value,
-            Ghost(value, {EVERY: value == 0}, run) if run.exact and not run.over else ghost,
-        )
+        result.value, result.flags, result.run = value, flags, run
+        if run.exact:
+            result.flags = {EVERY: flags_of(value != 0, value)}
         return result
 
-    #: What an operation of the backward pass makes of masked cotangents; ``linear`` has the rules.
-    apply: ClassVar[Callable[..., Any]]
     __torch_function__ = compat.no_torch_function
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
@@ -150,133 +104,195 @@ class Masked(Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None) -> Any:
-        call = Call(func, args, kwargs or {})
-        run = call.run
-        if run.over or call.node is None:
-            return call.value()
-        return cls.apply(call, args[0] if call.in_place else None)
+        call = _Call(func, args, kwargs or {})
+        plain = call.run.over or call.node is None
+        return call.on(lambda cotangent: cotangent.value) if plain else call.result()
+
+    def by(self, key: Node | None) -> Tensor:
+        """The flags of a key; nothing is dead by a key that there are none for."""
+        found = self.flags.get(key)
+        return torch.full_like(self.value, 1 + 1j if self.value.is_complex() else 1) if found is None else found
 
 
-class Call:
-    """One operation of a backward pass on cotangents: their values for now, and their ghosts for later."""
-
-    args: list[Any]
-    kwargs: dict[str, Any]
+class _Call:
+    """One operation of a backward pass on cotangents."""
 
     def __init__(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        self.func = func
+        self.func, self.args, self.kwargs = func, args, kwargs
         self.node: Any = compat.current_node()  # None outside of a backward pass
         self.name, self.in_place = _named(func)
-        self.operands: list[Ghost] = []
-        self.cotangents: list[Tensor] = []
-        self.residuals: list[Tensor] = []
-        self._given: tuple[Any, Any] = args, kwargs
-        self._plain_args = [self._plain(each) for each in args]
-        self._plain_kwargs = {key: self._plain(each) for key, each in kwargs.items()}
-        self.run = self.operands[0].run
+        self.kind = _KINDS.get(self.name, "unknown")
+        operands = list(_tensors((*args, *kwargs.values())))
+        self.cotangents = [each for each in operands if isinstance(each, Masked)]
+        self.plain = [each for each in operands if not isinstance(each, Masked)]
+        self.run = self.cotangents[0].run
 
-    def _plain(self, tree: Any) -> Any:
-        """The tree with their values in place of masked cotangents."""
-        if isinstance(tree, Masked):
-            ghost = tree.ghost
-            if ghost.blank:  # what is written to a buffer later is none of this operation's business
-                ghost = Ghost(tree.value, {}, ghost.run, base=ghost, blank=True)
-            self.operands.append(ghost)
-            self.cotangents.append(tree.value)
-            return tree.value
-        if isinstance(tree, Tensor):
-            self.residuals.append(tree)
-        elif isinstance(tree, list):
-            return [self._plain(each) for each in tree]
-        return tree
+    def on(self, cotangent: Callable[[Masked], Tensor], plain: Callable[[Tensor], Tensor] = lambda t: t) -> Any:
+        """What the operation makes of other operands."""
 
-    def value(self) -> Any:
-        """What the operation makes of the values."""
-        return self.func(*self._plain_args, **self._plain_kwargs)
+        def instead(tree: Any) -> Any:
+            if isinstance(tree, list):
+                return [instead(each) for each in tree]
+            if isinstance(tree, Tensor):
+                return cotangent(tree) if isinstance(tree, Masked) else plain(tree)
+            return tree
 
-    def masks(self, rule: Callable[[Call], Any]) -> dict[Any, Any]:
-        """The masks of the result; none where torch refuses to do to masks what it does to numbers."""
+        return self.func(*map(instead, self.args), **{key: instead(each) for key, each in self.kwargs.items()})
+
+    def result(self) -> Any:
+        """The result with its flags, or the operand that the operation has written."""
+        run = self.run
+        if self.node in run.killers:
+            run.met[self.node] = None
+        keys = dict.fromkeys(key for each in self.cotangents for key in each.flags)
+        if self.kind == "buffer":
+            keys |= {EVERY: None, **run.met}
+        elif self.node in run.killers:
+            keys[self.node] = None
+        before = [torch.isfinite(each.value) for each in self.cotangents] if run.breaks is not None else []
+        target = self.args[0] if self.in_place else None
+        if isinstance(target, Masked):
+            target.flags = {key: target.by(key) for key in keys}
+        value = self.on(lambda each: each.value)
+        if target is not None and not isinstance(target, Masked):
+            self._lose()  # a plain buffer: its zeros are no news, what they stand for is lost
+            return target
+        flags = {key: self._follow(key, value) for key in keys}
+        if self.kind == "contraction":
+            value = self._contract(value)
+        elif self.kind in ("product", "row", "unknown"):
+            if before:
+                self._look(value, before, flags)
+            for each, alive in zip(_tensors([value]), _tensors([flags[EVERY]]), strict=True):
+                each.masked_fill_(alive == 0, 0)
+        if target is None:
+            return self._wrap(value, flags)
+        if run.exact:
+            target.flags = {EVERY: flags_of(target.value != 0, target.value)}
+        return target
+
+    def _look(self, value: Any, before: list[Tensor], flags: Flags) -> None:
+        """Note what is not finite of a product, where the cotangents were."""
+        if self.kind == "unknown":
+            for each in _tensors([value]) if all(bool(each.all()) for each in before) else ():
+                self._note(~torch.isfinite(each), {})
+            return
+        whole = functools.reduce(torch.logical_and, before)
+        whole = whole.all(self.args[2], keepdim=True) if self.kind == "row" else whole
+        self._note(~torch.isfinite(value) & whole, flags)
+
+    def _wrap(self, value: Any, flags: dict[Any, Any]) -> Any:
+        if isinstance(value, list | tuple):
+            parts = enumerate(value)
+            return type(value)([self._wrap(each, {key: found[i] for key, found in flags.items()}) for i, each in parts])
+        if not isinstance(value, Tensor) or value.layout != torch.strided or not _is_number(value):
+            return value
+        return Masked(value, flags, self.run)
+
+    def _follow(self, key: Any, value: Any) -> Any:
+        """The flags of the result by a key; where the operation writes, its operand's are written."""
+        if self.kind in ("product", "sum", "row"):
+            alive = [each.by(key) != 0 for each in self.cotangents]
+            if self.kind == "sum":
+                alive += [each != 0 for each in self.plain]
+            found = functools.reduce(torch.logical_or if self.kind == "sum" else torch.logical_and, alive)
+            if self.kind == "row":  # an element reaches its whole row
+                found = found.any(self.args[2], keepdim=True)
+            if (factor := self._undifferentiated()) is not None:
+                found = found & (factor != 0)
+            return self.args[0].flags[key].copy_(found) if self.in_place else flags_of(found, value)
         try:
-            found: dict[Any, Any] = rule(self)
-        except (RuntimeError, IndexError):
+            if self.kind == "linear":
+                return self.on(lambda each: each.by(key), lambda t: (t != 0).to(t.dtype) if _is_number(t) else t)
+            if self.kind == "by value":
+                return self.on(lambda each: each.by(key))
+            if self.kind == "contraction":
+                return self.on(lambda each: each.by(key), torch.ones_like)
+            if self.kind == "buffer":
+                return self.on(lambda each: each.by(key)).zero_()
+        except RuntimeError:
+            pass
+        dead = all(not bool(each.by(key).any()) for each in self.cotangents)
+        if key is EVERY and not dead:
+            self._lose()
+        return _each(lambda t: flags_of(torch.full_like(t, not dead, dtype=torch.bool), t), value)
+
+    def _lose(self) -> None:
+        if any(bool((each.by(EVERY) == 0).any()) for each in self.cotangents):
             self.run.lost[self.name] = None
-            return {}
-        return found
 
-    def keep_ghosts(self) -> None:
-        """From now on ``args`` and ``kwargs`` have the ghosts in place of masked cotangents."""
-        ghosts = iter(self.operands)
+    def _undifferentiated(self) -> Tensor | None:
+        """The other factor of a product, if no gradient flows to it: where that is exactly 0, it drops."""
+        if self.name != "mul" or not self.plain:
+            return None
+        product = self.node.name().startswith("MulBackward")
+        if _is_number(self.plain[0]) and not (product and any(edge is None for edge, _ in self.node.next_functions)):
+            return None
+        return self.plain[0]
 
-        def ghostly(tree: Any) -> Any:
-            if isinstance(tree, Masked):
-                return next(ghosts)
-            return [ghostly(each) for each in tree] if isinstance(tree, list) else tree
+    def _contract(self, value: Any) -> Any:
+        """Sums of products without the terms of dead elements; a term that is alive and not finite makes a nan."""
+        if all(bool(torch.isfinite(each).all()) for each in self.plain) or len(self.cotangents) > 1 or self.in_place:
+            return value
+        value = self.on(lambda each: each.value, lambda t: torch.nan_to_num(t, 0.0, 0.0, 0.0))
 
-        args, kwargs = self._given
-        self.args, self.kwargs = [ghostly(each) for each in args], {key: ghostly(kwargs[key]) for key in kwargs}
-        self._given = (), {}
-        self._versions = self._seen()
+        def meets(flags: Callable[[Masked], Tensor]) -> Any:
+            return _each(lambda t: t != 0, self.on(flags, lambda t: (~torch.isfinite(t)).to(t.dtype)))
 
-    def forget(self) -> None:
-        """Let go of the values of other operands, of which the masks need no more than the shapes."""
-        if self.residuals:
-            self.args, self.kwargs = (_mapped(tree, lambda leaf: leaf, _hollow) for tree in (self.args, self.kwargs))
-            self.residuals = [_hollow(each) for each in self.residuals]
-            self._versions = self._seen()
+        alive = meets(lambda each: each.by(EVERY))
+        for each, nans in zip(_tensors([value]), _tensors([alive]), strict=True):
+            each.masked_fill_(nans, torch.nan)
+        if self.run.breaks is not None and isinstance(value, Tensor):
 
-    def settle(self) -> None:
-        """Let go of the values of the cotangents."""
-        self.cotangents, self._plain_args, self._plain_kwargs = [], [], {}
+            def survive(key: Any) -> Tensor:
+                dropped: Tensor = meets(lambda each: flags_of(each.by(key) == 0, each.value))
+                return ~dropped | alive
 
-    def _seen(self) -> list[int]:
-        return [t.version for t in self.operands] + [t._version for t in self.residuals if not t.is_inference()]
+            flags = {key: survive(key) for key in self.cotangents[0].flags}
+            self._note(~flags[EVERY] | alive, flags)
+        return value
 
-    def is_stale(self) -> bool:
-        """Whether something was written meanwhile that the masks depend on."""
-        return self._seen() != self._versions
-
-    def over(
-        self,
-        cotangent: Callable[[Ghost], Any],
-        residual: Callable[[Tensor], Any] = lambda t: t,
-        *,
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        """What the operation makes of other operands, which lie in memory as the cotangents do."""
-
-        def as_laid_out(ghost: Ghost) -> Any:
-            return ghost.with_strides(cotangent(ghost))
-
-        return self.func(
-            *_mapped(self.args, as_laid_out, residual),
-            **_mapped(self.kwargs if kwargs is None else kwargs, as_laid_out, residual),
-        )
-
-    def killers(self) -> list[Node | None]:
-        """Everything that has killed an element of an operand."""
-        return list(dict.fromkeys(key for operand in self.operands for key in operand.dead))
+    def _note(self, broken: Tensor, flags: Mapping[Any, Tensor]) -> None:
+        """Remember where the operation broke: what is dead there, and what is alive."""
+        rest = broken & (flags[EVERY] == 0) if flags else torch.zeros_like(broken)
+        genuine = broken & ~rest
+        # The innermost selection that kills an element alone: the last one that the backward pass met.
+        for key in (*reversed(self.run.met), None):
+            found = rest & (flags[key] == 0) if key in flags else rest & False
+            if bool(found.any()):
+                self.run.breaks.append(Break(self.node, found, key, False))  # type: ignore[union-attr]
+                rest = rest & ~found
+        if bool(genuine.any()):
+            self.run.breaks.append(Break(self.node, genuine, None, True))  # type: ignore[union-attr]
 
 
 @functools.cache
 def _named(func: Any) -> tuple[str, bool]:
     """The name of an operation, and whether it writes its first operand."""
     name = str(func.name()).partition("::")[2].partition(".")[0]
-    return name, name.endswith("_") and not name.endswith("__")
+    return name.rstrip("_"), name.endswith("_") and not name.endswith("__")
 
 
-def _mapped(tree: Any, ghost: Callable[[Ghost], Any], tensor: Callable[[Tensor], Any]) -> Any:
-    """Other operands: a pytree of torch would take most of the time."""
-    if isinstance(tree, Ghost):
-        return ghost(tree)
-    if isinstance(tree, Tensor):
-        return tensor(tree)
-    if isinstance(tree, list):
-        return [_mapped(each, ghost, tensor) for each in tree]
-    if isinstance(tree, dict):
-        return {key: _mapped(each, ghost, tensor) for key, each in tree.items()}
-    return tree
+def _tensors(tree: Iterable[Any]) -> Iterator[Tensor]:
+    for each in tree:
+        if isinstance(each, Tensor):
+            yield each
+        elif isinstance(each, list | tuple):
+            yield from _tensors(each)
 
 
-def _hollow(value: Tensor) -> Tensor:
-    """A tensor of that shape which holds no memory."""
-    return torch.empty((), dtype=value.dtype, device=value.device).expand(value.shape)
+def _each(f: Callable[[Tensor], Any], tree: Any) -> Any:
+    """The function of one result, or of each of several."""
+    if isinstance(tree, list | tuple):
+        return [_each(f, each) for each in tree]
+    return f(tree) if isinstance(tree, Tensor) else tree
+
+
+def _is_number(tensor: Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()
+
+
+def flags_of(alive: Tensor, like: Tensor) -> Tensor:
+    """Flags that lie in memory as a cotangent does; both parts of a complex number are alive."""
+    flags = torch.empty_like(like)
+    return flags.copy_(alive.to(like.dtype) * (1 + 1j) if like.is_complex() else alive)

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import GradientEdge, Node
 
-from wherelint.torch import compat, linear  # noqa: F401  (linear has the rules of Masked)
-from wherelint.torch.masked import Ghost, Masked, Run
+from wherelint.torch import compat
+from wherelint.torch.masked import EVERY, Masked, Run, flags_of
 
 Zeros = Literal["dead", "exact"]
 
@@ -77,7 +77,7 @@ def masked_pass(
     def unwrap(cotangent: Tensor) -> Tensor:
         if not isinstance(cotangent, Masked):
             return cotangent
-        lost = cotangent.ghost.run.lost
+        lost = cotangent.run.lost
         if lost and not broken and not torch.isfinite(cotangent.value).all():
             broken.extend(sorted(lost))
         return cotangent.value  # nobody else holds it, so that a leaf need not copy it
@@ -106,7 +106,7 @@ def _seed(seed: Any, run: Run) -> Tensor:
     if seed is None or isinstance(seed, Masked):
         return seed
     seed = seed.detach()
-    return Masked(seed, Ghost(seed, {None: seed == 0} if bool((seed == 0).any()) else {}, run))
+    return Masked(seed, {EVERY: flags_of(seed != 0, seed)}, run)
 
 
 def nodes(roots: Iterable[Any], ends: Collection[Node] = ()) -> dict[Node, list[Node]]:
