@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
 from real_gradients import require
 
 require("torch")
@@ -61,24 +60,14 @@ def test_an_alias_shares_its_storage() -> None:
     assert made.data_ptr() == x.data_ptr(), VERSION
 
 
-@pytest.mark.parametrize("bound", [{"min": 0.0}, {"max": 1.0}, {"min": 0.0, "max": 1.0}], ids=str)
-def test_clamps_keep_their_operand_and_bounds(bound: dict[str, float]) -> None:
-    x = torch.ones(2, requires_grad=True)
-    node = x.clamp(**bound).grad_fn
-    assert node is not None
-    assert torch.equal(compat.saved(node, "self"), x), VERSION
-    assert compat.saved(node, "min") == bound.get("min"), VERSION
-    assert compat.saved(node, "max") == bound.get("max"), VERSION
-    assert compat.saved(node, "other") is None
-
-
 def test_what_a_freed_graph_kept_is_nothing() -> None:
     x = torch.ones(2, requires_grad=True)
     y = x.sqrt()
     node = y.grad_fn
-    y.sum().backward()
     assert node is not None
-    assert compat.saved(node, "result") is None, VERSION
+    assert "result" in dict(compat.all_saved(node)), VERSION
+    y.sum().backward()
+    assert not dict(compat.all_saved(node)), VERSION
 
 
 def test_compiled_graphs_are_told_by_name() -> None:
@@ -140,11 +129,9 @@ def test_a_block_asks_no_modes() -> None:
 
 def test_what_a_node_has_saved_is_found_by_name() -> None:
     x = torch.ones(2, requires_grad=True)
-    quotient, root = x / (x + 1), x.sqrt()
+    quotient = x / (x + 1)
     assert quotient.grad_fn is not None
-    assert root.grad_fn is not None
     assert {name for name, _ in compat.all_saved(quotient.grad_fn)} == {"self", "other"}, VERSION
-    assert compat.made_at(quotient.grad_fn) < compat.made_at(root.grad_fn), VERSION
 
 
 class Hooks:
@@ -181,18 +168,13 @@ def test_hooks_for_saved_tensors_are_seen_and_so_is_who_refuses_them() -> None:
 
 
 def test_transforms_in_reverse_mode_are_seen() -> None:
-    seen: list[Any] = []
-
-    def gradient(original: Any, *given: Any) -> Any:
-        seen.append(given[1:])
-        return original(*given)
-
+    seen: list[str] = []
     x = torch.ones(())
-    with compat.around_transforms(gradient, seen.append):
+    with compat.around_transforms(seen.append):
         torch.func.grad(torch.sin)(x)
         torch.func.vjp(torch.sin, x)
     torch.func.grad(torch.sin)(x)
-    assert seen == [(0, False, (x,), {}), "torch.func.vjp, jacrev and hessian"], VERSION
+    assert seen == ["torch.func.grad", "torch.func.vjp, jacrev and hessian"], VERSION
 
 
 def test_what_is_compiled_may_keep_its_graph() -> None:

@@ -70,18 +70,6 @@ def test_in_safe_programs_only_what_a_plain_run_shows(name: str) -> None:
         assert not all(g is None or g.isfinite().all() for g in found)
 
 
-def test_newton_steps_reach_what_is_nowhere_written() -> None:
-    report = hunt(lambda x: torch.where(x > 9, 0.0, (7.3 * x - 4.1).abs().sqrt()).sum() * 0 + pole(x), torch.ones(3))
-    assert [(p.op, p.select) for p in report.findings if not p.genuine] == [("divide", "where")]
-    (witness,) = report.witness
-    assert ((7.25 * witness - 3.5) == 0).any()
-
-
-def pole(x: Tensor) -> Tensor:
-    y = 7.25 * x - 3.5
-    return torch.where(y == 0, 0.0, x / y).sum()
-
-
 def test_the_nearest_input_is_the_witness_and_extremes_are_of_low_confidence() -> None:
     (poison,) = hunt(lambda x: torch.where(x > 0, x.sqrt(), 0.0).sum(), torch.tensor([1.0, 2.0])).findings
     assert poison.witness[0].tolist() == [0.0, 2.0]

@@ -20,7 +20,7 @@ from torch import Tensor, nn  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 from wherelint.companion import Poison  # noqa: E402
-from wherelint.torch import hunt, locate  # noqa: E402
+from wherelint.torch import locate  # noqa: E402
 
 CASE_IDS = [name for name in IDS if read(name)["framework"] == "torch"]
 POISONED = [name for name in CASE_IDS if not name.startswith("neg-")]
@@ -277,41 +277,17 @@ def test_keywords_are_handed_on() -> None:
     assert [(p.op, p.select, p.count) for p in report.findings] == [("sqrt", "where", 2)]
 
 
-def test_with_argnums_only_these_arguments_are_differentiated() -> None:
-    scale = torch.zeros(4, requires_grad=True)
-
-    def f(x: Tensor, y: Tensor) -> Tensor:
-        y.mul_(1.0)
-        return torch.where(x > 0, x.sqrt(), 0.0).sum() + torch.where(y > 0, (y + scale).log(), 0.0).sum()
-
-    def found(argnums: Any) -> tuple[set[str], list[bool]]:
-        report = locate(f, X, X, argnums=argnums)
-        return {p.op for p in report.findings}, [each is None for each in report.gradient]
-
-    assert found(None) == ({"sqrt", "log"}, [False, False])
-    assert found(0) == ({"sqrt"}, [False])
-    assert found([-1]) == ({"log"}, [False])
-    assert locate(lambda x: (x + scale.sqrt()).sum(), X).gradient_finite is False
-    assert locate(lambda x: (x + scale.sqrt()).sum(), X, argnums=0).ok
-    with pytest.raises(ValueError, match="argnums has 2, and the function is given 2 positional arguments"):
-        locate(f, X, X, argnums=2)
-    with pytest.raises(TypeError, match="no argument of argnums holds floats"):
-        locate(lambda x, n: two(x), X, 3, argnums=1)
-
-
-def test_random_numbers_stay_as_they_are_and_a_finite_report_says_that_some_were_drawn() -> None:
+def test_random_numbers_stay_as_they_are() -> None:
     def thinned(x: Tensor) -> Tensor:
         y = nn.functional.dropout(x, 0.5)
         return torch.where(y > 0, y.sqrt(), 0.0).sum()
 
-    states = []
+    found = set()
     for seed in range(20):
         torch.manual_seed(seed)
-        report = locate(thinned, X[1:2])
+        found.add(locate(thinned, X[1:2]).ok)
         assert torch.equal(torch.get_rng_state(), torch.manual_seed(seed).get_state())
-        states.append((report.ok, "set torch.set_rng_state(state before that call)" in report.note))
-    assert set(states) == {(True, True), (False, False)}
-    assert locate(two, X + 1).note == ""
+    assert found == {True, False}
 
 
 def test_parameters_may_be_made_and_written_inside() -> None:
@@ -322,57 +298,11 @@ def test_parameters_may_be_made_and_written_inside() -> None:
     assert [(p.op, p.select) for p in locate(f, X).findings] == [("sqrt", "where")]
 
 
-def step(x: Tensor) -> Tensor:
-    loss = (x * x).sum()
-    loss.backward()
-    return loss
-
-
-WEIGHT = nn.Parameter(torch.ones(4))
-
-
-@pytest.mark.parametrize(
-    ("f", "arguments"),
-    [
-        (step, (X,)),
-        (lambda x: step(x).item(), (X,)),
-        (lambda x: torch.autograd.grad(two(x), x)[0], (X,)),
-        (lambda: step(WEIGHT).detach(), ()),
-    ],
-)
-def test_a_function_that_begins_a_backward_pass_is_refused(f: Callable[..., Any], arguments: Any) -> None:
-    with pytest.raises(ValueError, match="itself: pass the one that computes the loss, without `backward"):
-        locate(f, *arguments)
-
-
-@pytest.mark.parametrize("transform", [torch.func.grad, torch.func.grad_and_value])
-def test_a_gradient_is_refused_and_the_loss_asked_for(transform: Any) -> None:
-    for search in (locate, hunt):
-        with pytest.raises(TypeError, match=r"already: pass the loss that it differentiates, locate\(loss, x\) and"):
-            search(transform(two), X)
-    assert locate(lambda x: transform(torch.sum)(x)[0] * 0 + two(x), X + 1).ok  # a loss with a gradient in it
-
-
 def test_what_is_singular_in_earnest_has_no_selection() -> None:
     report = locate(lambda x: (x.sqrt() ** 2).sum(), X)
     assert not report.masked_finite
     assert [(p.op, p.genuine, p.select) for p in report.findings] == [("sqrt", True, None)]
     assert "no selection drops it" in str(report)
-
-
-def huber(x: Tensor) -> Tensor:
-    r = (x * x).sum().sqrt()
-    return torch.where(r < 1, 0.5 * r * r, r - 0.5)
-
-
-def test_of_a_smooth_function_it_says_how_to_write_it() -> None:
-    (poison,) = locate(huber, torch.zeros(3)).findings
-    assert (poison.op, poison.genuine, poison.smooth) == ("sqrt", True, True)
-    assert "the function is smooth here: write the root of s as `where(s > 0, sqrt(" in str(poison)
-    assert not locate(lambda x: (x * x).sum().sqrt(), torch.zeros(3)).findings[0].smooth
-    layer = nn.Linear(3, 3, bias=False)  # it has no double precision
-    assert locate(lambda x, n: huber(layer(x)) * n, torch.zeros(3), 2).findings[0].smooth
-    assert not locate(lambda: huber(layer.weight * 0.0)).findings[0].smooth  # only arguments are moved
 
 
 def test_values_that_are_not_finite_are_told() -> None:
@@ -408,27 +338,6 @@ def test_a_module_of_integers_is_differentiated_by_its_parameters() -> None:
         embedding.weight.zero_()
     report = locate(lambda n: torch.where(n > 0, embedding(n)[:, 0].sqrt(), 0.0), torch.tensor([0, 2]))
     assert [(p.op, p.genuine) for p in report.findings] == [("sqrt", False), ("sqrt", True)]
-
-
-@pytest.mark.filterwarnings("ignore:Dynamo does not know:UserWarning")
-@pytest.mark.parametrize("search", [locate, hunt])
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-def test_compiled_functions_are_refused(search: Callable[..., Any], backend: str) -> None:
-    compiled = torch.compile(two, backend=backend)
-    assert compiled(X) == two(X)
-    for f in (compiled, lambda x: 2 * compiled(x), torch.compile(nn.Linear(4, 4), backend=backend)):
-        with pytest.raises(NotImplementedError, match=r"what torch\.compile made: call the plain function"):
-            search(f, X)
-
-
-def test_what_only_passes_nan_on_is_not_reported() -> None:
-    def f(x: Tensor) -> Tensor:
-        quotient = 1 / x
-        roots = torch.sqrt(quotient - 1)
-        return torch.where((x > 0) & (x != 1), torch.exp(-2 * roots) / roots, 0)
-
-    found = {(p.op, p.index, p.count) for p in locate(f, torch.tensor([0.5, 0, 1])).findings}
-    assert found == {("reciprocal", (1,), 1), ("sqrt", (2,), 1), ("divide", (2,), 1)}
 
 
 def test_nan_of_the_data_hides_no_operation() -> None:

@@ -44,10 +44,10 @@ def positive(y: Tensor) -> Tensor:
     return torch.where(y > 0, y, 0.0).sum()
 
 
-def both(f: Callable[[Tensor], Tensor], x: Tensor = X, **options: Any) -> tuple[Tensor, Tensor]:
+def both(f: Callable[[Tensor], Tensor], x: Tensor = X) -> tuple[Tensor, Tensor]:
     x = x.clone().requires_grad_()
     (plain,) = torch.autograd.grad(f(x), x)
-    with mask_gradients(**options):
+    with mask_gradients():
         (masked,) = torch.autograd.grad(f(x), x)
     assert type(masked) is Tensor
     return plain, masked
@@ -126,12 +126,6 @@ def test_what_is_singular_in_earnest_stays(name: str) -> None:
     plain, masked = both(SINGULAR[name])
     torch.testing.assert_close(masked, plain, equal_nan=True)
     assert not masked[0].isfinite()
-
-
-def test_exact_zeros_are_asked_for_by_name_and_wrong_where_they_are() -> None:
-    assert both(SINGULAR["the root of a square"], zeros="exact")[1][0] == 0  # 1 is right
-    with pytest.raises(ValueError, match="zeros must be 'dead' or 'exact', not 'all'"):
-        mask_gradients(zeros="all")  # type: ignore[arg-type]
 
 
 FINITE = {

@@ -103,7 +103,6 @@ def test_a_directory_with_a_main_is_a_program(tmp_path: Path) -> None:
     ("name", "status", "message"),
     [
         ("missing.py", 2, "error: missing.py: no such file\n"),
-        ("python", 2, "error: python: no such file; give the script itself: wherelint run train.py\n"),
         (".", 1, "can't find '__main__' module in '.'\n" + NOTHING),
     ],
 )
@@ -140,7 +139,7 @@ def test_the_program_is_stopped_at_the_first_report(tmp_path: Path) -> None:
     assert "wherelint: gradient 4 (torch): not finite, although the value is\n" in errors
     assert "program.py:5:31: sqrt has no finite derivative at element (1,)\n" in errors
     assert "program.py:5:12: the `where` does not select it" in errors
-    assert "next: wherelint explain WL101\n" in errors
+    assert "next: wherelint explain WL101; wherelint check --diff program.py\n" in errors
     assert errors.endswith("4 gradients watched (torch); the first that was not finite was number 4; 1 report\n")
     saved = tmp_path / "wherelint-run" / "1"
     assert {path.name for path in saved.iterdir()} == {"operands.pt", "report.json", "report.txt", "repro.py"}

@@ -9,7 +9,6 @@ import click
 
 from wherelint.cli.output import FAILED, FINDINGS, use_color
 from wherelint.watcher import program, watching
-from wherelint.watcher.children import watch_children
 from wherelint.watcher.report import Reporter
 
 
@@ -17,7 +16,11 @@ def run(name: str, arguments: Sequence[str], *, is_module: bool, record: Path | 
     """Run it, report what was not finite, and return the exit status: 1 with a report, else the program's own."""
     reporter, status = Reporter(color=use_color("auto", sys.stderr), **options), FAILED
     try:
-        with program.coverage_record(record) as marks, watching(reporter.session, marks), watch_children(reporter):
+        with (
+            program.coverage_record(record) as marks,
+            watching(reporter.session, marks),
+            program.watch_children(reporter),
+        ):
             status = program.run_program(name, arguments, is_module=is_module)
     except program.CannotRunError as error:
         click.echo(f"error: {error}", err=True)

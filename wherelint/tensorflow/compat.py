@@ -7,34 +7,31 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any
-from weakref import ref
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.eager import backprop, context, execute, forwardprop, record
+from tensorflow.python.eager import backprop, context, execute, record
 from tensorflow.python.eager.polymorphic_function import atomic_function
-from tensorflow.python.framework import func_graph, op_callbacks, op_def_registry, ops
+from tensorflow.python.framework import func_graph, op_callbacks, ops
 from tensorflow.python.ops import control_flow_util, resource_variable_ops
 from tensorflow.python.ops.parallel_for import control_flow_ops
-from tensorflow.python.saved_model import save
 
 from wherelint.companion.patching import wrap
 
 #: Called with the type of an operation, its attributes, operands and results.
 Note = Callable[[str, Any, Sequence[Any], Sequence[Any]], None]
-#: Called with a name, operands and results, and what makes the cotangents of the operands of those of the results.
-Own = Callable[[str, Sequence[Any], Sequence[Any], Callable[..., Any]], None]
 
 
 def run(kind: str, attributes: Any, operands: Sequence[Any], results: int) -> Sequence[Any]:
     """Run an operation eagerly; its results."""
-    made: Sequence[Any] = execute.quick_execute(kind, results, list(operands), attributes, context.context())
-    return made
+    return list(execute.quick_execute(kind, results, list(operands), attributes, context.context()))
 
 
-def pulled(kind: str, attributes: Any, operands: Sequence[Any], results: Sequence[Any], given: Sequence[Any]) -> Any:
+def pulled(
+    kind: str, attributes: Any, operands: Sequence[Any], results: Sequence[Any], cotangents: Sequence[Any]
+) -> Any:
     """The cotangents of the operands by the registered gradient: one or several, or None."""
-    return backprop._gradient_function(kind, attributes, len(operands), operands, results, given, (), "")
+    return backprop._gradient_function(kind, attributes, len(operands), operands, results, cotangents, (), "")
 
 
 @contextmanager
@@ -52,59 +49,14 @@ def noting(note: Note) -> Iterator[None]:
         op_callbacks.remove_op_callback(noted)
 
 
-def own_gradients(own: Own) -> AbstractContextManager[None]:
-    """Within the block what brings its own gradient is noted as well: custom gradients, calls of functions."""
-
-    def recorded(
-        original: Any, op_type: str, output_tensors: Any, input_tensors: Any, backward_function: Any,
-        forward_function: Any = None,
-    ) -> None:  # fmt: skip
-        original(op_type, output_tensors, input_tensors, backward_function, forward_function)
-        own(op_type, input_tensors, output_tensors, backward_function)
-
-    return wrap(record, "record_operation", recorded)
-
-
-def definition(kind: str) -> Any:
-    """What operands and attributes an operation has."""
-    return op_def_registry.get(kind)
-
-
-def gradient_of(operation: Any) -> Callable[..., Any] | None:
-    """The gradient that an operation of a graph brings, if it is not the registered one."""
-    try:
-        name = operation.get_attr("_gradient_op_type")
-    except ValueError:
-        return None
-    found: Callable[..., Any] = ops._gradient_registry.lookup(name.decode())
-    return found
-
-
-@contextmanager
-def graph_within(outer: Any) -> Iterator[Any]:
-    """Within the block a graph is built that captures what it needs of the outer one."""
-    with outer.as_default():
-        graph = func_graph.FuncGraph("wherelint")
-    with graph.as_default():
-        yield graph
-
-
 def function_graph(graph: Any, name: str) -> Any:
-    """The graph of a function that another graph calls. LookupError where there is none."""
-    function = graph._get_function(name)
-    if function is None:
-        raise LookupError(f"the function {name} is not known")
-    return function.graph
+    """The graph of a function that another graph calls."""
+    return graph._get_function(name).graph
 
 
 def is_eager(tensor: Any) -> bool:
     """Whether a tensor has a value."""
     return isinstance(tensor, ops.EagerTensor)
-
-
-def is_of_forward_mode(filename: str) -> bool:
-    """Whether the code of a file computes derivatives forward, by tapes of its own."""
-    return bool(filename == forwardprop.__file__)
 
 
 def read_type(handle: Any) -> Any:
@@ -128,31 +80,10 @@ def storage(tensor: Any) -> Any:
     return np.asarray(memoryview(tensor)).__array_interface__["data"][0]
 
 
-_counters: list[Any] = []
-
-
 def counter(size: int) -> Any:
     """A variable of so many zeros that tf.function does not take for the program's."""
     with tf.init_scope():
-        made = resource_variable_ops.ResourceVariable([0] * size, dtype=tf.int64, trainable=False, name="wherelint")
-    _counters.append(ref(made))
-    return made
-
-
-def counters_saved(unwatched: Callable[[], AbstractContextManager[None]]) -> AbstractContextManager[None]:
-    """Within the block a function that counts can be saved: its counters are saved with it."""
-
-    def saved(original: Any, obj: Any, *args: Any, **kwargs: Any) -> Any:
-        holder = tf.Module()
-        holder.counters = [made for each in _counters if (made := each()) is not None]
-        obj._track_trackable(holder, "wherelint", overwrite=True)
-        try:
-            with unwatched():
-                return original(obj, *args, **kwargs)
-        finally:
-            obj._delete_tracking("wherelint")
-
-    return wrap(save, "save_and_return_nodes", saved)
+        return resource_variable_ops.ResourceVariable([0] * size, dtype=tf.int64, trainable=False, name="wherelint")
 
 
 def is_function(graph: Any) -> bool:

@@ -1,7 +1,7 @@
 """Which operation and which selection a gradient was lost to.
 
-Operations are noted as they run; a backward pass over the notes, in which a dropped element receives nothing, says
-which of them break.
+Operations are noted as they run, or those of a traced graph are run again one by one; a backward pass over them, in
+which a dropped element receives nothing, says which of them break.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from wherelint.companion import Place, Poison, Report
-from wherelint.companion.frames import calling, directories, places
-from wherelint.companion.patching import wrap
+from wherelint.companion.frames import calling, directories, places, user_and_library
 from wherelint.ops import lookup
 from wherelint.tensorflow import compat
 
@@ -63,6 +62,9 @@ _COMPILED: dict[str, Callable[[Any, Any], Any]] = {
     "Reciprocal": lambda ct, y: -ct * y * y,
     "Inv": lambda ct, y: -ct * y * y,
 }
+_CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
+_BRANCHES = frozenset({"If", "StatelessIf"})
+_LOOPS = frozenset({"While", "StatelessWhile"})
 #: How many selections are told apart: the nearest ones to what broke.
 _MOST = 64
 
@@ -73,37 +75,34 @@ def locate(f: Callable[..., Any], *args: Any) -> Report:
     ``f`` is called once, eagerly, the functions of ``tf.function`` in it as well. Arrays, tensors and variables of
     floats among the arguments are differentiated, in nested structures, too. The report names operation, selection and
     element; loops are not counted; experimental. TypeError where there is nothing to differentiate, ValueError where no
-    gradient reaches an argument or a variable, or where ``f`` returns a gradient.
+    gradient reaches an argument or a variable.
     """
-    given = tf.nest.map_structure(_differentiable, args)
-    leaves = [each for each in tf.nest.flatten(given) if is_floating(each)]
+    arguments = tf.nest.map_structure(_differentiable, args)
+    leaves = [each for each in tf.nest.flatten(arguments) if is_floating(each)]
     calls: list[Call] = []
-    gradients: list[Any] = []
-
-    def collected(gradient: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        found = gradient(*args, **kwargs)
-        gradients.extend(tf.nest.flatten(found))
-        return found
-
-    with record_calls(calls), wrap(tf.GradientTape, "gradient", collected), tf.GradientTape() as tape:
-        results = tf.nest.flatten(f(*given))
-    values = [each for each in results if is_floating(each)]
-    variables = [each.handle for each in tape.watched_variables()]
+    with tf.GradientTape() as tape, record_calls(calls):
+        tape.watch(leaves)
+        values = [each for each in tf.nest.flatten(f(*arguments)) if is_floating(each)]
+    variables = tape.watched_variables()
     sources = [*leaves, *variables]
-    if any(each is found for each in values for found in gradients):
-        raise ValueError("the function returns a gradient: hand over the one that it differentiates")
     if not sources:
         raise TypeError("there is nothing to differentiate: no argument holds floats; write 0.0 for 0")
     if not values:
         raise TypeError("there is nothing to differentiate: the function returns no tensor of floats; return the loss")
-    calls = with_reads(calls, variables)
-    report = explain_calls(calls, values, sources, [tf.ones_like(each) for each in values])
-    if all(each is None for each in report.gradient):
+    found = tape.gradient(values, sources)
+    if all(each is None for each in found):
         raise ValueError(
             "the result has no gradient: leave out the `stop_gradient`, `numpy()` or cast between it and the arguments"
         )
+    gradient = [None if each is None else tf.convert_to_tensor(each) for each in found]
+    handles = [each.handle for each in variables]
+    seeds = [tf.ones_like(each) for each in values]
+    report = Report(all_finite(values), True, True, masked=tuple(gradient))
+    if not all_finite(gradient):
+        report = explain_calls(with_reads(calls, handles), values, [*leaves, *handles], seeds)
+        report = replace(report, gradient_finite=False)
     own = len(leaves)
-    return replace(report, value_finite=all_finite(values), gradient=report.gradient[:own], masked=report.masked[:own])
+    return replace(report, gradient=tuple(gradient[:own]), masked=report.masked[:own])
 
 
 def is_floating(each: Any) -> bool:
@@ -125,13 +124,10 @@ def record_calls(calls: list[Call]) -> Iterator[None]:
     def note(kind: str, attributes: Any, operands: Sequence[Any], results: Sequence[Any]) -> None:
         calls.append(Call(kind, attributes, operands, results, partial(places, calling(_OWN))))
 
-    def own(name: str, operands: Sequence[Any], results: Sequence[Any], backward: Callable[..., Any]) -> None:
-        adopt(calls, Call(name, (), operands, results, partial(places, calling(_OWN)), backward))
-
     eager = tf.config.functions_run_eagerly()
     tf.config.run_functions_eagerly(True)
     try:
-        with compat.noting(note), compat.own_gradients(own):
+        with compat.noting(note):
             yield
     finally:
         tf.config.run_functions_eagerly(eager)
@@ -147,10 +143,6 @@ class Call:
     results: Sequence[Any]
     #: Where the user's program stands, and where a library, if that is further in.
     places: Callable[[], tuple[Place | None, Place | None]] = lambda: (None, None)
-    #: What makes the cotangents of the operands, if that is not the registered gradient; the results are then copies
-    #: of ``computed``, which other calls have made of the operands.
-    backward: Callable[..., Any] | None = None
-    computed: Sequence[Any] = ()
     #: Whether XLA has compiled it.
     compiled: bool = False
     live: Sequence[bool] = ()
@@ -163,37 +155,30 @@ class Call:
 
     def pull(self, cotangents: Sequence[Any]) -> list[Any]:
         """The cotangents of the operands."""
-        given = [_zeros(r) if ct is None else ct for r, ct in zip(self.results, cotangents, strict=True)]
+        known = [_zeros(r) if ct is None else ct for r, ct in zip(self.results, cotangents, strict=True)]
         if self.kind == "ReadVariableOp":
-            return given
-        if self.backward is not None:
-            found = self.backward(*given)
-        elif self.compiled and self.kind in _COMPILED:
-            found = _COMPILED[self.kind](given[0], self.results[0])
+            return known
+        if self.compiled and self.kind in _COMPILED:
+            found = _COMPILED[self.kind](known[0], self.results[0])
         else:
-            found = compat.pulled(self.kind, self.attributes, self.operands, self.results, given)
+            found = compat.pulled(self.kind, self.attributes, self.operands, self.results, known)
         found = found if isinstance(found, list | tuple) else [found]
         return [None if each is None else tf.convert_to_tensor(each) for each in found]
 
-
-def adopt(calls: list[Call], own: Call) -> None:
-    """Add a call that brings its own gradient, in place of the copies that its results are."""
-    near = calls[-len(own.results) - len(own.operands) :]
-    copies = {id(each.results[0]): each for each in near if each.kind == "Identity"}
-    copied = [copies[id(each)] for each in own.results if id(each) in copies]
-    own.computed = [each.operands[0] for each in copied]
-    calls[:] = [each for each in calls if each not in copied]
-    calls.append(own)
+    def again(self, operands: Sequence[Any]) -> Call:
+        """The same operation of other operands."""
+        results = compat.run(self.kind, self.attributes, operands, len(self.results))
+        return replace(self, operands=operands, results=results)
 
 
 def with_reads(calls: Sequence[Call], handles: Iterable[Any]) -> list[Call]:
     """The calls, with those that read variables and are not noted: operands that share the numbers of a variable."""
     variables = {compat.storage(compat.read(each)): each for each in handles}
-    made, found = {id(result) for call in calls for result in call.results}, []
+    known, found = {id(result) for call in calls for result in call.results}, []
     for call in calls:
         for each in call.operands:
-            if id(each) not in made and each.dtype.is_floating and compat.is_eager(each):
-                made.add(id(each))
+            if id(each) not in known and each.dtype.is_floating and compat.is_eager(each):
+                known.add(id(each))
                 if (handle := variables.get(compat.storage(each))) is not None:
                     found.append(Call("ReadVariableOp", (), [handle], [each]))
         found.append(call)
@@ -209,13 +194,9 @@ class _Break:
 
 @dataclass
 class _Pass:
-    """A backward pass over the calls, down to ``last``; with ``killers`` only those selections drop anything.
-
-    It is ``masked``, or as TensorFlow computes it.
-    """
+    """A masked backward pass over the calls, down to ``last``; with ``killers`` only those selections drop anything."""
 
     calls: Sequence[Call]
-    masked: bool = True
     killers: frozenset[Call] | None = None
     last: Call | None = None
     breaks: list[_Break] = field(default_factory=list)
@@ -225,9 +206,6 @@ class _Pass:
     def run(self, roots: Sequence[Any], seeds: Sequence[Any]) -> _Pass:
         for root, seed in zip(roots, seeds, strict=True):
             self._hand(root, seed, tf.zeros(root.shape, tf.bool))
-        return self._back()
-
-    def _back(self) -> _Pass:
         for call in reversed(self.calls):
             cotangents = [self.cotangents.get(id(each)) for each in call.results]
             if any(each is not None for each in cotangents):
@@ -241,42 +219,43 @@ class _Pass:
         return any(bool(tf.reduce_any(self.dead[id(each)])) for each in call.operands if id(each) in self.dead)
 
     def _through(self, call: Call, cotangents: list[Any]) -> None:
-        if not self.masked:
-            for operand, live, got in zip(call.operands, call.live, call.pull(cotangents), strict=False):
-                if live and got is not None:
-                    self._hand(operand, got, tf.zeros(got.shape, tf.bool))
-            return
         unbroken = all_finite(cotangents)
-        wide = _widened(call)
-        pulled = wide.pull(cotangents)
-        clean = self._clean(wide, pulled, cotangents)
-        for number, (operand, live, got) in enumerate(zip(call.operands, call.live, pulled, strict=False)):
-            if not live or got is None:
-                continue
-            dead = self._masks(wide, number, got)
-            broken = ~finite(got)
-            if unbroken and bool(tf.reduce_any(broken)):
-                self.breaks.append(_Break(call, broken, dead | finite(clean[number])))
-            handed = tf.where(dead, tf.zeros_like(got), clean[number])
-            self._hand(operand, *((handed, dead) if wide is call else _narrowed(handed, dead, operand.shape)))
+        pulled = call.pull(cotangents)
+        masks = [
+            self._mask(call, i, got) if live and got is not None else None
+            for i, (live, got) in enumerate(zip(call.live, pulled, strict=False))
+        ]
+        clean = self._clean(call, pulled, cotangents)
+        for operand, dead, got, without in zip(call.operands, masks, pulled, clean, strict=False):
+            if dead is not None:
+                broken = ~finite(got)
+                if unbroken and bool(tf.reduce_any(broken)):
+                    self.breaks.append(_Break(call, broken, dead | finite(without)))
+                self._hand(operand, tf.where(dead, tf.zeros_like(got), without), dead)
 
     def _clean(self, call: Call, pulled: list[Any], cotangents: Sequence[Any]) -> list[Any]:
-        """The cotangents of the operands of a product of what nothing drops."""
-        if call.kind not in _PRODUCTS or all_finite(pulled):
+        """The cotangents of the operands of sums of products, of what nothing drops."""
+        if (call.kind not in _PRODUCTS and not _is_broadcast(call)) or all_finite(pulled):
             return pulled
+        dead = self.dead.get(id(call.results[0]), tf.ones(call.results[0].shape, tf.bool))
+        if _is_broadcast(call):  # each term by itself
+            wide = call.again([tf.broadcast_to(each, dead.shape) for each in call.operands])
+            parts = zip(call.operands, wide.pull(cotangents), strict=True)
+            return [
+                None if got is None else _summed(tf.where(dead, tf.zeros_like(got), got), each.shape)
+                for each, got in parts
+            ]
         operands = [
-            tf.where(self._masks(call, number, each), tf.zeros_like(each), each) if each.dtype.is_floating else each
+            tf.where(self._mask(call, number, each), tf.zeros_like(each), each) if each.dtype.is_floating else each
             for number, each in enumerate(call.operands)
         ]
         return replace(call, operands=operands).pull(cotangents)
 
-    def _masks(self, call: Call, number: int, got: Any) -> Any:
+    def _mask(self, call: Call, number: int, got: Any) -> Any:
         """Which elements of an operand nothing reaches but what is dead."""
         dead = [self.dead.get(id(each), tf.ones(each.shape, tf.bool)) for each in call.results]
         kills = self.killers is None or call in self.killers
-        if call.backward is not None:
-            return self._behind(call, number, dead, got)
-        if call.kind in _ELEMENTWISE:
+        if call.kind in _ELEMENTWISE and dead[0].shape == got.shape:
             others = [each for i, each in enumerate(call.operands) if i != number and not call.live[i]]
             return dead[0] | (others[0] == 0) if call.kind == "Mul" and others and kills else dead[0]
         alive = [tf.cast(~d, r.dtype) for d, r in zip(dead, call.results, strict=True)]
@@ -287,17 +266,9 @@ class _Pass:
             return found
         if call.kind == "ReadVariableOp":
             return dead[0]
-        if call.kind in _FIXED and any(bool(tf.reduce_any(each)) for each in dead):
+        if call.kind in _FIXED | _ELEMENTWISE and any(bool(tf.reduce_any(each)) for each in dead):
             return _unreached(_anywhere(call), number, alive, got)
         return tf.zeros(got.shape, tf.bool)
-
-    def _behind(self, call: Call, number: int, dead: Sequence[Any], got: Any) -> Any:
-        """The same for what brings its own gradient: by the calls that have computed its results."""
-        inner = _Pass(_between(self.calls, call), killers=self.killers)
-        for each, mask in zip(call.computed, dead, strict=False):
-            inner._hand(each, tf.ones_like(each), mask)
-        everything = tf.reduce_all([tf.reduce_all(each) for each in dead])
-        return inner._back().dead.get(id(call.operands[number]), tf.fill(got.shape, everything))
 
     def _hand(self, tensor: Any, cotangent: Any, dead: Any) -> None:
         key = id(tensor)
@@ -307,14 +278,8 @@ class _Pass:
             self.cotangents[key], self.dead[key] = cotangent, dead
 
 
-def explain_calls(
-    calls: Sequence[Call], roots: Sequence[Any], sources: Sequence[Any], seeds: Sequence[Any],
-    gradient: Sequence[Any] | None = None,
-) -> Report:  # fmt: skip
-    """What poisons the gradient of the roots by the sources, with the cotangents of the roots.
-
-    ``gradient``, if it is known, is what is not finite.
-    """
+def explain_calls(calls: Sequence[Call], roots: Sequence[Any], sources: Sequence[Any], seeds: Sequence[Any]) -> Report:
+    """What poisons the gradient of the roots by the sources, with the cotangents of the roots."""
     live = {id(each) for each in sources}
     for call in calls:
         call.live = [id(each) in live for each in call.operands]
@@ -323,44 +288,10 @@ def explain_calls(
     calls = [call for call in calls if any(call.live)]
     pairs = [(root, seed) for root, seed in zip(roots, seeds, strict=True) if id(root) in live]
     value_finite, (roots, seeds) = all_finite(roots), ([each[i] for each in pairs] for i in (0, 1))
-    if gradient is None:
-        plain = _Pass(calls, masked=False).run(roots, seeds)
-        gradient = tuple(plain.cotangents.get(id(each)) for each in sources)
-        if all_finite(gradient):
-            return Report(value_finite, True, True, gradient=gradient, masked=gradient)
     run = _Pass(calls).run(roots, seeds)
     masked = tuple(run.cotangents.get(id(each)) for each in sources)
     poisons = tuple(dict.fromkeys(_poisons(run, roots, seeds)))
-    return Report(value_finite, False, all_finite(masked), poisons, gradient=gradient, masked=masked)
-
-
-def first_not_finite(calls: Sequence[Call], roots: Sequence[Any]) -> Report:
-    """Where the first inf or nan behind the roots was made of what is finite; else the first nan of what is none."""
-    origins = (_origin(calls, roots, broken) for broken in (lambda each: ~finite(each), tf.math.is_nan))
-    found = next((each for each in origins if each), None)
-    return Report(False, False, False, (found,) if found else ())
-
-
-def _origin(calls: Sequence[Call], roots: Sequence[Any], broken: Callable[[Any], Any]) -> Poison | None:
-    def is_broken(each: Any) -> bool:
-        return bool(each.dtype.is_floating and tf.reduce_any(broken(each)))
-
-    wanted, found = {id(each) for each in roots if is_broken(each)}, None
-    for call in reversed(calls):
-        made = [each for each in call.results if id(each) in wanted]
-        if made and call.kind != "ReadVariableOp":
-            given = [each for each in (*call.operands, *call.computed) if is_broken(each)]
-            wanted.update(map(id, given))
-            found = found if given else (call, next(iter(made)))
-    if found is None:
-        return None
-    call, result = found
-    at = np.argwhere(broken(result))
-    op_at, op_within = call.places()
-    return Poison(
-        _operation(call.kind), op_at, None, None, tuple(map(int, at[0])), count=len(at), genuine=True,
-        op_within=op_within, framework="tensorflow",
-    )  # fmt: skip
+    return Report(value_finite, not run.breaks, all_finite(masked), poisons, masked=masked)
 
 
 def _poisons(run: _Pass, roots: Sequence[Any], seeds: Sequence[Any]) -> Iterator[Poison]:
@@ -402,8 +333,7 @@ def _killer(one: _Break, elements: Any, run: _Pass, roots: Sequence[Any], seeds:
 def _clip(call: Call, calls: Sequence[Call]) -> Call | None:
     """The clip that an operand comes from, which puts it onto the singular point."""
     operands = {id(each) for each in call.operands}
-    made = [each for each in calls if operands.intersection(map(id, each.results))]
-    return next((each for each in made if each.kind in _CLIPS), None)
+    return next((c for c in calls if c.kind in _CLIPS and operands.intersection(map(id, c.results))), None)
 
 
 def _operation(kind: str) -> str:
@@ -412,30 +342,16 @@ def _operation(kind: str) -> str:
     return _NAMES.get(kind) or (signature.op if signature else name)
 
 
-def _between(calls: Sequence[Call], call: Call) -> list[Call]:
-    """What has computed the results of a call that brings its own gradient, of its operands."""
-    wanted, ends, found = {id(each) for each in call.computed}, {id(each) for each in call.operands}, []
-    for each in reversed(calls[: calls.index(call)]):
-        if any(id(result) in wanted for result in each.results):
-            found.append(each)
-            wanted.update({id(operand) for operand in each.operands} - ends)
-    return found[::-1]
+def _is_broadcast(call: Call) -> bool:
+    """Whether an elementwise operation has an operand of another shape than its result."""
+    return call.kind in _ELEMENTWISE and any(each.shape != call.results[0].shape for each in call.operands)
 
 
-def _widened(call: Call) -> Call:
-    """An elementwise operation whose operands have the shape of its result."""
-    shape = call.results[0].shape
-    if call.kind not in _ELEMENTWISE or call.backward or all(each.shape == shape for each in call.operands):
-        return call
-    return replace(call, operands=[tf.broadcast_to(each, shape) for each in call.operands])
-
-
-def _narrowed(cotangent: Any, dead: Any, shape: Any) -> tuple[Any, Any]:
-    """A cotangent and a mask for an operand that was broadcast: dead is what is dead all along."""
-    extra = len(dead.shape) - len(shape)
-    axes = [*range(extra), *(extra + i for i, size in enumerate(shape) if size != dead.shape[extra + i])]
-    found = tf.reduce_sum(cotangent, axes), tf.reduce_all(dead, axes)
-    return tf.reshape(found[0], shape), tf.reshape(found[1], shape)
+def _summed(cotangent: Any, shape: Any) -> Any:
+    """A cotangent for an operand that was broadcast."""
+    extra = len(cotangent.shape) - len(shape)
+    axes = [*range(extra), *(extra + i for i, size in enumerate(shape) if size != cotangent.shape[extra + i])]
+    return tf.reshape(tf.reduce_sum(cotangent, axes), shape)
 
 
 def _unreached(call: Call, number: int, alive: Sequence[Any], got: Any) -> Any:
@@ -452,7 +368,7 @@ def _anywhere(call: Call) -> Call:
     rng = np.random.default_rng(1)
     operands = [tf.constant(rng.uniform(1, 2, each.shape), each.dtype) if each.dtype.is_floating else each
                 for each in call.operands]  # fmt: skip
-    return replace(call, operands=operands, results=compat.run(call.kind, call.attributes, operands, len(call.results)))
+    return call.again(operands)
 
 
 def _zeros(like: Any) -> Any:
@@ -471,3 +387,171 @@ def finite(tensor: Any) -> Any:
 def all_finite(found: Iterable[Any]) -> bool:
     """Whether all elements of all tensors are; None has none."""
     return all(each is None or bool(tf.reduce_all(finite(each))) for each in found)
+
+
+@dataclass(eq=False)
+class Variable:
+    """What a handle stands for: what is differentiated, and its value of the moment."""
+
+    source: Any
+    value: Any
+
+
+#: What is known of a graph, by the names of its tensors: eager tensors, variables, and lists for lists of tensors.
+Known = dict[str, Any]
+
+
+@dataclass
+class Replay:
+    """Runs parts of graphs, and adds what it ran to the calls."""
+
+    calls: list[Call] = field(default_factory=list)
+    #: Whether the graph was compiled by XLA, whose derivatives spare no zero.
+    compiled: bool = False
+
+    def run(self, graph: Any, wanted: Iterable[Any], known: Known) -> list[Any]:
+        """The values of some tensors of a graph. LookupError where they depend on something that is not known."""
+        wanted = list(wanted)
+        for operation in self._needed(wanted, known):
+            self._run(operation, known)
+        return [known[each.name] for each in wanted]
+
+    def _needed(self, wanted: Sequence[Any], known: Known) -> list[Any]:
+        """The operations behind tensors, each after those that it needs; what isn't pure and known is an end."""
+        todo = [(each.op, False) for each in reversed(wanted)]
+        seen: set[Any] = set()
+        found: list[Any] = []
+        while todo:
+            operation, ready = todo.pop()
+            if ready:
+                found.append(operation)
+            elif operation not in seen:
+                seen.add(operation)
+                todo.append((operation, True))
+                there = operation.outputs and all(each.name in known for each in operation.outputs)
+                if not (there and is_end(operation)):
+                    todo += [(each.op, False) for each in operation.inputs]
+        return found
+
+    def _run(self, operation: Any, known: Known) -> None:
+        kind, names = operation.type, [each.name for each in operation.outputs]
+        if operation.inputs and all(each in known for each in names) and is_end(operation):
+            if kind == "ReadVariableOp" and (variable := known.get(operation.inputs[0].name)):
+                self._note(operation, kind, (), [variable.source], [known[names[0]]])
+            return
+        if kind in ("Placeholder", "PlaceholderWithDefault") and names[0] not in known:
+            raise LookupError(f"the value of {names[0]} is not known")
+        if kind == "Placeholder":
+            return
+        operands = [known[each.name] for each in operation.inputs]
+        if kind == "Identity" and not tf.is_tensor(operands[0]):  # of a list or a variable
+            known[names[0]] = operands[0]
+            return
+        if kind in _CALLS:
+            results = self._call(operation, operation.get_attr("f").name, operands, names, known)
+        elif kind in _BRANCHES:
+            branch = operation.get_attr("then_branch" if bool(operands[0]) else "else_branch")
+            results = self._call(operation, branch.name, operands[1:], names, known)
+        elif kind in _LOOPS:
+            results = self._loop(operation, operands)
+        elif kind == "Const":
+            results = [tf.constant(tf.make_ndarray(operation.get_attr("value")))]
+        elif kind == "ReadVariableOp":
+            results = [tf.identity(operands[0].value)]
+            self._note(operation, kind, (), [operands[0].source], results)
+        elif kind.startswith(("TensorList", "EmptyTensorList")):
+            results = self._list(operation, operands)
+        else:
+            attributes = attributes_of(operation)
+            results = list(compat.run(kind, attributes, operands, len(names)))
+            results = [known.get(name, result) for name, result in zip(names, results, strict=True)]
+            self._note(operation, kind, attributes, operands, results)
+        known.update(zip(names, results, strict=True))
+
+    def _note(
+        self, operation: Any, kind: str, attributes: Any, operands: Sequence[Any], results: Sequence[Any]
+    ) -> None:
+        at = partial(_places, operation)
+        self.calls.append(Call(kind, attributes, operands, results, at, compiled=self.compiled))
+
+    def _call(
+        self, operation: Any, name: str, operands: Sequence[Any], names: Sequence[str], known: Known
+    ) -> list[Any]:
+        """What a function returns; what is known of it already are its results."""
+        graph = compat.function_graph(operation.graph, name)
+        outputs = graph.outputs[: len(names)]
+        inner = {to.name: value for to, value in zip(graph.inputs, operands, strict=True)}
+        results = {to.name: known[name] for to, name in zip(outputs, names, strict=True) if name in known}
+        return self.run(graph, outputs, results | inner)
+
+    def _loop(self, operation: Any, state: list[Any]) -> list[Any]:
+        condition, body = (
+            compat.function_graph(operation.graph, operation.get_attr(each).name) for each in ("cond", "body")
+        )
+        while True:
+            known = {to.name: value for to, value in zip(condition.inputs, state, strict=True)}
+            if not bool(Replay().run(condition, condition.outputs[:1], known)[0]):
+                return state
+            state = self.run(body, body.outputs, {to.name: value for to, value in zip(body.inputs, state, strict=True)})
+
+    def _list(self, operation: Any, operands: Sequence[Any]) -> list[Any]:
+        """Lists of tensors: what is in them stays what it is."""
+        kind, (first, *rest) = operation.type.removeprefix("TensorList"), operands
+        if kind in ("EmptyTensorList", "Reserve"):
+            return [[None] * (int(rest[0]) if rest and kind == "Reserve" else 0)]
+        if kind == "FromTensor":
+            attributes = ("num", first.shape[0], "T", first.dtype, "axis", 0)
+            results = compat.run("Unpack", attributes, [first], first.shape[0])
+            self._note(operation, "Unpack", attributes, [first], results)
+            return [list(results)]
+        if kind == "PushBack":
+            return [[*first, rest[0]]]
+        if kind == "PopBack":
+            return [first[:-1], first[-1]]
+        if kind == "SetItem":
+            index, item = int(rest[0]), rest[1]
+            return [[*first[:index], item, *first[index + 1 :]]]
+        shape, dtype = rest[-1], operation.get_attr("element_dtype")
+        full = [tf.zeros(_shape(shape, first), dtype) if each is None else each for each in first]
+        if kind == "GetItem":
+            return [full[int(rest[0])]]
+        if kind != "Stack":
+            raise LookupError(f"{operation.type} is not known")
+        attributes = ("N", len(full), "T", dtype, "axis", 0)
+        results = compat.run("Pack", attributes, full, 1)
+        self._note(operation, "Pack", attributes, full, results)
+        return list(results)
+
+
+def is_followed(operation: Any) -> bool:
+    """Whether an operation runs functions that can be looked into."""
+    return operation.type in _CALLS or operation.type in _BRANCHES or operation.type in _LOOPS
+
+
+def is_end(operation: Any) -> bool:
+    """Whether an operation can't be run again: it is no function of its operands."""
+    return bool(operation.type == "Placeholder" or (operation.op_def.is_stateful and not is_followed(operation)))
+
+
+def attributes_of(operation: Any) -> tuple[Any, ...]:
+    """The attributes of an operation, as an eager one has them."""
+    found: list[Any] = []
+    for each in operation.op_def.attr:
+        if each.type not in ("func", "list(func)", "tensor"):
+            value = operation.get_attr(each.name)
+            if each.type == "shape":
+                value = tf.TensorShape(value)
+            found += [each.name, value.decode() if isinstance(value, bytes) else value]
+    return tuple(found)
+
+
+def _places(operation: Any) -> tuple[Place | None, Place | None]:
+    """Where the user's program stands that has made an operation, and where a library, if that is further in."""
+    frames = [each for each in reversed(operation.traceback) if not each.filename.startswith(_OWN)]
+    found = [Place(each.filename, each.lineno, function=each.name.removeprefix("tf__")) for each in frames]
+    return user_and_library(found)
+
+
+def _shape(shape: Any, elements: Sequence[Any]) -> Any:
+    known = next((each.shape for each in elements if each is not None), None)
+    return known if known is not None else shape

@@ -7,17 +7,17 @@ hooks, modes, subclasses and the graph's ``next_functions``.
 import functools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from typing import Any
 
 import torch
-from torch import Tensor, overrides
+from torch import Tensor
 from torch._subclasses import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.autograd import graph
 from torch.autograd.graph import Node
 
-from wherelint.companion.patching import override
+from wherelint.companion.patching import override, wrap
 
 #: A subclass that leaves ``__torch_function__`` alone.
 no_torch_function = torch._C._disabled_torch_function_impl
@@ -71,30 +71,14 @@ def around_backward(instead: Callable[..., Any]) -> Iterator[None]:
         yield
 
 
-def saved(node: Node, name: str) -> Any:
-    """What a node keeps for its backward, ``self`` or ``result``; None if it keeps no such thing, or not any more."""
-    try:
-        return getattr(node, f"_saved_{name}", None)
-    except RuntimeError:  # the graph was freed
-        return None
-
-
 def is_traced(roots: Iterable[Any]) -> bool:
     """Whether ``torch.compile`` differentiates what it is about to compile: there are no numbers."""
     return any(isinstance(root, FakeTensor | FunctionalTensor) for root in roots)
 
 
-def is_of_the_compiler(error: Exception) -> bool:
-    """Whether ``torch.compile`` could not trace a program."""
-    return type(error).__module__.startswith(("torch._dynamo.", "torch._subclasses."))
-
-
 def is_compiled(node: Node) -> bool:
     """Whether the node is a whole graph that ``torch.compile`` made."""
     return "CompiledFunction" in node.name()
-
-
-_SAVED = "_saved_"
 
 
 def all_saved(node: Node) -> Iterator[tuple[str, Any]]:
@@ -105,15 +89,9 @@ def all_saved(node: Node) -> Iterator[tuple[str, Any]]:
         except RuntimeError:
             return
     for name in dir(type(node)):
-        if name.startswith(_SAVED):
-            short = name.removeprefix(_SAVED)
-            yield short, saved(node, short)
-
-
-def made_at(node: Node) -> int:
-    """The place of a node in the order in which its thread made nodes."""
-    number: int = node._sequence_nr()
-    return number
+        if name.startswith("_saved_"):
+            with suppress(RuntimeError):  # the graph was freed
+                yield name.removeprefix("_saved_"), getattr(node, name)
 
 
 _hooks = torch._C._autograd
@@ -185,36 +163,18 @@ def around_compiled(instead: Callable[..., Any]) -> Iterator[None]:
     def compile(model: Any = None, **options: Any) -> Any:  # noqa: A001
         if model is None:
             return lambda model: compile(model, **options)
-        made = original(model, **options)
-        if isinstance(made, torch.nn.Module):
-            kind: Any = type(made)
+        compiled = original(model, **options)
+        if isinstance(compiled, torch.nn.Module):
+            kind: Any = type(compiled)
             modules(kind)
-            return made
-        return functools.wraps(made)(lambda *args, **kwargs: around(made, model, args, kwargs))
+            return compiled
+        return functools.wraps(compiled)(lambda *args, **kwargs: around(compiled, model, args, kwargs))
 
     if dynamo := sys.modules.get("torch._dynamo.eval_frame"):  # imported when the first one is compiled
         compiled_module: Any = dynamo.OptimizedModule
         modules(compiled_module)
     with patches, override(torch, compile=compile):
         yield
-
-
-@contextmanager
-def without_mode(mode: Any) -> Iterator[None]:
-    """Within the block a mode is not asked; others are."""
-    stack = overrides._get_current_function_mode_stack()
-    popped = stack[stack.index(mode) :] if mode in stack else []
-    for _ in popped:
-        overrides._pop_mode()
-    for each in popped[1:]:
-        overrides._push_mode(each)
-    try:
-        yield
-    finally:
-        for _ in popped[1:]:
-            overrides._pop_mode()
-        for each in popped:
-            overrides._push_mode(each)
 
 
 @contextmanager
@@ -230,26 +190,17 @@ def without_donated_buffers() -> Iterator[None]:
 
 
 @contextmanager
-def around_transforms(gradient: Callable[..., Any], other: Callable[[str], None]) -> Iterator[None]:
-    """Within the block ``torch.func.grad`` and ``grad_and_value`` are ``gradient(original, f, argnums, has_aux, args,
-    kwargs)``, which gives the gradient and the rest; ``other`` is told of each other transform in reverse mode."""
+def around_transforms(seen: Callable[[str], None]) -> Iterator[None]:
+    """Within the block ``seen`` is called with the name of each transform of ``torch.func`` in reverse mode."""
     from torch._functorch import eager_transforms as transforms
 
-    original, pull_back = transforms.grad_and_value_impl, transforms._vjp_with_argnums
+    def noted(name: str) -> Callable[..., Any]:
+        def instead(original: Any, *args: Any, **options: Any) -> Any:
+            seen(name)
+            return original(*args, **options)
 
-    @functools.wraps(pull_back)
-    def pulled_back(*args: Any, **options: Any) -> Any:
-        other("torch.func.vjp, jacrev and hessian")
-        return pull_back(*args, **options)
+        return instead
 
-    taken = functools.wraps(original)(functools.partial(gradient, original))
-    with override(transforms, grad_and_value_impl=taken, _vjp_with_argnums=pulled_back):
+    gradients = wrap(transforms, "grad_and_value_impl", noted("torch.func.grad"))
+    with gradients, wrap(transforms, "_vjp_with_argnums", noted("torch.func.vjp, jacrev and hessian")):
         yield
-
-
-def is_gradient(f: Any) -> bool:
-    """Whether ``torch.func.grad`` or ``grad_and_value`` made the function."""
-    code: Any = getattr(f, "__code__", None)
-    if code is None or "/torch/_functorch/" not in code.co_filename.replace("\\", "/"):
-        return False
-    return not {"grad_impl", "grad_and_value_impl"}.isdisjoint(code.co_names)

@@ -5,12 +5,11 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.graph import Node
 from torch.overrides import TorchFunctionMode
 
 from wherelint.companion.coverage import Marks
@@ -18,12 +17,15 @@ from wherelint.companion.frames import Frame
 from wherelint.companion.nearness import nearest
 from wherelint.companion.patching import override
 from wherelint.io.gradient_coverage import Distance
+from wherelint.ops import OPERATIONS, Operation
 from wherelint.torch import compat
-from wherelint.torch.masking import nodes, reach, users
-from wherelint.torch.trace import _KEY, Labels, label, singular
+from wherelint.torch.masking import nodes
+from wherelint.torch.trace import _KEY, Labels, catalogue_name, label
 
 #: What a program asks a tensor for, an operation does not make.
 _ASKED = (bool, int, float, torch.Size, torch.dtype, torch.device, torch.layout)
+#: What operators are, by the names of their methods.
+_OPERATORS = {"__truediv__": "div", "__rtruediv__": "reciprocal", "__rdiv__": "reciprocal", "__pow__": "pow"}
 
 
 @contextmanager
@@ -46,15 +48,15 @@ def hook(marks: Marks) -> Iterator[None]:
 
     def run(backward: compat.Backward, roots: Sequence[Any], *rest: Any) -> Any:
         with compat.without_modes():
-            seen.passed.update({id(stack): stack for stack in map(label, _between(roots, rest[3]))})
+            seen.passed.update({id(stack): stack for stack in map(label, nodes(roots))})
         with seen.again():
             return backward(roots, *rest)
 
     with seen, compat.around_backward(run), compat.around_compiled(seen.aside):
         yield
     marks.gradient.update(*seen.passed.values())
-    marks.ran.update(seen.ran.values(), (stack[0] for stack in seen.stacks.values() if stack))
-    marks.blocked.update(seen.blocked.values())
+    marks.ran.update(seen.ran, (stack[0] for stack in seen.stacks.values() if stack))
+    marks.blocked.update(seen.blocked)
     for (_, _, code, point, _), (frame, numbers) in seen.distances.items():
         with suppress(Exception):  # the program may have lost the device
             least, mean = numbers.tolist()
@@ -67,13 +69,11 @@ class _Coverage(Labels):
     def __init__(self, marks: Marks) -> None:
         super().__init__()
         self._ours = marks.ours
-        # By the identities of codes: to hash a code takes longer than the operation.
-        #: Every stack that made a node, once.
-        self.stacks: dict[tuple[int, ...], tuple[Frame, ...]] = {}
-        #: Of these, by identity: those that a gradient passed.
+        #: Every stack that made a node, once; those that a gradient passed, by identity.
+        self.stacks: dict[tuple[Frame, ...], tuple[Frame, ...]] = {}
         self.passed: dict[int, tuple[Frame, ...]] = {}
         #: What else ran with gradients switched on or off.
-        self.ran, self.blocked = (dict[tuple[int, int], Frame]() for _ in range(2))
+        self.ran, self.blocked = set[Frame](), set[Frame]()
         #: Of singular operations, how near an operand came to each point, on the device that it is on.
         self.distances: dict[tuple[Any, ...], tuple[Frame, Tensor]] = {}
 
@@ -90,7 +90,7 @@ class _Coverage(Labels):
 
     def aside(self, run: Any, model: Any, args: Any, kwargs: Any) -> Any:
         """Call what ``torch.compile`` made, and be out of the way: it would compile this, too."""
-        with override(torch.autograd.Function, apply=self._apply), compat.without_mode(self):
+        with override(torch.autograd.Function, apply=self._apply), compat.without_modes():
             return run(*args, **kwargs)
 
     def __torch_function__(
@@ -100,19 +100,19 @@ class _Coverage(Labels):
         if isinstance(result, _ASKED):
             return result
         if torch.is_grad_enabled():
-            made = self.label_new(result, args)
-            if not made:
-                self._note(self.ran)
-            elif isinstance(result, Tensor) and made[0].metadata[_KEY]:
+            new = self.label_new(result, args)
+            if not new:
+                self.ran.update(self.here()[:1])
+            elif isinstance(result, Tensor) and new[0].metadata[_KEY]:
                 with suppress(Exception):  # never the program's business
-                    self._measure(func.__name__, args, result, made[0].metadata[_KEY][0])
+                    self._measure(func.__name__, args, result, new[0].metadata[_KEY][0])
         elif not self.inside:
-            self._note(self.blocked)
+            self.blocked.update(self.here()[:1])
         return result
 
     def _measure(self, name: str, args: Sequence[Any], result: Tensor, frame: Frame) -> None:
         """Note how near the operands of a call came to its singular points."""
-        operation = singular(name, args)
+        operation = _singular(name, args)
         if operation is None or operation.code is None or torch.compiler.is_compiling():
             return
         if name.endswith("_") and not name.startswith("__"):  # the operand is overwritten
@@ -126,31 +126,26 @@ class _Coverage(Labels):
                 known = self.distances.get(key)
                 self.distances[key] = frame, near if known is None else torch.minimum(known[1], near)
 
-    def _note(self, sites: dict[tuple[int, int], Frame]) -> None:
-        """Add the innermost frame of the program."""
-        frame: FrameType | None = sys._getframe(2)
-        while frame is not None and not self._ours[frame.f_code.co_filename]:
-            frame = frame.f_back
-        if frame is not None:
-            key = id(frame.f_code), frame.f_lasti
-            if key not in sites:
-                sites[key] = frame.f_code, frame.f_lasti
-
     def here(self) -> tuple[Frame, ...]:
         """The calling frames of the program, the innermost first."""
-        ours, key, codes = self._ours, list[int](), list[CodeType]()
-        frame: FrameType | None = sys._getframe(2)
-        while frame is not None:
-            code = frame.f_code
-            kind = ours[code.co_filename]
-            if kind:
-                codes.append(code)
-                key += id(code), frame.f_lasti
-            elif kind is None:
-                break
+        found = list[Frame]()
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and (ours := self._ours[frame.f_code.co_filename]) is not None:
+            if ours:
+                found.append((frame.f_code, frame.f_lasti))
             frame = frame.f_back
-        known = self.stacks.get(tuple(key))
-        return known or self.stacks.setdefault(tuple(key), tuple(zip(codes, key[1::2], strict=True)))
+        stack = tuple(found)
+        return self.stacks.setdefault(stack, stack) if torch.is_grad_enabled() else stack
+
+
+def _singular(name: str, args: Sequence[Any]) -> Operation | None:
+    """The operation of the catalogue that a function of torch computes, if it is singular anywhere."""
+    name = _OPERATORS.get(name, name).rstrip("_")
+    operation = OPERATIONS.get(catalogue_name(name) or "")
+    whole = name == "pow" and len(args) > 1 and isinstance(args[1], int | float) and args[1] == int(args[1])
+    if not operation or not operation.code or (whole and args[1] >= 1):  # such a power is singular nowhere
+        return None
+    return operation
 
 
 def _plain(operand: Any) -> Any:
@@ -159,17 +154,3 @@ def _plain(operand: Any) -> Any:
     if inner is None or type(inner) not in (Tensor, torch.nn.Parameter) or not inner.is_floating_point():
         return None
     return inner.detach()
-
-
-def _between(roots: Sequence[Any], inputs: Sequence[Any]) -> Iterator[Node]:
-    """The nodes that a backward pass goes through: all, or those on the way to some inputs."""
-    graph = nodes(roots)
-    if not inputs:
-        yield from graph
-        return
-    ends: set[Any] = set()
-    for each in inputs:
-        node = each.grad_fn if isinstance(each, Tensor) else each.node
-        ends.add(id(each) if node is None else node)
-    begin = [node for node in graph if node in ends or id(getattr(node, "variable", None)) in ends]
-    yield from (node for node in reach(begin, users(graph)) if node not in ends)

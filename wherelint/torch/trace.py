@@ -13,13 +13,11 @@ from torch.overrides import TorchFunctionMode
 
 from wherelint.companion.frames import Frame, calling, directories
 from wherelint.companion.patching import override
-from wherelint.ops import OPERATIONS, Operation, lookup
+from wherelint.ops import lookup
 from wherelint.torch import compat
 
 _KEY = "wherelint"
 _MODULES = ("torch", "torch.linalg", "torch.special", "torch.nn.functional")
-#: What operators are, by the names of their methods.
-_OPERATORS = {"__truediv__": "div", "__rtruediv__": "reciprocal", "__rdiv__": "reciprocal", "__pow__": "pow"}
 _OWN = directories(torch.__file__, __file__)
 
 
@@ -28,16 +26,6 @@ def catalogue_name(name: str) -> str | None:
     """The catalogue's name of a function of torch, by the last part of its own."""
     signatures = (lookup(f"{module}.{name}") for module in _MODULES)
     return next((signature.op for signature in signatures if signature), None)
-
-
-def singular(name: str, args: Sequence[Any]) -> Operation | None:
-    """The operation of the catalogue that a function of torch computes, if it is singular anywhere."""
-    name = _OPERATORS.get(name, name).rstrip("_")
-    operation = OPERATIONS.get(catalogue_name(name) or "")
-    whole = name == "pow" and len(args) > 1 and isinstance(args[1], int | float) and args[1] == int(args[1])
-    if not operation or not operation.code or (whole and args[1] >= 1):  # such a power is singular nowhere
-        return None
-    return operation
 
 
 class Labels(TorchFunctionMode):

@@ -1,4 +1,7 @@
-"""A script or a module, run as ``python SCRIPT`` and ``python -m MODULE`` run it, in this process."""
+"""A script or a module, run as ``python SCRIPT`` and ``python -m MODULE`` run it, in this process.
+
+The processes that it starts with `multiprocessing` are watched as it is.
+"""
 
 import io
 import os
@@ -7,14 +10,19 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib.machinery import SourceFileLoader
+from multiprocessing import process, spawn
 from pathlib import Path
-from types import CodeType, ModuleType, TracebackType
+from types import ModuleType, TracebackType
+from typing import Any
 
 from wherelint import isolated
 from wherelint.companion.coverage import Marks
+from wherelint.companion.patching import override
 from wherelint.io.gradient_coverage import MalformedError, load
+from wherelint.watcher import watching
+from wherelint.watcher.report import Reporter
 from wherelint.watcher.session import Stop
 
 #: What a shell says of a process that Ctrl-C has ended.
@@ -63,7 +71,9 @@ def run_program(name: str, arguments: Sequence[str], *, is_module: bool) -> int:
         main.__dict__["__cached__"] = main.__spec__ = None
 
         def run() -> None:
-            exec(_compiled(path), main.__dict__)
+            with io.open_code(path) as file:
+                code = compile(file.read(), path, "exec", dont_inherit=True)
+            exec(code, main.__dict__)
 
     return _ended(run)
 
@@ -94,11 +104,6 @@ def _join() -> None:
             thread.join()
 
 
-def _compiled(path: str) -> CodeType:
-    with io.open_code(path) as file:
-        return compile(file.read(), path, "exec", dont_inherit=True)
-
-
 def _module(name: str) -> Callable[[], object]:
     return lambda: runpy._run_module_as_main(name)  # type: ignore[attr-defined]  # what `python -m` calls
 
@@ -106,8 +111,7 @@ def _module(name: str) -> Callable[[], object]:
 def _directory(name: str) -> Callable[[], object]:
     """A directory or an archive that holds a ``__main__.py``."""
     if not os.path.exists(name):
-        hint = "; give the script itself: wherelint run train.py" if name.startswith("python") else ""
-        raise CannotRunError(f"{name}: no such file{hint}")
+        raise CannotRunError(f"{name}: no such file")
     sys.path.insert(0, name)
     return lambda: runpy._run_module_as_main("__main__", False)  # type: ignore[attr-defined]
 
@@ -131,3 +135,43 @@ def _show(error: BaseException) -> None:
         sys.excepthook(type(error), error.with_traceback(trace), trace)
     except Exception:  # of the program's
         traceback.print_exception(type(error), error, trace)
+
+
+@contextmanager
+def watch_children(reporter: Reporter) -> Iterator[None]:
+    """Within the block the processes that are started report for themselves; one with a report exits with 1."""
+    bootstrap, prepare = process.BaseProcess._bootstrap, spawn.get_preparation_data  # type: ignore[attr-defined]
+
+    def run(self: Any, *args: Any, **options: Any) -> int:
+        if reporter.session.began_in is not threading.current_thread():  # this is a fork
+            reporter.again()
+        status: int = bootstrap(self, *args, **options)
+        reporter.explain(reporter.session.end())
+        status = 1 if reporter.end(child=True) else status
+        _watches.close()
+        return status
+
+    def prepared(name: str) -> dict[str, Any]:
+        return {**prepare(name), "wherelint": _BeginsTheWatch(reporter.options())}
+
+    with override(process.BaseProcess, _bootstrap=run), override(spawn, get_preparation_data=prepared):
+        yield
+
+
+class _BeginsTheWatch:
+    """Begins the watch in a new interpreter, which unpickles it before it imports the program."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self._options = options
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[dict[str, Any]]]:
+        return _begin, (self._options,)
+
+
+_watches = ExitStack()
+
+
+def _begin(options: dict[str, Any]) -> None:
+    reporter = Reporter(**options)
+    _watches.enter_context(watching(reporter.session))
+    _watches.enter_context(watch_children(reporter))

@@ -17,8 +17,7 @@ import click
 from wherelint.watcher.session import Explanation, Hit, Session, busy, few
 
 if TYPE_CHECKING:
-    from wherelint.companion import Place, Poison
-    from wherelint.finding import FileReport, Finding
+    from wherelint.companion import Poison
 
 #: Environment variables by which launchers number the processes of one program.
 _RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "JAX_PROCESS_ID")
@@ -74,7 +73,7 @@ class Reporter:
             self.reports.append(found)
             if self.output_format in ("full", "concise"):
                 self._say(click.style(_headline(hit), bold=True))
-                for line in (*self._report(found), *(() if self.silent else self._advice(found.report.findings))):
+                for line in (*self._report(found), *_advice(found.report.findings)):
                     self._line(line)
             else:  # for a program
                 self._line(found.report.render(self.output_format))
@@ -113,19 +112,6 @@ class Reporter:
         again = f" (again: python {script})" if script.name in names else ""
         if self.output_format in ("full", "concise"):
             self._line(f"saved: {directory}{os.sep}{again}")
-
-    def _advice(self, findings: Iterable[Poison]) -> Iterator[str]:
-        """What to do next: read about the rule, and the fix that the linter has for that place."""
-        codes = dict.fromkeys(each.code for each in findings if each.select)
-        if codes:
-            yield f"next: {'; '.join(f'wherelint explain {code}' for code in codes)}"
-        shown: set[object] = set()
-        for each in findings:
-            if each.op_at is not None and each.select and (fix := _fix_at(each.op_at, each.select_at)):
-                finding, report = fix
-                if finding.fix not in shown:
-                    shown.add(finding.fix)
-                    yield from _shown(finding, report)
 
     def end(self, *, child: bool = False) -> int:
         """Print the last lines, and return how many causes were reported; a ``child`` may have nothing to say."""
@@ -194,32 +180,12 @@ def _process() -> str:
     return "" if rank is None else f"rank {rank}"
 
 
-def _fix_at(op_at: Place, select_at: Place | None) -> tuple[Finding, FileReport] | None:
-    """The linter's finding with a fix at the place of an operation, and the report on its file."""
-    from wherelint.api import check_source
-    from wherelint.companion.frames import is_library
-    from wherelint.io.config import Settings
-
-    if is_library(op_at.filename):
-        return None
-    try:
-        content = Path(op_at.filename).read_bytes()
-    except OSError:
-        return None
-    report = check_source(content, op_at.shown, settings=Settings(confidence="low"), fixes=True)
-    rows = {op_at.row} | ({select_at.row} if select_at else set())
-    for finding in report.findings:
-        for each in finding.places:
-            if finding.fix and finding.fix.offered and {each.location.row, each.select.location.row} >= rows:
-                return finding, report
-    return None
-
-
-def _shown(finding: Finding, report: FileReport) -> Iterator[str]:
-    """A fix as sentence and diff."""
-    from wherelint.report import text
-
-    assert finding.fix is not None
-    yield f"fix ({finding.fix.applicability}): {finding.fix.message}"
-    for line in text.change(report.text, finding):
-        yield "  " + "".join(part for part, _ in line)
+def _advice(findings: Iterable[Poison]) -> Iterator[str]:
+    """What to do next: read about the rule, and see the fix that the linter has."""
+    dropped = [each for each in findings if each.select]
+    commands = [f"wherelint explain {code}" for code in dict.fromkeys(each.code for each in dropped)]
+    places = [each.op_at for each in dropped if each.op_at is not None]
+    files = dict.fromkeys(each.shown for each in places if os.path.isfile(each.filename))
+    commands += [f"wherelint check --diff {file}" for file in files]
+    if commands:
+        yield f"next: {'; '.join(commands)}"

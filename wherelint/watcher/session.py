@@ -6,15 +6,12 @@ know nothing of each other, nor of how a report is printed.
 
 from __future__ import annotations
 
-import ctypes
 import signal
-import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from time import sleep
 from types import FrameType
@@ -183,23 +180,19 @@ class Session:
         """Unwind the program: here, or in the thread that began the watch."""
         if unwind:
             raise Stop(1)
-        if not self._over:
+        if not self._over and _SIGNAL and self.began_in is threading.main_thread():
             threading.Thread(target=self._interrupt, daemon=True).start()
 
     def _interrupt(self) -> None:
         while not (self._raised or self._over):
-            ident = self.began_in.ident or 0
-            if _SIGNAL and self.began_in is threading.main_thread():
-                signal.pthread_kill(ident, _SIGNAL)
-            else:
-                self.look(sys._current_frames().get(ident), partial(_raise_in, ident))
+            signal.pthread_kill(self.began_in.ident or 0, _SIGNAL)
             sleep(0.005)
 
-    def look(self, frame: FrameType | None, unwind: Callable[[], None]) -> None:
+    def look(self, frame: FrameType | None) -> None:
         """Unwind the program that is in a frame, if it is to stop and can be."""
         if self.stopping and not (self._raised or self._over or self._held(frame)):
             self._raised = True
-            unwind()
+            raise Stop(1)
 
     def _held(self, frame: FrameType | None) -> bool:
         """Whether it is inside of a function of ours, or of one that would make another exception of what is raised."""
@@ -216,41 +209,14 @@ class Session:
             wait()
         with self._lock:
             self._over = True
-            if threading.current_thread() is self.began_in:
-                _take_back()
             for site in self._sites:
                 self._settle(site, 1)
             return self.hits
 
 
-#: Ignored by default and used by nobody: it has the main thread look where it is. What a thread is told to raise by
-#: another one may also arrive while a framework calls back, which makes another exception of it.
+#: Ignored by default and used by nobody: it has the main thread look where it is. Windows has none: there the program
+#: goes on to its end.
 _SIGNAL: Any = getattr(signal, "SIGURG", None)
-
-
-def _raise_in(ident: int, exception: type[BaseException] = Stop) -> None:
-    """Have a thread raise as soon as it runs Python again."""
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), ctypes.py_object(exception))
-
-
-class _NothingError(BaseException):
-    """Takes the place of what this thread was about to raise."""
-
-
-def _take_back() -> None:
-    # To set no exception instead leaves Python 3.11 looking for one at every call, and a profiler without end.
-    try:
-        _raise_in(threading.get_ident(), _NothingError)
-        while True:
-            pass
-    except _NothingError:
-        pass
-
-
-def _raise_here() -> None:
-    raise Stop(1)
-
-
 _state = threading.local()
 _sessions: list[Session] = []
 
@@ -265,7 +231,7 @@ def activate(session: Session) -> Iterator[Session]:
     """Within the block it is the current one, in every thread."""
     _sessions.append(session)
     signals = _SIGNAL is not None and threading.current_thread() is threading.main_thread()
-    before = signal.signal(_SIGNAL, lambda _, frame: session.look(frame, _raise_here)) if signals else None
+    before = signal.signal(_SIGNAL, lambda _, frame: session.look(frame)) if signals else None
     try:
         yield session
     finally:

@@ -7,12 +7,12 @@ the same graph again, so that nothing is computed anew.
 
 from __future__ import annotations
 
-import dis
 import gc
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import cache, partial
 from math import inf
 from pathlib import Path
@@ -21,27 +21,27 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.graph import Node
-from torch.utils._pytree import keystr, tree_flatten_with_path, tree_leaves
+from torch.autograd.graph import GradientEdge, Node
+from torch.utils._pytree import tree_leaves
 
-from wherelint.companion import Report
+from wherelint.companion import Poison, Report
 from wherelint.companion.frames import Frame, is_library
-from wherelint.companion.patching import wrap
+from wherelint.companion.patching import override, wrap
+from wherelint.io import disk
 from wherelint.torch import compat
-from wherelint.torch.locate import _BAD, _SPREADS, differentiable, finite, kind, locate
+from wherelint.torch.locate import Traced, explain, finite, stem
 from wherelint.torch.masking import leaves as leaves_of
-from wherelint.torch.masking import nodes, users
-from wherelint.torch.trace import _KEY
-from wherelint.torch.values import explain_value
-from wherelint.watcher import Imports, operands
-from wherelint.watcher.replay import Calls, note_calls
-from wherelint.watcher.session import Explanation, Hit, Session, Site, Status, busy, current, few
+from wherelint.torch.masking import nodes
+from wherelint.torch.trace import _KEY, Labels
+from wherelint.watcher import Imports
+from wherelint.watcher.session import Explanation, Hit, Session, Site, Status, busy, current
 
 _HOME = str(Path(__file__).parents[1])
 #: So many bytes are little; a tensor that is a larger part of what was saved than this one in so many is freed at once.
 _MUCH, _PARTS = 64 << 20, 40
+_CALL = "wherelint call"
 _FURTHER = "It is lost further on, in what torch had freed: run again with --memory full."
-_SUBSCRIPTS = frozenset({"BINARY_SUBSCR", "BINARY_SLICE", "STORE_SUBSCR", "STORE_SLICE"})
+_VALUE = "Run with torch.autograd.set_detect_anomaly(True) to see which operation."
 _FREED = (
     "Trying to backward through the graph a second time (or directly access saved tensors after they have already been "
     "freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify "
@@ -55,6 +55,40 @@ _MODIFIED = (
 )
 
 
+#: What the operands of an operation are called, in their order.
+_OPERANDS = ("self", "other", "exponent")
+#: What the operand was, where a node keeps the result alone.
+_FROM_RESULT: dict[str, Callable[[Tensor], Tensor]] = {
+    "sqrt": torch.square, "exp": torch.log, "exp2": torch.log2, "expm1": torch.log1p, "tan": torch.atan,
+    "tanh": torch.atanh, "reciprocal": torch.reciprocal, "rsqrt": lambda result: result**-2.0, "sinh": torch.asinh,
+}  # fmt: skip
+_MODULES = (("torch", torch), ("torch.special", torch.special), ("torch.linalg", torch.linalg))
+#: Operands that are set by name.
+_NAMED = ("ord", "dim", "keepdim")
+_SCRIPT = '''\
+"""{op} in {place}: the value is finite, and its gradient is not."""
+
+from pathlib import Path
+
+import torch
+
+saved = torch.load(Path(__file__).with_name("operands.pt"))
+operands = [each.requires_grad_() if torch.is_tensor(each) else each for each in saved["operands"]]
+dropped = saved["dropped"]  # where the selection does not take the result
+
+
+def value(*operands):
+    return torch.where(dropped, 0.0, {function}(*operands{options})).sum()
+
+
+gradients = torch.autograd.grad(value(*operands), [each for each in operands if torch.is_tensor(each)])
+print("the value is", value(*operands).item())
+for gradient in gradients:
+    for at in (~torch.isfinite(gradient)).nonzero()[:1]:
+        print(f"the gradient is {{gradient[tuple(at)]}} at {{at.tolist()}}")
+'''
+
+
 @contextmanager
 def hook(session: Session, imports: Imports) -> Iterator[None]:
     """Within the block every backward pass is watched."""
@@ -64,8 +98,8 @@ def hook(session: Session, imports: Imports) -> Iterator[None]:
         stack.enter_context(compat.around_backward(watcher.backward))
         stack.enter_context(_note_scaling(watcher))
         stack.enter_context(compat.without_donated_buffers())
-        stack.enter_context(note_calls(watcher.calls, imports))
-        stack.enter_context(compat.around_transforms(watcher.transformed, watcher.unwatched))
+        stack.enter_context(_note_calls(watcher.calls, imports))
+        stack.enter_context(compat.around_transforms(watcher.unwatched))
         stack.callback(watcher.hooks.refused)
         watcher.hooks.allowed()
         yield
@@ -132,7 +166,7 @@ class _Hooks(threading.local):
             saved.free(keep=False)
         return tensor
 
-    def taken(self) -> Saved | None:
+    def unpacked_last(self) -> Saved | None:
         """What was unpacked since this was asked last."""
         last, self.last = self.last, None
         return last
@@ -192,12 +226,109 @@ def _is_own(code: CodeType) -> bool:
     return code.co_filename.startswith(_HOME)
 
 
+@dataclass(eq=False)
+class _Call:
+    """A call that a graph shows as one node: what `torch.compile` made, or a reentrant checkpoint.
+
+    ``again`` runs it as plain Python, given its node; ``outputs`` are, of its differentiable results, the numbers of
+    those that come from the node, and the node's own numbers for them. ``arrived`` are the cotangents that reached the
+    node in the current pass.
+    """
+
+    again: Callable[[Node], Any]
+    outputs: list[tuple[int, int]]
+    arrived: Sequence[Tensor | None] = ()
+
+
+class _Calls:
+    """The calls that the current pass goes through; each is run again if a gradient is not finite."""
+
+    def __init__(self) -> None:
+        self.seen: list[_Call] = []
+
+    def note(self, again: Callable[[Node], Any], results: Any) -> None:
+        """Note a call that has been made."""
+        tensors = _differentiable(results)
+        for node in dict.fromkeys(each.grad_fn for each in tensors):
+            if node is not None and _CALL not in node.metadata:  # else of an inner call
+                outputs = [(i, each.output_nr) for i, each in enumerate(tensors) if each.grad_fn is node]
+                node.metadata[_CALL] = call = _Call(again, outputs)
+                node.register_prehook(partial(self._arrive, call))
+
+    def _arrive(self, call: _Call, cotangents: Sequence[Tensor | None]) -> None:
+        self.seen.append(call)
+        call.arrived = cotangents
+
+    def forget(self) -> None:
+        """The pass is over."""
+        for call in self.seen:
+            call.arrived = ()
+        self.seen = []
+
+    def explain(
+        self, roots: Sequence[Any], seeds: Sequence[Any], leaves: Sequence[Any],
+        label: Callable[[Sequence[Any]], set[Node]], cut: Collection[Node],
+    ) -> Report | None:  # fmt: skip
+        """The report on the part of a graph that breaks its gradient; None where none of them does.
+
+        ``label`` is called with the roots of what is run again; no part goes through the nodes of ``cut``.
+        """
+        graph = nodes(roots)
+        ends = frozenset(node for node in graph if _CALL in node.metadata or node in cut)
+        if not ends:
+            return _broken(Traced(list(roots), list(leaves), [], len(leaves), list(seeds)))
+        own = [
+            (root, seed) for root, seed in zip(roots, seeds, strict=True)
+            if (root.node if isinstance(root, GradientEdge) else root.grad_fn) not in ends
+        ]  # fmt: skip
+        if own and (report := _before(ends, *map(list, zip(*own, strict=True)))):
+            return report
+        for node in graph:
+            if _CALL in node.metadata and (report := self._inside(node.metadata[_CALL], node, label)):
+                return report
+        return None
+
+    def _inside(self, call: _Call, node: Node, label: Any) -> Report | None:
+        """The report on a call, and on what lies behind it up to the next ones."""
+        if not call.arrived or not finite(call.arrived):
+            return None
+        with Labels():  # for what saves nothing
+            results = _differentiable(call.again(node))
+        pairs = [
+            (results[i], ct) for i, at in call.outputs if i < len(results) and (ct := call.arrived[at]) is not None
+        ]
+        if not pairs:
+            return None
+        roots, seeds = map(list, zip(*pairs, strict=True))
+        freed = label(roots)
+        return _before(freed.union(each for each in nodes(roots) if _CALL in each.metadata), roots, seeds)
+
+
+def _before(ends: Collection[Node], roots: list[Any], seeds: list[Any]) -> Report | None:
+    """The report on the part of a graph from some roots to some ends."""
+    before = nodes(roots, ends)
+    after = [GradientEdge(n, i) for node in ends for n, i in node.next_functions if n is not None]
+    beyond = {id(each) for each in leaves_of(nodes(after))}
+    here = [each for each in leaves_of(before) if id(each) not in beyond]
+    # What hands a cotangent to a leaf that is also reached from beyond is where this part ends.
+    last = {node for node, found in before.items() if any(id(getattr(n, "variable", None)) in beyond for n in found)}
+    ends_here = last.union(ends)
+    edges = dict.fromkeys(GradientEdge(n, i) for node in before for n, i in node.next_functions if n in ends_here)
+    return _broken(Traced(roots, [*edges, *here], [], 0, seeds, frozenset(ends)))
+
+
+def _differentiable(results: Any) -> list[Tensor]:
+    """Those that have a gradient."""
+    found = [each for each in tree_leaves(results) if isinstance(each, Tensor)]
+    return [each for each in found if each.requires_grad and each.grad_fn is not None]
+
+
 class _Watcher:
     """What is looked at after each backward pass."""
 
     def __init__(self, session: Session) -> None:
         self.session, self.hooks = session, _Hooks()
-        self.site, self.calls = Site("torch"), Calls()
+        self.site, self.calls = Site("torch"), _Calls()
         self.scaling = False
         self._inner: list[Tensor] = []
 
@@ -233,41 +364,10 @@ class _Watcher:
             for each in () if keep else used:
                 each.free(keep=self.session.memory == "full")
 
-    def unwatched(self, what: str, why: str = "they have no graph to look at") -> None:
+    def unwatched(self, what: str) -> None:
         """Say once what cannot be watched."""
         if current() is self.session and not torch.compiler.is_compiling():
-            self.session.unwatched[what] = why
-
-    def transformed(
-        self, run: Any, f: Any, argnums: Any, has_aux: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
-        """The gradient of `torch.func`: the function is called again if that is not finite."""
-        grads, rest = found = run(f, argnums, has_aux, args, kwargs)
-        if current() is not self.session or torch.compiler.is_compiling():
-            return found
-        if compat.is_transformed(()):
-            self.unwatched("torch.func.grad inside of another transform", "its numbers are not known there")
-            return found
-        hit = None
-        with self.session.safely("torch.func.grad"), torch.no_grad(), busy():
-            value, lost = (rest[0] if has_aux else rest), tree_leaves(grads)
-            if finite(lost):
-                self.session.saw(self.site, "finite")
-                return found
-            status: Status = "gradient" if finite([value]) else "value"
-            number = self.session.saw(self.site, status)
-            first = (lambda *args: f(*args, **kwargs)[0]) if has_aux else partial(f, **kwargs)
-            explain = partial(self._of_a_function, first, args, argnums, grads)
-            hit = Hit(self.site, number, status, explain, now=status != "value")
-        if hit is not None:
-            self.session.hit(hit)
-        return found
-
-    def _of_a_function(self, f: Any, args: tuple[Any, ...], argnums: Any, grads: Any) -> Explanation:
-        with torch.enable_grad():
-            report = locate(f, *args, argnums=argnums)
-        named = [(keystr(path).lstrip("."), each) for path, each in tree_flatten_with_path(grads)[0]]
-        return Explanation(report, [name for name, each in named if not finite([each])], len(named))
+            self.session.unwatched[what] = "they have no graph to look at"
 
     def _look(self, roots: Sequence[Any], seeds: Sequence[Any], inputs: Sequence[Any], found: Any) -> None:
         hit = None
@@ -292,13 +392,10 @@ class _Watcher:
         if status == "value" and self.site.pending:
             self.session.saw(self.site, status)
             return None
-        freed = label_graph(self.hooks, roots)
-        named = _named(leaves, grads)
-        if status == "value":
-            before = [name for name, each, _ in named if not finite([each])]
-            note = f"Not finite before: {few(before)}." if before else ""
-            report: Report | None = Report(False, False, False, note=note) if before else explain_value(roots)
-        else:
+        report: Report | None = Report(False, False, False, note=_VALUE)
+        named, freed = _named(leaves, grads), set[Node]()
+        if status == "gradient":
+            freed = label_graph(self.hooks, roots)
             with torch.enable_grad():
                 report = self.calls.explain(roots, seeds, leaves, partial(label_graph, self.hooks), freed)
         if report is None and freed:
@@ -309,63 +406,24 @@ class _Watcher:
             self.session.saw(self.site, "scaled")
             return None
         number = self.session.saw(self.site, status)
-        lost = [name for name, _, grad in named if not finite([grad])]
-        found = Explanation(report, lost, len(named), partial(operands.save, report.findings))
+        lost = [name for name, grad in named if not finite([grad])]
+        found = Explanation(report, lost, len(named), partial(_save, report.findings))
         return Hit(self.site, number, status, lambda: found, now=status != "value")
 
 
 def label_graph(hooks: _Hooks, roots: Sequence[Any]) -> set[Node]:
-    """Have the nodes of a graph know where they were made, and which operands and results are inf or nan.
-
-    Returns those of which something has been freed.
-    """
-    graph = nodes(roots)
-    with hooks.peeked():
-        return _label_nodes(hooks, graph)
-
-
-def _label_nodes(hooks: _Hooks, graph: dict[Node, list[Node]]) -> set[Node]:
+    """Have the nodes of a graph know where they were made; those of which something has been freed."""
     freed = set[Node]()
-    hooks.taken()
-    for node in graph:
-        bad, frames = [], node.metadata.get(_KEY, ())
-        for name, each in compat.all_saved(node):
-            if (last := hooks.taken()) is not None:
-                frames = frames or last.frames
-                freed |= {node} if last.freed else set()
-            if differentiable(each) and name != "result":
-                bad += [~torch.isfinite(each)]
-        node.metadata[_KEY], node.metadata[_BAD] = frames, [each for each in bad if each.any()]
-    _place_the_rest(sorted((node for node in graph if node.next_functions), key=compat.made_at))
-    for node, nearer in users(graph).items():
-        result = compat.saved(node, "result")
-        bad_result = isinstance(result, Tensor) and not finite([result])
-        node.metadata[_SPREADS] = bad_result or any(each.metadata[_BAD] for each in nearer)
+    with hooks.peeked():
+        hooks.unpacked_last()
+        for node in nodes(roots):
+            frames = node.metadata.get(_KEY, ())
+            for _ in compat.all_saved(node):
+                if (last := hooks.unpacked_last()) is not None:
+                    frames = frames or last.frames
+                    freed |= {node} if last.freed else set()
+            node.metadata[_KEY] = frames
     return freed
-
-
-def _place_the_rest(made: Sequence[Node]) -> None:
-    """Give a place to indices that save nothing: the subscript that ran between what was called before and after."""
-    for i, node in enumerate(made):
-        if node.metadata[_KEY] or kind(node) not in ("index", "assignment"):
-            continue
-        before = next((frames[-1] for each in reversed(made[:i]) if (frames := each.metadata[_KEY])), None)
-        after = next((frames[-1] for each in made[i + 1 :] if (frames := each.metadata[_KEY])), None)
-        for frame, other, forwards in ((before, after, True), (after, before, False)):
-            found = [at for at in _subscripts(frame[0]) if (at > frame[1]) == forwards] if frame else []
-            if frame and other and frame[0] is other[0]:
-                found = [at for at in found if (at < other[1]) == forwards]
-            if frame and found:
-                node.metadata[_KEY] = ((frame[0], found[0 if forwards else -1]),)
-                break
-
-
-def _subscripts(code: CodeType) -> list[int]:
-    """Where a function reads or writes a part of something: offsets of its instructions."""
-    return [
-        each.offset for each in dis.get_instructions(code)
-        if each.opname in _SUBSCRIPTS or (each.opname == "BINARY_OP" and each.argrepr == "[]")
-    ]  # fmt: skip
 
 
 def _leaves(roots: Sequence[Any]) -> list[Tensor]:
@@ -373,18 +431,18 @@ def _leaves(roots: Sequence[Any]) -> list[Tensor]:
     return [each for each in roots if isinstance(each, Tensor) and each.grad_fn is None] + leaves_of(nodes(roots))
 
 
-def _named(leaves: Sequence[Any], grads: Sequence[Any]) -> list[tuple[str, Any, Any]]:
-    """Some leaves and every parameter: what the program's modules call them, they themselves, and their gradients."""
+def _named(leaves: Sequence[Any], grads: Sequence[Any]) -> list[tuple[str, Any]]:
+    """Some leaves and every parameter: what the program's modules call them, and their gradients."""
     names: dict[int, str] = {}
-    found: dict[int, tuple[str, Any, Any]] = {}
+    found: dict[int, tuple[str, Any]] = {}
     for module in [each for each in gc.get_objects() if issubclass(type(each), torch.nn.Module)]:
         for name, parameter in module.named_parameters():
             names[id(parameter)] = max(names.get(id(parameter), ""), name, key=len)
             if parameter.grad is not None:
-                found[id(parameter)] = names[id(parameter)], parameter, parameter.grad
+                found[id(parameter)] = names[id(parameter)], parameter.grad
     for each, grad in zip(leaves, grads, strict=True):
         shape = f"a tensor of shape {tuple(getattr(each, 'shape', ()))}"
-        found[id(each)] = names.get(id(each), shape), each, grad
+        found[id(each)] = names.get(id(each), shape), grad
     return list(found.values())
 
 
@@ -396,3 +454,129 @@ def _note_scaling(watcher: _Watcher) -> AbstractContextManager[None]:
         return original(scaler, outputs)
 
     return wrap(torch.amp.GradScaler, "scale", scale)
+
+
+def _broken(traced: Traced) -> Report | None:
+    if not traced.leaves:
+        return None
+    report = explain(traced)
+    return None if report.gradient_finite else report
+
+
+@contextmanager
+def _note_calls(calls: _Calls, imports: Imports) -> Iterator[None]:
+    """Within the block, such calls are noted as they are made."""
+
+    def compiled(run: Callable[..., Any], model: Any, args: Any, kwargs: Any) -> Any:
+        if not torch.is_grad_enabled():
+            return run(*args, **kwargs)
+        again = _replayed(model, args, kwargs)
+        results = run(*args, **kwargs)
+        calls.note(again, results)
+        return results
+
+    with ExitStack() as undo, compat.around_compiled(compiled):
+        imports.after("torch.utils.checkpoint", lambda: undo.enter_context(_checkpoints(calls)))
+        yield
+
+
+def _checkpoints(calls: _Calls) -> AbstractContextManager[None]:
+    function = torch.utils.checkpoint.CheckpointFunction
+    original = function.apply
+
+    def apply(*args: Any) -> Any:
+        results = original(*args)
+        if torch.is_grad_enabled():
+            calls.note(_checkpoint_again, results)
+        return results
+
+    return override(function, apply=staticmethod(apply))
+
+
+def _checkpoint_again(node: Any) -> Any:
+    """Run the function of a reentrant checkpoint as its backward does."""
+    tensors = dict(zip(node.tensor_indices, node.saved_tensors, strict=True))
+    inputs = [tensors.get(i, each) for i, each in enumerate(node.inputs)]
+    state = node.fwd_cpu_state if node.preserve_rng_state else torch.get_rng_state()
+    with torch.random.fork_rng(devices=[]), torch.enable_grad(), torch.autocast("cpu", **node.cpu_autocast_kwargs):
+        torch.set_rng_state(state)
+        return node.run_function(*inputs)
+
+
+def _replayed(function: Callable[..., Any], args: Any, kwargs: Any) -> Callable[[Node], Any]:
+    """Runs a call again, as plain Python, in the random state and under the autocast of now."""
+    state = torch.get_rng_state()
+    cast = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
+
+    def again(_: Node) -> Any:
+        buffers = [(each, each.clone()) for each in _buffers(function)]
+        with torch.random.fork_rng(devices=[]), torch.enable_grad(), torch.autocast("cpu", cast[1], enabled=cast[0]):
+            torch.set_rng_state(state)
+            try:
+                with compat.not_compiling():
+                    return function(*args, **kwargs)
+            finally:
+                with torch.no_grad():
+                    for each, value in buffers:
+                        each.copy_(value)
+
+    return again
+
+
+def _buffers(function: Any) -> list[Tensor]:
+    owner = getattr(function, "__self__", function)
+    return list(owner.buffers()) if isinstance(owner, torch.nn.Module) else []
+
+
+def _save(findings: Sequence[Poison], directory: Path) -> list[str]:
+    """Write the operands of the first operation that can be run alone, and the script; the names of the files."""
+    findings = [poison for poison in findings if poison.node is not None]
+    for poison in findings:
+        for function, call, operands, options in _calls(poison.node):
+            if (dropped := _dropped(poison.elements, call, operands, options)) is not None:
+                torch.save({"operands": operands, "dropped": dropped}, directory / "operands.pt")
+                shown = "".join(f", {name}={value!r}" for name, value in options.items())
+                place = str(poison.op_at or "a library")
+                text = _SCRIPT.format(op=poison.op, place=place, function=function, options=shown)
+                disk.write(directory / "repro.py", text.encode())
+                return ["operands.pt", "repro.py"]
+    for poison in findings[:1]:
+        torch.save(dict(compat.all_saved(poison.node)), directory / "operands.pt")
+        return ["operands.pt"]
+    return []
+
+
+def _calls(node: Node) -> Iterator[tuple[str, Callable[..., Tensor], list[Any], dict[str, Any]]]:
+    """Functions of torch that may be the operation of a node, with operands and options."""
+    saved = dict(compat.all_saved(node))
+    name = stem(node)
+    operands = [each.detach().clone() if isinstance(each, Tensor) else each
+                for key in _OPERANDS if (each := saved.get(key)) is not None]  # fmt: skip
+    if not operands and name in _FROM_RESULT and isinstance(saved.get("result"), Tensor):
+        operands = [_FROM_RESULT[name](saved["result"].detach())]
+    options = {key: saved[key] for key in _NAMED if saved.get(key) is not None}
+    for prefix, module in _MODULES:
+        for short in dict.fromkeys((name, name.removeprefix("special_"), name.removeprefix("linalg_"))):
+            if operands and (call := getattr(module, short, None)) is not None:
+                yield f"{prefix}.{short}", call, operands, options
+
+
+def _dropped(
+    elements: Tensor, call: Callable[..., Tensor], operands: Sequence[Any], options: dict[str, Any]
+) -> Tensor | None:
+    """Which results the selection did not take; None where the call alone does not show the bug."""
+    leaves = [each.clone().requires_grad_() if isinstance(each, Tensor) else each for each in operands]
+    try:
+        with torch.enable_grad():
+            result = call(*leaves, **options)
+            dropped = elements
+            while dropped.dim() > result.dim():
+                dropped = dropped.any(-1)
+            if dropped.shape != result.shape:
+                return None
+            value = torch.where(dropped, 0.0, result).sum()
+            grads = torch.autograd.grad(value, [each for each in leaves if isinstance(each, Tensor)])
+    except (RuntimeError, TypeError, ValueError):
+        return None
+    shown = bool(torch.isfinite(value)) and not all(bool(torch.isfinite(each).all()) for each in grads)
+    return dropped if shown else None
