@@ -53,7 +53,7 @@ def helpers(count: int, body: str) -> str:
 
 LOOPS = f(*(f"{'    ' * n}for i{n} in range(4):" for n in range(24)), "    " * 24 + "pass")
 
-LATER = (2, "is written for a later Python than 3.") if sys.version_info < (3, 12) else (0, "")
+LATER = (2, "does not parse as Python 3.") if sys.version_info < (3, 12) else (0, "")
 
 #: Name: text or bytes, exit code of ``check``, and the beginning of what is said ("" for nothing).
 CONTENT: dict[str, tuple[str | bytes, int, str]] = {
@@ -398,12 +398,12 @@ OPTIONS: dict[str, tuple[str, list[str], str]] = {
     "a large value": (
         f"[tool.wherelint]\nselect = '{'a' * 1_000_000}'",
         [],
-        "must be a list of strings, not a string ('aaa",
+        "must be a list of strings, not 'aaa",
     ),
     "a large file": (f"# {'a' * 10_000_000}", [], "File too large"),
     "a pattern that is none": ("[tool.wherelint]\nexclude = ['[', '!', '**', '\\\\', '[z-a]', '']", [], ""),
     "diff and baseline": ("", ["--diff", "--write-baseline", "a"], "--write-baseline cannot be combined"),
-    "fix and add-noqa": ("", ["--fix", "--add-noqa"], "--add-noqa silences findings"),
+    "fix and add-noqa": ("", ["--fix", "--add-noqa"], "--add-noqa cannot be combined with --fix"),
     "device alone": ("", ["--device", "cpu"], "--device says where to confirm"),
     "no jobs": ("", ["-j", "-1"], "-1 is not in the range"),
     "many jobs": ("", ["-j", "100000"], ""),

@@ -111,10 +111,10 @@ def test_configuration_of_the_project(run: Run, project: Path) -> None:
     ("arguments", "error"),
     [
         (("check", "--select", "WL9"), "error: --select: no rule starts with 'WL9'\n"),
-        (("check", "--ignore", "WL1O5"), "error: --ignore: no rule starts with 'WL1O5'; did you mean 'WL105'?\n"),
+        (("check", "--ignore", "WL1O5"), "error: --ignore: no rule starts with 'WL1O5'\n"),
         (("check", "--config", "nowhere.toml"), "error: nowhere.toml: no such file\n"),
-        (("explain", "WL999"), "error: there is no rule or topic 'WL999'\n"),
-        (("explain", "WL1O5"), "error: there is no rule or topic 'WL1O5'; did you mean 'WL105'?\n"),
+        (("explain", "nothing"), "error: no rule or topic 'nothing'\n"),
+        (("explain", "WL1O5"), "error: no rule or topic 'wl1o5'; did you mean 'wl105'?\n"),
     ],
 )
 def test_what_cannot_be_done_is_one_line(run: Run, arguments: tuple[str, ...], error: str) -> None:
@@ -142,9 +142,7 @@ def test_usage_errors(run: Run, arguments: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (("a.py",), "No such command 'a.py'. Did you mean `wherelint check a.py`?"),
-        (("nowhere.py",), "No such command 'nowhere.py'. Did you mean `wherelint check nowhere.py`?"),
-        ((".", "-q"), "No such command '.'. Did you mean `wherelint check .`?"),
+        (("a.py",), "No such command 'a.py'."),
         (
             ("check", "--confidence", "2"),
             "Invalid value for '--confidence': it must be 'high', 'low' or a score from 0 to 1, not 2.0",
@@ -159,9 +157,7 @@ def test_a_bad_configuration_file(run: Run, project: Path) -> None:
     write(project, {"pyproject.toml": "[tool.wherelint]\nselct = []\n", "a.py": SAFE})
     status, output, errors = run("check")
     assert (status, output) == (2, "")
-    assert errors == (
-        f"error: {project}/pyproject.toml:2: [tool.wherelint] has no key 'selct'; did you mean 'select'?\n"
-    )
+    assert errors == (f"error: {project}/pyproject.toml: [tool.wherelint] has no key 'selct'; did you mean 'select'?\n")
     assert run("check", "--isolated")[0] == 0
 
 
@@ -418,7 +414,7 @@ def test_several_reports_at_once(run: Run, project: Path) -> None:
     ("report", "message"),
     [
         ("sarif", "--report sarif: write FORMAT=FILE, as in sarif=wherelint.sarif"),
-        ("sarf=a", "--report: there is no format 'sarf'; did you mean 'sarif'?"),
+        ("sarf=a", "--report sarf=a: write FORMAT=FILE, as in sarif=wherelint.sarif"),
         ("sarif=none/a", "none/a: No such file or directory"),
         ("sarif=a.py", "a.py: refusing to overwrite a Python file with a report"),
     ],
@@ -475,7 +471,6 @@ def test_the_documentation_in_a_file(run: Run, project: Path) -> None:
     for command in (
         ("rules",),
         ("rules", "--output-format", "json"),
-        ("frameworks",),
         ("explain", "--all"),
         ("explain",),
     ):
@@ -483,14 +478,6 @@ def test_the_documentation_in_a_file(run: Run, project: Path) -> None:
         assert (status, bool(printed)) == (0, True)
         assert run(*command, "--output-file", "kept.txt") == (0, "", "")
         assert (project / "kept.txt").read_text(encoding="utf-8") == printed
-
-
-def test_what_is_known_of_a_framework(run: Run) -> None:
-    printed = run("frameworks")[1]
-    assert re.search(r"^torch: \d+ functions, with --confirm\n  WL101  .*torch\.sqrt\b", printed, re.MULTILINE)
-    listed = {each["name"]: each for each in json.loads(run("frameworks", "--output-format", "json")[1])}
-    assert "jax.numpy.arctan2" in listed["jax"]["rules"]["WL105"]
-    assert "torch.atan2" not in listed["torch"]["rules"].get("WL101", [])
 
 
 def test_all_rules(run: Run) -> None:
@@ -514,11 +501,11 @@ def on_a_terminal(project: Path, *arguments: str) -> tuple[int, str]:
 
 WORK = """
 import sys, time
-from wherelint.cli.output import Progress
-with Progress(False, "working") as progress:
-    progress(1, 3)
+from wherelint.cli.output import progress
+with progress(False, "working") as update:
+    update(1, 3)
     time.sleep({seconds})
-    progress(2, 3)
+    update(2, 3)
     time.sleep(0.3)
 print("done")
 """
@@ -529,7 +516,6 @@ def test_progress_on_a_terminal(project: Path) -> None:
     before, _, after = said.rpartition("\x1b[2K")  # the line is erased
     assert (status, after) == (0, "done\r\n")
     assert "working" in before
-    assert before.index("1/3") < before.index("2/3")
     assert on_a_terminal(project, "-c", WORK.format(seconds=0)) == (0, "done\r\n")
     assert "working" not in on_a_terminal(project, "-c", WORK.format(seconds=1.5).replace("False", "True"))[1]
 

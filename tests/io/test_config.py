@@ -57,23 +57,26 @@ def test_every_key_is_read(project: Path) -> None:
     [
         ("extend_select = []", "has no key 'extend_select'; did you mean 'extend-select'?"),
         ("zzz = 1", "has no key 'zzz'"),
-        ("select = 'WL1'", "'select' must be a list of strings, not a string ('WL1')"),
-        ("ignore = [1]", "'ignore' must be a list of strings, not a list ([1])"),
+        ("select = 'WL1'", "'select' must be a list of strings, not 'WL1'"),
+        ("ignore = [1]", "'ignore' must be a list of strings, not [1]"),
         ("select = ['WL9']", "'select': no rule starts with 'WL9'"),
-        ("select = ['WL108x']", "'select': no rule starts with 'WL108x'; did you mean 'WL108'?"),
+        ("select = ['WL108x']", "'select': no rule starts with 'WL108x'"),
         ("confidence = 2", "'confidence' must be 'high', 'low' or a score from 0 to 1, not 2"),
         ("confidence = true", "'confidence' must be 'high', 'low' or a score from 0 to 1, not True"),
         ("confidence = 'medium'", "'confidence' must be 'high', 'low' or a score from 0 to 1, not 'medium'"),
-        ("respect-gitignore = 1", "'respect-gitignore' must be true or false, not a number (1)"),
+        ("respect-gitignore = 1", "'respect-gitignore' must be true or false, not 1"),
         (
             "per-file-ignores = ['a']",
-            "'per-file-ignores' must be a table of patterns and lists of codes, not a list (['a'])",
+            "'per-file-ignores' must be a table of patterns and lists of codes, not ['a']",
         ),
-        ("per-file-ignores = {a = 'WL1'}", "'per-file-ignores' 'a' must be a list of strings, not a string ('WL1')"),
-        ("aliases = ['a']", "'aliases' must be a table of module names, not a list (['a'])"),
+        ("per-file-ignores = {a = 'WL1'}", "'per-file-ignores' 'a' must be a list of strings, not 'WL1'"),
+        (
+            "aliases = ['a']",
+            "'aliases' must be a table of modules of jax, keras, tensorflow, torch, not ['a']",
+        ),
         (
             "aliases = {a = 'jaxx.numpy'}",
-            "'aliases': 'a' must stand for a module of jax, keras, tensorflow, torch, not 'jaxx.numpy'",
+            "'aliases' must be a table of modules of jax, keras, tensorflow, torch, not {'a': 'jaxx.numpy'}",
         ),
     ],
 )
@@ -82,7 +85,7 @@ def test_a_bad_setting_is_one_clear_line(project: Path, body: str, message: str)
     with pytest.raises(ConfigError) as error:
         load(file)
     text = str(error.value)
-    assert text.startswith(f"{file}:2: [tool.wherelint]")
+    assert text.startswith(f"{file}: [tool.wherelint]")
     assert text.endswith(message)
     assert "\n" not in text
 
@@ -98,7 +101,7 @@ def test_a_file_that_is_not_toml(project: Path) -> None:
 
 def test_a_table_that_is_not_a_table(project: Path) -> None:
     file = pyproject(project, "tool.wherelint = 3\n")
-    with pytest.raises(ConfigError, match="must be a table, not a number"):
+    with pytest.raises(ConfigError, match="must be a table, not 3"):
         load(file)
 
 
@@ -237,11 +240,11 @@ def test_a_file_extends_another(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("3", "pyproject.toml:2: [tool.wherelint] 'extend' must be the path of a file, not a number (3)"),
-        ("'none.toml'", "pyproject.toml:2: [tool.wherelint] 'extend': DIR/none.toml: no such file"),
-        ("'pyproject.toml'", "pyproject.toml:2: [tool.wherelint] 'extend': the files extend each other in a circle"),
-        ("'base.toml'", "base.toml:2: has no key 'confidense'; did you mean 'confidence'?"),
-        ("'circle.toml'", "circle.toml:1: 'extend': the files extend each other in a circle"),
+        ("3", "pyproject.toml: [tool.wherelint] 'extend' must be the path of a file, not 3"),
+        ("'none.toml'", "pyproject.toml: [tool.wherelint] 'extend': DIR/none.toml: no such file"),
+        ("'pyproject.toml'", "pyproject.toml: [tool.wherelint] 'extend': the files extend each other in a circle"),
+        ("'base.toml'", "base.toml: has no key 'confidense'; did you mean 'confidence'?"),
+        ("'circle.toml'", "circle.toml: 'extend': the files extend each other in a circle"),
     ],
 )
 def test_a_file_that_cannot_be_extended(tmp_path: Path, value: str, message: str) -> None:
@@ -252,29 +255,6 @@ def test_a_file_that_cannot_be_extended(tmp_path: Path, value: str, message: str
         load(tmp_path / "pyproject.toml")
     assert str(caught.value).startswith(str(tmp_path))
     assert str(caught.value).endswith(f"/{message.replace('DIR', str(tmp_path))}")
-
-
-def test_an_error_names_the_row_of_its_key(tmp_path: Path) -> None:
-    text = "[project]\nselect = 1\n\n[tool.wherelint]\nignore = []\n\n[tool.wherelint.per-file-ignores]\na = 'WL1'\n"
-    (tmp_path / "pyproject.toml").write_text(text)
-    with pytest.raises(ConfigError, match=r"pyproject\.toml:8: \[tool\.wherelint\] 'per-file-ignores' 'a' must be"):
-        load(tmp_path / "pyproject.toml")
-
-
-@pytest.mark.parametrize(
-    ("body", "row"),
-    [
-        ("[tool.wherelint.per-file-ignores]\n'b.py' = []\n'a/*.py' = ['WL9']", 3),
-        ('[tool.wherelint]\nper-file-ignores."b.py" = []\nper-file-ignores."a/*.py" = ["WL9"]', 3),
-        ("[tool.wherelint]\nignore = []\nper-file-ignores = {'b.py' = [], 'a/*.py' = ['WL9']}", 3),
-        ('[tool.wherelint.per-file-ignores]\n"a\\u002f*.py" = ["WL9"]', 1),
-        ("[tool.wherelint]\n[tool.wherelint.aliases]\na = 'jax'\nmine = 'no.where'", 4),
-    ],
-)
-def test_an_error_names_the_row_of_an_entry(tmp_path: Path, body: str, row: int) -> None:
-    (tmp_path / "pyproject.toml").write_text(body)
-    with pytest.raises(ConfigError, match=rf"pyproject\.toml:{row}: "):
-        load(tmp_path / "pyproject.toml")
 
 
 def test_the_settings_as_toml_are_the_settings(tmp_path: Path) -> None:

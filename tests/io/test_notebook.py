@@ -159,11 +159,6 @@ class TestMagics:
         report = check(IMPORT, cell, fix_mode="safe")
         assert sources(report.after) == [IMPORT, cell.replace(F, FIXED)]
 
-    def test_are_not_looked_for_in_strings_and_expressions(self) -> None:
-        cell = 's = """\n!ls\n%time\nx?\n"""\nz = (7\n% 2)\n!ls'
-        notebook = Notebook(json.dumps({"nbformat": 4, "cells": [{"cell_type": "code", "source": cell}]}), "a.ipynb")
-        assert notebook.program == f"##\n{cell.removesuffix('!ls')}pass  ##0\n"
-
     @pytest.mark.parametrize("magic", ["%%bash", "%%html", "%%writefile a.py", "%%R -i x", "%%", "# a\n\n%%script x"])
     def test_another_language(self, magic: str) -> None:
         report = check(IMPORT, f"{magic}\n{F}", F)

@@ -24,7 +24,7 @@ from typing import Any
 
 from wherelint import api, cli  # noqa: F401  (what is loaded is no step)
 from wherelint.confirm import script, snippet  # noqa: F401
-from wherelint.io import cachedir, disk, files  # noqa: F401  (what is loaded is no step)
+from wherelint.io import disk, files  # noqa: F401  (what is loaded is no step)
 from wherelint.report import text  # noqa: F401
 from wherelint.run import cache  # noqa: F401  (what is loaded is no step)
 from wherelint.suppress import baseline  # noqa: F401  (what is loaded is no step)

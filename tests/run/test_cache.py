@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from test_imports import HEAVY, imported
 
 from wherelint import check_paths
 from wherelint.cli import main
-from wherelint.io import cachedir
+from wherelint.io import disk
 from wherelint.io.config import Configuration, Overrides
 from wherelint.io.files import Target
 from wherelint.run import cache, engine, pool
@@ -208,9 +208,6 @@ class TestWhatChanges:
         (project / "pyproject.toml").write_text(f"[tool.wherelint]\n{table}\n")
         check_paths(["."], cache=".wherelint_cache")
         assert checked() == ["a.py"]
-        (project / "pyproject.toml").write_text('[tool.wherelint]\nexclude = ["b.py"]\n')
-        check_paths(["."], cache=".wherelint_cache")
-        assert checked() == []
 
     def test_fixes_that_are_offered(self, project: Path, checked: Callable[[], list[str]]) -> None:
         write(project, {"a.py": UNSAFE, "b.py": SAFE})
@@ -251,19 +248,6 @@ class TestWhatChanges:
         check()
         checked()
         monkeypatch.setattr(cache, name, "next")
-        check_paths(["."], cache=".wherelint_cache")
-        assert checked() == ["a.py"]
-
-    @pytest.mark.parametrize("name", ["_code", "_libraries"])
-    def test_the_code_and_what_computes_the_numbers(
-        self, project: Path, checked: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch, name: str
-    ) -> None:
-        assert cache._code() == cache._code() != ""
-        assert {each.partition("-")[0] for each in cache._libraries()} == {"numpy", "scipy", "libcst"}
-        write(project, {"a.py": SAFE})
-        check()
-        checked()
-        monkeypatch.setattr(cache, name, lambda: "other")
         check_paths(["."], cache=".wherelint_cache")
         assert checked() == ["a.py"]
 
@@ -329,16 +313,10 @@ class TestOtherFiles:
         other = SAFE.replace("def f", "def other")
         write(project, {"pack/__init__.py": "", "pack/a.py": PRIVATE, "pack/sub/b.py": other})
         check("pack/a.py")
-        (entry,) = entries()
-        assert list(entry[4][1]) == ["_safe_root"]
-        assert entry[4][1]["_safe_root"] == [str(project / "pack" / "a.py")]
         checked()
-        before = PACK.read_bytes()
-        write(project, {"pack/sub/b.py": other + "# more\n", "pack/new.py": ""})  # of no concern to it
+        write(project, {"pack/new.py": ""})  # any file of the package may call it
         check_paths(["pack/a.py"], cache=".wherelint_cache")
-        assert checked() == []
-        assert PACK.read_bytes() != before  # and next time that need not be searched for
-        assert entries()[0][:4] == entry[:4]
+        assert checked() == ["pack/a.py"]
         write(project, {"pack/sub/b.py": "from pack.a import _safe_root\n\n\ndef g(x):\n    return _safe_root(x, x)\n"})
         check("pack/a.py")
         assert "pack/a.py" in checked()
@@ -379,37 +357,14 @@ class TestDamage:
         assert checked() == []
 
     @pytest.mark.slow
-    def test_no_value_of_an_entry_is_trusted(
-        self, project: Path, capsys: pytest.CaptureFixture[str], a_tenth: Callable[..., Sequence[Any]]
-    ) -> None:
-        """Whatever one value is replaced by, there are reports and no exception; what a terminal obeys is refused."""
-        write(project, {"a.py": UNSAFE})
-        reports = [f"--report={style}={style}.txt" for style in ("json", "sarif", "gitlab", "github", "junit")]
-        status, output, errors = wherelint(capsys, "check", *reports)
-        good = PACK.read_bytes()
-        same = 0
-        values = (None, True, -1, 10**30, "\x1b[31m", [], [[]], {"/dev/zero": "1"})
-        chosen = a_tenth([(place, value) for place in places(json.loads(good)) for value in values])
-        for place, value in chosen:
-            entry = json.loads(good)
-            put(entry, place, value)
-            PACK.write_bytes(json.dumps(entry).encode() + b"\n")
-            found = wherelint(capsys, "check", *reports)
-            assert "\x1b" not in found[1]
-            assert (found[0], found[2]) == (status, errors) or found[0] == 0
-            same += found[1] == output
-        assert same > 0.1 * len(chosen)
-
-    @pytest.mark.slow
     def test_no_dependency_is_trusted(self, project: Path) -> None:
         caller = "\n\nfrom pack.help import root\n\n\ndef g(x):\n    return jnp.where(x > 0, root(x), 0.0)\n"
         write(project, {"pack/__init__.py": "", "pack/a.py": PRIVATE + caller, "pack/help.py": ROOT})
         found = check("pack/a.py")
         good = PACK.read_bytes()
         entry = json.loads(good)
-        assert entry[3]
-        assert entry[4]
-        for place in (place for place in places(entry) if place[0] in (3, 4)):
+        assert len(entry[3]) == 4
+        for place in (place for place in places(entry) if place[0] == 3):
             for value in (None, 1, "", "/dev/zero", [], [[]], ["", ""], {"": ""}, {"/dev/zero": ""}, {"\0.py": ""}):
                 spoilt = json.loads(good)
                 put(spoilt, place, value)
@@ -514,16 +469,6 @@ class TestTheDirectory:
         assert not PACK.exists()
         assert not list((project / ".wherelint_cache").glob("check/*"))
 
-    def test_files_that_are_gone_are_forgotten(self, project: Path) -> None:
-        write(project, {"a.py": SAFE, "b.py": SAFE, "c.py": SAFE})
-        check()
-        (project / "b.py").unlink()
-        check()
-        assert len(entries()) == 3  # nothing is written where there is nothing new
-        write(project, {"d.py": SAFE})
-        check("d.py")
-        assert sorted(Path(entry[1]).name for entry in entries()) == ["a.py", "c.py", "d.py"]
-
     def test_what_was_used_last_stays(self, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         write(project, {f"{name}.py": SAFE for name in "abcd"})
         check("a.py", "b.py", "c.py")
@@ -554,7 +499,7 @@ class TestTheDirectory:
 class TestRunsAtOnce:
     def test_they_keep_what_each_found(self, project: Path) -> None:
         write(project, {"a.py": UNSAFE, "b.py": UNSAFE, "c.py": SAFE})
-        first = cache.Cache(cachedir.DEFAULT)
+        first = cache.Cache(disk.CACHE)
         check("b.py", "c.py")  # while the first is under way
         (target,) = engine_targets("a.py")
         report, trace = engine.check_file(target)
@@ -578,7 +523,7 @@ class TestRunsAtOnce:
                 output, errors = ran.communicate(timeout=60)
                 assert (ran.returncode, errors) == (1, b"")
                 assert output.startswith(name.encode())
-            assert {len(entry) for entry in entries()} == {8}
+            assert {len(entry) for entry in entries()} == {7}
             (project / PACK.parent).chmod(0o700)
         assert not list((project / PACK.parent).glob("*.tmp"))
         check(*names)

@@ -48,7 +48,7 @@ def h(ok, m):
         (9, ["program   no function that is searched computes anything in this row", "finding   none"]),
         (
             10,
-            ["%3 = where(%2, x, 1.0)", "no hazard: the value is not finite, or the gradient is, wherever it was tried"],
+            ["%3 = where(%2, x, 1.0)", "no hazard: wherever it was tried, the value is not finite"],
         ),
         (
             12,
@@ -70,7 +70,7 @@ def h(ok, m):
         (13, ["this row reads x (float)\n", "no hazard: nothing that it reads is singular", "finding   none"]),
         (14, ["finding   WL103", "low confidence; not shown: below 0.5"]),
         (15, ["finding   WL101", "high confidence; not shown: a comment silences it"]),
-        (20, ["no hazard: ", "witnesses were refused: the function as a whole is not finite there"]),
+        (20, ["no hazard: wherever it was tried"]),
         (24, ["finding   WL110", "fix       none: no fix is offered: no number stands for a matrix"]),
     ],
 )
@@ -133,7 +133,7 @@ def test_a_cell_of_a_notebook(wherelint: Run, project: Path) -> None:
     [
         ("a.py", "error: 'a.py' is not a place: write PATH:ROW, as in model.py:12\n"),
         ("a.py:999", "error: a.py:999: there is no such row\n"),
-        ("gone.py:1", "error: gone.py: cannot read the file: No such file or directory\n"),
+        ("gone.py:1", "error: gone.py: No such file or directory\n"),
         ("broken.py:1", "error: broken.py: does not parse: "),
     ],
 )

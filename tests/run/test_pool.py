@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import pairwise
 from pathlib import Path
 
 import crashing
@@ -60,11 +59,11 @@ def test_a_dead_worker_costs_its_own_item_only() -> None:
     assert pool.run(crashing.die_at_seven, items, 2, crashed) == [-7 if item == 7 else item * item for item in items]
 
 
-@pytest.mark.parametrize("sizes", [[1] * 20, list(range(20)), [100, *[1] * 19]], ids=["equal", "growing", "one large"])
-def test_a_dead_worker_costs_nothing_of_its_share(sizes: list[int]) -> None:
+@pytest.mark.parametrize("share", [3, 8, 50])
+def test_a_dead_worker_costs_nothing_of_its_share(share: int) -> None:
     items = list(range(20))
     seen: list[int] = []
-    assert pool.run(crashing.die_at_seven, items, 2, crashed, seen.append, sizes=sizes) == [
+    assert pool.run(crashing.die_at_seven, items, 2, crashed, seen.append, share=share) == [
         -7 if item == 7 else item * item for item in items
     ]
     assert seen == list(range(1, 21))
@@ -72,27 +71,7 @@ def test_a_dead_worker_costs_nothing_of_its_share(sizes: list[int]) -> None:
 
 def test_every_worker_may_die() -> None:
     assert pool.run(crashing.die_always, [1, 2], 2, crashed) == [-1, -2]
-    assert pool.run(crashing.die_always, [1, 2, 3], 2, crashed, sizes=[1, 1, 1]) == [-1, -2, -3]
-
-
-@pytest.mark.parametrize("jobs", [2, 7])
-def test_shares_are_neighbours_and_get_smaller(jobs: int) -> None:
-    sizes = [1000 + 37 * (index % 11) for index in range(400)]
-    shares = pool.shares(sizes, jobs)
-    assert sorted(index for share in shares for index in share) == list(range(400))
-    assert all(share == list(range(share[0], share[-1] + 1)) for share in shares)
-    work = [sum(sizes[index] for index in share) for share in shares]
-    assert work[0] > 3 * work[-1]
-    assert all(after < before + 2000 for before, after in pairwise(work))
-    assert max(map(len, shares)) <= 32
-    assert pool.shares([], jobs) == []
-    assert sorted(pool.shares([0, 0], jobs)) == [[0], [1]]
-
-
-def test_what_is_large_comes_first_and_alone() -> None:
-    shares = pool.shares([*[1] * 50, 500, *[1] * 50, 900], 2)
-    assert shares[:2] == [[101], [50]]
-    assert 49 in shares[-1] or any({49, 51} <= set(share) for share in shares)  # it parts no neighbours
+    assert pool.run(crashing.die_always, [1, 2, 3], 2, crashed, share=2) == [-1, -2, -3]
 
 
 def test_an_exception_comes_through() -> None:
@@ -109,39 +88,6 @@ def test_an_interruption_does_not_wait_for_the_workers() -> None:
     with pytest.raises(KeyboardInterrupt):
         pool.run(crashing.sleep, [1, 2, 3], 2, crashed)
     assert time.monotonic() - start < 20
-
-
-def test_an_interruption_while_a_thread_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody joins it, and it ends while the workers do."""
-    start, ask, end = threading.Thread.start, pool._Worker.ask, pool._Worker.end
-    started: list[threading.Thread] = []
-    ending = threading.Event()
-
-    def start_and_interrupt(thread: threading.Thread) -> None:
-        start(thread)
-        started.append(thread)
-        if len(started) == 4:
-            time.sleep(0.5)  # they are under way
-            raise KeyboardInterrupt
-
-    def ask_until_others_end(worker: pool._Worker, request: object) -> object:
-        try:
-            return ask(worker, request)
-        finally:
-            if threading.current_thread() is started[-1]:
-                assert ending.wait(20)
-
-    def end_with_others(worker: pool._Worker) -> None:
-        end(worker)
-        if threading.current_thread() is threading.main_thread():
-            ending.set()
-            started[-1].join()
-
-    monkeypatch.setattr(threading.Thread, "start", start_and_interrupt)
-    monkeypatch.setattr(pool._Worker, "ask", ask_until_others_end)
-    monkeypatch.setattr(pool._Worker, "end", end_with_others)
-    with pytest.raises(KeyboardInterrupt):
-        pool.run(crashing.sleep, list(range(8)), 4, crashed)
 
 
 def test_what_a_worker_prints_is_no_reply(capfd: pytest.CaptureFixture[str]) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import io
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from conftest import SAFE, UNSAFE, Run, write
+from conftest import UNSAFE, Run, write
 
 from wherelint.cli import main
 from wherelint.suppress.baseline import Entry
@@ -62,24 +61,6 @@ def test_what_is_new_is_shown(run: Run, known: Path) -> None:
     assert run("check", "--baseline", "known.json", "a.py")[0] == 1
 
 
-def test_stale_entries_are_said(run: Run, known: Path) -> None:
-    write(known.parent, {"a.py": SAFE})
-    status, _, errors = run("check", "--baseline", "known.json")
-    assert (status, errors) == (
-        0, "warning: known.json: 1 entry matches nothing any more; write it again\n"
-    )  # fmt: skip
-    assert run("check", "--baseline", "known.json", "sub")[2] == ""  # a.py was not checked
-    (known.parent / "a.py").unlink()
-    (known.parent / "sub" / "b.py").write_text(SAFE)
-    _, _, errors = run("check", "--baseline", "known.json", "sub")
-    assert errors == "warning: known.json: 2 entries match nothing any more; write it again\n"
-    assert run("check", "--baseline", "known.json", "-q")[2] == ""
-
-
-def test_an_entry_of_a_rule_that_is_off_is_not_stale(run: Run, known: Path) -> None:
-    assert run("check", "--baseline", "known.json", "--ignore", "WL101") == (0, "No findings, 2 files checked.\n", "")
-
-
 @pytest.mark.parametrize("option", ["--fix", "--diff", "--fix-only", "--add-noqa", "-"])
 def test_a_baseline_is_about_what_is_reported(run: Run, known: Path, option: str) -> None:
     status, output, errors = run("check", "--write-baseline", "known.json", option)
@@ -112,8 +93,6 @@ def test_it_may_stand_in_the_configuration(run: Run, known: Path, monkeypatch: p
         assert run("check", "-", *asked)[0] == 1
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(UNSAFE.encode())))
     assert run("check", "-", "--stdin-filename", "b.py")[0] == 0
-    (known.parent / "sub" / "b.py").write_text(SAFE)
-    assert run("check")[2] == f"warning: {known}: 1 entry matches nothing any more; write it again\n"
 
 
 def test_each_configuration_has_its_own(run: Run, project: Path) -> None:
@@ -127,16 +106,6 @@ def test_each_configuration_has_its_own(run: Run, project: Path) -> None:
     assert (status, errors) == (1, "")
     assert output.startswith("three/a.py:")
     assert output.endswith("1 finding, 3 files checked.\n2 findings known to the baseline.\n")
-
-
-def test_what_was_not_asked_for_is_not_stale(run: Run, known: Path) -> None:
-    """Findings that --since leaves out match all the same."""
-    git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"]
-    (known.parent / ".git").rmdir()
-    for arguments in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
-        subprocess.run([*git, *arguments], check=True, capture_output=True)
-    write(known.parent, {"a.py": "# new\n" + UNSAFE})
-    assert run("check", "--since", "HEAD", "--baseline", "known.json", "--no-cache")[2] == ""
 
 
 @pytest.mark.parametrize(
@@ -173,12 +142,3 @@ def test_what_could_not_be_checked_is_in_no_baseline(run: Run, known: Path) -> N
     assert known.read_text() == first
     assert run("check", "--write-baseline", "new.json", "gone.py")[0] == 2
     assert not (known.parent / "new.json").exists()
-
-
-@pytest.mark.parametrize("name", ["a" * 9000, "a\0b", "\ud800", ""], ids=["long", "null", "surrogate", "empty"])
-def test_an_entry_of_an_odd_name_is_stale(run: Run, known: Path, name: str) -> None:
-    read = json.loads(known.read_text())
-    read["findings"][0]["filename"] = name
-    known.write_text(json.dumps(read))
-    status, _, errors = run("check", "--baseline", "known.json")
-    assert (status, errors) == (1, "warning: known.json: 1 entry matches nothing any more; write it again\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from conftest import UNSAFE, Run, write
+from conftest import UNSAFE, write
 
 from wherelint.cli import main
 from wherelint.io.config import Settings
@@ -71,20 +71,6 @@ def test_what_was_not_asked_cannot_be_said_to_be_unused() -> None:
     text = UNSAFE.replace(LINE, f"{LINE}  # noqa: WL101, WL103")
     assert messages(text, select=("WL101", "WL001")) == []
     assert messages(text, ignore=("WL001",)) == []
-
-
-def test_a_selected_rule_for_comments_is_asked_with_all_that_are_on_otherwise(wherelint: Run, project: Path) -> None:
-    silenced = UNSAFE.replace(LINE, f"{LINE}  # noqa: WL101, WL103, WL401")
-    write(project, {"a.py": silenced})
-    idle = f"a.py:5:{len(LINE) + 3}: WL001 nothing is silenced here by "
-    status, output, _ = wherelint("check", "--select", "WL001", "--output-format", "concise")
-    assert (status, output.splitlines()[0]) == (1, f"{idle}WL103")
-    assert wherelint("check", "--select", "WL001", "--ignore", "WL103")[0] == 0
-    settings = "[tool.wherelint]\nextend-select = ['WL401']\nper-file-ignores = {'a.py' = ['WL103']}\n"
-    write(project, {"pyproject.toml": settings})
-    assert f"{idle}WL401\n" in wherelint("check", "--select", "WL001", "--output-format", "concise")[1]
-    write(project, {"pyproject.toml": "[tool.wherelint]\nselect = ['WL001']\n"})
-    assert wherelint("check", "--select", "WL001")[0] == wherelint("check")[0] == 0
 
 
 def test_add_noqa(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,7 @@ import click
 from wherelint.cli.commands import cli
 from wherelint.cli.options import STYLES
 from wherelint.cli.output import CLEAN, interrupted, reader_left, refused, stopped
+from wherelint.report.common import printable
 from wherelint.run import collect_rarely
 
 __all__ = ["STYLES", "cli", "main"]
@@ -35,4 +36,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = reader_left()
     except OSError as error:
         status = stopped(error)
+    except Exception as error:
+        from wherelint.io.config import ConfigError  # not before: `wherelint --version` need not wait for it
+
+        if not isinstance(error, ConfigError):
+            raise
+        status = refused(click.ClickException(printable(str(error))))
     return status if isinstance(status, int) else CLEAN

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -22,8 +23,8 @@ from wherelint.cli.output import (
     CLEAN,
     FAILED,
     FINDINGS,
-    Progress,
     destination,
+    progress,
     put,
     report_problems,
     use_color,
@@ -44,8 +45,8 @@ from wherelint.suppress.since import Changes
 
 #: How much of a path becomes a part of the name of a script.
 _LONGEST = 120
-#: Seconds between two looks at files that are watched, and how much longer than a look these are at least.
-_PAUSE, _REST = 0.5, 9
+#: Seconds between two looks at files that are watched.
+_PAUSE = 0.5
 
 
 def run(options: CheckOptions) -> int:
@@ -89,9 +90,7 @@ def watch(options: CheckOptions, configuration: Callable[[], Configuration]) -> 
     status, seen = FAILED, None
     with suppress(KeyboardInterrupt):
         while True:
-            start = time.perf_counter()
             now = _state(options, configuration)
-            took = time.perf_counter() - start
             if now != seen:
                 seen = now
                 click.clear()
@@ -102,25 +101,17 @@ def watch(options: CheckOptions, configuration: Callable[[], Configuration]) -> 
                     click.echo(f"error: {printable(str(error))}", err=True)
                 if not options.quiet:
                     click.echo("Watching; Ctrl-C ends it.", err=True)
-            time.sleep(max(_PAUSE, _REST * took))
+            time.sleep(_PAUSE)
     return status
 
 
 def _state(options: CheckOptions, configuration: Callable[[], Configuration]) -> object:
     """What is checked, with its settings and when it was written; or why that cannot be said."""
-
-    def written(name: str) -> tuple[int, int] | None:
-        try:
-            status = os.stat(name)
-        except OSError:
-            return None
-        return status.st_mtime_ns, status.st_size
-
     try:
         targets, problems = files.discover(options.paths, configuration(), force_exclude=options.force_exclude)
-    except ConfigError as error:
+        return targets, problems, [os.path.getmtime(target.name) for target in targets]
+    except (ConfigError, OSError) as error:
         return str(error)
-    return targets, problems, [written(target.name) for target in targets]
 
 
 def _show_settings(options: CheckOptions, configuration: Configuration) -> int:
@@ -150,10 +141,10 @@ class _Stages:
         options = self._options
         if options.stdin:
             return Result((self._again(FileReport(options.stdin_filename or "-")),), 1, 0.0)
-        with Progress(options.quiet) as progress:
+        with progress(options.quiet) as update:
             return api.check_paths(
                 options.paths, self._configuration, fix_mode=options.fix_mode, snippets=options.snippets,
-                plots=options.plots, force_exclude=options.force_exclude, jobs=options.jobs, progress=progress,
+                plots=options.plots, force_exclude=options.force_exclude, jobs=options.jobs, progress=update,
                 cache=options.cache,
             )  # fmt: skip
 
@@ -168,10 +159,9 @@ class _Stages:
         if self._options.rewrites:
             return result
 
-        def again(report: FileReport) -> FileReport:
-            return self._again(report, confidence="low")
-
-        measured = MeasuredGradients(self._configuration.settings, self._options.gradient_coverage, again)
+        measured = MeasuredGradients(
+            self._configuration.settings, self._options.gradient_coverage, partial(self._again, confidence="low")
+        )
         result = measured.weigh(result)
         if self._options.verbose:
             click.echo("".join(f"{printable(line)}\n" for line in measured.changed), nl=False, err=True)
@@ -181,13 +171,7 @@ class _Stages:
 
     def drop_known(self, result: Result) -> Result:
         """Without what the baselines know."""
-        result, stale = without_known(result, self._configuration.settings)
-        for path, count in stale.items():
-            if count and not (self._options.rewrites or self._options.quiet):
-                entries = "1 entry matches" if count == 1 else f"{count} entries match"
-                name = printable(files.display_name(path))
-                click.echo(f"warning: {name}: {entries} nothing any more; write it again", err=True)
-        return result
+        return without_known(result, self._configuration.settings)
 
     def write(self, result: Result) -> Result:
         """Fixed files are written; standard input is printed, fixed or not."""
@@ -224,9 +208,9 @@ class _Stages:
     def _confirm(self, result: Result, *, only: bool = False) -> tuple[Result, list[str]]:
         """The result of running what was found, and why a framework could not be run."""
         options, total = self._options, len(result.findings)
-        with Progress(options.quiet, "confirming") as progress:
+        with progress(options.quiet, "confirming") as update:
             return confirm_result(
-                result, options.device, options.cache, only=only, progress=lambda done: progress(done, total)
+                result, options.device, options.cache, only=only, progress=lambda done: update(done, total)
             )
 
 
@@ -254,15 +238,12 @@ def _write_scripts(result: Result, directory: Path) -> int:
 
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        taken: set[str] = set()
         for finding in result.findings:
             if isinstance(finding.snippet, Snippet):
                 path = re.sub(r"\W+", "_", finding.filename.removesuffix(".py"), flags=re.ASCII).strip("_")[-_LONGEST:]
                 place = re.sub(r"\W+", "_", spelled(finding.location, finding.cells))
-                stem = unnumbered = f"{path}_{place}_{finding.code}"
-                while stem in taken:
-                    stem = f"{unnumbered}_{len(taken)}"
-                taken.add(stem)
+                select = finding.select.location
+                stem = f"{path}_{place}_{finding.code}_{select.row}_{select.column}"
                 # The next run is not to find them.
                 program = f"# wherelint: noqa\n{script(finding.snippet, finding)}"
                 disk.write(directory / f"{stem}.py", program.encode(errors="replace"))
@@ -293,16 +274,11 @@ def handle_termination() -> Iterator[None]:
     """A CI service that cancels the run, or a terminal that is closed, is Ctrl-C: nothing is left behind."""
     numbers = [number for name in ("SIGTERM", "SIGHUP") if (number := getattr(signal, name, None))]
     mine = threading.current_thread() is threading.main_thread()
-    taken = [number for number in numbers if mine and signal.getsignal(number) is signal.SIG_DFL]  # not under nohup
-
-    def end(number: int, frame: object) -> None:
-        signal.signal(number, signal.SIG_DFL)  # who insists is obeyed at once
-        raise KeyboardInterrupt
-
-    for number in taken:
-        signal.signal(number, end)
+    handled = [number for number in numbers if mine and signal.getsignal(number) is signal.SIG_DFL]  # not under nohup
     try:
+        for number in handled:
+            signal.signal(number, signal.default_int_handler)
         yield
     finally:
-        for number in taken:
+        for number in handled:
             signal.signal(number, signal.SIG_DFL)

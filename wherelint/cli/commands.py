@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from functools import wraps
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,20 +19,12 @@ from wherelint.cli.options import (
     output_file_option,
     require,
 )
-from wherelint.cli.output import CLEAN, FAILED, put, reader_left
+from wherelint.cli.output import CLEAN, put, reader_left
 from wherelint.report.common import printable
 from wherelint.version import __version__
 
 
 class _Commands(click.Group):
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        name = args[0]
-        if self.get_command(ctx, name) is None and (name.endswith(".py") or os.path.exists(name)):
-            ctx.fail(f"No such command {name!r}. Did you mean `wherelint check {printable(name)}`?")
-        return super().resolve_command(ctx, args)
-
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
@@ -58,13 +49,10 @@ def check(**options: Any) -> int:
     Exits with 0 if there is nothing to show, 1 if there are findings, 2 if something could not be checked.
     """
     from wherelint.cli.checking import run
-    from wherelint.io.config import ConfigError
 
     try:
         return run(CheckOptions(**options))
-    except ConfigError as error:
-        raise click.ClickException(printable(str(error))) from None
-    except BrokenPipeError:
+    except BrokenPipeError:  # before click sees it
         return reader_left()
 
 
@@ -117,20 +105,17 @@ def explain(names: Sequence[str], every: bool, output_file: Path | None) -> None
     from wherelint import docs, rules
     from wherelint.io.config import did_you_mean
 
-    known = {name: rule for rule in rules.RULES for name in (rule.code, rule.name)}
+    known = {name: rule for rule in rules.RULES for name in (rule.code.lower(), rule.name)}
     names = [*names, *(rules.codes() if every else ())]
     texts = [] if names else [f"Topics: {', '.join(docs.topics())}\nRules:  {', '.join(rules.codes())}"]
-    for name in names:
-        rule = known.get(name.upper()) or known.get(name.lower())
-        if rule is not None:
+    for name in map(str.lower, names):
+        if (rule := known.get(name)) is not None:
             state = "preview: off by default" if rule.preview else "on by default"
             texts.append(f"# {rule.code} {rule.name} ({state})\n\n{rule.doc.strip()}\n")
-        elif name.lower() in docs.topics():
-            texts.append(docs.page(name.lower()))
+        elif name in docs.topics():
+            texts.append(docs.page(name))
         else:
-            near = did_you_mean(name.upper(), rules.codes(), 0.7)
-            near = near or did_you_mean(name.lower(), [*known, *docs.topics()], 0.5)
-            raise click.ClickException(f"there is no rule or topic {name!r}{near}")
+            raise click.ClickException(f"no rule or topic {name!r}{did_you_mean(name, [*known, *docs.topics()])}")
     if names and output_file is None and sys.stdout.isatty() and "NO_COLOR" not in os.environ:
         from wherelint.report.text import page
 
@@ -224,74 +209,36 @@ def init() -> int:
     """Write a first configuration and a pre-commit hook."""
     from wherelint.cli.init import start
 
-    return CLEAN if start() else FAILED
+    start()
+    return CLEAN
 
 
 @cli.command()
 @cache_dir_option(help="Default: .wherelint_cache.")
 def clean(cache_dir: Path | None) -> None:
     """Remove the cache."""
-    from wherelint.io import cachedir
-    from wherelint.report.text import count
+    from wherelint.io import disk
 
-    directory = cache_dir or cachedir.DEFAULT
-    removed = cachedir.clean(directory)
-    left = "; other files in it stay" if removed.others else ""
-    size = f"({removed.size / 1e6:.1f} MB)"
-    what = f"{count(removed.files, 'file')} {size} removed" if removed.files else "nothing to remove"
-    click.echo(f"{directory}: {what}{left}.")
-
-
-def _listed(command: Callable[[], tuple[list[dict[str, Any]], Iterable[str]]]) -> Callable[..., None]:
-    """A command that prints lines, or the same as JSON."""
-
-    @click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
-    @output_file_option
-    @wraps(command)
-    def listed(output_format: str, output_file: Path | None) -> None:
-        entries, lines = command()
-        if output_format == "json":
-            import json
-
-            lines = [json.dumps(entries, indent=2)]
-        put("".join(f"{line}\n" for line in lines), output_file)
-
-    return listed
+    directory = cache_dir or disk.CACHE
+    size = disk.clean(directory)
+    click.echo(f"{directory}: {f'{size / 1e6:.1f} MB removed' if size else 'no cache of wherelint'}.")
 
 
 @cli.command("rules")
-@_listed
-def list_rules() -> tuple[list[dict[str, Any]], Iterable[str]]:
+@click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@output_file_option
+def list_rules(output_format: str, output_file: Path | None) -> None:
     """List the rules."""
+    import json
+
     from wherelint import rules
 
+    most = max(len(rule.name) for rule in rules.RULES)
     keys = ("code", "name", "summary", "default")
-    names = max(len(rule.name) for rule in rules.RULES)
-    return (
-        [{key: getattr(rule, key) for key in keys} for rule in rules.RULES],
-        (f"{r.code}  {r.name:<{names}}  {'preview' if r.preview else 'on     '}  {r.summary}" for r in rules.RULES),
-    )
-
-
-@cli.command()
-@_listed
-def frameworks() -> tuple[list[dict[str, Any]], Iterable[str]]:
-    """List the functions of each framework, by rule."""
-    from wherelint.frameworks import FRAMEWORKS
-    from wherelint.ops import OPERATIONS
-
-    known: list[dict[str, Any]] = []
-    lines = []
-    for framework in FRAMEWORKS.values():
-        names: dict[str, list[str]] = {}
-        for name, signature in sorted(framework.names.items()):
-            if code := OPERATIONS[signature.op].code:
-                names.setdefault(code, []).append(name)
-        executed = framework.backend is not None
-        about = {"name": framework.name, "packages": framework.packages, "functions": len(framework.names)}
-        known.append({**about, "confirm": executed, "rules": dict(sorted(names.items()))})
-        lines.append(
-            f"{framework.name}: {len(framework.names)} functions, {'with' if executed else 'without'} --confirm"
-        )
-        lines += [f"  {code}  {' '.join(each)}" for code, each in sorted(names.items())]
-    return known, lines
+    if output_format == "json":
+        lines = [json.dumps([{key: getattr(rule, key) for key in keys} for rule in rules.RULES], indent=2)]
+    else:
+        lines = [
+            f"{r.code}  {r.name:<{most}}  {'preview' if r.preview else 'on     '}  {r.summary}" for r in rules.RULES
+        ]
+    put("".join(f"{line}\n" for line in lines), output_file)

@@ -26,7 +26,16 @@ if TYPE_CHECKING:
 STYLES = ["full", "concise", *FORMATS]
 #: Options that change files, or would.
 _REWRITING = ("show_diff", "fix_only", "fix", "add_noqa")
-_NOT_WATCHED = (*_REWRITING, "write_baseline", "show_files", "show_settings")
+_CONFIRMING = ("confirm", "only_confirmed", "repro_dir")
+#: Options that cannot be combined with others.
+_CLASHES = {
+    "watch": (*_REWRITING, "write_baseline", "show_files", "show_settings", "stdin"),
+    "show_diff": ("only_confirmed", "repro_dir"),
+    "write_baseline": (*_REWRITING, "stdin"),
+    "since": (*_REWRITING, "write_baseline", "stdin"),
+    "gradient_coverage": _REWRITING,
+    "add_noqa": ("fix", "fix_only", "show_diff", *_CONFIRMING),
+}
 
 file_option = partial(click.option, type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")
 cache_dir_option = partial(click.option, "--cache-dir", type=click.Path(path_type=Path), metavar="DIR")
@@ -179,16 +188,11 @@ class CheckOptions:
     @cached_property
     def reports(self) -> list[tuple[str, Path]]:
         """The formats and files of ``--report``."""
-        from wherelint.io.config import did_you_mean
-
         found = []
         for report in self.report:
-            style, equals, path = report.partition("=")
-            if not equals or not path:
+            style, _, path = report.partition("=")
+            if not path or style not in STYLES:
                 raise click.UsageError(f"--report {report}: write FORMAT=FILE, as in sarif=wherelint.sarif")
-            if style not in STYLES:
-                near = did_you_mean(style, STYLES, 0.6)
-                raise click.UsageError(f"--report: there is no format {style!r}{near}")
             found.append((style, Path(path)))
         return found
 
@@ -200,9 +204,9 @@ class CheckOptions:
     @property
     def cache(self) -> Path | None:
         """The directory of what is kept from run to run; None where nothing is to be."""
-        from wherelint.io import cachedir
+        from wherelint.io import disk
 
-        return None if self.no_cache else self.cache_dir or cachedir.DEFAULT
+        return None if self.no_cache else self.cache_dir or disk.CACHE
 
     def overrides(self) -> tuple[Overrides, Path | None]:
         """What is set instead of the configuration, and the file that is one. Raises ConfigError.
@@ -231,18 +235,11 @@ class CheckOptions:
         def refuse(why: str) -> None:
             raise click.UsageError(why)
 
-        if self.watch and (other := self._first(*_NOT_WATCHED)):
-            refuse(f"--watch cannot be combined with {other}")
+        for option, others in _CLASHES.items():
+            if getattr(self, option) and (other := next(filter(partial(getattr, self), others), None)):
+                refuse(f"{_spelled(option)} cannot be combined with {_spelled(other)}")
         if self.device != "auto" and not self.runs_findings:
             refuse("--device says where to confirm: it needs --confirm")
-        if self.show_diff and (self.only_confirmed or self.repro_dir is not None):
-            refuse("--diff reports no findings: it cannot be combined with --only-confirmed or --repro-dir")
-        if self.write_baseline and (other := self._first(*_REWRITING)):
-            refuse(f"--write-baseline cannot be combined with {other}")
-        if self.since is not None and (other := self._first(*_REWRITING, "write_baseline")):
-            refuse(f"--since cannot be combined with {other}")
-        if self.rewrites and self.gradient_coverage:
-            refuse("--gradient-coverage cannot be combined with --fix or --add-noqa")
         if self.statistics and self.output_format in {*FORMATS} - {"json"}:
             refuse("--statistics supports only text and json")
         for style in sorted(self.styles & FORMATS.keys()):
@@ -255,13 +252,11 @@ class CheckOptions:
                 refuse(f"{path} cannot hold two reports")
         if self.stdin and len(self.paths) > 1:
             refuse("standard input (-) cannot be combined with other paths")
-        if self.add_noqa and (self.applies_fixes or self.snippets):
-            refuse("--add-noqa silences findings: it cannot be combined with what fixes or runs them")
 
-    def _first(self, *names: str) -> str:
-        """The first of some options that is set, as it is written, standard input (-) last; empty for none."""
-        spelled = (f"--{name.replace('show_diff', 'diff').replace('_', '-')}" for name in names if getattr(self, name))
-        return next(spelled, "-" if self.stdin else "")
+
+def _spelled(name: str) -> str:
+    """An option as it is written."""
+    return {"stdin": "-", "show_diff": "--diff"}.get(name, f"--{name.replace('_', '-')}")
 
 
 def declare(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from threading import Timer
 from typing import TYPE_CHECKING, TextIO
 
 import click
@@ -133,42 +133,29 @@ def report_problems(result: Result, options: CheckOptions) -> int:
     return FAILED if errors else CLEAN
 
 
-class Progress:
-    """A bar on the terminal, if it takes more than a second."""
+@contextmanager
+def progress(quiet: bool, verb: str = "checking") -> Iterator[Callable[[int, int], None]]:
+    """What is called with the number of files that are done, and of all: a bar on the terminal after a second."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda done, total: None
+        return
+    start = time.monotonic()
+    with ExitStack() as stack:
+        bars: list[Bar] = []
 
-    def __init__(self, quiet: bool, verb: str = "checking") -> None:
-        self._verb = verb
-        self._state: dict[str, int] = {}
-        self._bar: Bar | None = None
-        self._timer = Timer(_PATIENCE, self._show) if not quiet and sys.stderr.isatty() else None
+        def update(done: int, total: int) -> None:
+            if not bars and time.monotonic() - start > _PATIENCE:
+                from rich.console import Console
+                from rich.progress import Progress as Bar
 
-    def __enter__(self) -> Callable[[int, int], None]:
-        if self._timer is not None:
-            self._timer.start()
-        return self._update
+                console = Console(stderr=True)
+                bar = Bar(console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
+                bars.append(stack.enter_context(bar))
+                bar.add_task(verb)
+            if bars:
+                bars[0].update(bars[0].task_ids[0], completed=done, total=total)
 
-    def __exit__(self, *_: object) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer.join()
-        if self._bar is not None:
-            self._bar.stop()
-
-    def _show(self) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
-
-        columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        console = Console(stderr=True)
-        bar = Progress(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
-        bar.add_task(self._verb, total=self._state.get("total"), completed=self._state.get("completed", 0))
-        bar.start()
-        self._bar = bar
-
-    def _update(self, done: int, total: int) -> None:
-        self._state = {"completed": done, "total": total}
-        if self._bar is not None:
-            self._bar.update(self._bar.task_ids[0], completed=done, total=total)
+        yield update
 
 
 def use_color(choice: str, stream: TextIO) -> bool:

@@ -9,7 +9,7 @@ import click
 
 from wherelint.finding import Finding
 from wherelint.io import disk, files
-from wherelint.io.config import ConfigError, Configuration, Overrides, Settings
+from wherelint.io.config import Configuration, Overrides, Settings
 from wherelint.io.encoding import UndecodableError, decode
 from wherelint.io.notebook import Notebook, in_cell, spelled
 from wherelint.report import text
@@ -28,12 +28,9 @@ def findings_at(
     What has the cause of another finding has its plot. Raises ClickException where there is none.
     """
     name, cell, row, column = _parts(place)
-    try:
-        configuration = Configuration(Overrides(confidence="low"), config, isolated)
-        targets, problems = files.discover([name], configuration, "offer", snippets=snippets, plots=plots)
-        result = add_problems(engine.check_targets(targets, 1), problems)
-    except ConfigError as error:
-        raise click.ClickException(printable(str(error))) from None
+    configuration = Configuration(Overrides(confidence="low"), config, isolated)
+    targets, problems = files.discover([name], configuration, "offer", snippets=snippets, plots=plots)
+    result = add_problems(engine.check_targets(targets, 1), problems)
     if serious := [problem for problem in result.problems if problem.error]:
         raise click.ClickException(text.problem_line(serious[0]).removeprefix("error: "))
     found = [replace(each, plot=finding.plot) for finding in result.findings for each in finding.places]
@@ -44,27 +41,20 @@ def findings_at(
 
     there = [finding for finding in found if at(finding)]
     if not there:
-        rows = list(dict.fromkeys(spelled(f.location, f.cells).rpartition(":")[0] for f in found))
-        known = f"there {'is one' if len(rows) == 1 else 'are some'} at {', '.join(rows[:10])}"
-        known = known if rows else "there is none in this file"
-        raise click.ClickException(f"no finding at {place}: {known}")
+        raise click.ClickException(f"no finding at {place}")
     return sorted(there, key=lambda f: (f.confidence, in_cell(f.location, f.cells)[1].row != row))
 
 
 def program_at(place: str, config: Path | None, isolated: bool) -> tuple[str, str, int, Settings]:
     """The text that a place is in, its name, the row there, and its settings. Raises ClickException."""
     name, cell, row, _ = _parts(place)
+    settings = Configuration(Overrides(), config, isolated).settings(Path(os.path.abspath(name)).parent)
     try:
-        settings = Configuration(Overrides(), config, isolated).settings(Path(os.path.abspath(name)).parent)
         program, _ = decode(disk.contents(Path(name)))
         if name.endswith(".ipynb"):
             notebook = Notebook(program, name)
             program, starts = notebook.program, notebook.cells(notebook.program)
             row += starts[max(0, cell - 1)] - 1 if cell <= len(starts) else len(program)
-    except ConfigError as error:
-        raise click.ClickException(printable(str(error))) from None
-    except OSError as error:
-        raise click.ClickException(f"{printable(name)}: cannot read the file: {error.strerror}") from None
     except (UndecodableError, ValueError) as error:
         raise click.ClickException(f"{printable(name)}: {error}") from None
     if not 0 < row <= len(program.splitlines()):

@@ -12,7 +12,7 @@ from wherelint.confirm.harness import request
 from wherelint.confirm.routine import Snippet
 from wherelint.finding import Confirmation
 from wherelint.frameworks import FRAMEWORKS
-from wherelint.io import cachedir, disk
+from wherelint.io import disk
 from wherelint.io.plain import decoder, plain
 from wherelint.version import __version__
 
@@ -39,7 +39,7 @@ class Cache:
     def keep(self, snippet: Snippet, device: str, confirmation: Confirmation) -> None:
         """Write what was found, if it was run; a reader sees all of it or nothing."""
         if confirmation.verdict != "not-runnable":
-            cachedir.keep(self._path(snippet, device), json.dumps(plain(confirmation)).encode())
+            disk.keep(self._path(snippet, device), json.dumps(plain(confirmation)).encode())
 
     def _path(self, snippet: Snippet, device: str) -> Path:
         names = [step.name for routine in (snippet.before, snippet.after) if routine for step in routine.parameters]

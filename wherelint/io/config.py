@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import reprlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -36,14 +35,12 @@ DEFAULT_EXCLUDE = (
 )  # fmt: skip
 #: A configuration is not larger.
 _MOST_BYTES = 10_000_000
+#: What Black and ruff take unless a table says otherwise.
+_USUAL_LENGTH = 88
 
 
 class ConfigError(Exception):
-    """A setting that cannot be used; the message is one line for the user. ``keys``: its key, and one within that."""
-
-    def __init__(self, message: str, *keys: str) -> None:
-        super().__init__(message)
-        self.keys = keys
+    """A setting that cannot be used; the message is one line for the user."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +73,6 @@ class Settings:
     #: The file of the findings that are known.
     baseline: Path | None = None
     root: Path = field(default_factory=Path.cwd)
-    #: The settings as they are without ``--select``.
-    unselected: Settings | None = None
 
     @cached_property
     def codes(self) -> frozenset[str]:
@@ -98,11 +93,6 @@ class Settings:
         fitting = (prefixes for pattern, prefixes in self.per_file_ignores.items() if self._matches(pattern, path))
         ignored = tuple(chain.from_iterable(fitting))
         return frozenset(code for code in self.codes if not code.startswith(ignored)) if ignored else self.codes
-
-    def judged_for(self, path: Path) -> frozenset[str]:
-        """The codes that comments in one file are judged by: without ``--select``, more may be on."""
-        more = self.unselected.codes_for(path) if self.unselected is not None else frozenset[str]()
-        return self.codes_for(path) | more
 
     def evidence_for(self, path: Path) -> tuple[str, ...]:
         """What the settings tell of the gradients in one file, by the labels of ``evidence.pieces.Evidence``."""
@@ -148,8 +138,7 @@ class Overrides:
         """``--select`` starts the selection afresh, ``--ignore`` and ``--extend-select`` add to what is configured."""
         settings, options = replace(settings, **self._inline), dict(self._options)
         if "select" in options:
-            unselected = Overrides(**{**options, "select": None}).apply(settings)
-            settings = replace(settings, extend_select=(), ignore=(), unselected=unselected)
+            settings = replace(settings, extend_select=(), ignore=())
         for key in ("extend_select", "ignore", "unfixable", "extend_exclude"):
             options[key] = (*getattr(settings, key), *options.get(key, ()))
         return replace(settings, **options)
@@ -189,8 +178,7 @@ def load(file: Path, *, required: bool = False, extending: tuple[str, ...] = ())
     the files that extend it.
     """
     try:
-        text = contents(file, _MOST_BYTES).decode()
-        data = tomllib.loads(text)
+        data = _toml_of(file)
     except (FileNotFoundError, NotADirectoryError):
         if required:
             raise ConfigError(f"{file}: no such file") from None
@@ -207,14 +195,41 @@ def load(file: Path, *, required: bool = False, extending: tuple[str, ...] = ())
         table, where = data, f"{file}:"
     if table is None:
         return None
-    if not isinstance(table, dict):
-        raise ConfigError(f"{where} must be a table, not {_describe(table)}")
-    try:
-        return _settings(table, file, where, extending)
-    except ConfigError as error:
-        row = _row(text, *error.keys)
-        place = f"{file}:{row}:" if row else f"{file}:"
-        raise ConfigError(str(error).replace(f"{file}:", place, 1)) from None
+    _read(table, where, isinstance(table, dict), "a table")
+    root = file.absolute().parent
+    values = _values(table, where, root)
+    base = Settings(root=root)
+    if "extend" in values:
+        other = root / values.pop("extend")
+        extending = (*extending, os.path.realpath(file))
+        if os.path.realpath(other) in extending:
+            raise ConfigError(f"{where} 'extend': the files extend each other in a circle")
+        try:
+            base = load(other, required=True, extending=extending) or base
+        except ConfigError as error:
+            raise ConfigError(f"{where} 'extend': {error}") from None
+    return replace(base, **values, root=root)
+
+
+def line_length(directory: Path) -> int:
+    """How long the lines of the files in a directory may be, by the nearest table of ruff or Black that says so."""
+    for name in (".ruff.toml", "ruff.toml", "pyproject.toml"):
+        try:
+            data = _toml_of(directory / name)
+        except (OSError, ValueError, RecursionError):
+            continue
+        tables = data.get("tool") if name == "pyproject.toml" else {"ruff": data}
+        for tool in ("ruff", "black"):
+            table = tables.get(tool) if isinstance(tables, dict) else None
+            length = table.get("line-length") if isinstance(table, dict) else None
+            if isinstance(length, int) and length > 0:
+                return length
+    return _USUAL_LENGTH if directory == directory.parent else line_length(directory.parent)
+
+
+def _toml_of(file: Path) -> dict[str, Any]:
+    """The data of a file. Raises OSError, ValueError and RecursionError."""
+    return tomllib.loads(contents(file, _MOST_BYTES).decode())
 
 
 def inline_settings(text: str) -> dict[str, Any]:
@@ -229,60 +244,18 @@ def inline_settings(text: str) -> dict[str, Any]:
     return _values(table, where, Path.cwd())
 
 
-def _settings(table: Mapping[str, Any], file: Path, where: str, extending: tuple[str, ...]) -> Settings:
-    root = file.absolute().parent
-    values = _values(table, where, root)
-    base = Settings(root=root)
-    if "extend" in values:
-        other = root / values.pop("extend")
-        extending = (*extending, os.path.realpath(file))
-        if os.path.realpath(other) in extending:
-            raise ConfigError(f"{where} 'extend': the files extend each other in a circle", "extend")
-        try:
-            base = load(other, required=True, extending=extending) or base
-        except ConfigError as error:
-            raise ConfigError(f"{where} 'extend': {error}", "extend") from None
-    return replace(base, **values, root=root)
-
-
 def _values(table: Mapping[str, Any], where: str, root: Path) -> dict[str, Any]:
     """The values of a table's keys; its files are relative to ``root``."""
     values: dict[str, Any] = {}
     for key, value in table.items():
         if key not in _READERS:
-            raise ConfigError(f"{where} has no key {key!r}{did_you_mean(key, _READERS)}", key)
-        try:
-            values[key.replace("-", "_")] = _READERS[key](value, f"{where} {key!r}")
-        except ConfigError as error:
-            raise ConfigError(str(error), key, *error.keys) from None
+            raise ConfigError(f"{where} has no key {key!r}{did_you_mean(key, _READERS)}")
+        values[key.replace("-", "_")] = _READERS[key](value, f"{where} {key!r}")
     if "gradient_coverage" in values:
         values["gradient_coverage"] = tuple(root / each for each in values["gradient_coverage"])
     if "baseline" in values:
         values["baseline"] = root / values["baseline"] if values["baseline"] else None
     return values
-
-
-def _row(text: str, key: str, inner: str = "") -> int | None:
-    """The row on which a key is set, in the first table that has it; None where it is spelt in some other way.
-
-    Of the value's own key, where there is one and it is found.
-    """
-    pattern = re.compile(rf"""\s*(?:\[tool\.wherelint\.)?["']?{re.escape(key)}["']?\s*[\].=]""")
-    own = re.compile(rf"""["'{{.,\s]{re.escape(inner)}["']?\s*=""")
-    inside = "[tool.wherelint" not in text
-    found = None
-    for row, line in enumerate(text.splitlines(), 1):
-        inside = line.strip().startswith("[tool.wherelint") if line.startswith("[") and "[tool." in text else inside
-        found = found or (row if inside and pattern.match(line) else None)
-        if found and (not inner or own.search(f" {line}")):
-            return row
-    return found
-
-
-def _path(value: object, where: str) -> str:
-    if not isinstance(value, str) or "\0" in value:
-        raise ConfigError(f"{where} must be the path of a file, not {_describe(value)}")
-    return value
 
 
 def parse_codes(items: Iterable[str], where: str) -> tuple[str, ...]:
@@ -291,9 +264,7 @@ def parse_codes(items: Iterable[str], where: str) -> tuple[str, ...]:
     for item in items:
         prefix = item.strip().upper()
         if prefix != "ALL" and not (prefix and any(code.startswith(prefix) for code in rules.codes())):
-            named = {rule.name: rule.code for rule in rules.RULES}.get(item.strip().lower())
-            near = f"; write {named}" if named else did_you_mean(prefix, rules.codes(), 0.8)
-            raise ConfigError(f"{where}: no rule starts with {item!r}{near}")
+            raise ConfigError(f"{where}: no rule starts with {item!r}")
         prefixes.append("" if prefix == "ALL" else prefix)
     return tuple(prefixes)
 
@@ -306,11 +277,6 @@ def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     return f"; did you mean {nearest[0]!r}?" if nearest else ""
 
 
-def _describe(value: object) -> str:
-    names = {bool: "a boolean", int: "a number", float: "a number", str: "a string", list: "a list", dict: "a table"}
-    return f"{names.get(type(value), type(value).__name__)} ({reprlib.repr(value)})"
-
-
 def _toml(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
@@ -319,10 +285,21 @@ def _toml(value: object) -> str:
     return f"[{', '.join(map(_toml, value))}]" if isinstance(value, tuple) else json.dumps(str(value))
 
 
+def _read(value: object, where: str, fits: bool, wanted: str) -> Any:
+    """The value if it fits. Raises ConfigError."""
+    if not fits:
+        raise ConfigError(f"{where} must be {wanted}, not {reprlib.repr(value)}")
+    return value
+
+
+def _path(value: object, where: str) -> str:
+    path: str = _read(value, where, isinstance(value, str) and "\0" not in value, "the path of a file")
+    return path
+
+
 def _strings(value: object, where: str) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise ConfigError(f"{where} must be a list of strings, not {_describe(value)}")
-    return tuple(value)
+    fits = isinstance(value, list) and all(isinstance(item, str) for item in value)
+    return tuple(_read(value, where, fits, "a list of strings"))
 
 
 def _codes(value: object, where: str) -> tuple[str, ...]:
@@ -330,41 +307,26 @@ def _codes(value: object, where: str) -> tuple[str, ...]:
 
 
 def _boolean(value: object, where: str) -> bool:
-    if not isinstance(value, bool):
-        raise ConfigError(f"{where} must be true or false, not {_describe(value)}")
-    return value
+    return bool(_read(value, where, isinstance(value, bool), "true or false"))
 
 
 def parse_confidence(value: object, where: str) -> Least:
     """A confidence or a score. Raises ConfigError for anything else."""
     if value == "high" or value == "low":
         return value
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1:
-        return float(value)
-    raise ConfigError(f"{where} must be 'high', 'low' or a score from 0 to 1, not {reprlib.repr(value)}")
+    fits = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1
+    return float(_read(value, where, fits, "'high', 'low' or a score from 0 to 1"))
 
 
 def _per_file_ignores(value: object, where: str) -> dict[str, tuple[str, ...]]:
-    if not isinstance(value, dict):
-        raise ConfigError(f"{where} must be a table of patterns and lists of codes, not {_describe(value)}")
-    ignores = {}
-    for pattern, codes in value.items():
-        try:
-            ignores[pattern] = _codes(codes, f"{where} {pattern!r}")
-        except ConfigError as error:
-            raise ConfigError(str(error), pattern) from None
-    return ignores
+    table = _read(value, where, isinstance(value, dict), "a table of patterns and lists of codes")
+    return {pattern: _codes(codes, f"{where} {pattern!r}") for pattern, codes in table.items()}
 
 
 def _aliases(value: object, where: str) -> dict[str, str]:
-    if not isinstance(value, dict) or not all(isinstance(target, str) for target in value.values()):
-        raise ConfigError(f"{where} must be a table of module names, not {_describe(value)}")
     roots = sorted(package for framework in FRAMEWORKS.values() for package in framework.packages)
-    for module, target in value.items():
-        if target.split(".")[0] not in roots:
-            known = ", ".join(roots)
-            raise ConfigError(f"{where}: {module!r} must stand for a module of {known}, not {target!r}", module)
-    return dict(value)
+    fits = isinstance(value, dict) and all(isinstance(v, str) and v.split(".")[0] in roots for v in value.values())
+    return dict(_read(value, where, fits, f"a table of modules of {', '.join(roots)}"))
 
 
 _READERS: dict[str, Callable[[object, str], Any]] = {

@@ -1,19 +1,18 @@
-"""Plain files: they are read whole, and replaced in one step or not at all."""
+"""Plain files: they are read whole, and replaced in one step or not at all. The directory of the cache."""
 
 import errno
 import math
 import os
-import re
+import shutil
 import stat
-import time
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 
-#: What a run that was killed may leave behind: no tool takes it for a program, and the next run removes it.
-TEMPORARY = re.compile(r"\.wherelint-[0-9a-f]{16}\.tmp")
-#: Seconds after which no run is still at work on one.
-_STALE = 3600
+#: The directory of what is kept between runs. It may have come with another author's tree: what is read from it is
+#: only data, and checked by its reader.
+CACHE = Path(".wherelint_cache")
+_TAG = b"Signature: 8a477f597d28d172789f06886806bc55\n# wherelint keeps here what it would find again.\n"
 
 
 def project_root(directory: Path) -> Path | None:
@@ -58,7 +57,6 @@ def replace(path: Path, content: bytes, *, before: bytes | None = None, durable:
     Owner and permissions are kept. Raises OSError; and ChangedError for what is not ``before`` any more. ``durable``:
     not even a power failure loses both.
     """
-    _remove_stale(path.parent)
     temporary = path.parent / f".wherelint-{os.urandom(8).hex()}.tmp"
     try:
         with open(temporary, "xb") as file:
@@ -104,9 +102,28 @@ def _copy_owner(temporary: Path, path: Path) -> None:
     temporary.chmod(stat.S_IMODE(old.st_mode))
 
 
-def _remove_stale(directory: Path) -> None:
-    """Remove what runs have left behind that were killed."""
-    with suppress(OSError), os.scandir(directory) as entries:
-        for entry in entries:
-            if TEMPORARY.fullmatch(entry.name) and time.time() - entry.stat(follow_symlinks=False).st_mtime > _STALE:
-                os.unlink(entry.path)
+def keep(path: Path, content: bytes) -> None:
+    """Write a file in a folder of a cache, if that can be done; a reader sees all of it or nothing.
+
+    A link is not followed, unless it is the path of a cache that was named: another author's tree may have it.
+    """
+    cache = path.parent.parent
+    if path.parent.is_symlink() or (cache == CACHE and cache.is_symlink()):
+        return
+    with suppress(OSError):
+        if not cache.exists():  # git and backups leave it alone
+            cache.mkdir(parents=True, exist_ok=True)
+            (cache / ".gitignore").write_bytes(b"*\n")
+            (cache / "CACHEDIR.TAG").write_bytes(_TAG)
+        path.parent.mkdir(exist_ok=True)
+        replace(path, content, durable=False)
+
+
+def clean(cache: Path) -> int:
+    """Remove a cache that wherelint made, and nothing else; the bytes that it had. Raises OSError."""
+    tag = cache / "CACHEDIR.TAG"
+    if cache.is_symlink() or not tag.is_file() or tag.read_bytes() != _TAG:
+        return 0
+    size = sum(path.lstat().st_size for path in cache.rglob("*"))
+    shutil.rmtree(cache)
+    return size

@@ -3,7 +3,7 @@
 import difflib
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 
 from wherelint.finding import Edit, Location
@@ -39,19 +39,10 @@ class Source:
 
     def offset(self, place: Location) -> int:
         """The offset of a place in the text; the end of a row is the last place in it."""
-        assert self._has(place), f"there is no place {place}"
+        assert 1 <= place.row <= len(self.lines), f"there is no row {place.row}"
+        line = self.lines[place.row - 1].rstrip("\r\n")
+        assert 1 <= place.column <= len(line) + 1, f"there is no place {place}"
         return self._starts[place.row - 1] + place.column - 1
-
-    def _has(self, place: Location) -> bool:
-        row = self.lines[place.row - 1].rstrip("\r\n") if 1 <= place.row <= len(self.lines) else None
-        return row is not None and 1 <= place.column <= len(row) + 1
-
-    def fit(self, edits: Sequence[Edit]) -> bool:
-        """Whether edits lie in the text and do not overlap."""
-        if not all(self._has(place) for edit in edits for place in (edit.location, edit.end_location)):
-            return False
-        bounds = [bound for start, stop, _ in self._spans(edits) for bound in (start, stop)]
-        return bounds == sorted(bounds)
 
     def place(self, offset: int) -> Location:
         """The place of an offset."""
@@ -121,27 +112,14 @@ def shared(a: Sequence[str], b: Sequence[str]) -> int:
     return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
-def changed(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Where one list of rows differs from another: the places of each part in it, empty where rows are gone."""
-    first = shared(old, new)  # a million equal rows are not compared with each other
-    last = shared(old[first:][::-1], new[first:][::-1])
-    matcher = difflib.SequenceMatcher(None, old[first : len(old) - last], new[first : len(new) - last], autojunk=False)
-    yield from ((first + b0, first + b1) for kind, _, _, b0, b1 in matcher.get_opcodes() if kind != "equal")
-
-
-def touching(a: Edit, b: Edit) -> bool:
-    """Whether two edits overlap or meet, so that only one of them can be made at a time."""
-    return a.location <= b.end_location and b.location <= a.end_location
-
-
 def compatible(edits: Sequence[Edit], others: Sequence[Edit]) -> bool:
-    """Whether some edits can be made together with others."""
-    return not any(touching(a, b) for a in edits for b in others)
+    """Whether some edits neither overlap nor meet others, so that all can be made together."""
+    return not any(a.location <= b.end_location and b.location <= a.end_location for a in edits for b in others)
 
 
 def consistent(edits: Sequence[Edit]) -> bool:
     """Whether the edits of one rewrite leave each other alone."""
-    return not any(touching(a, b) for i, a in enumerate(edits) for b in edits[:i])
+    return all(compatible([edit], edits[:i]) for i, edit in enumerate(edits))
 
 
 def without(source: Source, edits: Sequence[Edit], text: str) -> str | None:

@@ -98,9 +98,9 @@ def rewrite(name: str, before: bytes, after: bytes) -> Problem | None:
 
 
 def _walk(top: Path, configuration: Configuration, problems: list[Problem]) -> Iterator[Path]:
-    """The files below a directory that was named: the patterns that exclude it as a whole do not count there."""
+    """The files below a directory that was named."""
     excludes: dict[Path, Patterns] = {}
-    stack = [(top, [each for parent in _above(top) if (each := _gitignore(parent, but_not=top))])]
+    stack = [(top, [each for parent in _above(top) if (each := _gitignore(parent))])]
     while stack:
         directory, ignores = stack.pop()
         try:
@@ -111,8 +111,7 @@ def _walk(top: Path, configuration: Configuration, problems: list[Problem]) -> I
             continue
         settings = configuration.settings(directory)
         if settings.root not in excludes:
-            patterns = (*settings.exclude, *settings.extend_exclude)
-            excludes[settings.root] = Patterns(_without(patterns, relative_to(top, settings.root)))
+            excludes[settings.root] = Patterns((*settings.exclude, *settings.extend_exclude))
         if settings.respect_gitignore and (own := _gitignore(directory)):
             ignores = [*ignores, own]
         prefix = _prefix(directory, settings.root)
@@ -135,13 +134,6 @@ def excluded(path: Path, settings: Settings) -> bool:
     return Patterns((*settings.exclude, *settings.extend_exclude)).match(relative_to(path, settings.root))
 
 
-def _without(patterns: Iterable[str], directory: str) -> Iterator[str]:
-    """The patterns that do not match the directory itself."""
-    for pattern in patterns:
-        if directory == "." or not Patterns([pattern]).match(directory + "/"):
-            yield pattern
-
-
 def _above(directory: Path) -> list[Path]:
     """The directories above this one that lie in its git repository, the root first; none outside a repository."""
     chain = [directory, *directory.parents]
@@ -149,16 +141,12 @@ def _above(directory: Path) -> list[Path]:
     return chain[1 : next(roots, 0) + 1][::-1]
 
 
-def _gitignore(directory: Path, but_not: Path | None = None) -> tuple[Path, Patterns] | None:
-    lines: list[str] = []
-    for file in (directory / ".git" / "info" / "exclude", directory / ".gitignore"):
-        try:
-            lines += contents(file, _MOST_BYTES).decode("utf-8-sig", "surrogateescape").split("\n")
-        except OSError:
-            continue
-    if but_not is not None:
-        lines = list(_without(lines, relative_to(but_not, directory)))
-    return (directory, Patterns(lines)) if lines else None
+def _gitignore(directory: Path) -> tuple[Path, Patterns] | None:
+    try:
+        text = contents(directory / ".gitignore", _MOST_BYTES).decode("utf-8-sig", "surrogateescape")
+    except OSError:
+        return None
+    return directory, Patterns(text.split("\n"))
 
 
 def _prefix(directory: Path, root: Path) -> str:

@@ -81,41 +81,33 @@ class Cells:
         first = next((line for line in map(str.strip, lines) if line and not line.startswith("#")), "")
         if not source or (first.startswith("%%") and first[2:].split(" ")[0] not in _PYTHON_CELLS):
             return ""
-        row, column = 1, 1
         try:
-            return self._without_magics(list(lines))
+            try:
+                parsed(f"{self._mark}\n{source}")
+            except SyntaxError:
+                lines = self._without_magics(lines)
+                parsed(f"{self._mark}\n{''.join(lines)}")
+            return "".join(lines)
         except SyntaxError as error:
             row, column = min(max((error.lineno or 0) - 1, 1), len(lines)), max(error.offset or 1, 1)
             why = f"does not parse as Python {sys.version_info[0]}.{sys.version_info[1]}: {error.msg}"
         except ValueError as error:  # a null character, or half of a surrogate pair
-            why = f"does not parse as Python: {error}"
+            row, column, why = 1, 1, f"does not parse as Python: {error}"
         except (RecursionError, MemoryError):
-            why = "too deeply nested to analyse"
+            row, column, why = 1, 1, "too deeply nested to analyse"
         self.broken.append((number, row, column, f"{why}; the cell is left out"))
         return "".join(self._hide(line) for line in lines)
 
-    def _without_magics(self, lines: list[str]) -> str:
-        """A cell in which something else stands for what only IPython understands. Raises what ``ast.parse`` raises.
-
-        Only the lines at which Python gives up are looked at: so nothing inside of a string is taken for a magic.
-        """
-        while True:
-            text = "".join(lines)
-            try:
-                parsed(f"{self._mark}\n{text}")
-                return text
-            except SyntaxError as error:
-                row = (error.lineno or 0) - 2
-                while 0 < row < len(lines) and _continues(lines[row - 1]):
-                    row -= 1
-                stand_in = _python_for(lines[row]) if 0 <= row < len(lines) else None
-                if stand_in is None:
-                    raise
-                more = True
-                while more and row < len(lines):
-                    more = _continues(lines[row])
-                    lines[row] = self._hide(lines[row], stand_in)
-                    row, stand_in = row + 1, ""
+    def _without_magics(self, lines: list[str]) -> list[str]:
+        """A cell in which something else stands for the lines that only IPython understands."""
+        found, goes_on = [], False
+        for line in lines:
+            assigned, magic = _ASSIGNED.match(line), _MAGIC.match(line)
+            stand_in = f"{assigned[1]}get_ipython()  " if assigned else f"{magic[1]}pass  " if magic else ""
+            hidden = goes_on or bool(stand_in)
+            found.append(self._hide(line, "" if goes_on else stand_in) if hidden else line)
+            goes_on = hidden and line.rstrip("\r\n").endswith("\\")
+        return found
 
     def _hide(self, line: str, stand_in: str = "") -> str:
         """A line of Python for one that is not, with the same end."""
@@ -157,19 +149,6 @@ class Notebook(Cells):
         return replace(
             report, findings=findings, problems=(*problems, *report.problems), text=self.restored(report.text)
         )
-
-
-def _python_for(line: str) -> str | None:
-    """What can stand for the first line of a magic; None where the line is none."""
-    if match := _ASSIGNED.match(line):
-        return f"{match[1]}get_ipython()  "
-    if match := _MAGIC.match(line):
-        return f"{match[1]}pass  "
-    return None
-
-
-def _continues(line: str) -> bool:
-    return line.rstrip("\r\n").endswith("\\")
 
 
 def _within_cells(finding: Finding) -> Finding:

@@ -9,7 +9,6 @@ fixes, with the view of that. What is left gets the fixes, programs and plots th
 from __future__ import annotations
 
 import os
-import re
 import sys
 import warnings
 from collections import Counter
@@ -24,10 +23,9 @@ from wherelint.defects import DEFECT, describe
 from wherelint.evidence import pieces
 from wherelint.finding import FileReport, Finding, FixKey, Location, Problem
 from wherelint.frontend.options import Budget, DetectOptions
-from wherelint.io.config import Settings
+from wherelint.io.config import Settings, line_length
 from wherelint.io.encoding import UndecodableError, decode, encode, parsed
 from wherelint.io.files import FixMode, Target
-from wherelint.io.line_length import line_length
 from wherelint.suppress.view import View, view
 
 if TYPE_CHECKING:
@@ -35,8 +33,6 @@ if TYPE_CHECKING:
     from wherelint.frontend.module import Project
 
 TOO_DEEP = "too deeply nested to analyse"
-#: Type parameters, of Python 3.12: what is written today and does not parse under what many still run.
-_LATER = re.compile(r"\s*((async\s+)?def|class)\s+\w+\s*\[|\s*type\s+\w+\s*(\[.*\]\s*)?=[^=]")
 
 
 def check_source(
@@ -106,10 +102,9 @@ class _Stages:
         self._codes = self._settings.codes_for(self._path)
         # Comments silence findings of any confidence.
         every = "WL001" in self._codes and "noqa" in self._text and "WL" in self._text
-        self._judged = self._settings.judged_for(self._path) if every else self._codes
         least = 0.0 if every else pieces.least(self._settings.confidence)
         said = self._settings.evidence_for(self._path)
-        self._options = DetectOptions(self._settings.aliases, rules.previews(self._judged), least, said)
+        self._options = DetectOptions(self._settings.aliases, rules.previews(self._codes), least, said)
 
     def report(self) -> tuple[FileReport, str]:
         """The report on the text, and the text after the fixes."""
@@ -129,7 +124,7 @@ class _Stages:
         analysis = analysis.with_evidence(*self._options.said) if self._options.said else analysis
         analysis = _in_cells(analysis, self._notebook.cells(text)) if self._notebook else analysis
         confidence, noqa = self._settings.confidence, not self._settings.ignore_noqa
-        return view(analysis, text, self._target.name, self._codes, self._judged, confidence, noqa=noqa)
+        return view(analysis, text, self._target.name, self._codes, confidence, noqa=noqa)
 
     def _fix(self, before: Applied) -> Applied:
         """The fixes that may be applied, or the comments that silence findings."""
@@ -140,7 +135,7 @@ class _Stages:
         if before.seen.shown and mode in ("safe", "unsafe"):
             from wherelint.fix.apply import Allowed, fixpoint
 
-            codes, width = self._settings.fixed_codes, line_length(self._path, before.text)
+            codes, width = self._settings.fixed_codes, line_length(self._path.parent)
             comment, refuted = self._settings.fix_comment, self._target.refuted
             allowed = Allowed(mode == "unsafe", refuted, self._with_snippet(), width, codes, comment)
             return Applied(*fixpoint(before.text, before.seen, self._look, allowed))
@@ -160,7 +155,7 @@ class _Stages:
         if any(finding.fix is not None and finding.fix.edits for finding in shown):
             from wherelint.fix.layout import laid_out
 
-            text, width = applied.text, line_length(self._path, applied.text)
+            text, width = applied.text, line_length(self._path.parent)
             shown = tuple(replace(f, fix=f.fix and laid_out(text, f.fix, width)) for f in shown)
         if (with_snippet := self._with_snippet()) is not None:
             shown = tuple(with_snippet(analysis, finding) for finding in shown)
@@ -229,10 +224,7 @@ def _syntax_error(text: str, filename: str) -> FileReport | None:
         parsed(text)
     except SyntaxError as error:
         place = Location(error.lineno, max(error.offset or 1, 1)) if error.lineno else None
-        version = ".".join(map(str, sys.version_info[:2]))
-        why = f"does not parse as Python {version}: {error.msg}"
-        if sys.version_info < (3, 12) and _LATER.match(error.text or ""):
-            why = f"is written for a later Python than {version}; run wherelint with the one that the project uses"
+        why = f"does not parse as Python {sys.version_info[0]}.{sys.version_info[1]}: {error.msg}"
         return failed(filename, why, place)
     except (RecursionError, MemoryError, ValueError):
         pass

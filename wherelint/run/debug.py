@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +35,8 @@ from wherelint.search.whole_program import InProgram
 from wherelint.search.witness import Search
 from wherelint.suppress.view import view
 
-#: So much is printed of a graph, of the searches, of the numbers that an input takes, and of a line.
-_MOST_NODES, _MOST_SEARCHES, _MOST_NUMBERS, _LONGEST = 40, 6, 8, 110
+#: So much is printed of a graph, of the searches, and of a line.
+_MOST_NODES, _MOST_SEARCHES, _LONGEST = 40, 6, 110
 
 
 def debug(text: str, filename: str, row: int, settings: Settings) -> Iterator[str]:
@@ -130,28 +130,13 @@ def _place(node: Node) -> str:
     return f"{start.row}:{start.column}"
 
 
-@dataclass
-class _Log:
-    """What a search tried: how many probes, the numbers of each input, and the witnesses that were turned down."""
-
-    probes: int = 0
-    numbers: dict[str, set[float]] = field(default_factory=dict)
-    refused: int = 0
-
-
 class _Recorded(Search):
-    """A search that notes what it tries."""
+    """A search that notes how much it tries."""
 
-    def __init__(self, *arguments: Any, log: _Log) -> None:
-        super().__init__(*arguments)
-        self._log = log
+    probes = 0
 
     def run(self, *batches: Inputs, **options: Any) -> Run:
-        for batch in batches:
-            self._log.probes += max(map(len, batch.values()), default=0)
-            for node, values in batch.items():
-                if isinstance(node, Leaf):
-                    self._log.numbers.setdefault(node.name, set()).update(np.unique(values).astype(float).tolist())
+        self.probes += sum(max(map(len, batch.values()), default=0) for batch in batches)
         return super().run(*batches, **options)
 
 
@@ -164,39 +149,17 @@ def _searches(analysis: Analysis, program: Program, row: int) -> Iterator[str]:
     for root in roots[:_MOST_SEARCHES]:
         nearest = nearest_framework(root)
         framework = arithmetic(nearest if nearest and nearest in analysis.used else analysis.used[0])
-        effort, log = Effort(analysis.module.budget.evaluations), _Log()
+        effort = Effort(analysis.module.budget.evaluations)
         whole = InProgram(program, framework, effort, analysis.module.budget)
-
-        def accept(hazard: Hazard, run: Run, p: int, whole: InProgram = whole, log: _Log = log) -> bool:
-            accepted = whole(hazard, run, p)
-            log.refused += not accepted
-            return accepted
-
-        search = _Recorded(root, framework, effort, accept, log=log)
+        search = _Recorded(root, framework, effort, whole)
         hazards = search.hazards()
         yield f"search    the {root.selection} at {_place(root)}, with the derivatives of {framework}"
         yield f"          inputs that may move: {', '.join(n.name for n in search.guard.movable()) or 'none'}"
-        if log.probes:
-            yield f"          {log.probes} probes from {len(search.starts)} benign points"
-        for name, numbers in log.numbers.items():
-            yield f"            {_cut(f'{name}: {_some(numbers)}')}"
+        yield f"          {search.probes} probes from {len(search.starts)} benign points"
         for hazard in hazards:
             yield f"hazard    {hazard.op.op} at {_place(hazard.op)}: {_witness(simplest(search, hazard))}"
         if not hazards:
-            yield f"          no hazard: {_why_none(search, log)}"
-    if len(roots) > _MOST_SEARCHES:
-        yield f"          ... {len(roots) - _MOST_SEARCHES} more selections"
-
-
-def _some(numbers: set[float]) -> str:
-    """The numbers that were tried, the smallest and the largest where they are many."""
-    known = sorted(numbers, key=lambda number: (np.isnan(number), number))
-    half = _MOST_NUMBERS // 2
-    shown = known if len(known) <= _MOST_NUMBERS else [*known[:half], *known[-half:]]
-    spelled = [f"{number:.6g}" for number in shown]
-    if len(known) > len(shown):
-        spelled.insert(half, f"... {len(known) - len(shown)} more ...")
-    return ", ".join(spelled)
+            yield f"          no hazard: {_why_none(search)}"
 
 
 def _witness(hazard: Hazard) -> str:
@@ -205,16 +168,14 @@ def _witness(hazard: Hazard) -> str:
     return _cut(f"at {', '.join(inputs)} the value is {shortest(hazard.value)}, the gradient {', '.join(bad)}")
 
 
-def _why_none(search: Search, log: _Log) -> str:
+def _why_none(search: Search) -> str:
     if search.root not in search.requires_grad:
         return "no gradient flows back from here to an input"
     if not any(_singular(node) for node in search.order):
         return "nothing that it reads is singular"
-    if log.refused:
-        return f"{log.refused} witnesses were refused: the function as a whole is not finite there, or singular itself"
     if not search.starts:
         return "no input was found that satisfies the conditions around it"
-    return "the value is not finite, or the gradient is, wherever it was tried"
+    return "wherever it was tried, the value is not finite, or the gradient is, or the function as a whole is singular"
 
 
 def _findings(analysis: Analysis, text: str, row: int, settings: Settings, codes: Collection[str]) -> Iterator[str]:
@@ -223,7 +184,7 @@ def _findings(analysis: Analysis, text: str, row: int, settings: Settings, codes
     if not here:
         yield "finding   none"
     noqa = not settings.ignore_noqa
-    seen = view(analysis, text, analysis.module.filename, codes, codes, settings.confidence, noqa=noqa)
+    seen = view(analysis, text, analysis.module.filename, codes, settings.confidence, noqa=noqa)
     shown = {place.sort_key() for finding in seen.shown for place in finding.places}
     fixes = offered_for(analysis, here, settings.fixed_codes, work_budget())
     for finding, fix in zip(here, fixes, strict=True):

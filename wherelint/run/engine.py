@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _BYTES_PER_PROCESS = 100_000
 #: What opening a file costs, in bytes that could be checked meanwhile.
 _BYTES_PER_FILE = 1_000
+#: A process gets a share of neighbours, which read the same other files: so many shares each, of so many files at most.
+_SHARES, _MOST_FILES = 8, 32
 
 
 def check_file(target: Target) -> tuple[FileReport, Trace | None]:
@@ -35,7 +37,14 @@ def check_file(target: Target) -> tuple[FileReport, Trace | None]:
         return failed(target.name, f"cannot read the file: {error.strerror}"), None
     projects: list[Project] = []
     report = check(content, target, projects)
-    return report, None if report.fixed or _unsure(report) else _trace(content, projects)
+    messages = [problem.message for problem in report.problems]
+    messages += [finding.fix.message for finding in report.findings if finding.fix is not None]
+    if report.fixed or any(DEFECT in each or each == TOO_DEEP for each in messages):
+        return report, None  # another run may say something else
+    from wherelint.run.cache import Trace
+
+    reads = {path: known for project in projects for path, known in project.reads.items()}
+    return report, Trace(digest(content), reads, any(project.asked for project in projects))
 
 
 def check_targets(
@@ -47,37 +56,30 @@ def check_targets(
     """Check many files; neither ``jobs`` (None: as seems worth it) nor the directory ``cache`` changes the result."""
     start = time.perf_counter()
     wherelint.findings.forget()
-    if cache is None:
-        reports = [report for report, _ in _check(targets, jobs, progress)]
-    else:
-        reports = _check_or_find(targets, jobs, progress, cache)
-    telling = tuple(r for r in reports if r.findings or r.problems or r.fixed)
-    skipped = Counter(report.skipped for report in reports if report.skipped)
-    names = tuple(target.name for target in targets)
-    return Result(telling, len(targets), time.perf_counter() - start, names, skipped=skipped)
-
-
-def _check_or_find(
-    targets: Sequence[Target], jobs: int | None, progress: Callable[[int], None], directory: Path
-) -> list[FileReport]:
-    from wherelint.run.cache import Cache
-
-    cache = Cache(directory)
     reports: dict[int, FileReport] = {}
-    for index, target in enumerate(targets):
-        report = cache.find(target)
-        if report is not None:
-            reports[index] = report
-            progress(len(reports))
+    known = None
+    if cache is not None:
+        from wherelint.run.cache import Cache
+
+        known = Cache(cache)
+        for index, target in enumerate(targets):
+            if (report := known.find(target)) is not None:
+                reports[index] = report
+                progress(len(reports))
     found = len(reports)
     missing = [index for index in range(len(targets)) if index not in reports]
     checked = _check([targets[index] for index in missing], jobs, lambda done: progress(found + done))
     for index, (report, trace) in zip(missing, checked, strict=True):
         reports[index] = report
-        if trace is not None:
-            cache.keep(targets[index], report, trace)
-    cache.save()
-    return [reports[index] for index in range(len(targets))]
+        if known is not None and trace is not None:
+            known.keep(targets[index], report, trace)
+    if known is not None:
+        known.save()
+    ordered = [reports[index] for index in range(len(targets))]
+    telling = tuple(r for r in ordered if r.findings or r.problems or r.fixed)
+    skipped = Counter(report.skipped for report in ordered if report.skipped)
+    names = tuple(target.name for target in targets)
+    return Result(telling, len(targets), time.perf_counter() - start, names, skipped=skipped)
 
 
 def _check(
@@ -87,37 +89,12 @@ def _check(
         return []
     from wherelint.run import pool
 
-    sizes = [_BYTES_PER_FILE + _size(target.name) for target in targets]
     if jobs is None:
-        jobs = min(_cpus(), sum(sizes) // _BYTES_PER_PROCESS)
-    return pool.run(check_file, targets, min(jobs, len(targets)), _crashed, progress, sizes=sizes)
-
-
-def _size(name: str) -> int:
-    try:
-        return os.stat(name).st_size
-    except OSError:
-        return 0
-
-
-def _unsure(report: FileReport) -> bool:
-    """Whether another run may say something else: there is a defect, or memory was short."""
-    messages = [problem.message for problem in report.problems]
-    messages += [finding.fix.message for finding in report.findings if finding.fix is not None]
-    return any(DEFECT in each or each == TOO_DEEP for each in messages)
-
-
-def _trace(content: bytes, projects: Sequence[Project]) -> Trace:
-    from wherelint.run.cache import Trace
-
-    reads = {path: known for project in projects for path, known in project.reads.items()}
-    asked = {asked for project in projects for asked in project.asked}
-    if not asked:
-        return Trace(digest(content), reads)
-    from wherelint.frontend.sources import texts
-
-    ((root, _), *_) = asked
-    return Trace(digest(content), reads, root, {name: texts(root).speaking(name) for _, name in sorted(asked)})
+        sizes = sum(os.path.getsize(target.name) for target in targets if os.path.isfile(target.name))
+        jobs = min(_cpus(), (sizes + _BYTES_PER_FILE * len(targets)) // _BYTES_PER_PROCESS)
+    jobs = max(1, min(jobs, len(targets)))
+    share = max(1, min(_MOST_FILES, len(targets) // (jobs * _SHARES)))
+    return pool.run(check_file, targets, jobs, _crashed, progress, share=share)
 
 
 def _crashed(target: Target) -> tuple[FileReport, None]:
@@ -125,7 +102,4 @@ def _crashed(target: Target) -> tuple[FileReport, None]:
 
 
 def _cpus() -> int:
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:
-        return os.cpu_count() or 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -81,27 +81,19 @@ def unwritten(result: Result, problems: Sequence[Problem]) -> Result:
     return replace(result, reports=tuple(reports))
 
 
-def without_known(result: Result, settings: Callable[[Path], Settings]) -> tuple[Result, dict[Path, int]]:
-    """The result without what the baselines of its files know, and how many entries of each match nothing any more.
-
-    Only rules that are on can match. Raises ConfigError.
-    """
-    names = {*result.names, *(report.filename for report in result.reports)}
-    of = {name: settings(Path(os.path.abspath(name)).parent) for name in names}
-    paths = {each.baseline for each in of.values() if each.baseline is not None}
+def without_known(result: Result, settings: Callable[[Path], Settings]) -> Result:
+    """The result without what the baselines of its files know. Raises ConfigError."""
+    of = {r.filename: settings(Path(os.path.abspath(r.filename)).parent).baseline for r in result.reports}
+    paths = {path for path in of.values() if path is not None}
     if not paths:
-        return result, {}
+        return result
     from wherelint.suppress.baseline import Baseline
 
     baselines = {path: Baseline(path) for path in sorted(paths)}
     reports = tuple(
-        baselines[path].without_known(r) if (path := of[r.filename].baseline) is not None else r for r in result.reports
+        baselines[path].without_known(r) if (path := of[r.filename]) is not None else r for r in result.reports
     )
-    stale = {}
-    for path, baseline in baselines.items():
-        checked = [name for name in result.names if of[name].baseline == path]
-        stale[path] = baseline.stale(checked, {code for name in checked for code in of[name].codes})
-    return replace(result, reports=reports, known=sum(each.known for each in baselines.values())), stale
+    return replace(result, reports=reports, known=sum(each.known for each in baselines.values()))
 
 
 def confirm_result(

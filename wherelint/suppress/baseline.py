@@ -8,7 +8,7 @@ the baseline, wherever a run starts.
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -82,11 +82,3 @@ class Baseline:
         findings = tuple(rest for finding in report.findings if (rest := finding.only(new)) is not None)
         self.known += len(report.findings) - len(findings)
         return replace(report, findings=findings)
-
-    def stale(self, checked: Iterable[str], codes: Collection[str]) -> int:
-        """How many entries of rules that are on matched nothing: of files that were checked, or that are gone."""
-        names = {_named(name, self._path) for name in checked}
-        left = [(entry, count) for entry, count in (+self._left).items() if entry.code in codes]
-        return sum(
-            count for e, count in left if e.filename in names or not os.path.isfile(self._path.parent / e.filename)
-        )

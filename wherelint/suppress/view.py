@@ -31,23 +31,19 @@ def view(
     text: str,
     filename: str,
     codes: Collection[str],
-    judged: Collection[str],
     least: Least,
     *,
     noqa: bool = True,
 ) -> View:
-    """What is seen of the findings of a text; without ``noqa`` also of those that comments silence.
-
-    ``judged``: the rules that comments are judged by, at least those that are on (``codes``).
-    """
+    """What is seen of the findings of a text; without ``noqa`` also of those that comments silence."""
     from wherelint.suppress.noqa import find_suppressions, unused
 
-    every = [finding for finding in analysis.findings if finding.code in judged]
-    findings = together(finding for finding in every if finding.code in codes and finding.reaches(least))
+    every = [finding for finding in analysis.findings if finding.code in codes]
+    findings = together(finding for finding in every if finding.reaches(least))
     if suppressions := noqa and find_suppressions(text):
         idle: Iterable[Finding] = ()
         if "WL001" in codes and suppressions.comments and analysis.used and not analysis.problems:
-            idle = list(unused(text, filename, suppressions, every, judged, analysis.used[0]))
+            idle = list(unused(text, filename, suppressions, every, codes, analysis.used[0]))
         heard = (f.only(lambda place: not suppressions.cover(place)) for f in findings if not suppressions.cover(f))
         findings = [*(finding for finding in heard if finding is not None), *idle]
     return View(analysis, tuple(sorted(findings, key=Finding.sort_key)))
