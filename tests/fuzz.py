@@ -26,7 +26,7 @@ from wherelint.confirm.script import script
 from wherelint.defects import DEFECT
 from wherelint.finding import FileReport, Finding
 from wherelint.findings import analyse
-from wherelint.fix.verify.compare import key
+from wherelint.fix.verify.findings import key
 from wherelint.frontend.options import DetectOptions
 from wherelint.io.config import Settings
 from wherelint.io.edits import Source, consistent

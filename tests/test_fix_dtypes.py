@@ -42,11 +42,6 @@ NUMBERS = {
         def f(x, rate: float):
             return tf.where(x > 1, x / rate, x)
     """),
-    "a sum without axes": ("torch", """
-        def f(x):
-            one = torch.eye(2)
-            return torch.where(torch.rand_like(one) < 0.5, one / torch.sum(x - x), -1.0)
-    """),
     "an attribute": ("torch", """
         class Scale:
             def __init__(self, rate):

@@ -4,9 +4,8 @@ import textwrap
 
 import numpy as np
 
-from wherelint.fix.verify.difference import Numbering
-from wherelint.fix.verify.inputs import benign, names_of, settle
-from wherelint.fix.verify.record import roots_of
+from wherelint.fix.verify.difference import Baseline
+from wherelint.fix.verify.inputs import benign, names_of, roots_of, settle
 from wherelint.frontend.module import Module
 from wherelint.graph.node import Call, Const, leaf
 from wherelint.interpret.programs import Program, lowered, own_programs, programs
@@ -166,9 +165,11 @@ def test_a_constant_is_known_by_what_it_has_its_shape_of() -> None:
             return jnp.where(x > 0, 1 / x, 2 * jnp.ones_like(x * x))
     """
 
+    module = Module("f.py", textwrap.dedent(text), {})
+
     def program() -> Program:
-        (found, *_) = programs(Module("f.py", textwrap.dedent(text), {}), ("quotient",), ["jax"])
+        (found, *_) = programs(module, ("quotient",), ["jax"])
         return found
 
     assert any(isinstance(node, Const) and node.like is not None for node in program().order)
-    assert Numbering(["jax"]).changes(program(), program(), ()) == {}
+    assert Baseline(module, ["jax"]).changes(program(), program(), ()) == {}

@@ -10,7 +10,7 @@ from wherelint.finding import Edit, Finding, Fix
 from wherelint.findings.analysis import Analysis
 from wherelint.fix.layout import commented
 from wherelint.fix.messages import TOO_LONG, TOO_MANY, TOO_MUCH, UNBOUND, UNWANTED, left_in, refused
-from wherelint.fix.scope import Places, concerned, places_of
+from wherelint.fix.scope import Places, places_of
 from wherelint.fix.search import MOST_STEPS, Proven, rewritten
 from wherelint.fix.together import completed
 from wherelint.fix.unbound import binds_all
@@ -91,14 +91,3 @@ def offered_for(
         shown = [(f, fix) for f in wanted if f.witness and (fix := fixes[id(f)]) is not None and fix.offered]
         fixes |= {id(f): commented(analysis.module.text, fix, f.op) for f, fix in shown}
     return [fixes.get(id(finding), refused(UNWANTED.format(finding.code))) for finding in findings]
-
-
-def reach(analysis: Analysis | None, finding: Finding) -> frozenset[str]:
-    """The functions and classes of the file that a fix for a finding may concern, or that it depends on."""
-    places = places_of(analysis, finding) if analysis is not None else []
-    if analysis is None or not places:
-        return frozenset()
-    detection = places[0][1]
-    names, callers = concerned(analysis, detection)
-    inlined = (name.partition(".")[0] for name, _ in detection.program.inlined)
-    return frozenset([*inlined, *(name[0] for name in [*names, *callers])])

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from wherelint.finding import Edit, Finding, Fix, FixKey
-from wherelint.fix import offered_for, reach, work_budget
+from wherelint.fix import offered_for, work_budget
 from wherelint.fix.layout import wrapped
-from wherelint.fix.messages import ALONE, ROUNDS, TOO_MANY, refused
+from wherelint.fix.messages import ALONE, ROUNDS, refused
 from wherelint.fix.scope import Taken, laid_bare
-from wherelint.fix.together import together
-from wherelint.fix.verify.compare import Comparison, key
+from wherelint.fix.together import changed_behavior
+from wherelint.fix.verify.findings import Comparison
 from wherelint.io.edits import Source
 from wherelint.search.budget import WorkBudget
 
@@ -23,13 +23,6 @@ if TYPE_CHECKING:
 _MOST_ROUNDS = 20
 
 Chosen = list[tuple[Finding, Fix]]
-
-
-class _Kept(NamedTuple):
-    """What was decided about a finding, and the functions that this depends on."""
-
-    fix: Fix | None
-    reach: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -57,40 +50,32 @@ def fixpoint(
     What is left is seen with the fix that is offered for it, or with why it was given up.
     """
     fixed: list[Finding] = []
-    kept: dict[object, _Kept] = {}
+    given_up: dict[object, Fix] = {}
     whole = work_budget()
+    grades = ("safe", "unsafe")[: 1 + allowed.unsafe]
     for number in range(_MOST_ROUNDS + 1):
         if number == 1:  # what the first offers `check` offers as well; all the others cost no more than that
             whole = work_budget()
         chosen: Chosen = []
+        left: list[Finding] = []
         taken = Taken(seen.analysis.module) if seen.analysis is not None else None
-        asked = [finding for finding in seen.shown if _where(seen, finding) not in kept]
-        for finding, fix in zip(asked, _offered(seen, asked, whole, allowed), strict=True):
-            where = _where(seen, finding)
-            if why := allowed.refuted.get(replace(finding, fix=fix).fix_key()):
-                fix = refused(why)
-            if fix is None or not fix.edits or fix.applicability not in ("safe", "unsafe")[: 1 + allowed.unsafe]:
-                kept[where] = _Kept(fix, reach(seen.analysis, finding))
-            elif number == _MOST_ROUNDS:
-                kept[where] = _Kept(refused(ROUNDS), frozenset())
-            elif taken is not None and taken.takes(fix.edits):
+        for finding, offer in zip(seen.shown, _offered(seen, whole, allowed), strict=True):
+            why = allowed.refuted.get(replace(finding, fix=offer).fix_key())
+            fix = refused(why) if why else given_up.get(finding.sort_key(), offer)
+            is_allowed = fix is not None and fix.edits and fix.applicability in grades
+            if is_allowed and number == _MOST_ROUNDS:
+                fix = refused(ROUNDS)
+            elif fix is not None and is_allowed and taken is not None and taken.takes(fix.edits):
                 chosen.append((finding, fix))
+            left.append(replace(finding, fix=fix))
         if not chosen:
             break
         chosen, after, now = _agreeing(seen, chosen, allowed.width, analysed, whole)
         if now is None:
-            kept.update((_where(seen, finding), _Kept(refused(ALONE), frozenset())) for finding, _ in chosen)
+            given_up |= {finding.sort_key(): refused(ALONE) for finding, _ in chosen}
             continue
-        changed = _changed(seen, chosen)
         fixed += [_fixed(seen, finding, fix, allowed) for finding, fix in chosen]
-        seen, text = now, after
-        kept = {w: k for w, k in kept.items() if not k.reach & changed and k.fix != refused(TOO_MANY)}
-    left = []
-    for finding in seen.shown:
-        offered = kept[_where(seen, finding)].fix
-        if offered is not None and offered.edits and fixed:
-            (offered,) = _offered(seen, [finding], whole, allowed)  # its rows may have moved
-        left.append(replace(finding, fix=offered))
+        seen, text, given_up = now, after, {}
     return text, replace(seen, shown=tuple(left)), tuple(fixed)
 
 
@@ -102,10 +87,10 @@ def _fixed(seen: View, finding: Finding, fix: Fix, allowed: Allowed) -> Finding:
     return allowed.snippet(seen.analysis, finding)
 
 
-def _offered(seen: View, findings: Sequence[Finding], whole: WorkBudget, allowed: Allowed) -> list[Fix | None]:
+def _offered(seen: View, whole: WorkBudget, allowed: Allowed) -> list[Fix | None]:
     if seen.analysis is None:
-        return [f.fix for f in findings]
-    return offered_for(seen.analysis, findings, allowed.codes, whole, comment=allowed.comment)
+        return [f.fix for f in seen.shown]
+    return offered_for(seen.analysis, seen.shown, allowed.codes, whole, comment=allowed.comment)
 
 
 def _agreeing(
@@ -141,36 +126,16 @@ def _blamed(seen: View, now: View, chosen: Chosen, whole: WorkBudget) -> list[Fi
     still = [f for f in fresh if any(compared.stays(each, [f]) for each in fixed)]
     fresh = [f for f in fresh if f in still or not laid_bare(seen.analysis, now.analysis, f)]
     sure = all(fix.applicability == "safe" for _, fix in chosen)
-    otherwise = together(seen.analysis, now.analysis.module, done, whole, sure=sure)
-    if not fresh and not otherwise:
-        return []
-    reaches = [(finding, reach(seen.analysis, finding)) for finding in done]
-    spoilt = [frozenset([finding.function.partition(".")[0]]) for finding in fresh]
-    spoilt += [names for finding, names in reaches if any(finding is each for each in otherwise)]
+    changed = changed_behavior(seen.analysis, now.analysis.module, done, whole, sure=sure)
     blamed = []
-    for around in spoilt:
-        near = [finding for finding, names in reaches if names & around] or done
+    for function in {_outermost(finding) for finding in (*fresh, *changed)}:
+        near = [finding for finding in done if _outermost(finding) == function] or done
         blamed += near[(len(near) + 1) // 2 :] or near
     return blamed
 
 
-def _changed(seen: View, chosen: Chosen) -> frozenset[str]:
-    """The names of what stands in the rows that some fixes change."""
-    assert seen.analysis is not None
-    rows = [(edit.location.row, edit.end_location.row) for edit in _edits(chosen)]
-    definitions = seen.analysis.module.definitions.items()
-    return frozenset(name for name, d in definitions if any(a <= d.block.last and d.block.first <= b for a, b in rows))
-
-
-def _where(seen: View, finding: Finding) -> object:
-    """A finding, and the text of the function or class that it is in: while that is the same, so is the fix."""
-    assert seen.analysis is not None
-    module = seen.analysis.module
-    block = next((b for _, b in module.blocks if b.first <= finding.location.row <= b.last), None)
-    if block is None:
-        return finding.location
-    text = "".join(module.lines[block.first - 1 : block.last])
-    return key(finding), finding.location.row - block.first, finding.location.column, text
+def _outermost(finding: Finding) -> str:
+    return finding.function.partition(".")[0]
 
 
 def _edits(chosen: Chosen) -> list[Edit]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from wherelint.finding import Edit, Finding
 from wherelint.findings.analysis import Analysis
 from wherelint.findings.hazards import Detection
-from wherelint.fix.verify.record import finite_at
+from wherelint.fix.verify.compare import is_finite_at
 from wherelint.frontend import screen
 from wherelint.frontend.module import Module
 from wherelint.frontend.names import written
@@ -77,7 +77,7 @@ def laid_bare(before: Analysis, after: Analysis, finding: Finding) -> bool:
     detection = places[0][1]
     try:
         programs = lowered(before.module, detection.name, before.used, False)
-        return any(not finite_at(p, p, [detection])[0] for p in programs if p.name == detection.program.name)
+        return any(not is_finite_at(p, detection) for p in programs if p.name == detection.program.name)
     except (GiveUp, RecursionError):
         return False
 

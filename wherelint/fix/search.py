@@ -14,7 +14,7 @@ from wherelint.fix.mask.writing import Candidate, masked_twice
 from wherelint.fix.messages import ELSEWHERE, EPSILON, LOST, MATRIX, TRIES, UNPROVEN
 from wherelint.fix.scope import Places, around, laid_bare, places_of
 from wherelint.fix.together import named
-from wherelint.fix.verify.compare import Comparison, key
+from wherelint.fix.verify.findings import Comparison, key
 from wherelint.fix.verify.proof import Found, Proof
 from wherelint.graph.node import topological
 from wherelint.io.edits import Source, consistent, rebased, without
@@ -75,7 +75,7 @@ class _Rewrites:
     def __init__(self, analysis: Analysis, places: Places, effort: WorkBudget) -> None:
         self._analysis, self._places, self._effort = analysis, places, effort
         self._finding, self._detection = places[0]
-        self._proof = Proof(analysis, self._detection, effort)
+        self._proof = Proof(analysis, [detection for _, detection in places], effort)
         self._site, self._arm = site_of(analysis, places)
         self._good: list[Proven] = []
         #: Rewrites that are only shown: better than nothing.
@@ -138,8 +138,6 @@ class _Rewrites:
 
     def _note_end(self, candidate: Candidate, found: Found, targets: list[Finding], compared: Comparison) -> str | None:
         """Note a rewrite that leaves nothing; the kind of those that may be better: empty for any, None for none."""
-        if found.worse:
-            return ""
         sure = candidate.elementwise and not found.doubtful
         if found.silent:
             self._unfinished.append(_Step(candidate, found, [], targets, sure))
@@ -208,8 +206,7 @@ class _Rewrites:
             self._detours.append(_Step(candidate, found, stay, targets, sure))  # another selection drops it, too
         elif fresh == stay:
             step = _Step(candidate, found, fresh, targets, sure)
-            if not found.worse:
-                self._bare.append(step)
+            self._bare.append(step)
             if len(fresh) == 1:
                 self._detours.append(step)
                 if candidate.slot:
@@ -224,7 +221,7 @@ class _Rewrites:
             rest = rewritten(after, following, most - 1, self._effort) if following else ""
             if isinstance(rest, str) or masked_twice(rest.text) > masked_twice(self._proof.source.text):
                 continue
-            if (last := self._proof.of(rest.text, step.targets)) is None or last.worse:
+            if (last := self._proof.of(rest.text, step.targets)) is None:
                 continue
             compared = self._compared(rest.text)
             if (doubtful := self._proof.doubts(last, step.targets, compared, step.bare)) is not None:
@@ -243,7 +240,7 @@ class _Rewrites:
         if text is None:  # the last one gave its name to what the first one wrote
             more = Source(source.edited(edits)).difference(both.text)
             text = source.edited(rebased(source, edits, more))
-        if text == source.text or (found := self._proof.of(text, targets)) is None or found.silent or found.worse:
+        if text == source.text or (found := self._proof.of(text, targets)) is None or found.silent:
             return None
         if found.unclean and not both.rank[2]:
             return None  # a selection drops what is not finite still, which is better not there
@@ -294,7 +291,7 @@ def _finished(proof: Proof, step: _Step, most: int) -> Proven | None:
     source = found.after.module.source
     for guard in Site(found.after.module, proof.detection.framework, hazard, (), {}).guards() if most else ():
         text = source.edited(guard.edits) if consistent(guard.edits) else ""
-        if not text or (last := proof.of(text, targets)) is None or last.worse:
+        if not text or (last := proof.of(text, targets)) is None:
             continue
         both = replace(candidate, elementwise=candidate.elementwise and guard.elementwise, alone=guard.alone)
         compared = Comparison(proof.source, proof.source.difference(text), proof.findings)

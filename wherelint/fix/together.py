@@ -1,25 +1,22 @@
 """Fixes that are made at once: those that need each other, and those of one function that were proven one by one."""
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, count
 
 from wherelint.finding import Edit, Finding, Fix
 from wherelint.findings.analysis import Analysis
+from wherelint.findings.hazards import Detection
 from wherelint.fix.messages import made_with
-from wherelint.fix.scope import BINDS, places_of
+from wherelint.fix.scope import BINDS, Function, concerned, places_of
 from wherelint.fix.spelling import condition_names
 from wherelint.fix.verify.proof import Proof
 from wherelint.frontend.module import Module
-from wherelint.frontend.syntax import GiveUp
 from wherelint.io.edits import compatible
 from wherelint.search.budget import WorkBudget
 
 _GRADES = ("safe", "unsafe", "display")
-#: Of how many fixes one that is enough for all is looked for.
-_MOST_ALONE = 3
 
 Fixed = tuple[Finding, Fix]
 
@@ -80,20 +77,18 @@ def _needed(finding: Finding, fix: Fix, offered: Mapping[str, Fixed]) -> list[Fi
 def _made(analysis: Analysis, group: Sequence[Fixed], whole: WorkBudget) -> Fix | None:
     """Some fixes as one, proven to leave every gradient finite at its witness; None where that cannot be."""
     detections = [detection for f, _ in group for _, detection in places_of(analysis, f)[:1]]
-    proofs = [Proof(analysis, detection, whole, detections) for detection in detections]
+    proof = Proof(analysis, detections, whole)
     grade = max((fix.applicability for _, fix in group), key=_GRADES.index)
-    own = [fix.edits for _, fix in group]
-    for edits in (*(own if len(own) <= _MOST_ALONE else ()), _union(analysis.module, own)):
-        try:
-            after = analysis.module.project.revised(analysis.module.source.edited(edits or ()))
-            found = [proof.everywhere(after) for proof in proofs] if edits else []
-        except (SyntaxError, ValueError, GiveUp, RecursionError):
-            continue
-        records = [each for some in found for each in some or ()]
-        if edits and None not in found and not any(each.remains for each in records):
-            doubtful = grade == "safe" and any(each.doubtful for each in records)
-            return Fix("unsafe" if doubtful else grade, "", edits)
-    return None
+    edits = _union(analysis.module, [fix.edits for _, fix in group])
+    try:
+        after = analysis.module.project.revised(analysis.module.source.edited(edits or ()))
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+    found = proof.everywhere(after) if edits else None
+    if not edits or found is None or any(each.remains for each in found):
+        return None
+    doubtful = grade == "safe" and any(each.doubtful for each in found)
+    return Fix("unsafe" if doubtful else grade, "", edits)
 
 
 def _union(module: Module, each: Iterable[Sequence[Edit]]) -> tuple[Edit, ...] | None:
@@ -163,15 +158,23 @@ def _inserted(edit: Edit) -> bool:
     return edit.location == edit.end_location and edit.location.column == 1
 
 
-def together(analysis: Analysis, after: Module, done: list[Finding], whole: WorkBudget, *, sure: bool) -> list[Finding]:
+def changed_behavior(
+    analysis: Analysis, after: Module, done: list[Finding], whole: WorkBudget, *, sure: bool
+) -> list[Finding]:
     """The fixes that do not compute the same any more when ``after`` has all of them.
 
     ``sure``: each alone is safe, and so they have to be: of two nans that meet, one stays as long as the other does.
     Those that share no function need no other proof.
     """
-    detections = [(finding, detection) for finding in done for _, detection in places_of(analysis, finding)[:1]]
-    every = [detection for _, detection in detections]
-    proofs = [(finding, Proof(analysis, detection, whole, every)) for finding, detection in detections]
-    often = Counter(name for _, proof in proofs for name in proof.names)
-    shared = [(finding, proof, [name for name in proof.names if often[name] > 1]) for finding, proof in proofs]
-    return [finding for finding, proof, names in shared if names and not proof.holds(after, names, sure=sure)]
+    made = [(finding, detection) for finding in done for _, detection in places_of(analysis, finding)[:1]]
+    sharing: dict[Function, list[tuple[Finding, Detection]]] = {}
+    for finding, detection in made:
+        for name in concerned(analysis, detection)[0]:
+            sharing.setdefault(name, []).append((finding, detection))
+    changed: list[Finding] = []
+    for name, group in sharing.items():
+        if len(group) > 1:
+            found = Proof(analysis, [detection for _, detection in group], whole).everywhere(after, [name])
+            if found is None or (sure and any(each.doubtful for each in found)):
+                changed += [finding for finding, _ in group]
+    return changed

@@ -11,7 +11,7 @@ from wherelint.fix import spelling
 from wherelint.fix.assignments import already_named
 from wherelint.fix.mask.writing import Mask, atom
 from wherelint.fix.syntax import SourceNode, condition, has_effects, operands, optional_names, source_node
-from wherelint.fix.verify.record import is_number
+from wherelint.fix.verify.dtypes import is_number
 from wherelint.fix.verify.shapes import misplaced
 from wherelint.frontend.module import Module
 from wherelint.graph.differentiate import fails

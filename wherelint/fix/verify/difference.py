@@ -1,6 +1,7 @@
-"""What a rewritten program computes otherwise: a change inside a selection is proven there, whatever reads it.
+"""What the old text computes, known once for all proofs, and which selections of a rewritten one compute otherwise.
 
-So a proof costs what the selection reads, not what its function holds.
+A change inside a selection is proven there, whatever reads it: a proof costs what the selection reads, not what its
+function holds.
 """
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
@@ -11,13 +12,14 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from wherelint.fix.verify.inputs import names_of, settling
-from wherelint.fix.verify.record import inputs_of, roots_of
+from wherelint.findings.hazards import Detection
+from wherelint.fix.verify.compare import Behavior, observe
+from wherelint.fix.verify.inputs import inputs_of, names_of, roots_of, settling
 from wherelint.fix.verify.shapes import Shaped, differ
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.node import Const, Leaf, Node
-from wherelint.interpret.programs import Program, expression_id, lowered
+from wherelint.interpret.programs import Program, expression_id, lowered, own_programs
 
 #: A node of a program, and the one that has its place in another.
 Pair = tuple[Node, Node]
@@ -25,19 +27,37 @@ Pair = tuple[Node, Node]
 _LEAF, _CONST = ([f.name for f in fields(kind) if f.name not in Node.__slots__] for kind in (Leaf, Const))
 
 
-class Numbering:
-    """What the nodes of a file's programs compute, as numbers: two nodes with one number compute the same."""
+class Baseline:
+    """The old text: what its programs compute, and numbers for that. Two nodes with one number compute the same."""
 
-    def __init__(self, used: Sequence[str]) -> None:
-        self._used = used
+    def __init__(self, module: Module, used: Sequence[str]) -> None:
+        self._module, self._used = module, used
         self._table: dict[Hashable, int] = {}
-        self._programs = WeakKeyDictionary[Program, dict[Node, int]]()
+        self._numbers = WeakKeyDictionary[Program, dict[Node, int]]()
         #: What is told apart by its identity, so that nothing else gets that.
         self._held: list[object] = []
+        self._behaviors: dict[tuple[object, ...], Behavior] = {}
+
+    def modes(self, name: tuple[str, ...]) -> tuple[bool, ...]:
+        """How a function has to be read: strictly as well, unless no call is impure and no default stands in."""
+        loose, strict = (own_programs(self._module, name, self._used, mode) for mode in (False, True))
+        alike = len(loose) == len(strict) and all(map(self._is_alike, loose, strict))
+        return (False,) if alike else (False, True)
+
+    def _is_alike(self, a: Program, b: Program) -> bool:
+        one, other = ([self.of(p)[n] for n in (*roots_of(p), *p.measured)] for p in (a, b))
+        return one == other and a.opaque_calls == b.opaque_calls
+
+    def behavior(self, program: Program, detection: Detection) -> Behavior:
+        """What a program of the old text, or a part of one, computes around the witness of a hazard."""
+        key = detection.key, program.name, *program.outputs
+        if key not in self._behaviors:
+            self._behaviors[key] = observe(program, detection)
+        return self._behaviors[key]
 
     def of(self, program: Program) -> dict[Node, int]:
         """The number of each node of a program."""
-        if program not in self._programs:
+        if program not in self._numbers:
             names = inputs_of(program)
             numbers: dict[Node, int] = {}
             for node in settling([*roots_of(program), *program.measured], shapes=True):
@@ -47,8 +67,8 @@ class Numbering:
                 operands = tuple(numbers[i] for i in node.inputs)
                 key: Hashable = (node.op, node.kind, node.selection, node.static, name, *facts, operands)
                 numbers[node] = self._table.setdefault(key, len(self._table))
-            self._programs[program] = numbers
-        return self._programs[program]
+            self._numbers[program] = numbers
+        return self._numbers[program]
 
     def _frozen(self, value: Any, numbers: Mapping[Node, int]) -> Hashable:
         if isinstance(value, np.ndarray):
@@ -64,18 +84,15 @@ class Numbering:
         self._held.append(value)
         return id(value)
 
-    def unchanged(self, before: Module, after: Module, names: Iterable[tuple[str, ...]]) -> set[Node]:
+    def unchanged(self, after: Module, names: Iterable[tuple[str, ...]]) -> set[Node]:
         """The nodes of a rewritten text that compute what the old one does somewhere: no search finds more in them."""
-        old, new = (self._numbered(module, names) for module in (before, after))
-        known = {number for numbers in old for number in numbers.values()}
-        return {node for numbers in new for node, number in numbers.items() if number in known}
-
-    def _numbered(self, module: Module, names: Iterable[tuple[str, ...]]) -> list[dict[Node, int]]:
-        found = []
-        for name in names:
-            with suppress(GiveUp, RecursionError):
-                found += [self.of(program) for program in lowered(module, name, self._used)]
-        return found
+        numbers: list[list[dict[Node, int]]] = [[], []]
+        for module, found in zip((self._module, after), numbers, strict=True):
+            for name in names:
+                with suppress(GiveUp, RecursionError):
+                    found += [self.of(program) for program in lowered(module, name, self._used)]
+        known = {number for each in numbers[0] for number in each.values()}
+        return {node for each in numbers[1] for node, number in each.items() if number in known}
 
     def changes(self, old: Program, new: Program, places: Collection[int]) -> dict[int, list[Pair]] | None:
         """The selections at some places that two programs compute otherwise, in pairs.
@@ -86,13 +103,13 @@ class Numbering:
             return None
         numbers = {**self.of(old), **self.of(new)}
         measured = [{numbers[n] for n in program.measured} for program in (old, new)]
-        if measured[0] != measured[1] and differ(Shaped((), old.measured), Shaped((), new.measured), ()) is not False:
+        if measured[0] != measured[1] and differ(Shaped((), old.measured), Shaped((), new.measured)):
             return None
-        waiting = [(a, b, False) for a, b in zip(old.outputs, new.outputs, strict=True)]
-        for a, b, _ in [*waiting]:
+        waiting: list[tuple[Node, Node, bool]] = []
+        for a, b in zip(old.outputs, new.outputs, strict=True):
             if len(a.path_conditions) != len(b.path_conditions):
                 return None
-            waiting += [(x, y, False) for x, y in zip(a.path_conditions, b.path_conditions, strict=True)]
+            waiting += [(x, y, False) for x, y in zip((a, *a.path_conditions), (b, *b.path_conditions), strict=True)]
         found: dict[int, list[Pair]] = {}
         seen = set()
         while waiting:

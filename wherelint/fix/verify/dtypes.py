@@ -7,10 +7,9 @@ dtype: TensorFlow refuses it beside any other, torch makes float32 of a float16 
 import ast
 from collections.abc import Mapping, Sequence
 
-from wherelint.fix.verify.shapes import is_single
 from wherelint.frameworks import framework_of
 from wherelint.frontend.syntax import last_name
-from wherelint.graph.node import Const, Leaf, Node, leaves, topological
+from wherelint.graph.node import Const, Leaf, Node, topological
 from wherelint.interpret.values import Origin
 
 _TYPED = frozenset({"torch", "tensorflow"})
@@ -34,14 +33,9 @@ def _is_untyped(selection: Node, numbers: set[Node], readers: Mapping[Node, list
     condition, *values = selection.inputs
     if condition in numbers:
         return True
-    reading = [reader for reader in readers.get(selection, [selection]) if not _converts(reader)]
-    typed = [value for value in values if value not in numbers]
-    if not typed or not reading:
-        return bool(reading)
-    # To torch the dtype of a tensor without axes counts as little, beside a tensor that need not have the same.
-    beside = [n for reader in reading for n in reader.inputs if n is not selection and n not in numbers]
-    apart = [n for n in beside if set(leaves(n)).isdisjoint(leaves(*typed))]
-    return bool(apart) and selection.framework == "torch" and all(map(is_single, typed))
+    # An operation of one operand makes the same of a number and of a tensor of the default dtype.
+    reading = [n for n in readers.get(selection, [selection]) if n.framework is None or len(n.inputs) != 1]
+    return numbers.issuperset(values) and bool(reading)
 
 
 def may_be_number(node: Node) -> bool:
@@ -77,6 +71,14 @@ def _is_number(node: Node, numbers: set[Node]) -> bool:
     return node.call is None and not (node.array or node.name.isidentifier())
 
 
-def _converts(reader: Node) -> bool:
-    """Whether an operation makes the same of a number and of a tensor of the default dtype: nothing else has a say."""
-    return reader.framework is not None and len(reader.inputs) == 1
+def is_number(mask: Node) -> bool:
+    """Whether a mask is an array of numbers; where it is one of two, whether both are. Two booleans have a boolean for
+    their product.
+    """
+    while mask.op == "identity" and not mask.static.number:
+        mask = mask.inputs[0]
+    if mask.op == "multiply":
+        return any(map(is_number, mask.inputs))
+    if mask.op == "cond":
+        return all(map(is_number, mask.inputs[1:3]))
+    return mask.kind != "bool" or mask.op == "identity"

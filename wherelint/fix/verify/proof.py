@@ -1,27 +1,24 @@
 """What a rewritten text is found to do: the functions around a finding computed as before, and searched again."""
 
-from collections.abc import Collection, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
+
+import numpy as np
 
 from wherelint.finding import Finding
 from wherelint.findings.analysis import Analysis, analyse_functions
 from wherelint.findings.hazards import Detection
-from wherelint.fix.scope import concerned
-from wherelint.fix.verify.compare import Comparison, key
-from wherelint.fix.verify.difference import Numbering, part_of
-from wherelint.fix.verify.inputs import names_of
-from wherelint.fix.verify.record import Record, record, same
+from wherelint.fix.scope import Function, concerned
+from wherelint.fix.verify.compare import Behavior, observe_rewrite, observe_witness
+from wherelint.fix.verify.difference import Baseline, Pair, part_of
+from wherelint.fix.verify.findings import Comparison, key
 from wherelint.fix.verify.shapes import Shaped, differ
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.node import Node
-from wherelint.interpret.programs import Program, expression_id, lowered, own_programs
+from wherelint.interpret.programs import Program, expression_id, own_programs
 from wherelint.io.edits import Region
 from wherelint.search.budget import WorkBudget
-
-#: Functions that compute more values are searched for what is asked for alone.
-_LONG = 300
 
 
 class Found(NamedTuple):
@@ -38,8 +35,6 @@ class Found(NamedTuple):
     remains: tuple[Node, ...]
     #: Those of which no finding speaks.
     silent: tuple[Node, ...] = ()
-    #: Whether operations fail more often than before: it may be a step to a fix, and is none.
-    worse: bool = False
 
 
 class Passed(NamedTuple):
@@ -47,42 +42,34 @@ class Passed(NamedTuple):
 
     module: Module
     compared: Comparison
-    records: Sequence[Record]
+    behaviors: Sequence[Behavior]
     #: Operations that lose a gradient at the witness still.
     remains: tuple[Node, ...]
+
+
+class ValueChangedError(Exception):
+    """The rewritten program computes something else."""
 
 
 class Proof:
     """What a candidate has to keep."""
 
-    def __init__(
-        self,
-        analysis: Analysis,
-        detection: Detection,
-        whole: WorkBudget | None = None,
-        beside: Collection[Detection] = (),
-    ) -> None:
-        """``beside``: the findings that are fixed at once with this one, each proven at its own selection."""
-        self._whole = whole
-        self._selections = {expression_id(each.hazard.select) for each in (detection, *beside)}
-        self._analysis = analysis
-        self.detection = detection
+    def __init__(self, analysis: Analysis, detections: Sequence[Detection], whole: WorkBudget | None = None) -> None:
+        """``detections``: the hazards that are removed at once, each proven at its own selection."""
+        self._analysis, self._detections, self._whole = analysis, detections, whole
+        self._selections = {expression_id(each.hazard.select) for each in detections}
+        self.detection = detections[0]
         self.findings = analysis.findings
-        self._finding = next(finding for finding, made in analysis.found if made is detection)
         self.source = analysis.module.source
-        self.names, self.callers = concerned(analysis, detection)
-        self._read = {name for name, *_ in names_of([detection.hazard.op, detection.hazard.select]).values()}
-        self._numbering = Numbering(analysis.used)
-        self._records: dict[tuple[tuple[str, ...], bool], list[tuple[Program, Record]]] = {}
-        #: The same of selections alone.
-        self._parts: dict[tuple[bool, tuple[Node, ...]], Record] = {}
-        self._at_witness: dict[Program, Record] = {}
-
-    @property
-    def exposed(self) -> bool:
-        """Whether something reads what the operation gives where it is singular."""
-        records = [record for known in self._records.values() for _, record in known]
-        return any(record.exposed for record in (*records, *self._parts.values()))
+        self._fixed = [f for f, made in analysis.found if any(made is each for each in detections)]
+        self._baseline = analysis.module.once(Baseline, tuple(analysis.used))
+        scopes = [concerned(analysis, each) for each in detections]
+        self.names = list(dict.fromkeys(name for names, _ in scopes for name in names))
+        self.callers = list(dict.fromkeys(c for _, callers in scopes for c in callers if c not in self.names))
+        #: The hazards whose witness was tried.
+        self._shown: set[object] = set()
+        #: Whether something reads what the operation gives where it is singular.
+        self.exposed = False
 
     def of(self, text: str, targets: Sequence[Finding], compared: Comparison | None = None) -> Found | None:
         """What is found in a rewritten text; None where that computes something else, or is singular at the witness."""
@@ -92,200 +79,160 @@ class Proof:
     def passes(self, text: str, compared: Comparison | None = None) -> Passed | None:
         """How a rewritten text computes the same; None where it does not, or the finding's operation fails still."""
         try:
-            return self._passes(self._analysis.module.project.revised(text), compared)
+            module = self._analysis.module.project.revised(text)
         except (SyntaxError, RecursionError):
             return None
-
-    def _passes(self, module: Module, compared: Comparison | None) -> Passed | None:
-        records = self._passed(module, self.names, (False,), step=True)
-        if records is None:
+        behaviors = self._passed(module, self.names, (False,))
+        if behaviors is None:
             return None
-        remains = tuple(node for record in records for node in record.remains)
+        remains = tuple(dict.fromkeys(node for each in behaviors for node in each.remains))
         if compared is not None and any(self._is_still(node, module, compared) for node in remains):
             return None
         compared = compared or Comparison(self.source, self.source.difference(module.text), self.findings)
-        return Passed(module, compared, records, remains)
+        return Passed(module, compared, behaviors, remains)
 
     def searched(self, passed: Passed, targets: Sequence[Finding]) -> Found | None:
         """What is found in the selections that changed, and in those of ``targets``; None where that is too much."""
-        module, compared, records, remains = passed
-        used, whole = self._analysis.used, self._whole
-        unchanged = self._numbering.unchanged(self._analysis.module, module, self.names)
+        module, compared, behaviors, remains = passed
+        unchanged = self._baseline.unchanged(module, self.names)
 
-        def asked(root: Node) -> bool:
-            return self._near(root) and (root not in unchanged or compared.at(targets, *_region(root)))
+        def is_concerned(root: Node) -> bool:
+            return root not in unchanged or compared.at(targets, *_region(root))
 
-        length = sum(len(p.order) for name in self.names for p in lowered(module, name, used))
-        outlook = self._analysis.outlook if length > _LONG else None
+        low = any(finding.confidence == "low" for finding in targets)
         after = analyse_functions(
-            module, used, self.names, frozenset(), low=False, draft=True, only=asked, whole=whole, outlook=outlook
-        )
+            module, self._analysis.used, self.names, frozenset(), low=low, draft=True, only=is_concerned,
+            whole=self._whole, outlook=self._analysis.outlook,
+        )  # fmt: skip
         if after.problems:
             return None
-        if compared.come(after.findings) and not remains:
-            compared.know(self._hidden)
-        doubtful, worse = any(p.doubtful for p in records), any(p.worse for p in records)
-        lost, unclean = sum(p.lost for p in records), sum(p.unclean for p in records)
         known = {expression_id(detection.hazard.op) for _, detection in after.found if detection is not None}
         silent = tuple(n for n in remains if expression_id(n) not in known and not self.beside([n], compared, module))
-        return Found(after, doubtful, lost, unclean, remains, silent, worse)
+        lost, unclean = sum(each.lost for each in behaviors), sum(each.unclean for each in behaviors)
+        return Found(after, any(each.doubtful for each in behaviors), lost, unclean, remains, silent)
 
     def beside(self, nodes: Sequence[Node], compared: Comparison, module: Module) -> list[Finding]:
         """The findings of the old text whose operations some nodes of a rewritten one are."""
         places = [_region(n) for n in nodes if n.origin.block.module is module]
         return [f for f in self.findings if any(compared.is_at(f, *place) for place in places)]
 
-    @cached_property
-    def _hidden(self) -> list[Finding]:
-        """Findings of the old text that nobody asked for, near this one: no rewrite need remove them."""
-        if self._analysis.outlook.least <= 0:
-            return []
-        old, used = self._analysis.module, self._analysis.used
-        known = analyse_functions(
-            old, used, self.names, frozenset(), low=False, draft=True, only=self._near, whole=self._whole
-        )
-        told = {(key(f), f.location, f.select.location) for f in self.findings}
-        return [f for f in known.findings if (key(f), f.location, f.select.location) not in told]
-
     def _is_still(self, node: Node, module: Module, compared: Comparison) -> bool:
         """Whether an operation is that of the finding, in the function of the selection: no search need ask for it."""
-        origin, hazard = node.origin, self.detection.hazard
-        if origin.block.module is not module:
+        hazard = self.detection.hazard
+        if hazard.op.origin.function != hazard.select.origin.function or node.origin.block.module is not module:
             return False
-        if hazard.op.origin.function != hazard.select.origin.function and not self._has_twin:
-            return False
-        return compared.is_at(self._finding, *origin.block.region(origin.node))
-
-    @cached_property
-    def _has_twin(self) -> bool:
-        """Whether two findings are told apart by their witnesses alone: then none says which of them is gone."""
-        own = self._finding
-        alike = [f for f in self.findings if (f.location, f.select.location) == (own.location, own.select.location)]
-        return len([f for f in alike if key(f) == key(own)]) > 1
-
-    def _near(self, root: Node) -> bool:
-        """Whether a selection reads an input that the finding's does: only then a rewrite can change it."""
-        return not self._read or any(name in self._read for name, *_ in names_of([root]).values())
-
-    def holds(self, module: Module, names: list[tuple[str, ...]], *, sure: bool) -> bool:
-        """Whether some functions compute the same in another text, beyond doubt where it has to be ``sure``."""
-        passed = self._passed(module, names, (False, True))
-        return passed is not None and not (sure and any(p.doubtful for p in passed))
-
-    def everywhere(self, module: Module) -> list[Record] | None:
-        """How the functions around the operation and those that call them pass; None where one does not."""
-        return self._passed(module, [*self.names, *self.callers], (False, True))
-
-    def _passed(
-        self, module: Module, names: list[tuple[str, ...]], modes: tuple[bool, ...], *, step: bool = False
-    ) -> list[Record] | None:
-        """How functions pass the proof, with their defaults or whatever else is given; None where one does not."""
-        try:
-            return [p for strict in modes for name in names for p in self._pass(module, name, strict=strict, step=step)]
-        except (SyntaxError, GiveUp, RecursionError, _OtherwiseError):
-            return None
+        return any(compared.is_at(finding, *_region(node)) for finding in self._fixed)
 
     def doubts(
         self, found: Found, targets: list[Finding], compared: Comparison, bare: Sequence[Finding] = ()
     ) -> bool | None:
         """Whether a call that is not known, or a nan, may tell a rewrite from the original, in callers too.
 
-        None where the finding is not gone for good, or a value is another. ``bare``: what the rewrite lays bare.
+        None where the finding is not gone, or a value is another. ``bare``: what the rewrite uncovers.
         """
-        module = found.after.module
-
-        def concerned(root: Node) -> bool:
-            origin = root.origin
-            return origin.block.module is not module or compared.at(targets, *origin.block.region(origin.node))
-
-        sure = analyse_functions(
-            module, found.after.used, self.names, frozenset(), draft=True, only=concerned, whole=self._whole
-        )
-        fixed = set(map(key, targets))
-        laid = {each.location for each in bare}
-        # What is hardly worth showing is no objection to a fix of what is.
-        lowest = {f.confidence for f in targets} | {"high"}
-        asked = [f for f in sure.findings if key(f) in fixed and f.location not in laid and f.confidence in lowest]
-        if not found.remains and not compared.gone(targets, asked):
-            compared.know(self._hidden)
-        if sure.problems or not compared.gone(targets, asked):
+        fixed, uncovered = set(map(key, targets)), {each.location for each in bare}
+        left = [f for f in found.after.findings if key(f) in fixed and f.location not in uncovered]
+        if not compared.gone(targets, left):
             return None
-        own = self._passed(module, self.names, (True,))  # the other mode was passed before
-        others = self._passed(module, self.callers, (False, True)) if own is not None else None
+        own = self._passed(found.after.module, self.names, (True,))  # the other mode was passed before
+        others = self._passed(found.after.module, self.callers, (False, True)) if own is not None else None
         if own is None or others is None:
             return None
-        # That it is gone at the witness is computed where the function that shows it is one of these.
-        shown = self.detection.program.name in {p.name for known in self._records.values() for p, _ in known} | {
-            p.name for name in self.names for p in own_programs(self._analysis.module, name, self._analysis.used)
-        }
-        return found.doubtful or any(p.doubtful for p in [*own, *others]) or not shown
+        return found.doubtful or any(each.doubtful for each in (*own, *others)) or self.detection.key not in self._shown
 
-    def _pass(self, module: Module, name: tuple[str, ...], *, strict: bool = False, step: bool = False) -> list[Record]:
-        """How a function passes the proof. Raises where it computes something else.
+    def everywhere(self, module: Module, names: Iterable[Function] | None = None) -> list[Behavior] | None:
+        """How functions pass, by default those around the operation and those that call them; None where one fails."""
+        return self._passed(module, [*self.names, *self.callers] if names is None else names, (False, True))
 
-        Doubtful is also that a call that is not known has another argument, or a value, for all that is known, another
-        shape.
-        """
-        old = own_programs(self._analysis.module, name, self._analysis.used, strict)
-        new = own_programs(module, name, self._analysis.used, strict)
+    def _passed(self, module: Module, names: Iterable[Function], modes: Sequence[bool]) -> list[Behavior] | None:
+        """How functions pass the proof, with their defaults or whatever else is given; None where one does not."""
+        found: list[Behavior] = []
+        try:
+            for name in names:
+                own = self._baseline.modes(name)
+                for strict in modes:
+                    if strict in own:
+                        found += self._pass(module, name, strict=strict, last=strict is own[-1])
+        except (SyntaxError, GiveUp, RecursionError, ValueChangedError):
+            return None
+        return found
+
+    def _pass(self, module: Module, name: Function, *, strict: bool, last: bool) -> list[Behavior]:
+        """How a function passes the proof. ``last``: shapes are compared as well."""
+        used = self._analysis.used
+        old, new = (own_programs(each, name, used, strict) for each in (self._analysis.module, module))
         if [p.name for p in old] != [p.name for p in new]:
-            raise _OtherwiseError
-        parts = [self._at_selection(before, after, strict) for before, after in zip(old, new, strict=True)]
-        if None not in parts:
-            return [record for part in parts if part is not None for record in part]
-        if (name, strict) not in self._records:
-            others = [made for _, made in self._analysis.found if made is not None]
-            self._records[name, strict] = [(p, record(p, self.detection, others)) for p in old]
-        passed: list[Record] = []
-        for (old_program, before), program in zip(self._records[name, strict], new, strict=True):
-            now = same(before, program, self.detection.framework)
-            if now is None or (now.worse and not step):
-                raise _OtherwiseError
-            reshaped: bool | None = False
-            if strict:
-                pairs = (old_program, before), (program, now)
-                shaped = [Shaped(tuple(r.outlets[i] for i in before.told.outlets), p.measured) for p, r in pairs]
-                reshaped = differ(shaped[0], shaped[1], now.crossed)
-            if reshaped:
-                raise _OtherwiseError
-            now.doubtful |= bool(now.crossed) or reshaped is None
-            passed.append(now)
-        return passed
+            raise ValueChangedError
+        found: list[Behavior] = []
+        for before, after in zip(old, new, strict=True):
+            shown = [] if strict else [d for d in self._detections if d.program.name == before.name]
+            self._shown.update(each.key for each in shown)
+            parts = self._by_selections(before, after, shown, last=last)
+            found += parts if parts is not None else self._by_function(before, after, shown, last=last)
+        return found
 
-    def _at_selection(self, old: Program, new: Program, strict: bool) -> list[Record] | None:
-        """The record of the selections that alone compute otherwise, if those are beyond doubt: what reads them is
-        given the same. None where the whole function has to be compared.
+    def _by_function(self, old: Program, new: Program, shown: Sequence[Detection], *, last: bool) -> list[Behavior]:
+        """What a function computes now, around every witness that it has. Raises where that is something else."""
+        found = []
+        for detection in shown or self._detections[:1]:
+            before = self._baseline.behavior(old, detection)
+            now = observe_rewrite(before, new, detection.framework)
+            if now is None:
+                raise ValueChangedError
+            self.exposed |= before.exposed
+            found.append(now)
+            if last:
+                outlets = [tuple(p.outputs[i] for i in before.scope.outlets) for p in (old, new)]
+                shaped = (Shaped(own, p.measured) for own, p in zip(outlets, (old, new), strict=True))
+                if differ(*shaped):
+                    raise ValueChangedError
+        return found
+
+    def _by_selections(
+        self, old: Program, new: Program, shown: Sequence[Detection], *, last: bool
+    ) -> list[Behavior] | None:
+        """What the selections compute that alone changed, if that is beyond doubt: what reads them is given the same.
+
+        None where the whole function has to be compared.
         """
-        changed = self._numbering.changes(old, new, self._selections)
+        changed = self._baseline.changes(old, new, self._selections)
         if changed is None:
             return None
-        own, framework = expression_id(self.detection.hazard.select), self.detection.framework
-        shown = old.name == self.detection.program.name and not strict
-        if own not in changed:
-            return None if shown else []
-        before, after = (part_of(p, [pair[i] for pair in changed[own]]) for i, p in enumerate((old, new)))
+        found: list[Behavior] = []
+        witnesses = {each.key for each in shown}
+        for detection in self._detections:
+            pairs, dropped = changed.get(expression_id(detection.hazard.select)), np.ones(1, np.bool_)
+            if pairs is not None:
+                now = self._at_selection(old, new, pairs, detection, last=last)
+                if now is None:
+                    return None
+                found.append(now)
+                dropped = now.dropped
+            if detection.key in witnesses:  # where something beside the selection may lose the gradient still
+                whole = observe_witness(old, new, detection, dropped)
+                if whole is None:
+                    return None
+                found.append(whole)
+        return found
+
+    def _at_selection(
+        self, old: Program, new: Program, pairs: Sequence[Pair], detection: Detection, *, last: bool
+    ) -> Behavior | None:
+        before, after = (part_of(p, [pair[i] for pair in pairs]) for i, p in enumerate((old, new)))
         if before is None or after is None:
             return None
-        if (strict, before.outputs) not in self._parts:
-            self._parts[strict, before.outputs] = record(before, self.detection)
-        now = same(self._parts[strict, before.outputs], after, framework)
-        if now is None or now.worse or now.crossed or now.doubtful or now.remains or now.unclean:
+        known = self._baseline.behavior(before, detection)
+        now = observe_rewrite(known, after, detection.framework)
+        if now is None or now.doubtful or now.remains or now.unclean:
             return None
-        if self.detection.hazard.select.selection == "multiply" and now.lost:
+        if detection.hazard.select.selection == "multiply" and now.lost:
             return None  # a product drops nothing where the mask is 1
-        if strict and differ(Shaped(before.outputs), Shaped(after.outputs), now.crossed) is not False:
+        if last and differ(Shaped(before.outputs), Shaped(after.outputs)):
             return None
-        if not shown:
-            return [now]
-        if old not in self._at_witness:  # where something beside the selection may lose the gradient still
-            self._at_witness[old] = record(old, self.detection, at_witness=True)
-        whole = same(self._at_witness[old], new, framework)
-        return None if whole is None else [now, whole]
+        self.exposed |= known.exposed
+        now.dropped = known.dropped
+        return now
 
 
 def _region(node: Node) -> Region:
     return node.origin.block.region(node.origin.node)  # type: ignore[no-any-return]
-
-
-class _OtherwiseError(Exception):
-    """The rewritten program computes something else."""
