@@ -16,7 +16,7 @@ jax = pytest.importorskip("jax")
 from jax import lax  # noqa: E402
 from jax import numpy as jnp  # noqa: E402
 
-from wherelint.jax import hunt, locate, mask_gradients  # noqa: E402
+from wherelint.jax import hunt, mask_gradients  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("quick_compiling")
 CASES = Path(__file__).parents[1] / "cases"
@@ -167,7 +167,7 @@ def test_an_input_that_no_mask_repairs_is_the_witness_of_a_report_that_is_fine()
     assert report.ok
     assert [(p.op, p.genuine, p.witness[0].tolist()) for p in report.findings] == [("sqrt", True, [0.0, 2.0])]
     assert "are finite at the arguments themselves" in str(report)
-    assert "all that breaks it; at the nearest, argument 0 is [0., 2.]." in str(report)
+    assert "no selection drops all that breaks it." in str(report)
 
 
 @pytest.mark.rotated(3)
@@ -224,17 +224,9 @@ def test_budget_and_seconds_are_kept() -> None:
 
     began = time.monotonic()
     report = hunt(slow, np.float32(0.01), seconds=0.3)
-    names = ": locate(f, *witness) names the selections." if report.poisoned else "."
-    assert report.note == "The time was used up" + names
+    assert report.note == "The time was used up."
     assert report.tried < 100
     assert time.monotonic() - began < 60
-
-
-def test_without_time_the_witness_names_no_selection() -> None:
-    report = hunt(guarded, np.float32([0, 1]), seconds=0)
-    assert [(poison.op, poison.select) for poison in report.findings] == [("sqrt", None)]
-    assert report.note == "The time was used up: locate(f, *witness) names the selections."
-    assert [poison.select for poison in locate(guarded, *report.witness).findings] == ["where"]
 
 
 def test_an_input_that_is_poisoned_already_is_the_nearest() -> None:

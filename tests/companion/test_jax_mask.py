@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import operator
 import warnings
 from collections.abc import Callable
@@ -133,23 +132,12 @@ def test_a_perfect_fit_has_the_gradient_that_it_has() -> None:
     assert jax.hessian(mask_gradients(loss))(0.0) == pytest.approx(2.0)
 
 
-def test_exact_zeros_are_another_function() -> None:
-    exact = functools.partial(mask_gradients, zeros="exact")
-    assert jax.grad(exact(lambda x: jnp.sqrt(x) ** 2))(0.0) == 0
-    np.testing.assert_array_equal(jax.grad(exact(summed(safe_root)))(X), np.float32(root))
-    with pytest.raises(ValueError, match="zeros is"):
-        mask_gradients(jnp.sin, zeros="all")  # type: ignore[arg-type]
-
-
 def test_a_factor_drops_only_if_it_is_not_differentiated() -> None:
     def f(x: Any, w: Any) -> Any:
         return w * jnp.sqrt(x)
 
     assert jax.grad(mask_gradients(f), 0)(0.0, 0.0) == 0
     assert np.isnan(jax.grad(mask_gradients(f), (0, 1))(0.0, 0.0)[0])
-    assert jax.grad(mask_gradients(f, argnums=0))(0.0, 0.0) == 0
-    with pytest.raises(ValueError, match="not among argnums"):
-        jax.grad(mask_gradients(f, argnums=0), 1)(0.0, 0.0)
 
 
 def scanned(x: Any) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from real_gradients import require
 
-from wherelint.pytest_plugin import Gradients, framework
+from wherelint.pytest_plugin import framework
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -54,7 +54,7 @@ def test_loading_the_plugin_imports_no_framework_and_nothing_heavy(pytester: pyt
         def test(gradients):
             heavy = {"jax", "torch", "tensorflow", "numpy", "scipy", "libcst", "rich", "wherelint.companion"}
             assert not heavy & set(sys.modules)
-            gradients.assert_finite([1.0, {"a": 2}])
+            gradients.check
     """)
     run().assert_outcomes(passed=1)
 
@@ -113,17 +113,6 @@ def test_the_framework_is_told_by_arguments_function_or_what_is_loaded() -> None
     assert framework(eval("lambda x: torch.sqrt(x)", named), np.ones(2)) == "torch"
     with pytest.raises(TypeError, match="cannot tell the framework"):
         framework(lambda x: x, 1.0)
-
-
-def test_what_is_not_finite_is_named() -> None:
-    torch, assert_finite = pytest.importorskip("torch"), Gradients().assert_finite
-    layer = torch.nn.Linear(1, 1)
-    assert_finite([layer, torch.arange(3), np.arange(3), "text", None, np.ones(2)])
-    (layer(torch.ones(1)) * float("inf")).sum().backward()
-    with pytest.raises(AssertionError, match=r"not finite: \[0\]\['a'\], \[1\].weight.grad, \[1\].bias.grad"):
-        assert_finite([{"a": torch.tensor(float("nan"))}, layer, np.ones(2)])
-    with pytest.raises(AssertionError, match="not finite: the value itself"):
-        assert_finite(np.array([np.inf]))
 
 
 SUITE = """

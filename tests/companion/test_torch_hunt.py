@@ -101,10 +101,7 @@ def test_an_input_that_no_mask_repairs_is_the_witness_of_a_report_that_is_fine()
     assert not report.poisoned
     assert [(p.op, p.genuine, p.witness[0].tolist()) for p in report.findings] == [("sqrt", True, [0.0, 2.0])]
     assert "are finite at the arguments themselves" in str(report)
-    assert "all that breaks it; at the nearest, argument 0 is [0., 2.]." in str(report)
-    report = hunt(lambda x: (x.sqrt() ** 2).sum(), torch.tensor([0.0, 2.0]))
-    assert not report.ok
-    assert "at the nearest, the arguments are those given." in report.note
+    assert "no selection drops all that breaks it." in str(report)
 
 
 def padded_mean(mask: Tensor, score: Tensor) -> Tensor:
@@ -122,11 +119,10 @@ def test_two_things_move_at_once() -> None:
     assert hunt(packed, torch.tensor([1.0, 0.5])).poisoned
 
 
-def test_an_aimed_point_is_combined_with_special_values() -> None:
-    start, aimed = [np.float32([1, 2]), np.float32(3), np.ones(2, np.float32)], [np.float32([7, 2]), 3, [1, 1]]
-    points = list(combined_points(start, [5.0], [[np.float32(each) for each in aimed]]))
+def test_two_arrays_or_rows_have_special_values() -> None:
+    start = [np.float32([1, 2]), np.float32(3), np.ones(2, np.float32)]
+    points = list(combined_points(start, [5.0]))
     found = {tuple(np.concatenate([np.ravel(each) for each in point]).tolist()) for point in points}
-    assert (7.0, 2.0, 0.0, 1.0, 1.0) in found  # aimed, and special
     assert (0.0, 0.0, 100.0, 1.0, 1.0) in found  # two arrays
     assert {(0.0, 2.0, 3.0, 5.0, 1.0), (1.0, 0.0, 3.0, 1.0, 5.0)} & found  # one row of two
     assert [each.tolist() for each in points[0]] == [[0, 0], 0, [1, 1]]
@@ -157,9 +153,6 @@ def test_bounds_are_of_arguments_by_number_or_parameter() -> None:
         ({"positive": [-1]}, ValueError, "there is no argument -1: name one of 0, 'x'"),
         ({"bounds": {0: 1}}, TypeError, r"the bounds of argument 0 are a pair \(low, high\), not 1"),
         ({"bounds": {0: (1,)}}, TypeError, r"a pair \(low, high\), not \(1,\)"),
-        ({"bounds": (0, 1)}, TypeError, r"bounds are pairs by argument, \{0: \(low, high\)\}, not \(0, 1\)"),
-        ({"positive": 0}, TypeError, r"positive is a list of arguments: write positive=\[0\]"),
-        ({"positive": "x"}, TypeError, r"write positive=\['x'\]"),
     ],
     ids=str,
 )

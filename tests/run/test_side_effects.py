@@ -199,7 +199,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(tmp_path: Path) -> None:
     }  # fmt: skip
     metadata = content.read(f"{about}/METADATA").decode()
     assert "Requires-Python: >=3.10\n" in metadata
-    assert "Requires-Dist: jax>=0.4.30; extra == 'jax'\n" in metadata
+    assert "Requires-Dist: jax>=0.6.0; extra == 'jax'\n" in metadata
     needed = [line for line in metadata.splitlines() if line.startswith("Requires-Dist:") and "extra ==" not in line]
     assert all(">=" in line for line in needed)
     assert len(needed) == 6

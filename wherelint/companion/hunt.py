@@ -19,12 +19,8 @@ Array = npt.NDArray[Any]
 _SPECIAL = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 100.0, -100.0, 1e-9, 1e4, -1e4, 1e10, -1e10)
 #: How many elements, rows, rows in pairs and literals are tried.
 _ELEMENTS, _ROWS, _PAIRED, _LITERALS = 16, 8, 6, 12
-#: How many of the last aimed points are combined with special values.
-_AIMED = 64
 #: Why not everything was tried.
 TIME = "The time was used up."
-#: How many inputs that no mask repairs are explained until one is confirmed, and how many of its arrays are shown.
-_NEAREST, _SHOWN = 3, 2
 #: Beyond that an input is an extreme one.
 _EXTREME = 1e3
 
@@ -43,10 +39,6 @@ class Domain:
     def of(cls, f: Callable[..., Any], count: int, bounds: Bounds | None, positive: Sequence[int | str]) -> "Domain":
         """What ``hunt`` is told of so many arguments of ``f``; TypeError or ValueError if that cannot be meant."""
         bounds = {} if bounds is None else bounds
-        if not isinstance(bounds, Mapping):
-            raise TypeError(f"bounds are pairs by argument, {{0: (low, high)}}, not {bounds!r}")
-        if isinstance(positive, int | str):
-            raise TypeError(f"positive is a list of arguments: write positive=[{positive!r}]")
         numbers = _numbers(f, count)
         for name in (*bounds, *positive):
             if name not in numbers:
@@ -102,8 +94,7 @@ def chosen(hits: Iterable[list[Array]], start: Sequence[Array], most: int) -> li
 class Search(ABC):
     """Tries inputs, and explains those at which the value is finite and the gradient is not.
 
-    A framework says what happens at some inputs (`judge`), how operands come near their singular points (`approaches`),
-    and what `locate` says of an input (`explain`).
+    A framework says what happens at some inputs (`judge`), and what `locate` says of an input (`explain`).
     """
 
     #: How many inputs are explained, and how many are judged at once.
@@ -129,10 +120,6 @@ class Search(ABC):
         """Of each input 1 if its value is finite and its gradient is only if that is masked, 2 if not even then."""
 
     @abstractmethod
-    def approaches(self) -> Iterator[list[Array]]:
-        """Steps towards singular points, and beyond them."""
-
-    @abstractmethod
     def explain(self, point: list[Array]) -> tuple[tuple[Any, ...], Report]:
         """An input as arguments, and what `locate` says of it."""
 
@@ -150,23 +137,20 @@ class Search(ABC):
         found: dict[tuple[Any, ...], Poison] = {}
         first = None
         for point in chosen(self._poisoned, self.start, self.most):
-            arguments, report = self.explain(point) if not first or time.monotonic() < self.end else ((), None)
-            if first and (report is None or report.note):
-                notes.append(TIME)
+            if first and time.monotonic() > self.end:
+                notes = [TIME]
                 break
-            if report and report.poisoned:  # compiled for many inputs at once, a branch is a selection
+            arguments, report = self.explain(point)
+            if report.poisoned:  # compiled for many inputs at once, a branch is a selection
                 first = first or report
                 self._add(found, point, arguments, report)
         first = first or self.explain(self.start)[1]
-        notes = [first.note, *(each for each in notes if each != first.note and not first.note.startswith(each[:-1]))]
-        for point in chosen(self._lost, self.start, _NEAREST) if time.monotonic() < self.end else ():
-            arguments, report = self.explain(point)
-            if report.value_finite and not report.gradient_finite and not report.masked_finite:
-                self._add(found, point, arguments, report)
-                notes.append(self._of_lost(point))
-                break
+        for point in chosen(self._lost, self.start, 1):
+            self._add(found, point, *self.explain(point))
+            inputs = f"{len(self._lost)} of the inputs"
+            notes.append(f"At {inputs} the gradient is not finite, and no selection drops all that breaks it.")
         return replace(
-            first, findings=tuple(found.values()) or first.findings, note=" ".join(filter(None, notes)),
+            first, findings=tuple(found.values()) or first.findings, note=" ".join(filter(None, [first.note, *notes])),
             tried=self.tried, seconds=time.monotonic() - self.began,
         )  # fmt: skip
 
@@ -185,7 +169,7 @@ class Search(ABC):
         for point, hit in zip(points, self.judge(points), strict=True):
             if hit == 1:
                 self._poisoned.append(point)
-            elif hit and not any(map(_has_subnormal, point)):
+            elif hit:
                 self._lost.append(point)
 
     def _allowed(self) -> Iterator[list[Array]]:
@@ -198,39 +182,15 @@ class Search(ABC):
                 yield point
 
     def points(self) -> Iterator[list[Array]]:
-        """Special and aimed points, and then their combinations."""
-        aimed: list[list[Array]] = []
-        for special, near in zip_longest(special_points(self.start, self.literals, self._seed), self.approaches()):
-            if special is not None:
-                yield special
-            if near is not None:
-                aimed.append(near)
-                yield near
-        yield from combined_points(self.start, self.literals, aimed[: -_AIMED - 1 : -1], self._seed)
+        """Special points, and then their combinations."""
+        yield from special_points(self.start, self.literals, self._seed)
+        yield from combined_points(self.start, self.literals, self._seed)
 
     def _add(self, found: dict[tuple[Any, ...], Poison], point: list[Array], arguments: Any, report: Report) -> None:
         confidence: Confidence = "low" if distance(point, self.start)[0] else "high"
         for poison in report.findings:
             key = (poison.op, poison.op_at, poison.op_within, poison.select, poison.select_at)
             found.setdefault(key, replace(poison, witness=arguments, confidence=confidence))
-
-    def _of_lost(self, point: list[Array]) -> str:
-        moved = [
-            f"argument {owner} is {np.array2string(each, precision=4, threshold=8, separator=', ')}"
-            for each, owner, before in zip(point, self.owners, self.start, strict=True)
-            if not np.array_equal(each, before)
-        ]
-        where = " and ".join(moved[:_SHOWN]) or "the arguments are those given"
-        return (
-            f"At {len(self._lost)} of the inputs the gradient is not finite, and no selection drops all that breaks "
-            f"it; at the nearest, {where}."
-        )
-
-
-def _has_subnormal(array: Array) -> bool:
-    if array.dtype.kind != "f":  # a bfloat16, of JAX
-        return False
-    return bool(((array != 0) & (np.abs(array) < np.finfo(array.dtype).tiny)).any())
 
 
 def special_points(start: Sequence[Array], literals: Iterable[float] = (), seed: int = 0) -> Iterator[list[Array]]:
@@ -266,42 +226,34 @@ def special_points(start: Sequence[Array], literals: Iterable[float] = (), seed:
             yield [np.full_like(each, value) for each in start]
 
 
-def combined_points(
-    start: Sequence[Array], literals: Iterable[float] = (), aimed: Sequence[list[Array]] = (), seed: int = 0
-) -> Iterator[list[Array]]:
-    """Inputs with special values in two arrays at once, and those of ``aimed`` with one in an array, the likely first.
-
-    Of one array, two rows or elements have special values.
-    """
+def combined_points(start: Sequence[Array], literals: Iterable[float] = (), seed: int = 0) -> Iterator[list[Array]]:
+    """Inputs with special values in two arrays at once, the likely first. Of one array, in two rows or elements."""
     rng = np.random.default_rng(seed)
     values = _values(literals, start)
 
     def two(p: int, q: int) -> Iterator[list[Array]]:
         a, b = start[p], start[q]
-        for u, v in _likely(values, values):
+        for u, v in _likely(values):
             yield _set(start, {(p, ...): u, (q, ...): v})
             if a.ndim and b.ndim and len(a) == len(b) > 1:
                 row = int(rng.integers(len(a)))
                 yield _set(start, {(p, row): u, (q, row): v})
 
     def within(i: int, j: int) -> Iterator[list[Array]]:
-        return (_set(start, {(0, i): u, (0, j): v}) for u, v in _likely(values, values))
-
-    def from_aimed(q: int) -> Iterator[list[Array]]:
-        return (_set(point, {(q, ...): v}) for point, v in _likely(aimed, values))
+        return (_set(start, {(0, i): u, (0, j): v}) for u, v in _likely(values))
 
     if len(start) > 1:
-        turns = [*(two(p, q) for p, q in combinations(range(len(start)), 2)), *map(from_aimed, range(len(start)))]
+        turns = [two(p, q) for p, q in combinations(range(len(start)), 2)]
     else:
         rows = min(len(start[0]), _PAIRED) if start[0].ndim else 0
         turns = [within(i, j) for i, j in combinations(range(rows), 2)]
     return (point for turn in zip_longest(*turns) for point in turn if point is not None)
 
 
-def _likely(some: Sequence[Any], others: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+def _likely(values: Sequence[float]) -> list[tuple[float, float]]:
     """All pairs; those of two that stand far behind are the last."""
-    places = sorted(product(range(len(some)), range(len(others))), key=lambda place: (place[0] + 1) * (place[1] + 1))
-    return ((some[i], others[j]) for i, j in places)
+    ranked = sorted(product(enumerate(values, 1), repeat=2), key=lambda pair: pair[0][0] * pair[1][0])
+    return [(u, v) for (_, u), (_, v) in ranked]
 
 
 def _set(start: Sequence[Array], change: Mapping[tuple[int, Any], Any]) -> list[Array]:

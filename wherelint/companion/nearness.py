@@ -58,15 +58,6 @@ def edges(op: str, framework: str) -> tuple[Edge, ...]:
     return tuple(found)
 
 
-@cache
-def aims(op: str, framework: str) -> tuple[tuple[tuple[int, float], ...], ...]:
-    """Where a search can bring the operands of an operation: by singular point, their numbers and values."""
-    operation = OPERATIONS[op]
-    found = [] if operation.mixes else [edge.targets for edge in edges(op, framework)]
-    points = [tuple(enumerate(point)) for point in operation.singular if np.isfinite(point).all()]
-    return tuple(dict.fromkeys(found or points))  # an overflow has no edge
-
-
 def nearest(
     op: str, framework: str, operands: Sequence[Any], result: Any, xp: Any
 ) -> Iterator[tuple[float | None, Any]]:

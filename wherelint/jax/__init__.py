@@ -6,7 +6,7 @@ Importing this imports JAX; no other part of wherelint does.
 import jax
 
 #: The lowest version of JAX that will do.
-LOWEST = (0, 4, 30)
+LOWEST = (0, 6, 0)
 if jax.__version_info__ < LOWEST:
     raise ImportError(f"wherelint.jax needs jax {'.'.join(map(str, LOWEST))} or later; this is {jax.__version__}")
 

@@ -1,11 +1,9 @@
 """What is used of JAX that is not public; ``tests/companion/test_jax_compat.py`` names what a version broke."""
 
 import functools
-import importlib
 import inspect
-import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import compress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -15,13 +13,12 @@ from jax._src import callback as _callback
 from jax._src import core as _core
 from jax._src import debugging as _debugging
 from jax._src import linear_util as _linear
-from jax._src import pjit as _pjit
 from jax._src import source_info_util as _source
+from jax._src.interpreters import ad as _ad
 from jax._src.interpreters import partial_eval as _partial
 from jax.interpreters import ad
 
 from wherelint.companion import Place, patching
-from wherelint.companion.frames import is_library
 
 if TYPE_CHECKING:  # JAX's annotations say nothing of shapes and parameters
     ClosedJaxpr: TypeAlias = Any
@@ -38,10 +35,6 @@ __all__ = ["ClosedJaxpr", "Jaxpr", "JaxprEqn", "Literal", "Var"]
 Path = tuple[JaxprEqn, ...]
 
 _undefined: Any = ad.UndefinedPrimal
-#: Keeps what comes before from being merged with what comes after; not where it cannot be differentiated once more.
-barrier: Any = getattr(jax.lax, "optimization_barrier", None)
-if not any(p.name == "optimization_barrier" for p in ad.primitive_jvps):
-    barrier = None
 #: Whether the rule of a ``custom_vjp`` has its cotangents in a pair with what it logs.
 _logs = jax.__version_info__ >= (0, 11, 1)
 
@@ -79,12 +72,6 @@ def bind(eqn: JaxprEqn, operands: Sequence[Any]) -> list[Any]:
     return list(out) if eqn.primitive.multiple_results else [out]
 
 
-def at_source_of(eqn: JaxprEqn) -> AbstractContextManager[Any]:
-    """Within the block, what is computed has the place of an equation in the source."""
-    stack = _source.current_name_stack() + eqn.source_info.name_stack
-    return _source.user_context(eqn.source_info.traceback, name_stack=stack)
-
-
 def transpose(eqn: JaxprEqn, operands: Sequence[Any], linear: Sequence[bool], cts: Sequence[Any]) -> list[Any]:
     """The cotangents of the linear operands of an equation, as JAX computes them; operands that are linear are None."""
     avals = [v.aval for v in compress(eqn.invars, linear)]
@@ -114,6 +101,14 @@ def split(closed: ClosedJaxpr, linear: Sequence[bool]) -> tuple[ClosedJaxpr, Clo
     return known, open_constants(rest), list(of_the_rest)
 
 
+def active_outputs(closed: ClosedJaxpr, active: Sequence[bool]) -> list[bool]:
+    """Which results of a program have a derivative by some of its inputs."""
+    try:
+        return list(_ad.jvp_jaxpr(closed, list(active), instantiate=False)[1])
+    except Exception:  # it holds something without a derivative
+        return [True] * len(closed.out_avals)
+
+
 def scan_counts(eqn: JaxprEqn) -> tuple[int, int]:
     """How many of a ``scan``'s operands stay the same in every round, and how many it carries from one to the next."""
     if "ft_in" not in eqn.params:  # before jax 0.11
@@ -139,60 +134,6 @@ def programs(eqn: JaxprEqn) -> list[ClosedJaxpr]:
     return found
 
 
-def _axes(eqn: JaxprEqn) -> set[str]:
-    """The named axes that an equation communicates along."""
-    axes = (eqn.params.get(key) for key in ("axes", "axis_name"))
-    return {name for each in axes for name in (each if isinstance(each, tuple) else [each]) if isinstance(name, str)}
-
-
-def _is_around(name: str) -> bool:
-    psum: Any = jax.lax.psum
-    try:
-        psum(1, name)
-    except NameError:
-        return False
-    return True
-
-
-#: What one device computes alone of what it would together with others: the same.
-_TOGETHER = frozenset("pvary pbroadcast psum psum2 psum_invariant pmax pmin".split())
-
-
-def on_one_device(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, bool]:
-    """A program without communication along the axes that it is traced for, as on one device; whether it has any."""
-    return drop_equations(closed, lambda eqn: eqn.primitive.name in _TOGETHER and all(map(_is_around, _axes(eqn))))
-
-
-def drop_equations(closed: ClosedJaxpr, drops: Callable[[JaxprEqn], bool]) -> tuple[ClosedJaxpr, bool]:
-    """A program without some equations that give what they are given; whether it has any."""
-    same: dict[Any, Any] = {}
-    eqns, inside = [], False
-    for eqn in closed.jaxpr.eqns:
-        operands = [v if isinstance(v, Literal) else same.get(v, v) for v in eqn.invars]
-        if drops(eqn):
-            same.update(zip(eqn.outvars, operands, strict=True))
-        else:
-            params = {key: _drop_inside(value, drops) for key, value in eqn.params.items()}
-            inside = inside or any(params[key] is not value for key, value in eqn.params.items())
-            eqns.append(eqn.replace(invars=operands, params=params))
-    if not same and not inside:
-        return closed, False
-    outvars = [v if isinstance(v, Literal) else same.get(v, v) for v in closed.jaxpr.outvars]
-    jaxpr = closed.jaxpr.replace(eqns=eqns, outvars=outvars, debug_info=_unnamed(closed.jaxpr))
-    return ClosedJaxpr(jaxpr, closed.consts), True
-
-
-def _drop_inside(value: Any, drops: Callable[[JaxprEqn], bool]) -> Any:
-    if type(value) in (tuple, list):
-        inside = type(value)(_drop_inside(each, drops) for each in value)
-        return inside if any(new is not old for new, old in zip(inside, value, strict=True)) else value
-    if not hasattr(value, "eqns"):
-        return value
-    closed = value if hasattr(value, "consts") else ClosedJaxpr(value, ())
-    program, changed = drop_equations(closed, drops)
-    return value if not changed else program if closed is value else program.jaxpr
-
-
 def frames(eqn: JaxprEqn) -> list[Place]:
     """Where an equation was traced, the innermost first, without JAX's machinery."""
     traceback = eqn.source_info.traceback
@@ -215,12 +156,6 @@ def function(closed: ClosedJaxpr) -> tuple[str, str]:
     source = str(getattr(closed.jaxpr.debug_info, "func_src_info", None) or "")
     name, _, place = source.partition(" at ")
     return name, place.rpartition(":")[0]
-
-
-def double_precision() -> AbstractContextManager[Any]:
-    """Within the block, arrays may be of double precision."""
-    enable: Any = getattr(jax, "enable_x64", None) or importlib.import_module("jax.experimental").enable_x64
-    return enable(True)  # type: ignore[no-any-return]
 
 
 #: The function that all of reverse mode passes: a private one that the public ones call, or (since jax 0.10) ``vjp``.
@@ -257,69 +192,7 @@ def is_eager() -> bool:
 def current_trace() -> Any:
     """What is tracing."""
     core: Any = _core
-    return (
-        core.trace_ctx.trace if hasattr(core, "trace_ctx") else core.thread_local_state.trace_state.trace_stack.dynamic
-    )
-
-
-class _Unlisted(_debugging.DebugEffect):
-    """What a callback does that nobody waits for."""
-
-
-@contextmanager
-def quick_callbacks() -> Iterator[None]:
-    """Callbacks that are traced within the block do not make each call of what is compiled slow.
-
-    JAX calls a compiled function through Python if it has effects, which takes 20 us for each array that it is given.
-    """
-    before, _debugging.debug_effect = _debugging.debug_effect, _Unlisted()
-    try:
-        yield
-    finally:
-        _debugging.debug_effect = before
-
-
-@contextmanager
-def quick_calls() -> Iterator[None]:
-    """Within the block functions whose only effects are `quick_callbacks` are called as those without any."""
-
-    def make(original: Any) -> Any:
-        effects = [*inspect.signature(original).parameters].index("effects")
-
-        def fast(executable: Any, *rest: Any) -> Any:
-            call: Any = getattr(executable, "unsafe_call", None)
-            if hasattr(call, "has_unordered_effects") and all(isinstance(e, _Unlisted) for e in rest[effects - 1]):
-                call.has_unordered_effects = False
-            return original(executable, *rest)
-
-        return fast
-
-    with replace_function("_get_fastpath_data", make, _pjit):
-        yield
-
-
-#: The names by which code takes a gradient.
-_TAKES_GRADIENTS = re.compile(r"grad|linearize|\w*(vjp|value_and_grad)").fullmatch
-
-
-def is_gradient(f: Any) -> bool:
-    """Whether a library made a function that takes a gradient, as ``jax.grad`` does; also below ``jit`` and ``vmap``.
-
-    That is one of whose code, or of what it closes over, takes one by name. The program's own may be losses.
-    """
-    todo, seen = [f], list[Any]()
-    while todo:
-        each = todo.pop()
-        code = getattr(each, "__code__", None) or getattr(type(each).__call__, "__code__", None)
-        if any(each is one for one in seen) or (code is not None and not is_library(code.co_filename)):
-            continue
-        seen.append(each)
-        if code is not None and any(map(_TAKES_GRADIENTS, (code.co_name, *code.co_names))):
-            return True
-        inside = [getattr(each, name, None) for name in ("__wrapped__", "func", "__func__")]
-        inside += [cell.cell_contents for cell in getattr(each, "__closure__", None) or ()]
-        todo += filter(callable, inside)
-    return False
+    return core.trace_ctx.trace
 
 
 def wait_for_callbacks() -> None:

@@ -136,9 +136,13 @@ class Notes:
 
 
 class Evaluation(Notes):
-    """A program, evaluated equation by equation; the programs of ``calls`` and loops as well."""
+    """A program, evaluated equation by equation; the programs of ``calls``, branches and loops as well."""
 
     calls = CALLS
+
+    def array(self, x: Any, v: Any) -> Any:
+        """A value as the evaluation keeps it, of a variable."""
+        return x
 
     def one(self, eqn: JaxprEqn, operands: list[Any], path: Path) -> list[Any]:
         """What an equation computes that holds no others."""
@@ -147,97 +151,86 @@ class Evaluation(Notes):
     def run(self, program: ClosedJaxpr, inputs: Sequence[Any], path: Path = ()) -> list[Any]:
         """What a program computes."""
         jaxpr = program.jaxpr
-        values = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*program.consts, *inputs), strict=True))
+        operands = zip((*jaxpr.constvars, *jaxpr.invars), (*program.consts, *inputs), strict=True)
+        values = {v: self.array(x, v) for v, x in operands}
 
         def read(v: Any) -> Any:
-            return v.val if isinstance(v, _compat.Literal) else values[v]
+            return self.array(v.val, v) if isinstance(v, _compat.Literal) else values[v]
 
-        for eqn in jaxpr.eqns:
-            operands = [read(v) for v in eqn.invars]
-            values.update(zip(eqn.outvars, self.equation(eqn, operands, path), strict=True))
+        for eqn in _needed(jaxpr):
+            results = self.equation(eqn, [read(v) for v in eqn.invars], path)
+            values.update((v, self.array(x, v)) for v, x in zip(eqn.outvars, results, strict=True))
         return [read(v) for v in jaxpr.outvars]
 
     def equation(self, eqn: JaxprEqn, operands: list[Any], path: Path) -> list[Any]:
         """What an equation computes."""
-        name, params, inside = eqn.primitive.name, eqn.params, (*path, eqn)
-        if name in self.calls and (inner := _compat.programs(eqn)) and len(inner[0].in_avals) == len(operands):
+        name, params, inside, inner = eqn.primitive.name, eqn.params, (*path, eqn), _compat.programs(eqn)
+        if name in self.calls and inner and len(inner[0].in_avals) == len(operands):
             return self.run(inner[0], operands, inside)
         if name == "cond":
             arms: list[Callable[..., Any]] = [
-                lambda *values, body=branch: self.run(body, values, inside) for branch in params["branches"]
+                lambda *values, body=branch: self.run(body, values, inside) for branch in inner
             ]
             return list(self.switch(operands[0], arms, *operands[1:]))
         if name == "scan":
-            body, (first, count) = params["jaxpr"], _compat.scan_counts(eqn)
+            first, count = _compat.scan_counts(eqn)
 
             def step(carry: list[Any], each: list[Any]) -> tuple[list[Any], list[Any]]:
-                made = self.run(body, (*operands[:first], *carry, *each), inside)
-                return made[:count], made[count:]
+                results = self.run(inner[0], (*operands[:first], *carry, *each), inside)
+                return results[:count], results[count:]
 
-            carry, each = self.scan(
-                step, operands[first : first + count], operands[first + count :], length=params["length"],
-                reverse=params["reverse"],
-            )  # fmt: skip
-            return [*carry, *each]
+            carry, xs = operands[first : first + count], operands[first + count :]
+            carry, ys = self.scan(step, carry, xs, length=params["length"], reverse=params["reverse"])
+            return [*carry, *ys]
         return self.one(eqn, operands, path)
 
 
-class Host:
-    """Computes programs; calls, loops that are short and the arm of a ``cond`` that is taken equation by equation."""
+def _needed(jaxpr: Any) -> list[JaxprEqn]:
+    """The equations that the results depend on."""
+    needed, wanted = [], {v for v in jaxpr.outvars if not isinstance(v, _compat.Literal)}
+    for eqn in reversed(jaxpr.eqns):
+        if not wanted.isdisjoint(eqn.outvars):
+            needed.append(eqn)
+            wanted.update(v for v in eqn.invars if not isinstance(v, _compat.Literal))
+    return needed[::-1]
+
+
+class Host(Evaluation):
+    """Computes by NumPy; loops that are short and the arm of a ``cond`` that is taken equation by equation."""
+
+    calls = RULED_CALLS | {"custom_vmap_call"}
 
     def __init__(self) -> None:
+        super().__init__()
         #: The rounds of the loops that are being run, the outermost first.
         self.rounds: list[int] = []
 
-    def run(self, program: ClosedJaxpr, inputs: Sequence[Any], path: Path = ()) -> list[Any]:
-        """What a program computes, as arrays of NumPy (random keys as they are)."""
-        jaxpr = program.jaxpr
-        operands = zip((*jaxpr.constvars, *jaxpr.invars), (*program.consts, *inputs), strict=True)
-        values = {v: _as_array(x, v) for v, x in operands}
+    def array(self, x: Any, v: Any) -> Any:
+        return x if _is_key(v) else np.asarray(x, v.aval.dtype)
 
-        def read(v: Any) -> Any:
-            return np.asarray(v.val, v.aval.dtype) if isinstance(v, _compat.Literal) else values[v]
+    def switch(self, which: Any, arms: Sequence[Callable[..., Any]], *operands: Any) -> Any:
+        return arms[int(which)](*operands)
 
-        needed, wanted = [], {v for v in jaxpr.outvars if not isinstance(v, _compat.Literal)}
-        for eqn in reversed(jaxpr.eqns):
-            if not wanted.isdisjoint(eqn.outvars):
-                needed.append(eqn)
-                wanted.update(v for v in eqn.invars if not isinstance(v, _compat.Literal))
-        for eqn in reversed(needed):
-            results = self.equation(eqn, [read(v) for v in eqn.invars], path)
-            values.update((v, _as_array(x, v)) for v, x in zip(eqn.outvars, results, strict=True))
-        return [read(v) for v in jaxpr.outvars]
+    def scan(self, body: Callable[[Any, Any], Any], carry: Any, xs: Any, **options: Any) -> tuple[Any, Any]:
+        order = range(options["length"])[:: -1 if options["reverse"] else 1]
+        rows: list[Any] = []
+        for i in order:
+            self.rounds.append(i)
+            carry, ys = body(carry, [x[i] for x in xs])
+            self.rounds.pop()
+            rows.append(ys)
+        return carry, [np.stack(column) for column in zip(*(rows[i] for i in order), strict=True)]
 
     def equation(self, eqn: JaxprEqn, operands: list[Any], path: Path) -> list[Any]:
-        """What an equation computes."""
-        name, inner, inside = eqn.primitive.name, _compat.programs(eqn), (*path, eqn)
-        if name in RULED_CALLS | {"custom_vmap_call"} and inner and len(inner[0].in_avals) == len(operands):
-            return self.run(inner[0], operands, inside)
-        if name == "cond":
-            return self.run(inner[int(operands[0])], operands[1:], inside)
-        keys = any(map(_is_extended, (*eqn.invars, *eqn.outvars)))
-        if name == "scan" and not keys and eqn.params["length"] * _size(inner[0].jaxpr) <= _ROUNDS:
-            return self._scan(eqn, inner[0], operands, inside)
-        return self.one(eqn, operands, path)
-
-    def _scan(self, eqn: JaxprEqn, body: ClosedJaxpr, operands: list[Any], path: Path) -> list[Any]:
-        first, count = _compat.scan_counts(eqn)
-        consts, carry, every = operands[:first], operands[first : first + count], operands[first + count :]
-        stacked = [np.empty(v.aval.shape, v.aval.dtype) for v in eqn.outvars[count:]]
-        rounds = range(eqn.params["length"])
-        for i in reversed(rounds) if eqn.params["reverse"] else rounds:
-            self.rounds.append(i)
-            results = self.run(body, [*consts, *carry, *(each[i] for each in every)], path)
-            self.rounds.pop()
-            carry = results[:count]
-            for into, each in zip(stacked, results[count:], strict=True):
-                into[i] = each
-        return [*carry, *stacked]
+        if eqn.primitive.name == "scan":
+            size = eqn.params["length"] * _size(eqn.params["jaxpr"].jaxpr)
+            if not 0 < size <= _ROUNDS or any(map(_is_key, (*eqn.invars, *eqn.outvars))):
+                return self.one(eqn, operands, path)
+        return super().equation(eqn, operands, path)
 
     def one(self, eqn: JaxprEqn, operands: list[Any], path: Path) -> list[Any]:
-        """What an equation computes that holds no others."""
         name = eqn.primitive.name
-        if not any(map(_is_extended, (*eqn.invars, *eqn.outvars))):
+        if not any(map(_is_key, (*eqn.invars, *eqn.outvars))):
             if name in _UFUNCS:
                 return [_UFUNCS[name](*operands)]
             if name == "div" and operands[0].dtype.kind not in "iu":
@@ -248,17 +241,12 @@ class Host:
             if name in _RULES:
                 return [_RULES[name](*operands, **eqn.params)]
         # A primitive of another package may count on arrays of JAX.
-        return _compat.bind(
-            eqn, [x if _is_extended(v) else jnp.asarray(x) for x, v in zip(operands, eqn.invars, strict=True)]
-        )
+        arrays = [x if _is_key(v) else jnp.asarray(x) for x, v in zip(operands, eqn.invars, strict=True)]
+        return _compat.bind(eqn, arrays)
 
 
-def _is_extended(v: Any) -> bool:
+def _is_key(v: Any) -> bool:
     return bool(jnp.issubdtype(v.aval.dtype, jax.dtypes.extended))
-
-
-def _as_array(x: Any, v: Any) -> Any:
-    return x if _is_extended(v) else np.asarray(x, v.aval.dtype)
 
 
 def _size(jaxpr: Any) -> int:

@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
@@ -12,14 +12,14 @@ from jax.custom_derivatives import SymbolicZero
 
 from wherelint.jax import _compat, _control
 from wherelint.jax._compat import ClosedJaxpr, substituted
-from wherelint.jax._primitives import active_outputs
-from wherelint.jax._transpose import Known, Linear, Operand, Pair, Transposer
+from wherelint.jax._primitives import is_inexact
+from wherelint.jax._transpose import Known, Operand, Pair, Transposer
 
 F = TypeVar("F", bound=Callable[..., Any])
 assert _control  # its rules register themselves
 
 
-def mask_gradients(f: F, argnums: int | Sequence[int] | None = None, *, zeros: Literal["dead", "exact"] = "dead") -> F:
+def mask_gradients(f: F) -> F:
     """``f`` with the same value, and a gradient in which an element that a selection drops receives nothing.
 
     Reverse mode multiplies the cotangent of a branch that was not taken, which is 0, by its derivative; where that is
@@ -28,11 +28,7 @@ def mask_gradients(f: F, argnums: int | Sequence[int] | None = None, *, zeros: L
     gradient of ``f`` is finite, it is the same. Where it is singular in earnest (``sqrt(x) ** 2`` at 0), it stays nan.
 
     ``f`` takes and returns pytrees; arrays and Python floats are traced as ``jax.jit`` does, everything else (integers,
-    strings, functions) is left alone. ``argnums`` are the positional arguments that may be differentiated (None: all;
-    ValueError if another one is).
-
-    ``zeros="exact"`` keeps every cotangent that is 0 at 0, whoever made it. That is another function than the gradient:
-    ``sqrt(x) ** 2`` at 0 gets 0 where 1 is right, and a squared loss stops where it fits perfectly.
+    strings, functions) is left alone.
 
     The result composes with ``jit``, ``grad``, ``vmap``, ``scan``, ``checkpoint`` and ``hessian``. It has no forward
     mode (NotImplementedError): take ``jvp`` of ``f`` itself, forward mode is not poisoned. To differentiate the
@@ -41,16 +37,12 @@ def mask_gradients(f: F, argnums: int | Sequence[int] | None = None, *, zeros: L
 
     Source: the "symbolic zeros" of https://github.com/jax-ml/jax/issues/1052.
     """
-    if zeros not in ("dead", "exact"):
-        raise ValueError(f'zeros is "dead" or "exact", not {zeros!r}')
-    allowed = (argnums,) if isinstance(argnums, int) else argnums
 
     @functools.wraps(f)
     def masked(*args: Any, **kwargs: Any) -> Any:
         flat = Flat(f, args, kwargs)
         closed, tree = flat.trace()
-        refused = set() if allowed is None else flat.leaves_beyond(allowed, len(args))
-        call = _with_masks(closed, zeros, {len(closed.consts) + i for i in refused})
+        call = _with_masks(closed)
         try:
             return jax.tree.unflatten(tree, call(*closed.consts, *flat.inputs))
         except TypeError as error:
@@ -89,11 +81,6 @@ class Flat:
         args: tuple[Any, ...] = jax.tree.unflatten(self._tree, leaves)[0]
         return args
 
-    def values(self, inputs: Sequence[Any]) -> list[Any]:
-        """The leaves of the result with other arrays."""
-        args, kwargs = self.arguments(inputs)
-        return jax.tree.leaves(self._f(*args, **kwargs))
-
     def trace(self) -> tuple[ClosedJaxpr, Any]:
         """The jaxpr from the inputs to the leaves of the result, and the result's structure."""
         trees: list[Any] = []
@@ -117,8 +104,8 @@ class Flat:
         for k in argnums:
             if not -count <= k < count:
                 raise ValueError(f"argnums has {k}, and the function is given {count} positional arguments")
-        kept = {k % count for k in argnums}
-        return {n for n in range(len(self._dynamic)) if self.owner(n) not in kept}
+        chosen = {k % count for k in argnums}
+        return {n for n in range(len(self._dynamic)) if self.owner(n) not in chosen}
 
 
 def _is_array(leaf: Any) -> bool:
@@ -144,12 +131,20 @@ class Plan:
         out = _compat.evaluate(self.forward, inputs)
         return out[: self.results], out[self.results :]
 
-    def run_backward(self, transposer: Transposer, residuals: Sequence[Any], cts: Sequence[Any]) -> list[Pair | None]:
-        """A cotangent for each input that is differentiated, from one for each result (None: exactly zero)."""
+    def gradient(self, transposer: Transposer, cts: Sequence[Any] | None, residuals: Sequence[Any]) -> list[Any]:
+        """By input that is differentiated, the gradient of the sum of all results, or of their products with ``cts``.
+
+        One of these is None where it is exactly zero.
+        """
+        outs, inputs = self.linear.jaxpr.outvars, self.linear.jaxpr.invars[len(residuals) :]
+        cts = [jnp.ones(v.aval.shape, v.aval.dtype) for v in outs] if cts is None else cts
         operands: list[Operand] = [Known(value, active) for value, active in zip(residuals, self.active, strict=True)]
-        operands += [Linear(need=False)] * len(self.perturbed)
-        pairs = [None if ct is None else Pair(ct) for ct in cts]
-        return transposer.run(self.linear, operands, pairs)[len(residuals) :]
+        pairs = [Pair(ct) if ct is not None and is_inexact(v) else None for ct, v in zip(cts, outs, strict=True)]
+        found = transposer.run(self.linear, [*operands, *[None] * len(inputs)], pairs)[len(residuals) :]
+        return [
+            jnp.zeros(v.aval.shape, v.aval.dtype) if pair is None else pair.ct
+            for pair, v in zip(found, inputs, strict=True)
+        ]
 
 
 def plan(f: Callable[..., Sequence[Any]], inputs: Sequence[Any], perturbed: Sequence[int]) -> Plan:
@@ -169,7 +164,7 @@ def plan(f: Callable[..., Sequence[Any]], inputs: Sequence[Any], perturbed: Sequ
         return [*results, *program.consts]
 
     closed = jax.make_jaxpr(forward)(*inputs)
-    active = active_outputs(closed.jaxpr, [i in perturbed for i in range(len(inputs))])
+    active = _compat.active_outputs(closed, [i in perturbed for i in range(len(inputs))])
     return Plan(closed, _compat.open_constants(linear[-1]), tuple(perturbed), counts[-1], tuple(active[counts[-1] :]))
 
 
@@ -184,7 +179,7 @@ class _Residuals:
 jax.tree_util.register_dataclass(_Residuals, ["values"], ["plan"])
 
 
-def _with_masks(closed: ClosedJaxpr, zeros: Literal["dead", "exact"], refused: set[int]) -> Callable[..., Any]:
+def _with_masks(closed: ClosedJaxpr) -> Callable[..., Any]:
     """The jaxpr as a function of its constants and inputs, with a reverse rule."""
     program = _compat.open_constants(closed)
 
@@ -195,8 +190,6 @@ def _with_masks(closed: ClosedJaxpr, zeros: Literal["dead", "exact"], refused: s
     def forward(*primals: Any) -> tuple[list[Any], _Residuals]:
         moved = [i for i, primal in enumerate(primals) if primal.perturbed]
         perturbed = [i for i in moved if jnp.issubdtype(jnp.result_type(primals[i].value), jnp.inexact)]
-        if beyond := refused.intersection(perturbed):
-            raise ValueError(f"mask_gradients: {len(beyond)} arrays are differentiated that are not among argnums")
         values = [primal.value for primal in primals]
         linear_plan = plan(lambda *inputs: _compat.evaluate(program, inputs), values, perturbed)
         results, residuals = linear_plan.run_forward(values)
@@ -205,8 +198,7 @@ def _with_masks(closed: ClosedJaxpr, zeros: Literal["dead", "exact"], refused: s
     def backward(residuals: _Residuals, cts: Sequence[Any]) -> tuple[Any, ...]:
         linear_plan = residuals.plan
         arrived = [None if isinstance(ct, SymbolicZero) or ct.dtype == jax.dtypes.float0 else ct for ct in cts]
-        pairs = linear_plan.run_backward(Transposer(zeros), residuals.values, arrived)
-        gradients = [None if pair is None else pair.ct for pair in pairs]
+        gradients = linear_plan.gradient(Transposer(), arrived, residuals.values)
         return tuple(substituted([None] * len(program.in_avals), linear_plan.perturbed, gradients))
 
     call.defvjp(forward, backward, symbolic_zeros=True)

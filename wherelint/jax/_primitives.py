@@ -1,12 +1,9 @@
 """What is known of JAX's primitives: how masks and derivatives go through them, and their entries in the catalogue."""
 
-from collections.abc import Sequence
-
 import jax
-import numpy as np
 from jax import numpy as jnp
 
-from wherelint.jax._compat import Jaxpr, JaxprEqn, Literal, Var, programs, scan_counts
+from wherelint.jax._compat import Var
 
 #: The dead elements of the operands are those of the result: nothing moves, nothing is multiplied but by -1.
 SAME = frozenset(
@@ -41,8 +38,8 @@ _SHARDED = "is a program for many devices: mask the function that it maps, insid
 _EFFECT = "calls Python or writes to a reference, and what it computes cannot be read"
 #: Linear primitives that are refused, and why.
 REFUSED: dict[str, str] = {
-    "while": _LOOP,
     "custom_linear_solve": "is not differentiated in its right-hand side alone, or cannot solve the transposed system",
+    "while": _LOOP,
     **dict.fromkeys(["shard_map", "xla_pmap", "pallas_call", "ragged_all_to_all", "call_hi_primitive",
                      "call_hi_primitive_linearized"], _SHARDED),
     **dict.fromkeys(
@@ -59,9 +56,6 @@ def refusal(name: str) -> NotImplementedError:
     return NotImplementedError(f"mask_gradients cannot mask the gradient of the primitive `{name}`: it {why}")
 
 
-#: Real-valued primitives that have no derivative but zero.
-CONSTANT = frozenset("sign floor ceil round nextafter stop_gradient".split())
-
 #: Primitives by the name of their entry in the catalogue.
 CATALOGUE = {
     "sqrt": "sqrt", "rsqrt": "rsqrt", "cbrt": "cbrt", "div": "divide", "rem": "fmod", "atan2": "arctan2",
@@ -77,64 +71,3 @@ CATALOGUE = {
 def is_inexact(variable: Var) -> bool:
     """Whether it is a real or complex number."""
     return bool(jnp.issubdtype(variable.aval.dtype, jnp.inexact))
-
-
-def active_outputs(jaxpr: Jaxpr, inputs: Sequence[bool]) -> list[bool]:
-    """Which outputs of a jaxpr depend on the inputs that are active; its constants are not."""
-    active = {v: flag and is_inexact(v) for v, flag in zip(jaxpr.invars, inputs, strict=True)}
-    for eqn in jaxpr.eqns:
-        flags = [not isinstance(v, Literal) and active.get(v, False) for v in eqn.invars]
-        active.update(zip(eqn.outvars, active_results(eqn, flags), strict=True))
-    return [not isinstance(v, Literal) and active.get(v, False) for v in jaxpr.outvars]
-
-
-def active_results(eqn: JaxprEqn, flags: Sequence[bool]) -> list[bool]:
-    """Which results of an equation depend on the operands that are active."""
-    if not any(flags) or eqn.primitive.name in CONSTANT:
-        return [False] * len(eqn.outvars)
-    results = [any(flags)] * len(eqn.outvars)
-    name, inner = eqn.primitive.name, programs(eqn)
-    if name == "scan":
-        first, count = scan_counts(eqn)
-        results = _until_stable(inner[0].jaxpr, list(flags), first, first + count)
-    elif name == "cond":
-        branches = [active_outputs(branch.jaxpr, flags[1:]) for branch in inner]
-        results = [any(each) for each in zip(*branches, strict=True)]
-    elif name == "while":
-        flags = flags[eqn.params["cond_nconsts"] :]
-        results = _until_stable(eqn.params["body_jaxpr"].jaxpr, list(flags), eqn.params["body_nconsts"], len(flags))
-    elif len(inner) == 1 and (len(inner[0].in_avals), len(inner[0].out_avals)) == (len(flags), len(eqn.outvars)):
-        results = active_outputs(inner[0].jaxpr, flags)
-    elif name == "select_n":
-        results = [any(flags[1:])]
-    return [result and is_inexact(v) for result, v in zip(results, eqn.outvars, strict=True)]
-
-
-def _until_stable(body: Jaxpr, flags: list[bool], first: int, last: int) -> list[bool]:
-    """The outputs of a loop's body when what it carries has gone round often enough."""
-    while True:
-        results = active_outputs(body, flags)
-        carried = [a or b for a, b in zip(flags[first:last], results, strict=False)]
-        if carried == flags[first:last]:
-            return results
-        flags[first:last] = carried
-
-
-def is_risky(eqn: JaxprEqn) -> bool:
-    """Whether a finite cotangent may leave a linear equation as nan or inf."""
-    name = eqn.primitive.name
-    if name in SAME or name in MOVES or name in DROPS or name == "select_n":
-        return False
-    literals = [v.val for v in eqn.invars if isinstance(v, Literal)]
-    if name in ("mul", "div") and literals:
-        return not (np.all(np.isfinite(literals[0])) and (name == "mul" or np.all(literals[0])))
-    return True
-
-
-def needs_masks(jaxpr: Jaxpr, inputs: Sequence[bool]) -> dict[Var, bool]:
-    """By variable of a linear jaxpr: whether something risky made it, so that it matters which elements are dead."""
-    needed = dict(zip(jaxpr.invars, inputs, strict=True))
-    for eqn in jaxpr.eqns:
-        need = is_risky(eqn) or any(not isinstance(v, Literal) and needed.get(v, False) for v in eqn.invars)
-        needed.update(dict.fromkeys(eqn.outvars, need))
-    return needed

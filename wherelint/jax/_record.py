@@ -118,13 +118,12 @@ def _measure_distances(marks: Marks) -> Iterator[None]:
     measure = _Measure(marks)
     for primitive, rule in before[0].items():
         if primitive.name in _SINGULAR or primitive.name in _JITTED:
-            jvps[primitive] = measure.around(primitive.name, rule, lambda primals, tangents: primals)
+            jvps[primitive] = measure.noting(primitive.name, rule, lambda primals, tangents: primals)
     for primitive, rule in before[1].items():
         if primitive.name in _JITTED:
-            others[primitive] = measure.around(primitive.name, rule, lambda is_vjp, nonzeros, *primals: primals)
+            others[primitive] = measure.noting(primitive.name, rule, lambda is_vjp, nonzeros, *primals: primals)
     try:
-        with _compat.quick_calls():
-            yield
+        yield
     finally:
         jvps.update(before[0])
         others.update(before[1])
@@ -140,34 +139,34 @@ class _Measure(Evaluation):
         super().__init__()
         self._marks, self._call, self._op = marks, call, op
 
-    def around(self, name: str, rule: Callable[..., Any], primals: Callable[..., Sequence[Any]]) -> Callable[..., Any]:
+    def noting(self, name: str, rule: Callable[..., Any], primals: Callable[..., Sequence[Any]]) -> Callable[..., Any]:
         """The rule of a primitive, which takes notes before it returns."""
 
         def noted(*args: Any, **params: Any) -> Any:
-            made = rule(*args, **params)
+            result = rule(*args, **params)
             with suppress(Exception):  # never the program's business
-                self._differentiated(name, primals(*args), made[0], params)
-            return made
+                self._differentiated(name, primals(*args), result[0], params)
+            return result
 
         return noted
 
     def one(self, eqn: Any, operands: list[Any], path: Any) -> list[Any]:
-        made = super().one(eqn, operands, path)
+        result = super().one(eqn, operands, path)
         if self._call is not None and eqn.primitive.name in _SINGULAR:
-            self._note(str(eqn.primitive.name), operands, made[0], eqn.params, self._call)
-        return made
+            self._note(str(eqn.primitive.name), operands, result[0], eqn.params, self._call)
+        return result
 
-    def _differentiated(self, name: str, primals: Sequence[Any], made: Any, params: Any) -> None:
+    def _differentiated(self, name: str, primals: Sequence[Any], result: Any, params: Any) -> None:
         frame = next(_frames(self._marks, _compat.current_traceback()), None)
         if frame is None:
             return
         if name not in _JITTED:
-            self._note(name, primals, made, params, frame)
-        elif is_library(_compat.function(params["jaxpr"])[1]):  # what it is made of was traced for another call
+            self._note(name, primals, result, params, frame)
+        elif is_library(_compat.function(params["jaxpr"])[1]):  # what it is result of was traced for another call
             inside = _Measure(self._marks, frame, FUNCTIONS.get(str(params["name"]).lstrip("_"), ""))
             inside.run(params["jaxpr"], [*map(lax.stop_gradient, primals)])
 
-    def _note(self, name: str, operands: Sequence[Any], made: Any, params: Any, frame: Frame) -> None:
+    def _note(self, name: str, operands: Sequence[Any], result: Any, params: Any, frame: Frame) -> None:
         if name == "integer_pow" and params["y"] >= 0:
             return
         op = _SINGULAR[name]
@@ -176,7 +175,7 @@ class _Measure(Evaluation):
         if code != OPERATIONS[op].code and not of_norm:
             return
         reals = [lax.stop_gradient(x) if jnp.issubdtype(jnp.result_type(x), jnp.floating) else None for x in operands]
-        for point, near in nearest(op, "jax", reals, lax.stop_gradient(made), jnp):
+        for point, near in nearest(op, "jax", reals, lax.stop_gradient(result), jnp):
             near = jnp.sign(near) * jnp.sqrt(abs(near)) if of_norm else near
             _hand_over(partial(self._note_distance, frame, str(code), point), near)
 
@@ -193,8 +192,7 @@ def _hand_over(came: Callable[[Any], None], near: Any) -> None:
 
     @custom_vmap
     def hand_over(near: Any) -> Any:
-        with _compat.quick_callbacks():
-            jax.debug.callback(came, near)
+        jax.debug.callback(came, near)
         return near
 
     @hand_over.def_vmap

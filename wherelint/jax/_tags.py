@@ -7,21 +7,19 @@ name scope of its own, which JAX hands on to what it derives from the equation.
 import os
 import re
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
 import jax
-import numpy as np
-from jax import numpy as jnp
 
 import wherelint
 from wherelint.companion import Place
 from wherelint.companion.frames import is_library
 from wherelint.jax import _compat
 from wherelint.jax._compat import ClosedJaxpr, JaxprEqn, Path
-from wherelint.jax._evaluate import Evaluation, evaluate_with_notes
+from wherelint.jax._evaluate import Evaluation
 from wherelint.jax._primitives import CATALOGUE
 from wherelint.ops import OPERATIONS, SIGNATURES
 
@@ -88,7 +86,7 @@ class Origin:
 
     def _functions(self) -> list[str]:
         """The functions of JAX that it lies in, the outermost first."""
-        return [str(eqn.params["name"]) for eqn in self.path if "name" in eqn.params and _made_in(eqn).startswith(_JAX)]
+        return [str(eqn.params["name"]) for eqn in self.path if "name" in eqn.params and _file_of(eqn).startswith(_JAX)]
 
     def _rule(self) -> str:
         """The name of a function with a reverse rule of its own."""
@@ -106,10 +104,10 @@ class Origin:
     def _frames(self) -> list[Place]:
         """Frames from the operation outwards; of a jitted function those inside of it, whoever traced it first."""
         found: list[Place] = []
-        for eqn, around in zip((self.eqn, *reversed(self.path)), (*reversed(self.path), None), strict=True):
+        for eqn, outer in zip((self.eqn, *reversed(self.path)), (*reversed(self.path), None), strict=True):
             places = _compat.frames(eqn)
-            if around is not None and str(around.primitive.name) in ("jit", "pjit"):
-                places = _inside(places, _made_in(around), str(around.params.get("name", "")))
+            if outer is not None and str(outer.primitive.name) in ("jit", "pjit"):
+                places = _inside(places, _file_of(outer), str(outer.params.get("name", "")))
             found += places
         return found
 
@@ -127,7 +125,7 @@ def in_jax(place: Place) -> bool:
     return place.filename.startswith(_JAX)
 
 
-def _made_in(eqn: JaxprEqn) -> str:
+def _file_of(eqn: JaxprEqn) -> str:
     inner = _compat.programs(eqn)
     return _compat.function(inner[0])[1] if inner else ""
 
@@ -173,31 +171,3 @@ class Tags(Evaluation):
     def _numbered(self, eqn: JaxprEqn, path: Path) -> AbstractContextManager[None]:
         self._origins.append(Origin(path, eqn, self._caller))
         return jax.named_scope(f"wherelint{len(self._origins) - 1}_")
-
-    def spread(self, inputs: Sequence[Any], origins: Iterable[Origin]) -> dict[Site, list[Any]]:
-        """By operation, which elements of its operands would be finite if what these operations make were."""
-        sites = {origin.site for origin in origins}
-        before, after = (_Operands(sites, repair=repair) for repair in (False, True))
-        for each in (before, after):
-            evaluate_with_notes(each, lambda *operands, each=each: each.run(self._program, operands), *inputs)
-        found: dict[Site, list[Any]] = {}
-        for (at, bad), (_, still) in zip(before.notes, after.notes, strict=True):
-            found.setdefault(at, []).append(np.asarray(bad & ~still))
-        return found
-
-
-class _Operands(Evaluation):
-    """It notes which elements of operands are not finite, and may give numbers in place of what is not."""
-
-    watches = True
-
-    def __init__(self, sites: set[Site], *, repair: bool) -> None:
-        super().__init__()
-        self._sites, self._repair = sites, repair
-
-    def one(self, eqn: JaxprEqn, operands: list[Any], path: Path) -> list[Any]:
-        results = super().one(eqn, operands, path)
-        if (site := site_of((*path, eqn))) not in self._sites:
-            return results
-        self.notes += [(site, ~jnp.isfinite(x)) for x in operands if jnp.issubdtype(jnp.result_type(x), jnp.inexact)]
-        return [jnp.nan_to_num(x, nan=1, posinf=1, neginf=1) for x in results] if self._repair else results

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -72,9 +72,6 @@ class _Search(Search):
             flat[i] = torch.as_tensor(each).to(flat[i])
         arguments: tuple[Any, ...] = tree_unflatten(flat, self._shape)
         return arguments
-
-    def approaches(self) -> Iterator[list[Array]]:
-        return iter(())
 
     def explain(self, point: list[Array]) -> tuple[tuple[Any, ...], Report]:
         arguments = self._arguments(point)

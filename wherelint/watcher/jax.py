@@ -8,11 +8,10 @@ into it over to the host, where they are explained later. Outside of a trace the
 from __future__ import annotations
 
 import gc
-import random
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import FunctionType
@@ -26,17 +25,18 @@ from jax.custom_batching import custom_vmap
 
 from wherelint.companion.frames import is_library
 from wherelint.jax import _compat
-from wherelint.jax._evaluate import Evaluation
 from wherelint.jax._locate import Program, explain_value
-from wherelint.jax._primitives import CALLS
 from wherelint.watcher import Imports
 from wherelint.watcher.session import Explanation, Hit, Session, Site, Status, busy, current, few
 
 #: The inputs of a function that are not known before, and the cotangents of its results.
 _Numbers = tuple[list[Any], list[Any]]
-#: The numbers of so many devices are kept.
-_DEVICES = 15
 _STATUS: tuple[Status, ...] = ("finite", "gradient", "value")
+#: Primitives of programs for several devices.
+_DEVICES = frozenset(
+    """shard_map xla_pmap pvary pbroadcast psum psum2 psum_invariant pmax pmin all_gather all_to_all ppermute
+    reduce_scatter axis_index""".split()
+)
 #: Where wrappers keep the function that they call.
 _INSIDE = ("__wrapped__", "__func__", "func", "f", "fun", "_fun")
 #: So many are looked at for one of the program.
@@ -52,18 +52,15 @@ def hook(session: Session, imports: Imports) -> Iterator[None]:
     session.barriers.append(_compat.wait_for_callbacks)
     with ExitStack() as patches:
         sites: dict[Any, Site] = {}
-        patches.enter_context(_compat.replace_function(_compat.VJP, partial(_watch_vjp, sites, _Pullback)))
-        patches.enter_context(_compat.replace_function("linearize", partial(_watch_vjp, sites, _Pushforward)))
-        patches.enter_context(_compat.replace_function("linear_transpose", _watch_transpose))
-        patches.enter_context(_compat.quick_calls())
+        patches.enter_context(_compat.replace_function(_compat.VJP, partial(_watch_vjp, sites)))
         try:
             yield
         finally:
             _compat.wait_for_callbacks()
 
 
-def _watch_vjp(sites: dict[Any, Site], kind: Any, original: Callable[..., Any]) -> Callable[..., Any]:
-    """``vjp`` with a pullback that looks at what it returns, and ``linearize`` likewise."""
+def _watch_vjp(sites: dict[Any, Site], original: Callable[..., Any]) -> Callable[..., Any]:
+    """``vjp`` with a pullback that looks at the gradients."""
 
     def vjp(fun: Any, *primals: Any, **options: Any) -> Any:
         session = current()
@@ -72,26 +69,25 @@ def _watch_vjp(sites: dict[Any, Site], kind: Any, original: Callable[..., Any]) 
         called = getattr(fun, "call_wrapped", fun)
         leaves, tree = jax.tree.flatten(primals)
         again = partial(trace, called, tree, has_aux=options.get("has_aux", False))
-        taken = _Taken(_site(sites, called), again)
+        gradient = _Gradient(_site(sites, called), again)
         if _compat.is_eager():
             found = original(fun, *primals, **options)
         else:
-            state = random.getstate(), np.random.get_state()
             try:
                 traced, inputs, run = again(leaves)
-                taken = _Taken(taken.site, None, traced, [None if is_traced(each) else each for each in inputs])
+                gradient = _Gradient(
+                    gradient.site, None, traced, [None if is_traced(each) else each for each in inputs]
+                )
                 leaves = [each for each in inputs if is_traced(each)]
                 found = original(_compat.as_differentiable(fun, run), *primals, **options)
             except Exception as error:
-                random.setstate(state[0])
-                np.random.set_state(state[1])
                 found = original(fun, *primals, **options)  # raises what the program raises
-                session.failed(str(taken.site), error)
+                session.failed(str(gradient.site), error)
                 return found
-        with session.safely(str(taken.site)):
+        with session.safely(str(gradient.site)):
             values = _real(found[0])
             is_loss = len(values) == 1 and np.ndim(values[0]) == 0
-            found = found[0], kind(found[1], taken, leaves, _finite(values), is_loss), *found[2:]
+            found = found[0], _Pullback(found[1], gradient, leaves, _finite(values), is_loss), *found[2:]
         return found
 
     return vjp
@@ -115,8 +111,8 @@ def _status(is_loss: bool, value: Any, cts: list[Any], gradient: list[Any]) -> A
 
 
 @dataclass(frozen=True, eq=False)
-class _Taken:
-    """Where a gradient is taken, and of what."""
+class _Gradient:
+    """A gradient: where the program takes it, and of what."""
 
     site: Site
     #: Traces the function, where it runs outside of a trace.
@@ -125,23 +121,18 @@ class _Taken:
     traced: Traced | None = None
     #: The inputs of that; None for those that are known only when it runs.
     constants: Sequence[Any] = ()
-    #: What was handed over where several devices compute together.
-    others: list[_Numbers] = field(default_factory=list)
 
     def see(self, status: Any = 0, numbers: Sequence[Any] = (), cts: Sequence[Any] = (), *, unwind: bool) -> None:
-        """Count a gradient; if it is not finite, keep what it was taken of."""
+        """Count a gradient; if it is not finite, keep the numbers that it was computed from."""
         session = current()
         if session is None:
             return
         name = _STATUS[int(status)]
         number = session.saw(self.site, name)
-        shared = self.traced is not None and self.traced.shared
-        if name == "finite" or (name == "value" and self.site.pending) or (session.stopping and not shared):
+        if name == "finite" or (name == "value" and self.site.pending) or session.stopping:
             return
-        given = [*map(_copied, numbers)], [*map(_copied, cts)]
-        if shared:  # the others of its devices see the same, and each knows its own numbers
-            self.others[:] = [*self.others[-_DEVICES:], given]
-        session.hit(Hit(self.site, number, name, partial(self._explain, name, given)), unwind=unwind)
+        explain = partial(self._explain, name, [*map(_copied, numbers)], [*map(_copied, cts)])
+        session.hit(Hit(self.site, number, name, explain), unwind=unwind)
 
     def see_inside(self, count: int, *numbers: Any) -> None:
         """The same from what is compiled, which must not fail: so many numbers, and then cotangents."""
@@ -150,14 +141,7 @@ class _Taken:
                 status, *rest = numbers or (0,)
                 self.see(status, rest[:count], rest[count:], unwind=False)
 
-    def _explain(self, status: Status, given: _Numbers) -> Explanation:
-        for each in (given, *self.others):
-            found = self._explain_one(status, *each)
-            if not found.report.ok:
-                break
-        return found
-
-    def _explain_one(self, status: Status, numbers: list[Any], cts: list[Any]) -> Explanation:
+    def _explain(self, status: Status, numbers: list[Any], cts: list[Any]) -> Explanation:
         traced, values = self.traced, iter(numbers)
         inputs = [next(values) if each is None else each for each in self.constants]
         if traced is None:
@@ -175,18 +159,18 @@ def _copied(leaf: Any) -> Any:
 class _Pullback:
     """What ``vjp`` returns, which looks at the gradients."""
 
-    def __init__(self, pull: Any, taken: _Taken, numbers: Sequence[Any], value: Any, is_loss: bool) -> None:
-        vars(self).update(_pull=pull, _taken=taken, _numbers=numbers, _value=value, _is_loss=is_loss)
+    def __init__(self, pull: Any, gradient: _Gradient, numbers: Sequence[Any], value: Any, is_loss: bool) -> None:
+        vars(self).update(_pull=pull, _gradient=gradient, _numbers=numbers, _value=value, _is_loss=is_loss)
 
     def tree_flatten(self) -> tuple[Any, Any]:
         """Its numbers, and what is not."""
-        return (self._pull, self._numbers, self._value), (self._taken, self._is_loss)
+        return (self._pull, self._numbers, self._value), (self._gradient, self._is_loss)
 
     @classmethod
     def tree_unflatten(cls, static: Any, children: Any) -> _Pullback:
         """It, from `tree_flatten`."""
-        (taken, is_loss), (pull, numbers, value) = static, children
-        return cls(pull, taken, numbers, value, is_loss)
+        (gradient, is_loss), (pull, numbers, value) = static, children
+        return cls(pull, gradient, numbers, value, is_loss)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -200,46 +184,25 @@ class _Pullback:
         found = self._pull(*cts)
         session = current()
         if session is not None:
-            with session.safely(str(self._taken.site)):
+            with session.safely(str(self._gradient.site)):
                 status = _status(self._is_loss, self._value, _real(cts), _real(found))
                 if _compat.is_eager():
-                    self._taken.see(status, self._numbers, jax.tree.leaves(cts), unwind=True)
+                    self._gradient.see(status, self._numbers, jax.tree.leaves(cts), unwind=True)
                 else:
-                    _tap(self._taken, status, self._numbers, jax.tree.leaves(cts))
+                    _tap(self._gradient, status, self._numbers, jax.tree.leaves(cts))
         return found
 
 
-@jax.tree_util.register_pytree_node_class
-class _Pushforward(_Pullback):
-    """What ``linearize`` returns; what is made of that by ``linear_transpose`` looks at the gradients."""
-
-    def __call__(self, *tangents: Any) -> Any:
-        return self._pull(*tangents)
-
-    def transposed(self, pull: Any) -> _Pullback:
-        """The pullback."""
-        return _Pullback(pull, self._taken, self._numbers, self._value, self._is_loss)
-
-
-def _watch_transpose(original: Callable[..., Any]) -> Callable[..., Any]:
-    def linear_transpose(fun: Any, *primals: Any, **options: Any) -> Any:
-        pull = original(fun, *primals, **options)
-        return fun.transposed(pull) if isinstance(fun, _Pushforward) else pull
-
-    return linear_transpose
-
-
-def _tap(taken: _Taken, status: Any, numbers: Sequence[Any], cts: Sequence[Any]) -> None:
+def _tap(gradient: _Gradient, status: Any, numbers: Sequence[Any], cts: Sequence[Any]) -> None:
     """From what is being traced: hand the numbers over if the gradient is not finite; of a batch the first ones."""
-    see = partial(taken.see_inside, len(numbers))
+    see = partial(gradient.see_inside, len(numbers))
 
     @custom_vmap
     def hand_over(status: Any, *operands: Any) -> Any:
-        with _compat.quick_callbacks():
-            lax.cond(
-                status > 0, lambda *given: jax.debug.callback(see, *given), lambda *given: jax.debug.callback(see),
-                status, *operands,
-            )  # fmt: skip
+        lax.cond(
+            status > 0, lambda *hit: jax.debug.callback(see, *hit), lambda *_: jax.debug.callback(see),
+            status, *operands,
+        )  # fmt: skip
         return status
 
     @hand_over.def_vmap
@@ -273,75 +236,6 @@ def _site(sites: dict[Any, Site], fun: Callable[..., Any]) -> Site:
     return sites.setdefault(type(fun), Site("jax"))
 
 
-_MAPPED = "shard_map"
-#: What says only on which devices a number differs.
-_MARKS = frozenset({"pvary", "pbroadcast"})
-_SUMS = frozenset({"psum_invariant", "psum2"})
-
-
-def _has_devices(program: _compat.ClosedJaxpr) -> bool:
-    """Whether something in it runs on several devices."""
-    return any(
-        eqn.primitive.name in {_MAPPED, *_SUMS} or any(map(_has_devices, _compat.programs(eqn)))
-        for eqn in program.jaxpr.eqns
-    )
-
-
-class _OneDevice(Evaluation):
-    """A program for several devices as a batch on one: what ``shard_map`` maps becomes ``vmap`` along its axes."""
-
-    def equation(self, eqn: _compat.JaxprEqn, operands: list[Any], path: _compat.Path) -> list[Any]:
-        """What an equation computes; it keeps the place in the source that it came from."""
-        name, inner = eqn.primitive.name, _compat.programs(eqn)
-        with _compat.at_source_of(eqn):
-            if name == _MAPPED:
-                body, _ = _compat.drop_equations(inner[0], lambda eqn: eqn.primitive.name in _MARKS)
-                run: Callable[..., list[Any]] = lambda *blocks: self.run(body, blocks)  # noqa: E731
-                for axis, size in reversed(eqn.params["mesh"].shape.items()):
-                    run = _along(axis, size, run, eqn.params["in_specs"], eqn.params["out_specs"])
-                return run(*operands)
-            if name in CALLS and len(inner) == 1 and _has_devices(inner[0]):
-                return self.run(inner[0], operands)
-            if name in _SUMS:
-                return list(jax.lax.psum(operands, eqn.params["axes"]))  # type: ignore[no-untyped-call]
-            return _compat.bind(eqn, operands)
-
-
-def _along(axis: str, size: int, run: Callable[..., list[Any]], ins: Sequence[Any], outs: Sequence[Any]) -> Any:
-    """A function of whole arrays that runs one of blocks along an axis of the devices."""
-
-    def whole(*given: Any) -> list[Any]:
-        at = [_dimension(spec, axis) for spec in ins]
-        blocks = [x if d is None else _split(x, d, size) for x, d in zip(given, at, strict=True)]
-        axes = tuple(None if d is None else 0 for d in at)
-        made = jax.vmap(run, axes, axis_name=axis, axis_size=size)(*blocks)
-        return [
-            x[0] if (d := _dimension(spec, axis)) is None else _joined(x, d) for x, spec in zip(made, outs, strict=True)
-        ]
-
-    return whole
-
-
-def _dimension(spec: Any, axis: str) -> int | None:
-    """The dimension of an array that is spread along an axis. NotImplementedError where it is spread along several."""
-    for d, names in enumerate(spec):
-        if axis in (names if isinstance(names, tuple) else (names,)):
-            if isinstance(names, tuple) and len(names) > 1:
-                raise NotImplementedError("a dimension that is spread along two axes of devices is not followed")
-            return d
-    return None
-
-
-def _split(x: Any, d: int, size: int) -> Any:
-    shape = jnp.shape(x)
-    return jnp.moveaxis(jnp.reshape(x, (*shape[:d], size, shape[d] // size, *shape[d + 1 :])), d, 0)
-
-
-def _joined(x: Any, d: int) -> Any:
-    moved = jnp.moveaxis(x, 0, d)
-    return jnp.reshape(moved, (*moved.shape[:d], -1, *moved.shape[d + 2 :]))
-
-
 @dataclass(frozen=True, eq=False)
 class Traced:
     """A function that was traced: ``program`` takes its constants, and then the leaves of its arguments."""
@@ -353,8 +247,6 @@ class Traced:
     active: tuple[bool, ...]
     #: By input, how a random key is made; None for what is none.
     keys: tuple[Any, ...]
-    #: Whether it is a part of what several devices compute together.
-    shared: bool
 
 
 def is_traced(leaf: Any) -> bool:
@@ -367,23 +259,32 @@ def is_key(leaf: Any) -> bool:
     return jnp.issubdtype(jnp.result_type(leaf), jax.dtypes.prng_key)
 
 
+def _needs_devices(program: _compat.ClosedJaxpr) -> bool:
+    return any(
+        eqn.primitive.name in _DEVICES or any(map(_needs_devices, _compat.programs(eqn))) for eqn in program.jaxpr.eqns
+    )
+
+
 def trace(
     fun: Callable[..., Any], tree: Any, arguments: Sequence[Any], has_aux: bool
 ) -> tuple[Traced, list[Any], Callable[..., Any]]:
     """Trace a function once; its constants and arguments; and what computes the same as the function.
 
-    Raises RuntimeError if the function keeps a number that is being traced, and what the function raises.
+    Raises RuntimeError if the function keeps a number that is being traced, NotImplementedError for a program for
+    several devices, and what the function raises.
     """
     seen: list[Any] = []
 
     def flat(*leaves: Any) -> list[Any]:
-        given = _compat.current_trace()
+        inner = _compat.current_trace()
         result = fun(*jax.tree.unflatten(tree, leaves))
         count = len(jax.tree.leaves(result[0] if has_aux else result))
-        seen[:] = weakref.ref(given), count, *jax.tree.flatten(result)
+        seen[:] = weakref.ref(inner), count, *jax.tree.flatten(result)
         return [each for each in seen[2] if is_traced(each)]
 
     closed = jax.make_jaxpr(flat)(*arguments)
+    if _needs_devices(closed):
+        raise NotImplementedError("a program for several devices (shard_map, psum) is not watched")
     former, count, results, shape = seen
     results = [None if is_traced(each) else each for each in results]
     seen.clear()
@@ -397,8 +298,7 @@ def trace(
     active = tuple(each is None for each in results[:count])
     inputs = [*closed.consts, *arguments]
     keys = tuple(jax.random.key_impl(each) if is_key(each) else None for each in inputs)
-    program, shared = _compat.on_one_device(_compat.open_constants(closed))
-    return Traced(program, len(closed.consts), tree, active, keys, shared), inputs, run
+    return Traced(_compat.open_constants(closed), len(closed.consts), tree, active, keys), inputs, run
 
 
 class Call:
@@ -406,8 +306,7 @@ class Call:
 
     def __init__(self, traced: Traced, inputs: Sequence[Any], cts: Sequence[Any]) -> None:
         self._program, self._active = traced.program, traced.active
-        pairs = zip(inputs, traced.keys, strict=True)
-        self._inputs = [x if impl is None or is_key(x) else jax.random.wrap_key_data(x, impl=impl) for x, impl in pairs]
+        self._keys, self._inputs = traced.keys, [jax.random.key_data(x) if is_key(x) else x for x in inputs]
         self._cts = [np.asarray(ct) for ct, active in zip(cts, traced.active, strict=True) if active]
         numbered = jax.tree.unflatten(traced.tree, range(traced.constants, len(inputs)))
         skipped = 0 if len(numbered) > 1 else 1
@@ -432,29 +331,21 @@ class Call:
         return Explanation(replace(report, gradient=None, masked=None), lost, len(self._names), self.save, note)
 
     def _run(self, *inputs: Any) -> list[Any]:
-        run = _OneDevice().run if _has_devices(self._program) else _compat.evaluate
-        return run(self._program, inputs)[: sum(self._active)]
+        pairs = zip(inputs, self._keys, strict=True)
+        values = [x if impl is None else jax.random.wrap_key_data(x, impl=impl) for x, impl in pairs]
+        return _compat.evaluate(self._program, values)[: sum(self._active)]
 
     def _not_finite(self, arrays: Sequence[Any]) -> list[int]:
-        real = [(i, each) for i, each in enumerate(arrays) if each is not None and not is_key(each)]
-        return [
-            i
-            for i, x in real
-            if jnp.issubdtype(jnp.result_type(x), jnp.inexact) and not np.isfinite(np.asarray(x)).all()
-        ]
+        real = [(i, x) for i, x in enumerate(arrays) if x is not None and jnp.issubdtype(x.dtype, jnp.inexact)]
+        return [i for i, x in real if not np.isfinite(np.asarray(x)).all()]
 
     def save(self, directory: Path) -> list[str]:
         """Write the arguments, the function and a script that runs it; the names of the files."""
         order = sorted(range(len(self._inputs)), key=lambda i: i not in self._names)
-        keys = {i: jax.random.key_impl(x) for i, x in enumerate(self._inputs) if is_key(x)}
-        plain = [jax.random.key_data(x) if is_key(x) else x for x in self._inputs]
-        numbers = [np.asarray(x) for x in (*(plain[i] for i in order), *self._cts)]
+        numbers = [np.asarray(x) for x in (*(self._inputs[i] for i in order), *self._cts)]
 
-        def function(*given: Any) -> list[Any]:
-            values = [given[order.index(i)] for i in range(len(given))]
-            return self._run(
-                *(jax.random.wrap_key_data(x, impl=keys[i]) if i in keys else x for i, x in enumerate(values))
-            )
+        def function(*ordered: Any) -> list[Any]:
+            return self._run(*(ordered[order.index(i)] for i in range(len(ordered))))
 
         struct: Any = jax.ShapeDtypeStruct
         with busy():
