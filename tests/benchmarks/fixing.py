@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from test_fix_rounds import chain, functions
+from fixes import chain, functions
 
 from wherelint.io.config import Settings
 from wherelint.run.check import check_source

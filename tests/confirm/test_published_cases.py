@@ -7,10 +7,10 @@ import contextlib
 from functools import cache
 
 import pytest
+from fixes import NOT_FIXED
 from kept_runs import KeptRuns, device, printed
 from real_gradients import require
 from test_cases import CASES, FRAMEWORKS, IDS, MISSED, POSITIVE, read
-from test_fix_cases import NOT_FIXED
 
 from wherelint.confirm import confirm
 from wherelint.confirm.routine import Snippet

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import builtins
+import symtable
 from collections.abc import Collection, Sequence
 from functools import partial
 
@@ -13,7 +15,7 @@ from wherelint.fix.messages import TOO_LONG, TOO_MANY, TOO_MUCH, UNBOUND, UNWANT
 from wherelint.fix.scope import Places, places_of
 from wherelint.fix.search import MOST_STEPS, Proven, rewritten
 from wherelint.fix.together import completed
-from wherelint.fix.unbound import binds_all
+from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
 from wherelint.search.budget import WorkBudget
 
@@ -58,9 +60,31 @@ def propose(analysis: Analysis, finding: Finding, whole: WorkBudget | None = Non
         return refused(TOO_LONG if effort.spent else steps)
     old = analysis.module.source
     edits = steps.candidate.edits if old.edited(steps.candidate.edits) == steps.text else old.difference(steps.text)
-    if not binds_all(analysis.module, edits):
+    if not _binds_all(analysis.module, steps.text):
         return refused(UNBOUND)
     return Fix(steps.grade, steps.candidate.message + others, edits, steps.remaining)
+
+
+def _binds_all(module: Module, text: str) -> bool:
+    """Whether every name that the functions of a new text read is bound, or was not bound before either."""
+    try:
+        new, old = _unbound(text), _unbound(module.text)
+    except (SyntaxError, ValueError, RecursionError):  # the cells of a notebook
+        return True
+    return bool(module.stars) or new <= old | vars(builtins).keys()
+
+
+def _unbound(text: str) -> set[str]:
+    """The names that the functions of a text read and neither they nor the file binds."""
+    tables = [symtable.symtable(text, "", "exec")]
+    bound = {symbol.get_name() for symbol in tables[0].get_symbols() if symbol.is_assigned() or symbol.is_imported()}
+    read: set[str] = set()
+    while tables:
+        table = tables.pop()
+        tables += table.get_children()
+        if table.get_type() != "module":
+            read.update(symbol.get_name() for symbol in table.get_symbols() if symbol.is_global())
+    return read - bound
 
 
 def _others(places: Places, edits: Sequence[Edit]) -> str:

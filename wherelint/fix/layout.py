@@ -51,9 +51,9 @@ def wrapped(before: str, after: str, width: int) -> str:
             continue
         old = lines[first - 1 : last]
         rows = [new for row, line in enumerate(old, first) for new in (_broken(line, width) if row in long else [line])]
-        if not _alike(old, rows) or first == last or any(len(row.rstrip()) > width for row in rows):
+        if not _alike(old, rows):
             whole = _broken(flat("".join(old)), width, *_around(old[0]))
-            rows = whole if "#" not in "".join(old) and _alike(old, whole) else rows if _alike(old, rows) else old
+            rows = whole if "#" not in "".join(old) and _alike(old, whole) else old
         lines[first - 1 : last] = rows
     return "".join(lines)[:-1]  # the last newline is one that only the list has
 
@@ -103,24 +103,14 @@ def _broken(text: str, width: int, indent: str | None = None, ending: str = "") 
     """The lines of a row, opened at its last brackets before which it fits; the row where there are none."""
     if indent is None:
         indent, ending = _around(text)
-    code, comment = _without_comment(text.strip())
-    return [f"{line}{ending}" for line in _opened(code, indent, width, comment)]
+    return [f"{line}{ending}" for line in _opened(text.strip(), indent, width)] if "#" not in text else [text]
 
 
-def _without_comment(text: str) -> tuple[str, str]:
-    try:
-        at = next((t.start[1] - 1 for t in tokenize.generate_tokens(io.StringIO(f"({text}\n)").readline)
-                   if t.type == tokenize.COMMENT), None)  # fmt: skip
-    except (tokenize.TokenError, SyntaxError):
-        at = None
-    return (text, "") if at is None else (text[:at].rstrip(), f"  {text[at:]}")
-
-
-def _opened(text: str, indent: str, width: int, after: str = "") -> Iterator[str]:
+def _opened(text: str, indent: str, width: int) -> Iterator[str]:
     groups, commas = _brackets(text)
     fitting = [group for group in groups if len(indent) + group[0] < width]
     if len(indent + text) <= width or not groups:
-        yield indent + text + after
+        yield indent + text
         return
     start, stop = (fitting or groups)[-1 if fitting else 0]
     yield indent + text[: start + 1]
@@ -132,7 +122,7 @@ def _opened(text: str, indent: str, width: int, after: str = "") -> Iterator[str
         for a, b in zip([start, *places], [*places, stop], strict=True):
             if item := text[a + 1 : b].strip():
                 yield from _opened(f"{item},", indent + _STEP, width)
-    yield indent + text[stop:] + after
+    yield indent + text[stop:]
 
 
 def _brackets(text: str) -> tuple[list[tuple[int, int]], list[int]]:

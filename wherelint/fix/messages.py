@@ -12,10 +12,8 @@ ROUNDS = "each fix needed another one"
 ALONE = "it fails together with the fixes around it"
 UNBOUND = "the fix would use an undefined name"
 UNWANTED = "fixes of {} are switched off"
-EPSILON = "an epsilon keeps the operand away from the singular point"
 MATRIX = "no number stands for a matrix; give the operation an identity matrix where its result is dropped"
 ELSEWHERE = "the operation is in {}"
-LOST = "the gradient would still be lost at the witness: {}"
 UNPROVEN = "no rewrite could be proven to keep the value and fix the gradient"
 #: What the messages begin with.
 GIVEN_UP = tuple(
@@ -32,26 +30,20 @@ def refused(why: str) -> Fix:
 MASK_OPERAND = "mask the operand with the condition of the {}"
 MASK_OPERANDS = "mask the operands with the condition of the {}"
 MASK_VARIABLE = "mask `{}` with the condition of the {}"
-STRICT = ", using a strict comparison"
 #: What a guard does.
 GUARD = "guard the operation where it is singular"
-GUARD_DATA = "guard the operation where data are missing"
 STOP = "stop the gradient at the singular point"
-BOUND_OPERAND = "bound the operand rather than the value"
-BOUND_SQUARE = "bound the square rather than the norm"
-RADICAND = "replace a zero radicand by 1"
+VARIANCE = "guard the square root where the variance is 0"
 NORM = "take the norm, whose gradient at 0 is 0"
-SQUARES = "sum the squares, whose gradient at 0 is 0"
 #: What a comment above a fix says, which begins like that.
 COMMENT = "# Keep nan out of the gradient of"
-_SELECTED = " `{}` where it is not selected."
 #: How many rows a message names.
 _MOST_ROWS = 3
 
 
 def comment(op: str) -> str:
     """What a comment says of the operation that is fixed below it."""
-    return COMMENT + _SELECTED.format(op)
+    return f"{COMMENT} `{op}` where it is not selected."
 
 
 def _rows(rows: Sequence[int]) -> str:

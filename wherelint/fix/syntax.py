@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import builtins
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
-from functools import cache, cached_property
+from dataclasses import dataclass
+from functools import cached_property
 
 import libcst as cst
 
@@ -86,18 +85,6 @@ class SourceNode:
         start, end = map(self.source.offset, self.block.place(self.node))
         text = self.source.edited(edits)
         return flat(text[start : len(text) - len(self.source.text) + end])
-
-    def again(self) -> list[SourceNode]:
-        """Where the same is read elsewhere in its statement, and evaluated whenever that is."""
-        path = self.path()
-        values = [n.value for n in path if isinstance(n, (cst.Assign, cst.Return)) and n.value is not None][-1:]
-        same = (n for value in values for n in walk(value, *LAZY) if n is not self.node and self.node.deep_equals(n))
-        return [SourceNode(self.block, n) for n in same]
-
-    def in_statement_of(self, other: SourceNode) -> list[SourceNode]:
-        """Where the same is read in the statement of another expression, and evaluated whenever that is."""
-        values = [n.value for n in other.path() if isinstance(n, (cst.Assign, cst.Return)) and n.value is not None][-1:]
-        return [SourceNode(other.block, n) for v in values for n in walk(v, *LAZY) if self.node.deep_equals(n)]
 
     def holds(self, other: SourceNode) -> bool:
         """Whether another expression lies in it."""
@@ -198,15 +185,10 @@ def condition(select: Node) -> SourceNode | None:
 
 def _index(node: cst.Subscript) -> cst.CSTNode | None:
     whole = node.slice[0].slice if len(node.slice) == 1 else None
-    literal = (cst.Integer, cst.UnaryOperation, cst.Tuple, cst.List)
-    return whole.value if isinstance(whole, cst.Index) and not _is(whole.value, literal) else None
-
-
-def _is(node: cst.CSTNode, kinds: tuple[type, ...]) -> bool:
-    # `~mask` is a mask; `-1` is a position.
-    return isinstance(node, kinds) and not (
-        isinstance(node, cst.UnaryOperation) and isinstance(node.operator, (cst.BitInvert, cst.Not))
-    )
+    value = whole.value if isinstance(whole, cst.Index) else None
+    inverted = isinstance(value, cst.UnaryOperation) and isinstance(value.operator, (cst.BitInvert, cst.Not))
+    literal = isinstance(value, (cst.Integer, cst.UnaryOperation, cst.Tuple, cst.List))
+    return value if inverted or not literal else None  # `~mask` is a mask; `-1` is a position
 
 
 def _mask_argument(call: cst.Call, select: Node) -> cst.CSTNode | None:
@@ -324,6 +306,32 @@ def suite_around(place: SourceNode) -> cst.CSTNode:
     return next(n for n in place.path()[::-1] if isinstance(n, SUITES))
 
 
+def assigned(name: str, place: SourceNode) -> SourceNode | None:
+    """The value that a variable was last given before a place, alone or as one of several."""
+    scope = next((n for n in place.path()[::-1] if isinstance(n, cst.FunctionDef)), place.block.concrete.tree)
+    found: list[SourceNode] = []
+    for node in walk(scope):
+        targets = [t.target for t in node.targets] if isinstance(node, cst.Assign) else []
+        targets += [node.target] if isinstance(node, cst.AnnAssign) else []
+        if any(name in names_in(target) for target in targets) and place.block.place(node)[1] <= place.region[0]:
+            assert isinstance(node, (cst.Assign, cst.AnnAssign))
+            found += [SourceNode(place.block, node.value)] if node.value is not None else []
+    return max(found, key=lambda value: value.region, default=None)
+
+
+def may_be_none(expression: SourceNode, place: SourceNode | None, *, asked: bool) -> bool:
+    """Whether an expression reads a parameter whose default is None, and which may be that at an earlier place.
+
+    ``asked``: without an ``if`` around the expression, too.
+    """
+    parameters = [p for f in expression.path() if isinstance(f, cst.FunctionDef) for p in walk(f.params)]
+    none = {p.name.value for p in parameters if isinstance(p, cst.Param) and last_name(p.default or p) == "None"}
+    tests = [n for n in expression.path() if isinstance(n, (cst.If, cst.IfExp))]
+    within = place.path() if place is not None else []
+    unknown = any(not any(test is each for each in within) for test in tests) or (asked and not tests)
+    return unknown and any(place is None or assigned(n, place) is None for n in none & names_in(expression.node))
+
+
 def may_move(expression: SourceNode, place: SourceNode, to: Location) -> bool:
     """Whether an expression reads the same variables at a location of the statement of a place, or before it."""
     scope = next((n for n in expression.path()[::-1] if isinstance(n, cst.FunctionDef)), expression.block.concrete.tree)
@@ -378,6 +386,15 @@ def has_effects(node: cst.CSTNode, module: Module | None = None) -> bool:
     )
 
 
+def moves_effects(expression: SourceNode, module: Module) -> bool:
+    """Whether evaluating an expression before its statement puts it before a call that may have effects."""
+    if not has_effects(expression.node, module):
+        return False
+    statement = next(n for n in expression.path() if isinstance(n, cst.SimpleStatementLine))
+    calls = calls_within(SourceNode(expression.block, statement))
+    return any(call.region[1] <= expression.region[0] and has_effects(call.node, module) for call in calls)
+
+
 def _is_pure(function: cst.BaseExpression, module: Module) -> bool:
     base = root_name(function)
     if base in module.imports:
@@ -392,57 +409,6 @@ def path_after(node: cst.BaseExpression) -> str:
     return f"{path_after(node.value)}.{node.attr.value}" if isinstance(node, cst.Attribute) else ""
 
 
-def default_of(place: SourceNode, name: str) -> cst.BaseExpression | None:
-    """The default of a parameter of the functions around a place."""
-    for function in place.path():
-        if isinstance(function, cst.FunctionDef):
-            parameters = function.params
-            for p in (*parameters.params, *parameters.kwonly_params, *parameters.posonly_params):
-                if p.name.value == name and p.default is not None:
-                    return p.default
-    return None
-
-
-def optional_names(place: SourceNode, earlier: SourceNode | None, *, takes_none: bool) -> list[str]:
-    """The parameters in a condition that may be None earlier, since an `if` around it asks, or selections take None."""
-    found: list[str] = []
-    around = place.path()
-    scope = next((n for n in around[::-1] if isinstance(n, cst.FunctionDef)), None)
-    for name in sorted(names_in(place.node)):
-        default = default_of(place, name)
-        if scope is None or not isinstance(default, cst.Name) or default.value != "None":
-            continue
-        bound = [node for names, node in place.block.chunk.once(_bindings, scope) if name in names]
-        asked = rf"\b{name} is (not )?None\b"
-        asking = [n for n in around if isinstance(n, (cst.If, cst.IfExp)) and re.search(asked, code(n.test))]
-        inside = earlier is not None and any(n is each for n in earlier.path() for each in asking)
-        if (asking or takes_none) and not inside and not any(place.block.place(n)[1] <= place.region[0] for n in bound):
-            found.append(name)
-    return found
-
-
 def _parents(tree: cst.CSTNode) -> dict[cst.CSTNode, cst.CSTNode]:
     """Which node each node below another one stands in."""
-    found: dict[cst.CSTNode, cst.CSTNode] = {}
-    todo = [tree]
-    for node in todo:
-        below = _below(node)
-        found.update(dict.fromkeys(below, node))
-        todo += below
-    return found
-
-
-def _below(node: cst.CSTNode) -> list[cst.CSTNode]:
-    """The children of a node in any order; LibCST, which has them in that of the text, takes three times as long."""
-    found: list[cst.CSTNode] = []
-    for value in (getattr(node, name) for name in _fields(type(node))):
-        if isinstance(value, cst.CSTNode):
-            found.append(value)
-        elif isinstance(value, (list, tuple)):
-            found += value
-    return found
-
-
-@cache
-def _fields(kind: type[cst.CSTNode]) -> list[str]:
-    return [each.name for each in fields(kind)]
+    return {child: node for node in walk(tree) for child in node.children}

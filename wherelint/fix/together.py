@@ -3,14 +3,13 @@
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, count
+from itertools import count
 
 from wherelint.finding import Edit, Finding, Fix
 from wherelint.findings.analysis import Analysis
 from wherelint.findings.hazards import Detection
 from wherelint.fix.messages import made_with
 from wherelint.fix.scope import BINDS, Function, concerned, places_of
-from wherelint.fix.spelling import condition_names
 from wherelint.fix.verify.proof import Proof
 from wherelint.frontend.module import Module
 from wherelint.io.edits import compatible
@@ -139,7 +138,7 @@ def _renamed(text: str, edits: Sequence[Edit], bound: dict[str, str]) -> list[Ed
     for name in dict.fromkeys(name for edit in edits for name in BINDS.findall(edit.content)):
         row = next(row for edit in edits for row in edit.content.splitlines(keepends=True) if _binds(row, name))
         if bound.setdefault(name, row) != row:
-            names = chain(condition_names(row.partition(" = ")[2].strip()), (f"{name}_{i}" for i in count(2)))
+            names = (f"{name}_{i}" for i in count(2))
             new = next(n for n in names if bound.get(n) == _with(row, name, n) or not (n in bound or n in text))
             edits = [replace(edit, content=_with(edit.content, name, new)) for edit in edits]
             bound[new] = _with(row, name, new)

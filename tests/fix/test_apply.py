@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from fixes import chain, functions
 
 from wherelint import fix
 from wherelint.findings import analysis
@@ -20,32 +21,7 @@ from wherelint.graph.work import Work
 from wherelint.io.config import Settings
 from wherelint.run.check import check_source
 
-_OPERATIONS = ("jnp.sqrt({})", "jnp.log({})", "1.0 / {}", "{} ** 0.5")
-_HEADER = "import jax.numpy as jnp\n\n\n"
 SETTINGS = Settings()
-
-
-def functions(count: int, each: int) -> str:
-    """A file of some functions with some findings each."""
-    found = [_HEADER]
-    for number in range(count):
-        names = [f"x{i}" for i in range(each)]
-        body = "".join(
-            f"    y{i} = jnp.where({x} > 0, {_OPERATIONS[(number + i) % 4].format(x)}, 0.0)\n"
-            for i, x in enumerate(names)
-        )
-        total = " + ".join(f"y{i}" for i in range(each))
-        found.append(f"def f{number}({', '.join(names)}):\n{body}    return {total}\n\n\n")
-    return "".join(found).rstrip("\n") + "\n"
-
-
-def chain(length: int) -> str:
-    """Functions each of which calls the one before."""
-    bodies = [
-        f"def f{i}(x):\n    y = jnp.where(x > 0, jnp.sqrt(x), 0.0)\n    return y{f' + f{i - 1}(x)' if i else ''}\n"
-        for i in range(length)
-    ]
-    return _HEADER + "\n\n".join(bodies)
 
 
 def fixed(text: str) -> tuple[int, str]:
@@ -122,7 +98,7 @@ def test_findings_of_one_kind_are_told_apart_by_their_place() -> None:
     body = (
         "def f(x, y):\n    a = jnp.where(x > 0, jnp.sqrt(x), 0.0)\n    return a + jnp.where(y > 0, jnp.sqrt(y), 0.0)\n"
     )
-    report = check_source((_HEADER + body).encode(), "a.py", SETTINGS, "offer")
+    report = check_source((f"import jax.numpy as jnp\n\n\n{body}").encode(), "a.py", SETTINGS, "offer")
     edits = [finding.fix.edits for finding in report.findings if finding.fix is not None]
     assert [[edit.location.row for edit in each] for each in edits] == [[5], [6]]
 

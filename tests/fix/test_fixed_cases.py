@@ -8,18 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from executing import load, outcomes
+from fixes import NOT_FIXED
 from real_gradients import require
 from test_cases import CASES, FRAMEWORKS, POSITIVE, arrays, points, read
 
 from wherelint.finding import FileReport
 from wherelint.io.config import Settings
 from wherelint.run.check import check_source
-
-#: Findings that no fix is offered for, and why.
-NOT_FIXED = {
-    "keras-2960-std": "it is not found",
-    "pytorch-23156-fill-loss": "the mask is computed from the result, and the data that has to be masked is nan",
-}
 
 
 @cache

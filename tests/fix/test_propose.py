@@ -1,4 +1,4 @@
-"""Looking for fixes parses and locates no more than it has to."""
+"""Looking for fixes parses and locates no more than it has to, and a fix reads no unbound name."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from test_fix_rounds import functions
+from fixes import functions
 
+from wherelint import fix
 from wherelint.finding import Location
 from wherelint.frontend import concrete
+from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import Chunk
 from wherelint.io.config import Settings
 from wherelint.io.edits import Source
@@ -85,3 +87,31 @@ def test_a_region_is_located_once(monkeypatch: pytest.MonkeyPatch) -> None:
         report = check_source(functions(number, 1).encode(), "a.py", Settings(), "offer")
         assert sum(bool(f.fix and f.fix.edits) for f in report.findings) == number
     assert 0 < counts[12] <= 2.2 * counts[6]
+
+
+TEXT = """import jax.numpy as jnp
+
+LIMIT = 1.0
+
+
+def f(x):
+    y = jnp.sqrt(x)
+    return y + LIMIT + missing
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "bound"),
+    [
+        ("y = jnp", "root = jnp", False),  # what reads y is left without it
+        ("jnp.sqrt(x)", "jnp.sqrt(abs(x))", True),
+        ("jnp.sqrt(x)", "jax.nn.relu(x)", False),
+        ("y + LIMIT", "(lambda v: v + y)(LIMIT)", True),
+        ("y + LIMIT", "other + LIMIT", False),
+        ("import jax.numpy as jnp\n", "import jax\nimport jax.numpy as jnp\n", True),
+    ],
+)
+def test_a_fix_reads_no_unbound_name(old: str, new: str, bound: bool) -> None:
+    module = Module("f.py", TEXT)
+    assert fix._binds_all(module, TEXT.replace(old, new)) == bound
+    assert fix._binds_all(Module("f.py", f"from math import *\n{TEXT}"), TEXT.replace(old, new))

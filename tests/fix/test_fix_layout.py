@@ -18,7 +18,7 @@ def f(x):
     return jnp.where(radicand <= 0, 0.0, jnp.sqrt(jnp.where(radicand <= 0, 1.0, radicand))) + foo(a, b, c)
     terms = jnp.where(singular, jnp.log(stop_gradient(weights)), jnp.log(jnp.where(singular, 1.0, weights))) + comp
     pos = -a * torch.where(singular, torch.pow((1.0 - p).detach(), g), torch.pow(torch.where(singular, 1.0, q), g))
-    each = torch.where(bottom != 0, torch.div(top, torch.where(bottom != 0, bottom, 1.0)), float("nan"))  # why
+    each = torch.where(bottom != 0, torch.div(top, torch.where(bottom != 0, bottom, 1.0)), float("nan"))
     dm = torch.where(radicand <= 0, 0.0, torch.where(radicand <= 0, 1.0, radicand_with_a_long_name)).sqrt()
     self.gg[idx, :] = some_function_name(abcdefgh, ijklmnop)[:, something + another] + jnp.where(a > b, a, 1.0)
     loss = -(target * torch.log(torch.where(of_it > 0, of_it, 1.0)) + other_term).sum(dim=-1, keepdim=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_fix_trust import executed, program, tensor
+from fixes import executed, program, tensor
 
 from wherelint.io.config import Settings
 from wherelint.run.check import check_source

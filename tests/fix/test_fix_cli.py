@@ -66,28 +66,8 @@ def test_fix_only_counts_what_is_left_of_a_rule_that_was_fixed(project: Path, wh
     )
     write(project, {"a.py": f"import jax.numpy as jnp\n\n\ndef f(x, y):\n{hidden}{division}"})
     output = wherelint("check", "--fix-only")[1]
-    assert "\na.py  WL103      1     1  the gradient would still be lost" in output
+    assert "\na.py  WL103      1     1  no rewrite could be proven" in output
     assert "\n1 finding left, 1 file checked.\n" in output
-
-
-def test_a_fix_says_what_it_lays_bare(project: Path, wherelint: Run) -> None:
-    """The root in the other file is nan at the same input, and no fix of this file reaches it."""
-    norm = "import jax.numpy as jnp\n\n\ndef norm(u):\n    return jnp.sqrt(jnp.sum(u * u))\n"
-    clip = """\
-import jax.numpy as jnp
-from norms import norm
-
-
-def clip(u, most):
-    n = norm(u)
-    return jnp.where(n < most, u, u / n * most)
-"""
-    write(project, {"norms.py": norm, "a.py": clip})
-    left = "gradient stays nan until sqrt is fixed too"
-    assert wherelint("check", "--diff", "a.py")[1] == ""
-    why = wherelint("check", "--diff", "--unsafe-fixes", "a.py")[1].partition("\n")[0]
-    assert why.endswith(f"the gradient with respect to u and most is nan; {left}")
-    assert f"condition of the `where`; {left}" in " ".join(wherelint("check", "a.py")[1].split())
 
 
 def test_a_diff_writes_nothing(project: Path, wherelint: Run) -> None:
@@ -189,7 +169,7 @@ def test_a_comment_says_why(project: Path, wherelint: Run) -> None:
     assert wherelint("check", "--fix", "--unsafe-fixes", "--fix-comment", "a.py", "p/b.py")[0] == CLEAN
     lines = (project / "a.py").read_text().splitlines()
     above = [(line.strip(), lines[i + 1].strip()[:8]) for i, line in enumerate(lines) if "#" in line]
-    assert above == [(_WHY.replace("sqrt", "log"), "if y.ndi"), (_WHY, "z = jnp."), (_WHY, "z_square")]
+    assert above == [(_WHY.replace("sqrt", "log"), "if y.ndi"), (_WHY, "z = jnp."), (_WHY, "radicand")]
     assert wherelint("check", "--fix", "--unsafe-fixes", "--fix-comment", "a.py")[1] == "No findings, 1 file checked.\n"
     assert (project / "p/b.py").read_text() == FIXED.replace("    return", f"    {_WHY}\n    return")
     write(project, {"p/b.py": UNSAFE})

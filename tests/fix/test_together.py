@@ -31,8 +31,8 @@ def test_a_name_that_two_fixes_bind_to_different_values_is_another_in_the_second
     assert [edit.content for edit in edits] == [
         "    mask = x > 0\n",
         "mask",
-        "    is_positive = y > 0\n",
-        "is_positive",
+        "    mask_2 = y > 0\n",
+        "mask_2",
     ]
 
 
@@ -51,7 +51,7 @@ def test_what_overlaps_is_not_put_together() -> None:
 def test_a_name_that_one_fix_binds_twice_is_renamed_everywhere() -> None:
     edits = [inserted("    m = x > 0\n", 5), inserted("    m = x > 0\n", 7)]
     renamed = _renamed(TEXT, edits, {"m": "    m = y\n"})
-    assert [edit.content for edit in renamed] == ["    is_positive = x > 0\n"] * 2
+    assert [edit.content for edit in renamed] == ["    m_2 = x > 0\n"] * 2
 
 
 def test_a_message_names_three_rows() -> None:
