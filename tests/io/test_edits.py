@@ -8,7 +8,7 @@ import random
 import pytest
 
 from wherelint.finding import Edit, Location
-from wherelint.io.edits import Source, without
+from wherelint.io.edits import Source
 
 TEXTS = [
     "",
@@ -78,11 +78,3 @@ def test_regions_of_texts_that_grow() -> None:
             continue
         (region,) = source.moved([edit])(source.place(start), source.place(start + 1))
         assert Source(source.edited([edit])).between(*region) == text[start]
-
-
-def test_some_edits_are_taken_back_from_what_others_made_of_a_text() -> None:
-    source = Source("a = f(x)\nb = g(a)\nreturn b\n")
-    first = [Edit("    m = x > 0\n", Location(2, 1), Location(2, 1)), Edit("h(a)", Location(2, 7), Location(2, 8))]
-    both = source.edited(first).replace("f(x)", "f(y)")
-    assert without(source, first, both) == "a = f(y)\nb = g(a)\nreturn b\n"
-    assert without(source, first, source.edited(first).replace("h(a)", "h(b)")) is None

@@ -122,11 +122,9 @@ class Framework:
     #: Modules in which everything draws random numbers, and what draws by a key though it is named like that.
     random: tuple[str, ...] = ()
     keyed: str = ""
-    #: ``any`` and its flag that keeps the axis; a bound from above; the number infinity; what tells nan.
+    #: ``any`` and its flag that keeps the axis; the number infinity.
     any_of: tuple[str, str] = ("any", "keepdims")
-    at_most: str = "{namespace}.minimum({x}, {limit})"
     infinity: str = "{namespace}.inf"
-    isnan: str = "{namespace}.isnan"
     #: The derivatives that fail wherever the others do, if it has several.
     compiled: str | None = None
 

@@ -232,7 +232,6 @@ FRAMEWORK = Framework(
     namespace="tensorflow",
     any_of=("reduce_any", "keepdims"),
     infinity='float("inf")',
-    isnan="{namespace}.math.is_nan",
     compiled="xla",
     arrays="tensorflow tensorflow.math tensorflow.linalg tensorflow.nn tensorflow.signal tensorflow.image "
     "tensorflow.random tensorflow.debugging keras.ops keras.backend",

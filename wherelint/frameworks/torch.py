@@ -219,7 +219,6 @@ FRAMEWORK = Framework(
     layers=LAYERS,
     namespace="torch",
     any_of=("any", "keepdim"),
-    at_most="{namespace}.clamp({x}, max={limit})",
     arrays="torch torch.special torch.linalg torch.fft torch.signal torch.nn.functional",
     distributions=("torch",),
     imports={"import torch": "", "import torch.nn.functional as F": "F."},

@@ -122,31 +122,6 @@ def consistent(edits: Sequence[Edit]) -> bool:
     return all(compatible([edit], edits[:i]) for i, edit in enumerate(edits))
 
 
-def without(source: Source, edits: Sequence[Edit], text: str) -> str | None:
-    """A text that was made of a source by some edits, and more, without these edits; None where the two meet."""
-    first, last = Source(source.edited(edits)), Source(text)
-    moved = first.moved(first.difference(text))
-    back = []
-    for edit in first.difference(source.text):
-        place, *others = moved(edit.location, edit.end_location)
-        if others or last.between(*place) != first.between(edit.location, edit.end_location):
-            return None
-        back.append(Edit(edit.content, *place))
-    return last.edited(back)
-
-
-def rebased(source: Source, edits: Sequence[Edit], more: Sequence[Edit]) -> list[Edit]:
-    """Edits of the text that some edits make, as edits of the source; those in what was written are left out."""
-    first = Source(source.edited(edits))
-    back = first.moved(first.difference(source.text))
-    kept = []
-    for edit in more:
-        place, *others = back(edit.location, edit.end_location)
-        if not others and source.between(*place) == first.between(edit.location, edit.end_location):
-            kept.append(Edit(edit.content, *place))
-    return kept
-
-
 def diff(before: str, after: str, filename: str, context: int = 3) -> list[str]:
     """A unified diff, as ``patch`` and ``git apply`` take it: lines without their final newline."""
     a, b = before.split("\n"), after.split("\n")

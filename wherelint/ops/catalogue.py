@@ -38,8 +38,6 @@ class Domain:
     reduces: bool = False
     #: Whether the value is finite where the derivative is not: then it is kept, even if nothing seems to read it.
     finite: bool = True
-    #: What equals the operand at the edges of the domain, bounds it beyond them, and has no gradient.
-    edge: str = ""
     #: Whether the value is not finite wherever the condition says so, in every precision, save at the edge.
     exact: bool = True
 
@@ -47,11 +45,6 @@ class Domain:
     def keeps(self) -> bool:
         """Whether the condition holds where the operation is regular."""
         return "!=" in self.condition
-
-    @property
-    def caps(self) -> bool:
-        """Whether the safe number is the greatest at which it is regular."""
-        return self.condition == f"{{x}} > {self.safe}"
 
 
 @dataclass(frozen=True)
