@@ -340,16 +340,6 @@ REWRITES = {
         +    safe_d = jnp.where(d < 18.0, 1.0, d)
         +    p = (18.0 / safe_d) + jnp.exp(-safe_d) * (1.0 - 18.0 / safe_d)
     """),
-    "an attribute of something else is no variable": ("""
-        def f(image, a):
-            return jnp.where(jnp.abs(image.b) > a, 1.0 / image.b + jnp.log(jnp.abs(image.b)), 0)
-    """, """
-        -    return jnp.where(jnp.abs(image.b) > a, 1.0 / image.b + jnp.log(jnp.abs(image.b)), 0)
-        +    valid = jnp.abs(image.b) > a
-        +    return jnp.where(
-        +        valid, 1.0 / jnp.where(valid, image.b, 1.0) + jnp.log(jnp.where(valid, jnp.abs(image.b), 1.0)), 0
-        +    )
-    """),
     "a call is not evaluated twice": ("""
         def f(g):
             n = jnp.sqrt(jnp.sum(g**2))
