@@ -84,7 +84,7 @@ def test_a_region_is_located_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(Source, "moved", counting)
     for number in (6, 12):
-        report = check_source(functions(number, 1).encode(), "a.py", Settings(), "offer")
+        report = check_source(functions(number // 3, 3).encode(), "a.py", Settings(), "offer")
         assert sum(bool(f.fix and f.fix.edits) for f in report.findings) == number
     assert 0 < counts[12] <= 2.2 * counts[6]
 
