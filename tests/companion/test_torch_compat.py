@@ -129,9 +129,11 @@ def test_a_block_asks_no_modes() -> None:
 
 def test_what_a_node_has_saved_is_found_by_name() -> None:
     x = torch.ones(2, requires_grad=True)
-    quotient = x / (x + 1)
+    quotient, root = x / (x + 1), x.sqrt()
     assert quotient.grad_fn is not None
+    assert root.grad_fn is not None
     assert {name for name, _ in compat.all_saved(quotient.grad_fn)} == {"self", "other"}, VERSION
+    assert compat.order(quotient.grad_fn) < compat.order(root.grad_fn), VERSION
 
 
 class Hooks:
@@ -168,13 +170,18 @@ def test_hooks_for_saved_tensors_are_seen_and_so_is_who_refuses_them() -> None:
 
 
 def test_transforms_in_reverse_mode_are_seen() -> None:
-    seen: list[str] = []
+    seen: list[Any] = []
+
+    def gradient(original: Any, *args: Any) -> Any:
+        seen.append(args[1:])
+        return original(*args)
+
     x = torch.ones(())
-    with compat.around_transforms(seen.append):
+    with compat.around_transforms(gradient, seen.append):
         torch.func.grad(torch.sin)(x)
         torch.func.vjp(torch.sin, x)
     torch.func.grad(torch.sin)(x)
-    assert seen == ["torch.func.grad", "torch.func.vjp, jacrev and hessian"], VERSION
+    assert seen == [(0, False, (x,), {}), "torch.func.vjp, jacrev and hessian"], VERSION
 
 
 def test_what_is_compiled_may_keep_its_graph() -> None:

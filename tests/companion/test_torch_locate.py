@@ -277,6 +277,28 @@ def test_keywords_are_handed_on() -> None:
     assert [(p.op, p.select, p.count) for p in report.findings] == [("sqrt", "where", 2)]
 
 
+def test_with_argnums_only_these_arguments_are_differentiated() -> None:
+    scale = torch.zeros(4, requires_grad=True)
+
+    def f(x: Tensor, y: Tensor) -> Tensor:
+        y.mul_(1.0)
+        return torch.where(x > 0, x.sqrt(), 0.0).sum() + torch.where(y > 0, (y + scale).log(), 0.0).sum()
+
+    def found(argnums: Any) -> tuple[set[str], list[bool]]:
+        report = locate(f, X, X, argnums=argnums)
+        return {p.op for p in report.findings}, [each is None for each in report.gradient]
+
+    assert found(None) == ({"sqrt", "log"}, [False, False])
+    assert found(0) == ({"sqrt"}, [False])
+    assert found([-1]) == ({"log"}, [False])
+    assert locate(lambda x: (x + scale.sqrt()).sum(), X).gradient_finite is False
+    assert locate(lambda x: (x + scale.sqrt()).sum(), X, argnums=0).ok
+    with pytest.raises(ValueError, match="argnums has 2, and the function is given 2 positional arguments"):
+        locate(f, X, X, argnums=2)
+    with pytest.raises(TypeError, match="no argument of argnums holds floats"):
+        locate(lambda x, n: two(x), X, 3, argnums=1)
+
+
 def test_random_numbers_stay_as_they_are() -> None:
     def thinned(x: Tensor) -> Tensor:
         y = nn.functional.dropout(x, 0.5)

@@ -102,8 +102,15 @@ def compiled_net(net: Net, x: Tensor) -> None:
     distances(x, torch.compile(net, backend="aot_eager")(x)).backward()
 
 
+def functional(net: Net, x: Tensor) -> None:
+    def loss(parameters: Any) -> Tensor:
+        return distances(x, torch.func.functional_call(net, parameters, (x,)))
+
+    torch.func.grad(loss)(dict(net.named_parameters()))
+
+
 STYLES: list[Callable[[Net, Tensor], None]] = [
-    plain, accumulated, by_grad, second_order, recomputed, recomputed_reentrant, compiled, compiled_net,
+    plain, accumulated, by_grad, second_order, recomputed, recomputed_reentrant, compiled, compiled_net, functional,
 ]  # fmt: skip
 
 
@@ -238,7 +245,7 @@ def of_values(values: list[float]) -> Session:
     with watched() as session:
         for value in values:
             net.zero_grad()
-            torch.log(net(torch.tensor([[value]]))).sum().backward()
+            torch.log(net(torch.tensor([[value]]))).sum().backward()  # the logarithm
     return session
 
 
@@ -253,7 +260,28 @@ def test_a_value_that_lasts_is_explained(values: list[float]) -> None:
     (hit,) = of_values(values).hits
     found = explained(hit)
     assert hit.number == 2
-    assert "set_detect_anomaly" in str(found.report)
+    assert rows(found) == {("the logarithm", None)}
+    assert "makes the first number that is not finite" in str(found.report)
+
+
+def test_a_value_of_a_transform_is_explained() -> None:
+    def loss(x: Tensor, scale: float = 1.0) -> tuple[Tensor, Tensor]:
+        return (x.log() * scale).sum(), x  # the logarithm
+
+    with watched() as session:
+        gradient, _ = torch.func.grad_and_value(loss, has_aux=True)(torch.zeros(2), scale=2.0)
+    assert not gradient.isfinite().any()
+    found = explained(session.hits[0])
+    assert (session.hits[0].status, found.inputs) == ("value", 1)
+    assert rows(found) == {("the logarithm", None)}
+
+
+def test_operations_that_keep_no_result_are_found_by_their_operands() -> None:
+    x = torch.tensor([1.0, 0.0], requires_grad=True)
+    with watched() as session:
+        y = x / (1 * x)  # the division
+        (y + 1).square().sum().backward()
+    assert rows(explained(session.hits[0])) == {("the division", None)}
 
 
 def test_parameters_that_a_value_has_ruined_are_reported_though_gradients_recover() -> None:
@@ -265,6 +293,22 @@ def test_parameters_that_a_value_has_ruined_are_reported_though_gradients_recove
             with torch.no_grad():
                 weight.copy_(torch.tensor([float("-inf")]) if value > 1 else weight)
     assert [hit.status for hit in session.hits] == ["value"]
+
+
+def test_data_that_were_not_finite_are_named() -> None:
+    net = nn.Linear(2, 1)
+    with watched() as session:
+        net(torch.full((3, 2), float("nan"))).sum().backward()
+    assert "data were not finite before" in explained(session.hits[0]).report.note
+
+
+def test_parameters_that_were_not_finite_are_named() -> None:
+    net = Net()
+    with watched() as session:
+        with torch.no_grad():
+            net.body[3].bias.fill_(float("nan"))
+        net(GOOD).sum().backward()
+    assert explained(session.hits[0]).report.note == "Not finite before: body.3.bias."
 
 
 def test_what_no_selection_drops_is_explained() -> None:
@@ -346,9 +390,11 @@ def test_a_thread_is_watched_from_its_second_pass_on() -> None:
 
 def test_what_is_not_watched_is_said_by_name() -> None:
     with watched() as session:
-        torch.func.grad(torch.sin)(torch.ones(()))
+        torch.func.vmap(torch.func.grad(lambda x: x.sin()))(torch.ones(3))
         torch.func.jacrev(torch.sin)(torch.ones(3))
-    assert {*session.unwatched} == {"torch.func.grad", "torch.func.vjp, jacrev and hessian"}
+    assert {*session.unwatched} == {
+        "torch.func.grad inside of another transform", "torch.func.vjp, jacrev and hessian"
+    }  # fmt: skip
 
 
 def test_large_tensors_are_freed_while_the_pass_runs(monkeypatch: pytest.MonkeyPatch) -> None:

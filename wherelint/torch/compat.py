@@ -94,6 +94,12 @@ def all_saved(node: Node) -> Iterator[tuple[str, Any]]:
                 yield name.removeprefix("_saved_"), getattr(node, name)
 
 
+def order(node: Node) -> int:
+    """The place of a node in the order in which its thread made nodes."""
+    number: int = node._sequence_nr()
+    return number
+
+
 _hooks = torch._C._autograd
 #: Push a pair of hooks for saved tensors in this thread, and pop the last pair, whatever `around_saving` does.
 push_hooks, pop_hooks = _hooks._push_saved_tensors_default_hooks, _hooks._pop_saved_tensors_default_hooks
@@ -190,17 +196,15 @@ def without_donated_buffers() -> Iterator[None]:
 
 
 @contextmanager
-def around_transforms(seen: Callable[[str], None]) -> Iterator[None]:
-    """Within the block ``seen`` is called with the name of each transform of ``torch.func`` in reverse mode."""
+def around_transforms(gradient: Callable[..., Any], other: Callable[[str], None]) -> Iterator[None]:
+    """Within the block ``gradient(original, f, argnums, has_aux, args, kwargs)`` does what ``torch.func.grad`` and
+    ``grad_and_value`` do: the gradient and the rest; ``other`` is called with the name of each other transform in
+    reverse mode."""
     from torch._functorch import eager_transforms as transforms
 
-    def noted(name: str) -> Callable[..., Any]:
-        def instead(original: Any, *args: Any, **options: Any) -> Any:
-            seen(name)
-            return original(*args, **options)
+    def noted(original: Any, *args: Any, **options: Any) -> Any:
+        other("torch.func.vjp, jacrev and hessian")
+        return original(*args, **options)
 
-        return instead
-
-    gradients = wrap(transforms, "grad_and_value_impl", noted("torch.func.grad"))
-    with gradients, wrap(transforms, "_vjp_with_argnums", noted("torch.func.vjp, jacrev and hessian")):
+    with wrap(transforms, "grad_and_value_impl", gradient), wrap(transforms, "_vjp_with_argnums", noted):
         yield

@@ -39,17 +39,18 @@ _NEAR = 4
 _KIND_OF = {node: kind for kind, found in _KINDS.items() for node in found.split()}
 
 
-def locate(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Report:
+def locate(f: Callable[..., Any], *args: Any, argnums: int | Sequence[int] | None = None, **kwargs: Any) -> Report:
     """What poisons the gradient of ``f(*args)``, or of its sum, by the arguments and the parameters that it uses.
 
     ``f`` may be a module. Tensors of floats among the positional arguments are differentiated, in lists, tuples and
-    dicts, too. ``f`` is called once; arguments, ``.grad`` and the state of random numbers stay as they are.
+    dicts, too; with ``argnums`` only those of these arguments are, and no parameter. ``f`` is called once; arguments,
+    ``.grad`` and the state of random numbers stay as they are.
 
-    TypeError where there is nothing to differentiate, ValueError where the result has no gradient. What
-    ``torch.compile`` made cannot be looked into: pass the plain function.
+    TypeError where there is nothing to differentiate, ValueError where there is no such argument or the result has no
+    gradient. What ``torch.compile`` made cannot be looked into: pass the plain function.
     """
     with Labels():
-        traced = trace(partial(f, **kwargs), args)
+        traced = trace(partial(f, **kwargs), args, argnums)
     return explain(traced)
 
 
@@ -100,11 +101,20 @@ class Traced:
         return finite(self.values)
 
 
-def trace(f: Callable[..., Any], args: Sequence[Any]) -> Traced:
+def trace(f: Callable[..., Any], args: Sequence[Any], argnums: int | Sequence[int] | None = None) -> Traced:
     """Call ``f`` on copies of its arguments; the next call draws the same random numbers."""
     flat, shape = tree_flatten(args)
-    own = [each.detach().clone().requires_grad_() if differentiable(each) else None for each in flat]
-    arguments = [each for each in own if each is not None]
+    chosen = range(len(args)) if argnums is None else [argnums] if isinstance(argnums, int) else argnums
+    for k in chosen:
+        if not -len(args) <= k < len(args):
+            raise ValueError(f"argnums has {k}, and the function is given {len(args)} positional arguments")
+    numbers = {k % len(args) for k in chosen}
+    is_own = [number in numbers for number, each in enumerate(args) for _ in tree_flatten(each)[0]]
+    own = [each.detach().clone().requires_grad_(mine) if differentiable(each) else None
+           for each, mine in zip(flat, is_own, strict=True)]  # fmt: skip
+    arguments = [each for each in own if each is not None and each.requires_grad]
+    if argnums is not None and not arguments:
+        raise TypeError("there is nothing to differentiate: no argument of argnums holds floats; write 0.0 for 0")
     devices = range(torch.cuda.device_count() if torch.cuda.is_initialized() else 0)
     # Copies of the leaves, so that `f` may write to its arguments.
     with torch.enable_grad(), torch.random.fork_rng(devices):
@@ -118,7 +128,8 @@ def trace(f: Callable[..., Any], args: Sequence[Any]) -> Traced:
         raise TypeError("there is nothing to differentiate: no argument is a tensor of floats; give torch.tensor(0.0)")
     if not roots:
         raise ValueError("the result has no gradient: leave out the `detach`, `item`, `no_grad` or NumPy before it")
-    others = [v for v in leaves(nodes(roots)) if not any(v is each for each in arguments)]
+    beside = leaves(nodes(roots)) if argnums is None else []
+    others = [v for v in beside if not any(v is each for each in arguments)]
     return Traced(roots, [*arguments, *others], values, len(arguments))
 
 

@@ -11,7 +11,7 @@ import gc
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from math import inf
@@ -22,19 +22,19 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd.graph import GradientEdge, Node
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import keystr, tree_flatten_with_path, tree_leaves
 
 from wherelint.companion import Poison, Report
-from wherelint.companion.frames import Frame, is_library
+from wherelint.companion.frames import Frame, is_library, places
 from wherelint.companion.patching import override, wrap
 from wherelint.io import disk
 from wherelint.torch import compat
-from wherelint.torch.locate import Traced, explain, finite, stem
+from wherelint.torch.locate import Traced, differentiable, explain, finite, operation, stem, trace
 from wherelint.torch.masking import leaves as leaves_of
 from wherelint.torch.masking import nodes
-from wherelint.torch.trace import _KEY, Labels
+from wherelint.torch.trace import _KEY, Labels, label
 from wherelint.watcher import Imports
-from wherelint.watcher.session import Explanation, Hit, Session, Site, Status, busy, current
+from wherelint.watcher.session import Explanation, Hit, Session, Site, Status, busy, current, few
 
 _HOME = str(Path(__file__).parents[1])
 #: So many bytes are little; a tensor that is a larger part of what was saved than this one in so many is freed at once.
@@ -99,7 +99,7 @@ def hook(session: Session, imports: Imports) -> Iterator[None]:
         stack.enter_context(_note_scaling(watcher))
         stack.enter_context(compat.without_donated_buffers())
         stack.enter_context(_note_calls(watcher.calls, imports))
-        stack.enter_context(compat.around_transforms(watcher.unwatched))
+        stack.enter_context(compat.around_transforms(watcher.transformed, watcher.unwatched))
         stack.callback(watcher.hooks.refused)
         watcher.hooks.allowed()
         yield
@@ -364,10 +364,41 @@ class _Watcher:
             for each in () if keep else used:
                 each.free(keep=self.session.memory == "full")
 
-    def unwatched(self, what: str) -> None:
+    def unwatched(self, what: str, why: str = "they have no graph to look at") -> None:
         """Say once what cannot be watched."""
         if current() is self.session and not torch.compiler.is_compiling():
-            self.session.unwatched[what] = "they have no graph to look at"
+            self.session.unwatched[what] = why
+
+    def transformed(
+        self, run: Any, f: Any, argnums: Any, has_aux: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """The gradient of `torch.func`: the function is called again if that is not finite."""
+        grads, rest = found = run(f, argnums, has_aux, args, kwargs)
+        if current() is not self.session or torch.compiler.is_compiling():
+            return found
+        if compat.is_transformed(()):
+            self.unwatched("torch.func.grad inside of another transform", "its numbers are not known there")
+            return found
+        hit = None
+        with self.session.safely("torch.func.grad"), torch.no_grad(), busy():
+            if finite(tree_leaves(grads)):
+                self.session.saw(self.site, "finite")
+                return found
+            status: Status = "gradient" if finite([rest[0] if has_aux else rest]) else "value"
+            number = self.session.saw(self.site, status)
+
+            def explanation() -> Explanation:
+                first = (lambda *args: f(*args, **kwargs)[0]) if has_aux else partial(f, **kwargs)
+                with torch.enable_grad(), Labels():
+                    traced = trace(first, args, argnums)
+                    report = explain(traced) if status == "gradient" else _value_report(traced.roots)
+                named = [(keystr(path).lstrip("."), each) for path, each in tree_flatten_with_path(grads)[0]]
+                return Explanation(report, [name for name, each in named if not finite([each])], len(named))
+
+            hit = Hit(self.site, number, status, explanation, now=status != "value")
+        if hit is not None:
+            self.session.hit(hit)
+        return found
 
     def _look(self, roots: Sequence[Any], seeds: Sequence[Any], inputs: Sequence[Any], found: Any) -> None:
         hit = None
@@ -392,10 +423,13 @@ class _Watcher:
         if status == "value" and self.site.pending:
             self.session.saw(self.site, status)
             return None
-        report: Report | None = Report(False, False, False, note=_VALUE)
-        named, freed = _named(leaves, grads), set[Node]()
-        if status == "gradient":
-            freed = label_graph(self.hooks, roots)
+        report: Report | None
+        named, freed = _named(leaves, grads), label_graph(self.hooks, roots)
+        if status == "value":
+            before = [name for name, each, _ in named if not finite([each])]
+            note = f"Not finite before: {few(before)}."
+            report = Report(False, False, False, note=note) if before else _value_report(roots)
+        else:
             with torch.enable_grad():
                 report = self.calls.explain(roots, seeds, leaves, partial(label_graph, self.hooks), freed)
         if report is None and freed:
@@ -406,7 +440,7 @@ class _Watcher:
             self.session.saw(self.site, "scaled")
             return None
         number = self.session.saw(self.site, status)
-        lost = [name for name, grad in named if not finite([grad])]
+        lost = [name for name, _, grad in named if not finite([grad])]
         found = Explanation(report, lost, len(named), partial(_save, report.findings))
         return Hit(self.site, number, status, lambda: found, now=status != "value")
 
@@ -426,23 +460,50 @@ def label_graph(hooks: _Hooks, roots: Sequence[Any]) -> set[Node]:
     return freed
 
 
+def _value_report(roots: Sequence[Any]) -> Report:
+    """The report on a value that is not finite: the first operation that made it so of finite numbers.
+
+    Without a finding where a parameter or the data were not finite before, or where the graph does not show it.
+    """
+    for node in sorted((node for node in nodes(roots) if node.next_functions), key=compat.order):
+        saved = {name: each for name, each in compat.all_saved(node) if differentiable(each)}
+        results = [saved.pop("result")] if "result" in saved else []
+        first: Node | None = None
+        if finite(saved.values()):
+            for _, call, operands, options in () if results else _calls(node):
+                with suppress(RuntimeError, TypeError, ValueError):
+                    results.append(call(*operands, **options))
+            first = None if finite(results[:1]) else node
+        elif makers := [each.grad_fn for each in saved.values() if not finite([each]) and each.grad_fn is not None]:
+            first = makers[0]  # it keeps nothing itself: a sum
+        else:
+            at, _ = places(label(node))
+            note = f"A parameter or the data were not finite before{f' {at}' if at else ''}."
+            return Report(False, False, False, note=note)
+        if first is not None:
+            at, within = places(label(first))
+            poison = Poison(operation(first), at, op_within=within, framework="torch", value=True)
+            return Report(False, False, False, (poison,))
+    return Report(False, False, False, note=_VALUE)
+
+
 def _leaves(roots: Sequence[Any]) -> list[Tensor]:
     """The leaves behind some tensors, each once."""
     return [each for each in roots if isinstance(each, Tensor) and each.grad_fn is None] + leaves_of(nodes(roots))
 
 
-def _named(leaves: Sequence[Any], grads: Sequence[Any]) -> list[tuple[str, Any]]:
-    """Some leaves and every parameter: what the program's modules call them, and their gradients."""
+def _named(leaves: Sequence[Any], grads: Sequence[Any]) -> list[tuple[str, Any, Any]]:
+    """Some leaves and every parameter: what the program's modules call them, they themselves, and their gradients."""
     names: dict[int, str] = {}
-    found: dict[int, tuple[str, Any]] = {}
+    found: dict[int, tuple[str, Any, Any]] = {}
     for module in [each for each in gc.get_objects() if issubclass(type(each), torch.nn.Module)]:
         for name, parameter in module.named_parameters():
             names[id(parameter)] = max(names.get(id(parameter), ""), name, key=len)
             if parameter.grad is not None:
-                found[id(parameter)] = names[id(parameter)], parameter.grad
+                found[id(parameter)] = names[id(parameter)], parameter, parameter.grad
     for each, grad in zip(leaves, grads, strict=True):
         shape = f"a tensor of shape {tuple(getattr(each, 'shape', ()))}"
-        found[id(each)] = names.get(id(each), shape), grad
+        found[id(each)] = names.get(id(each), shape), each, grad
     return list(found.values())
 
 
