@@ -116,19 +116,35 @@ def test_it_goes_on_if_it_is_to(how: str) -> None:
     assert [hit.status for hit, _ in found] == ["gradient"]
 
 
-def test_a_value_that_is_not_finite_is_reported_once_it_has_lasted() -> None:
+def test_a_variable_that_is_not_finite_is_named() -> None:
+    w = tf.Variable([np.nan, 1.0], name="scale")
+
+    def step() -> None:
+        with tf.GradientTape() as tape:
+            value = loss(GOOD, w)
+        tape.gradient(value, w)
+
+    _, ((_, found),) = watched(step)
+    assert not found.report.value_finite
+    assert (found.report.findings, found.note) == ((), "Not finite before the step: scale.")
+
+
+def test_a_value_that_is_not_finite_is_explained_once_it_has_lasted() -> None:
     for wrapped in (lambda f: f, tf.function, lambda f: tf.function(f, jit_compile=True)):
         w = tf.Variable([1.0, 2.0])
 
         def step(x: Any, w: Any = w) -> None:
             with tf.GradientTape() as tape:
-                value = tf.reduce_sum(tf.math.log(x) * w) ** 2
+                value = tf.reduce_sum(tf.math.log(x) * w) ** 2  # op
             w.assign_add(0 * tf.math.multiply_no_nan(tape.gradient(value, w), 0.0))
 
         run = wrapped(step)
         session, ((hit, found),) = watched(lambda run=run: [run(x) for x in (GOOD, BAD, GOOD, *[BAD] * 20, GOOD)])
         assert (hit.status, hit.number, session.recovered) == ("value", 4, 1)
-        assert "enable_check_numerics" in found.report.note
+        (poison,) = found.report.findings
+        assert (poison.op, poison.index, poison.value) == ("log", (1,), True)
+        assert poison.op_at is not None
+        assert poison.op_at.row == rows(test_a_value_that_is_not_finite_is_explained_once_it_has_lasted)[0]
 
 
 def test_random_numbers_are_those_of_the_step() -> None:
@@ -186,6 +202,35 @@ def test_rows_of_an_embedding_are_read() -> None:
     assert found.report.poisoned, str(found.report)
     assert [poison.op for poison in found.report.findings] == ["divide"]
     assert list(found.lost) == ["table", "other"]
+
+
+@pytest.mark.parametrize("how", ["eager", "function", "jit", "outer jit"])
+def test_an_overflow_under_a_loss_scale_is_counted(how: str) -> None:
+    keras = pytest.importorskip("keras")
+    optimizer = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1))
+    w = tf.Variable([200.0, 1.0])
+
+    def step(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            half = tf.cast(w, tf.float16)
+            dropped = tf.where(x > 0, tf.math.log(x * w), 0.0)
+            value = optimizer.scale_loss(tf.cast(tf.reduce_sum(half * half), tf.float32) + tf.reduce_sum(dropped))
+        return tape.gradient(value, w)
+
+    run = step if how == "eager" else tf.function(step, jit_compile="jit" in how)
+    if "outer" in how:
+        run = tf.function(lambda x, inner=run: inner(x) + 1.0)
+
+    def program() -> None:
+        for _ in range(4):
+            run(GOOD)
+        w.assign([0.5, 0.5])  # nothing overflows any more
+        for x in (GOOD, BAD, BAD):
+            run(x)
+
+    session, ((hit, found),) = watched(program)
+    assert (session.scaled, session.gradients, hit.number) == (4, {"tensorflow": 6}, 6)
+    assert [(each.op, each.select) for each in found.report.findings] == [("log", "where")]
 
 
 def test_an_exception_of_the_watch_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -294,6 +294,35 @@ def explain_calls(calls: Sequence[Call], roots: Sequence[Any], sources: Sequence
     return Report(value_finite, not run.breaks, all_finite(masked), poisons, masked=masked)
 
 
+def explain_value(calls: Sequence[Call], roots: Sequence[Any]) -> Report:
+    """Where the first inf or nan behind the roots was made of what is finite; else the first nan of what is none."""
+    origins = (_origin(calls, roots, broken) for broken in (lambda each: ~finite(each), tf.math.is_nan))
+    found = next((each for each in origins if each), None)
+    return Report(False, False, False, (found,) if found else ())
+
+
+def _origin(calls: Sequence[Call], roots: Sequence[Any], broken: Callable[[Any], Any]) -> Poison | None:
+    def is_broken(each: Any) -> bool:
+        return is_floating(each) and bool(tf.reduce_any(broken(each)))
+
+    wanted, found = {id(each) for each in roots if is_broken(each)}, None
+    for call in reversed(calls):
+        results = [each for each in call.results if id(each) in wanted]
+        if results and call.kind != "ReadVariableOp":
+            operands = [each for each in call.operands if is_broken(each)]
+            wanted.update(map(id, operands))
+            found = found if operands else (call, results[0])
+    if found is None:
+        return None
+    call, result = found
+    at = np.argwhere(broken(result))
+    op_at, op_within = call.places()
+    return Poison(
+        _operation(call.kind), op_at, index=tuple(map(int, at[0])), count=len(at), op_within=op_within,
+        framework="tensorflow", value=True,
+    )  # fmt: skip
+
+
 def _poisons(run: _Pass, roots: Sequence[Any], seeds: Sequence[Any]) -> Iterator[Poison]:
     reported: set[Any] = set()  # a loop breaks at the same place again
     for one in run.breaks:

@@ -11,16 +11,16 @@ function are kept while it runs. (They are not copied, but XLA cannot update the
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import tensorflow as tf
 
-from wherelint.companion import Report
 from wherelint.companion.frames import Frame, calling, directories, places
 from wherelint.companion.patching import wrap
 from wherelint.tensorflow import compat
@@ -31,6 +31,7 @@ from wherelint.tensorflow.locate import (
     Variable,
     all_finite,
     explain_calls,
+    explain_value,
     finite,
     is_end,
     is_floating,
@@ -38,11 +39,12 @@ from wherelint.tensorflow.locate import (
     with_reads,
 )  # fmt: skip
 from wherelint.watcher import Imports
-from wherelint.watcher.session import Explanation, Hit, Session, Site, Status, busy, current
+from wherelint.watcher.session import Explanation, Hit, Session, Site, Status, busy, current, few
 
 #: TensorFlow, and this package.
 _OWN = directories(tf.__file__, os.path.dirname(__file__))
-_VALUE = "Run with tf.debugging.enable_check_numerics() to see which operation."
+_SCALERS = "keras.src.optimizers.loss_scale_optimizer"
+_SCALED = "_wherelint_scaled"
 _STOPS = "wherelint stops the program here: a gradient is not finite"
 
 
@@ -55,7 +57,19 @@ def hook(session: Session, imports: Imports) -> Iterator[None]:
         undo.enter_context(compat.around_functions(watch.call))
         undo.enter_context(compat.around_vectorized(watch.vectorized))
         undo.enter_context(wrap(tf.GradientTape, "gradient", watch.gradient))
+        imports.after(_SCALERS, lambda: undo.enter_context(_note_scaling()))
         yield
+
+
+def _note_scaling() -> AbstractContextManager[None]:
+    """Note which losses are scaled: then an overflow is the scaler's business."""
+
+    def scale(original: Callable[..., Any], *args: Any) -> Any:
+        loss = original(*args)
+        setattr(loss, _SCALED, True)
+        return loss
+
+    return wrap(sys.modules[_SCALERS].LossScaleOptimizer, "scale_loss", scale)
 
 
 class _Local(threading.local):
@@ -163,7 +177,8 @@ class _Watch:
             return None
         sources, names, results = (list(each) for each in zip(*chosen, strict=True))
         roots, seeds = [root for root, _ in pairs], [seed for _, seed in pairs]
-        return _Gradient(self._site(), roots, seeds, sources, names, results)
+        scaled = any(getattr(each, _SCALED, False) for each in roots)
+        return _Gradient(self._site(), roots, seeds, sources, names, results, scaled)
 
     def _site(self) -> Site:
         frame = calling(_OWN, to_program=True)[-1]
@@ -176,12 +191,12 @@ class _Watch:
             self.session.saw(vjp.site, "finite")
             return None
         status: Status = "gradient" if all_finite(vjp.roots) else "value"
-        number = self.session.saw(vjp.site, status)
         with busy():
             calls = [part for each in notes for part in ([each] if isinstance(each, Call) else each())]
             calls = with_reads(calls, [each for each in vjp.sources if each.dtype == tf.resource])
-        explain = partial(explanation, vjp, calls, vjp.roots, vjp.seeds, vjp.sources, fine)
-        return Hit(vjp.site, number, status, explain, now=True)
+        return _hit(
+            self.session, vjp, status, partial(explanation, vjp, calls, vjp.roots, vjp.seeds, vjp.sources, fine)
+        )
 
 
 def _inside(function: Any, graph: Any, arguments: Sequence[Any], results: Sequence[Any]) -> list[Call]:
@@ -214,6 +229,8 @@ class _Gradient:
     sources: list[Any]
     names: list[str]
     found: list[Any]
+    #: Whether a root is a loss that Keras has scaled.
+    scaled: bool = False
 
     @property
     def tensors(self) -> list[Any]:
@@ -250,17 +267,33 @@ def maybe_finite(found: Sequence[Any]) -> Any:
     return tf.math.is_finite(tf.add_n([tf.cast(tf.nn.l2_loss(each), tf.float32) for each in found]))
 
 
+def _hit(session: Session, vjp: _Gradient, status: Status, explain: Callable[[], Explanation] | None) -> Hit | None:
+    """Count a gradient that is not finite; what is to be reported of it."""
+    if vjp.scaled and status == "gradient":
+        with busy():
+            if explain is None or not explain().report.poisoned:
+                status = "scaled"
+    number = session.saw(vjp.site, status)
+    return None if explain is None or status == "scaled" else Hit(vjp.site, number, status, explain, now=True)
+
+
 def explanation(
     vjp: _Gradient, calls: Sequence[Call], roots: Sequence[Any], seeds: Sequence[Any], sources: Sequence[Any],
     fine: Sequence[bool] = (),
 ) -> Explanation:  # fmt: skip
     """Why a gradient is not finite, by the calls between its sources and roots; ``fine`` says which results are."""
-    if not all_finite(roots):
-        return Explanation(Report(False, False, False, note=_VALUE))
-    seeds = [tf.ones_like(root) if seed is None else seed for root, seed in zip(roots, seeds, strict=True)]
-    report = explain_calls(calls, roots, sources, seeds)
-    lost = [name for name, one in zip(vjp.names, fine, strict=False) if not one]
-    return Explanation(replace(report, gradient_finite=report.gradient_finite and not fine), lost, len(vjp.names))
+    lost, note = [name for name, one in zip(vjp.names, fine, strict=False) if not one], ""
+    if all_finite(roots):
+        seeds = [tf.ones_like(root) if seed is None else seed for root, seed in zip(roots, seeds, strict=True)]
+        report = explain_calls(calls, roots, sources, seeds)
+        report = replace(report, gradient_finite=report.gradient_finite and not fine)
+    else:
+        report = explain_value(calls, roots)
+        reads = [each for each in calls if each.kind == "ReadVariableOp" and not all_finite(each.results)]
+        before = {id(each.operands[0]) for each in reads}
+        names = [name for name, source in zip(vjp.names, sources, strict=True) if id(source) in before]
+        note = f"Not finite before the step: {few(names)}." if names else ""
+    return Explanation(report, lost, len(vjp.names), note=note)
 
 
 @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
@@ -302,7 +335,7 @@ def _hand_over(session: Session, traced: _Traced) -> None:
             if status not in [each for each, _ in traced.received]:  # one copy of the numbers
                 explain = partial(_explain, traced, [bool(each) for each in fine], [*tensors, *handles], values)
             traced.received.append((status, explain))
-            if value and not session.keep_going:
+            if value and not session.keep_going and not vjp.scaled:
                 raise RuntimeError(_STOPS)
 
     def tell() -> Any:
@@ -386,7 +419,8 @@ def _copies(session: Session, compiled: list[_Traced], inputs: Sequence[Any], ar
         for each, many in zip(compiled, counts, strict=True):
             if each.arguments is None and bool(tf.reduce_any(many > 0)):
                 each.arguments = tensors, copies
-        if not session.keep_going and any(many[0] > 0 for many in counts):
+        bad = [many[0] > 0 and not each.vjp.scaled for each, many in zip(compiled, counts, strict=True)]
+        if not session.keep_going and any(bad):
             raise RuntimeError(_STOPS)
 
     def end() -> None:
@@ -421,6 +455,5 @@ def _count(session: Session, noted: Sequence[_Traced]) -> None:
         for _ in range(new[0] - len(bad)):
             session.saw(site, "finite")
         for status, explain in bad:
-            number = session.saw(site, status)
-            if explain is not None:
-                session.hit(Hit(site, number, status, explain, now=True))
+            if (hit := _hit(session, each.vjp, status, explain)) is not None:
+                session.hit(hit)
