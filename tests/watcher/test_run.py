@@ -139,7 +139,8 @@ def test_the_program_is_stopped_at_the_first_report(tmp_path: Path) -> None:
     assert "wherelint: gradient 4 (torch): not finite, although the value is\n" in errors
     assert "program.py:5:31: sqrt has no finite derivative at element (1,)\n" in errors
     assert "program.py:5:12: the `where` does not select it" in errors
-    assert "next: wherelint explain WL101; wherelint check --diff program.py\n" in errors
+    assert "next: wherelint explain WL101\nfix (safe): " in errors
+    assert "      +    return torch.where(x > 0, torch.where(x > 0, x, 1.0).sqrt(), 0.0).sum()\n" in errors
     assert errors.endswith("4 gradients watched (torch); the first that was not finite was number 4; 1 report\n")
     saved = tmp_path / "wherelint-run" / "1"
     assert {path.name for path in saved.iterdir()} == {"operands.pt", "report.json", "report.txt", "repro.py"}

@@ -17,7 +17,7 @@ import click
 from wherelint.watcher.session import Explanation, Hit, Session, busy, few
 
 if TYPE_CHECKING:
-    from wherelint.companion import Poison
+    from wherelint.companion import Place, Poison
 
 #: Environment variables by which launchers number the processes of one program.
 _RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "JAX_PROCESS_ID")
@@ -73,7 +73,7 @@ class Reporter:
             self.reports.append(found)
             if self.output_format in ("full", "concise"):
                 self._say(click.style(_headline(hit), bold=True))
-                for line in (*self._report(found), *_advice(found.report.findings)):
+                for line in (*self._report(found), *(() if self.silent else _advice(found.report.findings))):
                     self._line(line)
             else:  # for a program
                 self._line(found.report.render(self.output_format))
@@ -181,11 +181,30 @@ def _process() -> str:
 
 
 def _advice(findings: Iterable[Poison]) -> Iterator[str]:
-    """What to do next: read about the rule, and see the fix that the linter has."""
+    """What to do next: read about the rule, and the fix that the linter has for that place."""
     dropped = [each for each in findings if each.select]
-    commands = [f"wherelint explain {code}" for code in dict.fromkeys(each.code for each in dropped)]
-    places = [each.op_at for each in dropped if each.op_at is not None]
-    files = dict.fromkeys(each.shown for each in places if os.path.isfile(each.filename))
-    commands += [f"wherelint check --diff {file}" for file in files]
-    if commands:
-        yield f"next: {'; '.join(commands)}"
+    if dropped:
+        yield f"next: {'; '.join(dict.fromkeys(f'wherelint explain {each.code}' for each in dropped))}"
+    fixes = [fix for each in dropped if each.op_at for fix in _fixes(each.op_at, each.select_at)]
+    for fix in dict.fromkeys(fixes):
+        yield from fix
+
+
+def _fixes(op_at: Place, select_at: Place | None) -> Iterator[tuple[str, ...]]:
+    """The fix that the linter has for an operation and its selection, if any: sentence and changed lines."""
+    from wherelint.api import check_source
+    from wherelint.companion.frames import is_library
+    from wherelint.io.config import Settings
+    from wherelint.report import text
+
+    if is_library(op_at.filename) or not os.path.isfile(op_at.filename):
+        return
+    content = Path(op_at.filename).read_bytes()
+    report = check_source(content, op_at.shown, settings=Settings(confidence="low"), fixes=True)
+    rows = {op_at.row, *([select_at.row] if select_at else [])}
+    for finding in report.findings:
+        found = any({each.location.row, each.select.location.row} >= rows for each in finding.places)
+        if found and finding.fix and finding.fix.offered:
+            changes = ("  " + "".join(part for part, _ in line) for line in text.change(report.text, finding))
+            yield f"fix ({finding.fix.applicability}): {finding.fix.message}", *changes
+            return
