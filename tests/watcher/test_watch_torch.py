@@ -295,6 +295,15 @@ def test_parameters_that_a_value_has_ruined_are_reported_though_gradients_recove
     assert [hit.status for hit in session.hits] == ["value"]
 
 
+def test_a_mean_of_nothing_is_named() -> None:
+    x = torch.zeros(2, requires_grad=True)
+    chosen = x > 1
+    with watched() as session:
+        mean = (x * chosen).sum() / chosen.sum()  # the division
+        (mean + 1).backward()
+    assert rows(explained(session.hits[0])) == {("the division", None)}
+
+
 def test_data_that_were_not_finite_are_named() -> None:
     net = nn.Linear(2, 1)
     with watched() as session:

@@ -466,8 +466,11 @@ def _value_report(roots: Sequence[Any]) -> Report:
     Without a finding where a parameter or the data were not finite before, or where the graph does not show it.
     """
     for node in sorted((node for node in nodes(roots) if node.next_functions), key=compat.order):
-        saved = {name: each for name, each in compat.all_saved(node) if differentiable(each)}
+        everything = dict(compat.all_saved(node))
+        saved = {name: each for name, each in everything.items() if differentiable(each)}
         results = [saved.pop("result")] if "result" in saved else []
+        if stem(node) == "div" and everything.get("self") is None and everything.get("other") is not None:
+            results = [1 / everything["other"]]  # the numerator is not kept
         first: Node | None = None
         if finite(saved.values()):
             for _, call, operands, options in () if results else _calls(node):
