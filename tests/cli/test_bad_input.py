@@ -23,6 +23,7 @@ from wherelint.fix import apply as rounds
 from wherelint.fix import messages as refusals
 from wherelint.frontend.options import Budget
 
+TESTS = Path(__file__).parents[1]
 J = "import jax.numpy as jnp\n"
 #: What makes a function worth a search, and one finding of it.
 TAIL = "    return jnp.where(x > 0, jnp.sqrt(x), 0.0)\n"
@@ -201,9 +202,9 @@ def run_table(directory: str, names: str, *options: str) -> None:
 
 
 def ran_table(directory: Path, names: Sequence[str], *options: str) -> dict[str, tuple[int, str]]:
-    script = "import sys; from test_bad_input import run_table; run_table(*sys.argv[1:])"
+    script = "import sys; from cli.test_bad_input import run_table; run_table(*sys.argv[1:])"
     command = [sys.executable, "-c", script, str(directory), json.dumps([*names]), *options]
-    ran = subprocess.run(command, capture_output=True, text=True, env=environment(), cwd=Path(__file__).parent)
+    ran = subprocess.run(command, capture_output=True, text=True, env=environment(), cwd=TESTS)
     rows = [json.loads(line) for line in ran.stdout.splitlines()]
     assert ran.returncode == 0, f"died after {rows[-1:]}: {ran.stderr[-2000:]}"
     assert os.listdir(directory) == ["a.py"]
