@@ -13,7 +13,7 @@ import numpy as np
 
 from wherelint.findings.hazards import Detection, arithmetic
 from wherelint.fix.verify.dtypes import is_number, untyped
-from wherelint.fix.verify.inputs import Name, Settled, probes, roots_of, settle, witness_of
+from wherelint.fix.verify.inputs import Called, Name, Settled, probes, settle, witness_of
 from wherelint.graph.differentiate import Tape, backward
 from wherelint.graph.evaluate import truth
 from wherelint.graph.node import Leaf, Node, differentiated, flowing_back, reading, topological
@@ -84,7 +84,7 @@ def observe(program: Program, detection: Detection) -> Behavior:
     order, hazard = program.order, detection.hazard
     singular, selections = (_at(order, node) for node in (hazard.op, hazard.select))
     inputs, beyond = probes(program, detection, singular, selections)
-    settled = settle(roots_of(program), inputs)
+    settled = settle(program, inputs)
     assert settled is not None
     scope = ComparisonScope(_outlets(program, [*singular, *selections]), beyond)
     result = _measure(program, settled, inputs, detection.framework, scope, singular)
@@ -95,7 +95,7 @@ def observe(program: Program, detection: Detection) -> Behavior:
 
 def observe_rewrite(before: Behavior, program: Program, framework: str) -> Behavior | None:
     """What a rewritten program computes; None where a value is another, or a gradient that was finite is lost."""
-    settled = settle(roots_of(program), before.inputs, before.settled.calls)
+    settled = settle(program, before.inputs, before.settled.calls)
     if settled is None or len(program.outputs) != len(before.values):
         return None
     doubtful, seen = False, False
@@ -126,16 +126,30 @@ def observe_rewrite(before: Behavior, program: Program, framework: str) -> Behav
     return now
 
 
-def observe_witness(old: Program, new: Program, detection: Detection, dropped: Array) -> Behavior | None:
-    """What a rewritten program computes at the witness alone; None where its inputs are others."""
-    inputs, _ = witness_of(old, detection)
-    before = settle(roots_of(old), inputs)
-    settled = settle(roots_of(new), inputs, before.calls) if before is not None else None
+class Witnessed(NamedTuple):
+    """The inputs of a program at a witness, the calls that it makes there, and the outlets that the hazard reaches."""
+
+    inputs: dict[Name, Array]
+    calls: Sequence[Called]
+    outlets: Sequence[int]
+
+
+def at_witness(program: Program, detection: Detection) -> Witnessed | None:
+    """What a program is given at the witness of a hazard; None where that cannot be computed."""
+    inputs, _ = witness_of(program, detection)
+    settled = settle(program, inputs)
     if settled is None:
         return None
-    hazard = detection.hazard
-    outlets = _outlets(old, [n for node in (hazard.op, hazard.select) for n in _at(old.order, node)])
-    now = _measure(new, settled, inputs, detection.framework, ComparisonScope(outlets), exact=False)
+    nodes = [n for node in (detection.hazard.op, detection.hazard.select) for n in _at(program.order, node)]
+    return Witnessed(inputs, settled.calls, _outlets(program, nodes))
+
+
+def observe_witness(before: Witnessed, new: Program, framework: str, dropped: Array) -> Behavior | None:
+    """What a rewritten program computes at the witness alone; None where its inputs are others."""
+    settled = settle(new, before.inputs, before.calls)
+    if settled is None:
+        return None
+    now = _measure(new, settled, before.inputs, framework, ComparisonScope(before.outlets), exact=False)
     now.remains = _remaining(now, dropped)
     return now
 
@@ -143,7 +157,7 @@ def observe_witness(old: Program, new: Program, detection: Detection, dropped: A
 def is_finite_at(program: Program, detection: Detection) -> bool:
     """Whether what leaves a program is finite at the witness of a hazard, back and forth."""
     inputs, _ = witness_of(program, detection)
-    settled = settle(roots_of(program), inputs)
+    settled = settle(program, inputs)
     assert settled is not None
     outlets = [i for i, n in enumerate(program.outputs) if n.kind == "float"][-_MOST_OUTPUTS:]
     now = _measure(program, settled, inputs, detection.framework, ComparisonScope(outlets), exact=False)

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from wherelint.findings.hazards import Detection
-from wherelint.fix.verify.compare import Behavior, observe
+from wherelint.fix.verify.compare import Behavior, Witnessed, at_witness, observe
 from wherelint.fix.verify.inputs import inputs_of, names_of, roots_of, settling
 from wherelint.fix.verify.shapes import Shaped, differ
 from wherelint.frontend.module import Module
@@ -37,6 +37,7 @@ class Baseline:
         #: What is told apart by its identity, so that nothing else gets that.
         self._held: list[object] = []
         self._behaviors: dict[tuple[object, ...], Behavior] = {}
+        self._witnessed: dict[tuple[object, ...], Witnessed | None] = {}
 
     def modes(self, name: tuple[str, ...]) -> tuple[bool, ...]:
         """How a function has to be read: strictly as well, unless no call is impure and no default stands in."""
@@ -54,6 +55,13 @@ class Baseline:
         if key not in self._behaviors:
             self._behaviors[key] = observe(program, detection)
         return self._behaviors[key]
+
+    def at_witness(self, program: Program, detection: Detection) -> Witnessed | None:
+        """What a program of the old text is given at the witness of a hazard."""
+        key = detection.key, program.name, *program.outputs
+        if key not in self._witnessed:
+            self._witnessed[key] = at_witness(program, detection)
+        return self._witnessed[key]
 
     def of(self, program: Program) -> dict[Node, int]:
         """The number of each node of a program."""

@@ -52,15 +52,13 @@ class Settled:
     calls: list[Called] = field(default_factory=list)
 
 
-def settle(
-    roots: Sequence[Node], inputs: Mapping[Name, Array], before: Sequence[Called] | None = None
-) -> Settled | None:
+def settle(program: Program, inputs: Mapping[Name, Array], before: Sequence[Called] | None = None) -> Settled | None:
     """The values of a program whose inputs are known by name; ``before``: the calls of the one it was rewritten from.
 
     None where it reads an input, or makes an impure call, that the other one did not have.
     """
     probes = max((len(v) for v in inputs.values()), default=1)
-    order = list(settling(roots))
+    order = _order(program)
     names = _named(order)
     result = Settled({}, names)
     found: Inputs = {}
@@ -112,6 +110,11 @@ def _value(
             value = np.where(same, call.value, value)
             old_name = call.name if same.any() else old_name
     return value, old_name
+
+
+@lru_cache(maxsize=16)
+def _order(program: Program) -> list[Node]:
+    return list(settling(roots_of(program)))
 
 
 def settling(roots: Sequence[Node], *, shapes: bool = False) -> Iterator[Node]:

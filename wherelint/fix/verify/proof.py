@@ -173,7 +173,8 @@ class Proof:
 
     def _by_function(self, old: Program, new: Program, shown: Sequence[Detection], *, last: bool) -> list[Behavior]:
         """What a function computes now, around every witness that it has. Raises where that is something else."""
-        found = []
+        found: list[Behavior] = []
+        outlets: dict[int, None] = {}
         for detection in shown or self._detections[:1]:
             before = self._baseline.behavior(old, detection)
             now = observe_rewrite(before, new, detection.framework)
@@ -181,11 +182,9 @@ class Proof:
                 raise ValueChangedError
             self.exposed |= before.exposed
             found.append(now)
-            if last:
-                outlets = [tuple(p.outputs[i] for i in before.scope.outlets) for p in (old, new)]
-                shaped = (Shaped(own, p.measured) for own, p in zip(outlets, (old, new), strict=True))
-                if differ(*shaped):
-                    raise ValueChangedError
+            outlets.update(dict.fromkeys(before.scope.outlets))
+        if last and differ(*(Shaped(tuple(p.outputs[i] for i in outlets), p.measured) for p in (old, new))):
+            raise ValueChangedError
         return found
 
     def _by_selections(
@@ -209,7 +208,8 @@ class Proof:
                 found.append(now)
                 dropped = now.dropped
             if detection.key in witnesses:  # where something beside the selection may lose the gradient still
-                whole = observe_witness(old, new, detection, dropped)
+                before = self._baseline.at_witness(old, detection)
+                whole = before and observe_witness(before, new, detection.framework, dropped)
                 if whole is None:
                     return None
                 found.append(whole)
@@ -223,7 +223,7 @@ class Proof:
             return None
         known = self._baseline.behavior(before, detection)
         now = observe_rewrite(known, after, detection.framework)
-        if now is None or now.doubtful or now.remains or now.unclean:
+        if now is None or now.doubtful or now.remains:
             return None
         if detection.hazard.select.selection == "multiply" and now.lost:
             return None  # a product drops nothing where the mask is 1
