@@ -220,37 +220,6 @@ def test_no_fix_is_half_of_one(value: str, tmp_path: Path) -> None:
     assert found
 
 
-def test_entries_of_a_matrix_are_masked_one_by_one(tmp_path: Path) -> None:
-    body = """
-        def f(rot):
-            assert rot.shape[-2:] == (3, 3)
-            b = -jnp.arcsin(rot[..., 0, 2])
-            cosine = jnp.cos(b)
-            safe_cosine = jnp.where(cosine != 0.0, cosine, 1.0)
-            a = jnp.arctan2(rot[..., 1, 2] / safe_cosine, rot[..., 2, 2] / safe_cosine)
-            c = jnp.arctan2(rot[..., 0, 1] / safe_cosine, rot[..., 0, 0] / safe_cosine)
-            up = rot[..., 0, 2] > 0.9999999
-            down = rot[..., 0, 2] < -0.9999999
-            c = jnp.where(jnp.logical_or(up, down), 0, c)
-            a = jnp.where(up, jnp.arctan2(-rot[..., 1, 0], -rot[..., 2, 0]), a)
-            b = jnp.where(up, -jnp.pi / 2, b)
-            a = jnp.where(down, jnp.arctan2(rot[..., 1, 0], rot[..., 2, 0]), a)
-            b = jnp.where(down, jnp.pi / 2, b)
-            return a, b, c
-    """
-    text = program("jax", body)
-    report, before, after = executed("jax", text, tmp_path, "unsafe")
-    written = report.after.decode()
-    assert "jnp.arctan2(-rot[..., 1, 0], jnp.where(up, -rot[..., 2, 0], 1.0))" in written
-    assert "jnp.arctan2(rot[..., 1, 0], jnp.where(down, rot[..., 2, 0], 1.0))" in written
-    turn = np.array([[1.0, 0.0, 0.0], [0.0, 0.6, -0.8], [0.0, 0.8, 0.6]], np.float32)
-    rot = tensor("jax", np.stack([turn, turn.T]))
-    for old, new in zip(before(rot), after(rot), strict=True):
-        np.testing.assert_array_equal(np.asarray(old), np.asarray(new))
-    assert not np.isfinite(gradients("jax", lambda m: sum(before(m)), rot)).all()
-    assert np.isfinite(gradients("jax", lambda m: sum(after(m)), rot)).all()
-
-
 def test_what_pytorch_selects_by_masks_the_operand_too(tmp_path: Path) -> None:
     text = program(
         "torch",

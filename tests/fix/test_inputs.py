@@ -113,9 +113,10 @@ def test_an_unknown_call_that_gives_a_bool_gives_one_after_a_rewrite() -> None:
     x, flag = leaf("x"), leaf("is_in(x)", kind="bool")
     flag.given, flag.call = (x,), Call("is_in", None, ())
     values = {("x", "number", 0): np.ones((3, 4), np.float32)}
-    before = settle([flag], values)
+    program = Program("f", (flag,), (flag,), (), 0, ())
+    before = settle(program, values)
     assert before is not None
-    after = settle([flag], {**values, ("x", "number", 0): 2 * values["x", "number", 0]}, before.calls)
+    after = settle(program, {**values, ("x", "number", 0): 2 * values["x", "number", 0]}, before.calls)
     assert after is not None
     assert before.values[flag].dtype == after.values[flag].dtype == benign(flag, 0).dtype == np.bool_
 

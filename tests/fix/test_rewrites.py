@@ -631,15 +631,6 @@ UNLIKELY = {
         +    base = jnp.maximum(x, 0.0)
         +    return jnp.power(jnp.where((base != 0) | (n >= 1), base, jax.lax.stop_gradient(base)), n)
     """),
-    "an exponent that is computed is computed once": ("""
-        def f(x, n):
-            return jnp.power(jnp.maximum(x, 0.0), jnp.exp(n))
-    """, """
-        -    return jnp.power(jnp.maximum(x, 0.0), jnp.exp(n))
-        +    base = jnp.maximum(x, 0.0)
-        +    exponent = jnp.exp(n)
-        +    return jnp.power(jnp.where((base != 0) | (exponent >= 1), base, jax.lax.stop_gradient(base)), exponent)
-    """),
     "the second of two divisions that begin at one place": ("""
         def f(x, y, z):
             return jnp.where(z > 0, x / (y * y + 1.0) / z, 0.0)

@@ -146,8 +146,8 @@ class _Rewrites:
             return ""  # another may leave every nan what it was, and every argument
         if candidate.kind == "arm" and found.unclean:
             return "arm"  # another number may be one that every operation of the arm likes
-        if found.lost and self._finding.select.kind == "multiply":
-            return "guard"  # a product drops nothing where the mask is 1
+        if found.lost and (candidate.kind == "guard" or self._finding.select.kind == "multiply"):
+            return "guard"  # another may hold at more inputs; a product drops nothing where the mask is 1
         return None
 
     @cached_property

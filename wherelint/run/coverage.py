@@ -1,5 +1,6 @@
 """What is known of the calls of a program that ran, held against what is found in its text."""
 
+import ast
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -8,7 +9,8 @@ from pathlib import Path
 from wherelint.evidence.pieces import Evidence, confidence, labelled
 from wherelint.finding import FileReport, Finding
 from wherelint.io.config import ConfigError, Settings
-from wherelint.io.gradient_coverage import Coverage, MalformedError, digest_of, load
+from wherelint.io.edits import Source
+from wherelint.io.gradient_coverage import Coverage, Distance, MalformedError, digest_of, load
 from wherelint.io.notebook import spelled
 from wherelint.ops import OPERATIONS
 from wherelint.run.result import Result
@@ -24,6 +26,8 @@ REFUTED = {
 
 #: Rules about operations that a framework may take for each other: a root is a power.
 _ROOTS = frozenset({"WL101", "WL106"})
+#: So many characters of an operand are shown.
+_LONGEST = 50
 
 
 @dataclass
@@ -63,14 +67,14 @@ class MeasuredGradients:
             report = self.again(report)
         shown, hidden = [], report.hidden
         for finding in report.findings:
-            weighed = replace(finding, also=tuple(self._place(p, known, name) for p in finding.also))
-            weighed = self._place(weighed, known, name)
+            weighed = replace(finding, also=tuple(self._place(p, known, name, report.text) for p in finding.also))
+            weighed = self._place(weighed, known, name, report.text)
             kept = weighed.only(lambda p: p.reaches(settings.confidence))
             shown += [] if kept is None else [kept]
             hidden += kept is None and finding.reaches(settings.confidence)
         return replace(report, findings=tuple(shown), hidden=hidden)
 
-    def _place(self, finding: Finding, known: Coverage, name: str) -> Finding:
+    def _place(self, finding: Finding, known: Coverage, name: str, text: str) -> Finding:
         begin, end = finding.location, finding.end_location
         at = begin.row, begin.column, end.row, end.column
         kind = known.kind(name, at)
@@ -82,8 +86,7 @@ class MeasuredGradients:
             message, why = finding.message, "a gradient passed through it"
             if distance is not None:
                 evidence = tuple(sorted({*evidence, (Evidence.NEAR if distance.is_near else Evidence.FAR).label}))
-                point = "an overflow" if distance.point is None else f"{distance.point:g}"
-                why = f"a gradient passed, and the operand came within {distance.least:.1g} of {point}"
+                why = f"a gradient passed, and {_came(distance, _operand(text, finding))}"
                 message += f"; measured: {why}" if distance.is_near else ""
             weighed = replace(finding, evidence=evidence, confidence=confidence(labelled(evidence)), message=message)
         elif kind == "blocked":
@@ -95,6 +98,37 @@ class MeasuredGradients:
             told = f"{finding.filename}:{place}: {finding.code} now has {weighed.confidence} confidence: {why}"
             self.changed.append(told)
         return weighed
+
+
+def _came(distance: Distance, operand: str) -> str:
+    """How near an operand came to what, as a clause."""
+    point = "an overflow" if distance.point is None else f"{distance.point:g}"
+    return f"{operand} came within {distance.least:.1g} of {point}" if distance.least else f"{operand} reached {point}"
+
+
+def _operand(text: str, finding: Finding) -> str:
+    """What the operand of an operation is called in the text; of a norm, the norm."""
+    operation = OPERATIONS[finding.op]
+    source = Source(text).between(finding.location, finding.end_location)
+    if operation.mixes:
+        return _quoted(source)
+    whole = f"({source})"
+    try:
+        node = ast.parse(whole, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return _quoted("")
+    which = operation.domains[0].operand if operation.domains else 0
+    operands: list[ast.expr] = []
+    if isinstance(node, ast.BinOp):
+        operands = [node.left if isinstance(node.op, ast.Pow) else node.right] * (which + 1)
+    elif isinstance(node, ast.Call):
+        is_method = isinstance(node.func, ast.Attribute) and len(node.args) < len(operation.singular[0])
+        operands = [*([node.func.value] if is_method else []), *node.args]  # type: ignore[attr-defined]
+    return _quoted((which < len(operands) and ast.get_source_segment(whole, operands[which])) or "")
+
+
+def _quoted(source: str) -> str:
+    return f"`{source}`" if source.isprintable() and 0 < len(source) <= _LONGEST else "its operand"
 
 
 def read(paths: tuple[Path, ...]) -> Coverage:

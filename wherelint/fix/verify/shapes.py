@@ -6,6 +6,7 @@ shapes, and broadcast with others into the set of all of them.
 
 import ast
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -48,6 +49,10 @@ class Shape(NamedTuple):
     atoms: frozenset[int] = frozenset()
 
 
+#: What an atom is the reduction of, if that keeps its axes.
+_KEPT: dict[int, Shape] = {}
+
+
 class MismatchError(Exception):
     """Shapes that do not go together."""
 
@@ -61,6 +66,7 @@ class Shaped(NamedTuple):
 
 def differ(old: Shaped, new: Shaped) -> bool:
     """Whether values may have another shape, or none, after a rewrite."""
+    _KEPT.clear()
     for before, after in _tries(old, new):
         if after is None or {before[n] for n in old.measured} != {after[n] for n in new.measured}:
             return True
@@ -149,7 +155,18 @@ def joined(shapes: Iterable[Shape]) -> Shape:
         known = np.broadcast_shapes(*(shape.known for shape in shapes))
     except ValueError:
         raise MismatchError from None
-    return Shape(known, frozenset[int]().union(*(shape.atoms for shape in shapes)))
+    atoms = frozenset[int]().union(*(shape.atoms for shape in shapes))
+    return Shape(known, frozenset(atom for atom in atoms if not _is_within(atom, known, atoms)))
+
+
+def _is_within(atom: int, known: tuple[int, ...], atoms: frozenset[int]) -> bool:
+    """Whether an atom is a reduction, with its axes kept, of what it is broadcast with: that changes nothing."""
+    reduced = _KEPT.get(atom)
+    if reduced is None or not reduced.atoms <= atoms:
+        return False
+    with suppress(ValueError):  # they do not go together
+        return np.broadcast_shapes(known, reduced.known) == known
+    return False
 
 
 def _operation(node: Node, inputs: Sequence[Shape]) -> Shape:
@@ -161,12 +178,16 @@ def _operation(node: Node, inputs: Sequence[Shape]) -> Shape:
         return _indexed(at, inputs[0])
     if node.selection == "assignment":
         return inputs[2]  # the mask may well have fewer axes
-    if (node.op == "identity" and name in _COPIES) or (name == "einsum" and node.op not in ("identity", "sum")):
+    if node.op == "identity" and name in _COPIES:
         return joined(inputs)
+    if isinstance(at, ast.Call) and name in _OUTER:
+        equation = [ast.dump(each) for each in at.args[:1] if name == "einsum"]
+        is_product = name == "einsum" and node.op not in ("identity", "sum")
+        return joined(inputs) if is_product else _atom(name, *equation, *inputs)
     if node.op in _REDUCTIONS and isinstance(at, ast.Call):
         return _reduced(at, inputs[0])
     mixes = node.op in OPERATIONS and OPERATIONS[node.op].mixes and node.op not in _ALONG
-    moves = node.op in ("lane", "stack", "pick", "gather", "compress") or name in _OUTER
+    moves = node.op in ("lane", "stack", "pick", "gather", "compress")
     if mixes or moves or (node.op == "identity" and isinstance(at, (ast.Call, ast.Attribute))):
         return _atom(node.op, _rest(at), *inputs)
     return joined(inputs)
@@ -207,7 +228,10 @@ def _reduced(call: ast.Call, shape: Shape) -> Shape:
         return Shape()
     axes = [_integer(each) for each in (axis.elts if isinstance(axis, (ast.Tuple, ast.List)) else [axis])]
     if shape.atoms or kept is None or None in axes:
-        return _atom("reduction", *(ast.dump(each) if each is not None else "" for each in (axis, keep)), shape)
+        found = _atom("reduction", *(ast.dump(each) if each is not None else "" for each in (axis, keep)), shape)
+        if kept:
+            _KEPT.update(dict.fromkeys(found.atoms, shape))
+        return found
     rank = len(shape.known)
     places = {a % rank for a in axes if a is not None and rank and -rank <= a < rank}
     if len(places) != len(axes):
