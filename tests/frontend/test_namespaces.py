@@ -107,7 +107,7 @@ def test_no_fix_asks_a_backend_for_what_numpy_has_not(tmp_path: Path) -> None:
     text = "def f(x, xp):\n    c = xp.clip(x, -1, 1)\n    angle = xp.arccos(c)\n    return xp.sin(angle) * x"
     (finding,) = checked(tmp_path, text, backend_obj="import torch").findings
     assert finding.fix is not None
-    assert [edit.content for edit in finding.fix.edits] == ["xp.where(xp.abs(c) >= 1, xp.sign(c), c)"]  # no detach
+    assert not any("detach" in edit.content for edit in finding.fix.edits)
 
 
 def test_a_backend_has_the_constants_of_numpy(tmp_path: Path) -> None:
