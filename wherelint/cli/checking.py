@@ -238,12 +238,15 @@ def _write_scripts(result: Result, directory: Path) -> int:
 
     try:
         directory.mkdir(parents=True, exist_ok=True)
+        taken: set[str] = set()
         for finding in result.findings:
             if isinstance(finding.snippet, Snippet):
                 path = re.sub(r"\W+", "_", finding.filename.removesuffix(".py"), flags=re.ASCII).strip("_")[-_LONGEST:]
                 place = re.sub(r"\W+", "_", spelled(finding.location, finding.cells))
-                select = finding.select.location
-                stem = f"{path}_{place}_{finding.code}_{select.row}_{select.column}"
+                stem = unnumbered = f"{path}_{place}_{finding.code}"
+                while stem in taken:
+                    stem = f"{unnumbered}_{len(taken)}"
+                taken.add(stem)
                 # The next run is not to find them.
                 program = f"# wherelint: noqa\n{script(finding.snippet, finding)}"
                 disk.write(directory / f"{stem}.py", program.encode(errors="replace"))

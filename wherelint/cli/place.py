@@ -41,7 +41,9 @@ def findings_at(
 
     there = [finding for finding in found if at(finding)]
     if not there:
-        raise click.ClickException(f"no finding at {place}")
+        rows = list(dict.fromkeys(spelled(f.location, f.cells).rpartition(":")[0] for f in found))
+        known = f"there {'is one' if len(rows) == 1 else 'are some'} at {', '.join(rows[:10])}"
+        raise click.ClickException(f"no finding at {place}: {known if rows else 'there is none in this file'}")
     return sorted(there, key=lambda f: (f.confidence, in_cell(f.location, f.cells)[1].row != row))
 
 
