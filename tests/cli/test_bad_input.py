@@ -444,7 +444,7 @@ def test_the_fixes_of_a_file_have_a_bound(
     project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
 ) -> None:
     write(project, {"a.py": J + "".join(UNSAFE[24:].replace("f(", f"f{n}(") for n in range(20))})
-    monkeypatch.setattr(fix, "_MOST_IN_ALL", 100)
+    monkeypatch.setattr(fix, "_MOST_IN_ALL", 500)
     monkeypatch.setattr(rounds, "_MOST_ROUNDS", 1)
     assert main(["check", "--no-cache", *options]) == 1
     captured = capsys.readouterr()
