@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import subprocess
@@ -100,20 +99,6 @@ def test_the_cache_keeps_plots(project: Path) -> None:
     fresh = checked(plots=True)
     assert svg(checked(plots=True)) == svg(fresh)
     assert checked(plots=False) is None
-
-
-def test_a_plot_from_the_cache_has_as_many_numbers_as_points(project: Path) -> None:
-    (project / "a.py").write_text(UNSAFE)
-
-    def checked() -> Any:
-        return check_paths(["a.py"], Configuration(), fix_mode="offer", plots=True, cache="cache").findings[0].plot
-
-    fresh, (kept,) = checked(), project.glob("cache/check/*")
-    entry = json.loads(kept.read_text())
-    (plot,) = [field for field in entry[5][0] if isinstance(field, list) and field[:2] == [["x"], "x"]]
-    plot[3].pop()
-    kept.write_text(json.dumps(entry))
-    assert svg(checked()) == svg(fresh)
 
 
 def texts(picture: str) -> list[str]:

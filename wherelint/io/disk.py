@@ -113,8 +113,8 @@ def keep(path: Path, content: bytes) -> None:
     with suppress(OSError):
         if not cache.exists():  # git and backups leave it alone
             cache.mkdir(parents=True, exist_ok=True)
-            (cache / ".gitignore").write_bytes(b"*\n")
-            (cache / "CACHEDIR.TAG").write_bytes(_TAG)
+            replace(cache / ".gitignore", b"*\n", durable=False)
+            replace(cache / "CACHEDIR.TAG", _TAG, durable=False)
         path.parent.mkdir(exist_ok=True)
         replace(path, content, durable=False)
 
