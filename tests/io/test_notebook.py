@@ -346,7 +346,7 @@ class TestFix:
         report = check(IMPORT, F, DISKS, "x = 1", f"# \n{left}", fix_mode="safe")
         cells = sources(report.after)
         assert cells[1] == FIXED
-        assert cells[2].count("\n") == DISKS.count("\n") + 1  # a mask
+        assert cells[2].count("\n") == DISKS.count("\n") + 2  # a condition and a mask
         assert cells[3:] == ["x = 1", f"# \n{left}"]
         assert {in_cell(f.location, f.cells)[0] for f in report.fixed} == {2, 3}
         assert places(report) == ["cell 5:3:9 WL108"]
