@@ -150,7 +150,7 @@ class Search(ABC):
             inputs = f"{len(self._lost)} of the inputs"
             notes.append(f"At {inputs} the gradient is not finite, and no selection drops all that breaks it.")
         return replace(
-            first, findings=tuple(found.values()) or first.findings, note=" ".join(filter(None, [first.note, *notes])),
+            first, findings=tuple(found.values()) or first.findings, note=" ".join(dict.fromkeys(filter(None, [first.note, *notes]))),
             tried=self.tried, seconds=time.monotonic() - self.began,
         )  # fmt: skip
 
