@@ -365,6 +365,20 @@ def test_what_is_singular_in_earnest() -> None:
     assert "no selection drops all that breaks it" in str(report)
 
 
+def huber(x: Any) -> Any:
+    r = jnp.sqrt(jnp.sum(x * x))
+    return jnp.where(r < 1, 0.5 * r * r, r - 0.5)
+
+
+def test_of_a_smooth_function_it_says_how_to_write_it() -> None:
+    (poison,) = locate(huber, jnp.zeros(3)).findings
+    assert (poison.op, poison.genuine, poison.smooth) == ("sqrt", True, True)
+    assert "the function is smooth here: write the root of s as `where(s > 0, sqrt(" in str(poison)
+    assert not locate(lambda x: jnp.sqrt(jnp.sum(x * x)), jnp.zeros(3)).findings[0].smooth
+    (poison,) = locate(lambda x: jnp.sum(1 / (jnp.exp(-x) + 1)), jnp.float32([-100, 1])).findings
+    assert (poison.smooth, poison.count) == (True, 1)  # it overflows
+
+
 def root(x: Any) -> Any:
     return jnp.sum(jnp.where(x > 0, jnp.sqrt(x), 0.0))
 

@@ -1,5 +1,6 @@
 """``locate``: which operation breaks a gradient, and which selection is to blame."""
 
+import contextlib
 import functools
 import math
 import re
@@ -15,7 +16,8 @@ from jax import numpy as jnp
 from wherelint.companion import Poison, Report
 from wherelint.companion.frames import is_library
 from wherelint.companion.hunt import TIME
-from wherelint.jax import _evaluate
+from wherelint.companion.smooth import with_smooth
+from wherelint.jax import _compat, _evaluate
 from wherelint.jax._compat import ClosedJaxpr, JaxprEqn, Path
 from wherelint.jax._mask import Flat, plan
 from wherelint.jax._primitives import CALLS, DROPS, MOVES, SAME
@@ -120,7 +122,15 @@ class Program:
         findings = () if flags[0] else tuple(search.findings(genuine=not flags[1]))
         note = TIME if search.late and any(not each.select and not each.genuine for each in findings) else ""
         gradients = [self.flat.gradient(dict(zip(self.perturbed, each, strict=True))) for each in (plain, masked)]
-        return Report(bool(finite(values)), *flags, findings, gradient=gradients[0], masked=gradients[1], note=note)
+        report = Report(bool(finite(values)), *flags, findings, gradient=gradients[0], masked=gradients[1], note=note)
+        by_number = dict(zip(self.perturbed, map(np.asarray, masked), strict=True))
+        lost = [None if search.late else by_number.get(i) for i in range(len(inputs))]
+        return with_smooth(report, inputs, lost, self._values)
+
+    def _values(self, inputs: list[Any], wide: bool) -> list[Any]:
+        with _compat.double_precision() if wide else contextlib.nullcontext():
+            found = jax.jit(self.flat.values)(inputs)
+            return [np.asarray(each) for each in found if jnp.issubdtype(each.dtype, jnp.inexact)]
 
 
 def finite(arrays: Sequence[Any]) -> Any:
