@@ -33,6 +33,8 @@ PRIVATE = {
     "jax.extend.core.Literal": "everything reads jaxprs",
     "jax.extend.core.ClosedJaxpr": "everything reads jaxprs",
     f"jax._src.api.{_compat.VJP}": "run sees every gradient",
+    "jax._src.api.linearize": "run sees gradients of linearized functions",
+    "jax._src.api.linear_transpose": "run sees gradients of linearized functions",
     "jax._src.core.trace_state_clean": "run tells what is traced from what is not",
     "jax._src.linear_util.WrappedFun": "run takes what the private vjp is given",
     "jax._src.linear_util.wrap_init": "run takes what the private vjp is given",

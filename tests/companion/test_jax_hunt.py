@@ -16,7 +16,7 @@ jax = pytest.importorskip("jax")
 from jax import lax  # noqa: E402
 from jax import numpy as jnp  # noqa: E402
 
-from wherelint.jax import hunt, mask_gradients  # noqa: E402
+from wherelint.jax import hunt, locate, mask_gradients  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("quick_compiling")
 CASES = Path(__file__).parents[1] / "cases"
@@ -227,6 +227,13 @@ def test_budget_and_seconds_are_kept() -> None:
     assert report.note == "The time was used up."
     assert report.tried < 100
     assert time.monotonic() - began < 60
+
+
+def test_without_time_the_witness_names_no_selection() -> None:
+    report = hunt(guarded, np.float32([0, 1]), seconds=0)
+    assert [(poison.op, poison.select) for poison in report.findings] == [("sqrt", None)]
+    assert report.note == "The time was used up."
+    assert [poison.select for poison in locate(guarded, *report.witness).findings] == ["where"]
 
 
 def test_an_input_that_is_poisoned_already_is_the_nearest() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 import json
 import re
@@ -364,24 +365,78 @@ def test_what_is_singular_in_earnest() -> None:
     assert "no selection drops all that breaks it" in str(report)
 
 
+def huber(x: Any) -> Any:
+    r = jnp.sqrt(jnp.sum(x * x))
+    return jnp.where(r < 1, 0.5 * r * r, r - 0.5)
+
+
+def test_of_a_smooth_function_it_says_how_to_write_it() -> None:
+    (poison,) = locate(huber, jnp.zeros(3)).findings
+    assert (poison.op, poison.genuine, poison.smooth) == ("sqrt", True, True)
+    assert "the function is smooth here: write the root of s as `where(s > 0, sqrt(" in str(poison)
+    assert not locate(lambda x: jnp.sqrt(jnp.sum(x * x)), jnp.zeros(3)).findings[0].smooth
+    (poison,) = locate(lambda x: jnp.sum(1 / (jnp.exp(-x) + 1)), jnp.float32([-100, 1])).findings
+    assert (poison.smooth, poison.count) == (True, 1)  # it overflows
+
+
 def root(x: Any) -> Any:
     return jnp.sum(jnp.where(x > 0, jnp.sqrt(x), 0.0))
 
 
-def test_a_gradient_is_refused_and_the_loss_asked_for() -> None:
-    for transform in (jax.grad, jax.value_and_grad):
+class Losses:
+    def loss(self, x: Any) -> Any:
+        return root(x)
+
+
+def made_by(library: str, *names: str) -> Any:
+    """A function of a library that makes gradients, as it is imported."""
+    module = pytest.importorskip(library)
+    return [getattr(module, name) for name in names]
+
+
+@pytest.mark.parametrize(
+    ("library", "names"),
+    [
+        ("jax", ("grad", "value_and_grad")),
+        ("equinox", ("filter_grad", "filter_value_and_grad")),
+        ("flax.nnx", ("grad", "value_and_grad")),
+    ],
+)
+def test_a_gradient_is_refused_and_the_loss_asked_for(library: str, names: tuple[str, ...]) -> None:
+    for transform in made_by(library, *names):
         gradient = transform(root)
-        for f in (gradient, jax.jit(gradient), functools.partial(gradient)):
+        for f in (gradient, jax.jit(gradient), functools.partial(gradient), transform(Losses().loss)):
             for search in (locate, hunt):
                 with pytest.raises(TypeError, match=r"pass the loss that it differentiates, locate\(loss, x\) and not"):
                     search(f, X)
+        # A loss with a gradient in it.
+        assert locate(lambda x, g=gradient: jax.tree.leaves(g(x))[-1] * 0 + root(x), X + 1).ok
 
+
+def test_a_gradient_of_a_library_that_nobody_knows_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever it is called: its code takes a gradient, and a library is where no loss of the program stands."""
+    library = tmp_path / "site-packages" / "unheard_of.py"
+    library.parent.mkdir()
+    library.write_text(
+        "import jax\n\nclass Slope:\n    def __init__(self, f):\n        self.f = f\n\n"
+        "    def __call__(self, x):\n        return jax.vjp(self.f, x)[1](1.0)[0]\n\n"
+        "def loss(f):\n    return lambda x: f(x)\n"
+    )
+    monkeypatch.syspath_prepend(library.parent)
+    unheard_of = importlib.import_module("unheard_of")
+    for f in (unheard_of.Slope(root), jax.jit(unheard_of.Slope(root)), functools.partial(unheard_of.Slope(root))):
+        with pytest.raises(TypeError, match="pass the loss that it differentiates"):
+            locate(f, X)
+    assert locate(unheard_of.loss(root), X).poisoned
+
+
+def test_what_is_no_gradient_is_not_refused() -> None:
     @functools.wraps(jax.grad(root))
     def penalty(x: Any) -> Any:
         return jnp.sum(jax.grad(root)(x) ** 2) + root(x)
 
-    for f in (root, jax.jit(root), functools.partial(root), jax.checkpoint(root)):
-        assert locate(f, X).poisoned
+    for f in (root, jax.jit(root), functools.partial(root), Losses().loss, jax.vmap(root), jax.checkpoint(root)):
+        assert locate(f, X[:, None] if f is not root else X).poisoned
     assert locate(penalty, X + 1).ok
 
 

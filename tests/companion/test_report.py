@@ -51,6 +51,10 @@ def test_what_is_singular_in_earnest_names_no_selection(poison: Poison) -> None:
     genuine = replace(poison, genuine=True, select=None, select_at=None)
     assert "no selection drops it" in str(genuine)
     assert "explain" not in str(genuine)
+    assert "smooth" not in str(genuine)
+    smooth = replace(genuine, smooth=True)
+    assert "the function is smooth here: give arccos a harmless operand there, and select the limit" in str(smooth)
+    assert "smooth here: write the root of s as `where(s > 0, sqrt(" in str(replace(smooth, op="norm"))
     assert json.loads(report(genuine).render("json"))[0]["select"]["kind"] is None
 
 

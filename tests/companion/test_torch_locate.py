@@ -367,3 +367,18 @@ def test_nan_of_the_data_hides_no_operation() -> None:
         return torch.where(x.isnan(), 0, torch.sqrt(x) + torch.square(x) * torch.exp(x))
 
     assert {p.op for p in locate(f, torch.tensor([torch.nan, 1])).findings} >= {"sqrt", "exp"}
+
+
+def huber(x: Tensor) -> Tensor:
+    r = (x * x).sum().sqrt()
+    return torch.where(r < 1, 0.5 * r * r, r - 0.5)
+
+
+def test_of_a_smooth_function_it_says_how_to_write_it() -> None:
+    (poison,) = locate(huber, torch.zeros(3)).findings
+    assert (poison.op, poison.genuine, poison.smooth) == ("sqrt", True, True)
+    assert "the function is smooth here: write the root of s as `where(s > 0, sqrt(" in str(poison)
+    assert not locate(lambda x: (x * x).sum().sqrt(), torch.zeros(3)).findings[0].smooth
+    layer = nn.Linear(3, 3, bias=False)  # it has no double precision
+    assert locate(lambda x, n: huber(layer(x)) * n, torch.zeros(3), 2).findings[0].smooth
+    assert not locate(lambda: huber(layer.weight * 0.0)).findings[0].smooth  # only arguments are moved

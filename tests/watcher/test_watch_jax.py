@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import random
 import subprocess
 import sys
 from collections.abc import Callable
@@ -66,6 +67,11 @@ def pulled(p: Any) -> Any:
     return pull(jnp.array([1.0, 0, 2, 3]))
 
 
+def linear(p: Any) -> Any:
+    _, push = jax.linearize(loss, p)
+    return jax.linear_transpose(push, p)(1.0)
+
+
 def split(p: Any) -> Any:
     _, pull = jax.jit(lambda p: jax.vjp(loss, p))(p)
     return jax.jit(lambda pull: pull(1.0))(pull)
@@ -83,6 +89,8 @@ TAKEN: dict[str, Callable[[], Any]] = {
     "closure": lambda: jax.jit(lambda x: jax.grad(lambda p: loss(p, x))(2.0))(X),
     "key": lambda: jax.jit(lambda k: jax.grad(lambda p: loss(p, jax.random.normal(k, (4,)) * X))(2.0))(KEY),
     "index": lambda: jax.jit(lambda i: jax.grad(lambda p: loss(p[i], X))(jnp.ones(9)))(jnp.arange(4)),
+    "linear": lambda: jax.jit(linear)(2.0),
+    "linear, eager": lambda: linear(2.0),
     "split": lambda: split(2.0),
     "grad of grad": lambda: jax.jit(jax.grad(lambda p: jax.grad(loss)(p) ** 2))(2.0),
 }  # fmt: skip
@@ -313,16 +321,21 @@ def test_parameters_are_the_same_bit_for_bit() -> None:
 
 def test_what_cannot_be_traced_again_is_said_and_runs() -> None:
     kept: dict[str, Any] = {}
+    drawn = []
 
     def f(p: Any, x: Any) -> Any:
         kept["x"] = x * 2
+        drawn.append((random.random(), np.random.rand()))
         return p**2
 
     def step(x: Any) -> Any:
         return jax.grad(lambda p: f(p, x))(3.0) + kept["x"]
 
+    random.seed(0)
+    np.random.seed(0)
     session, found = watched(lambda: jax.jit(step)(2.0))
     assert found == 10
+    assert drawn == 2 * [(random.Random(0).random(), np.random.RandomState(0).rand())]  # the second time as the first
     assert [*session.unwatched.values()] == ["RuntimeError: it keeps a number that is being traced"]
 
 

@@ -149,8 +149,9 @@ class Search(ABC):
             self._add(found, point, *self.explain(point))
             inputs = f"{len(self._lost)} of the inputs"
             notes.append(f"At {inputs} the gradient is not finite, and no selection drops all that breaks it.")
+        note = " ".join(dict.fromkeys(filter(None, [first.note, *notes])))
         return replace(
-            first, findings=tuple(found.values()) or first.findings, note=" ".join(filter(None, [first.note, *notes])),
+            first, findings=tuple(found.values()) or first.findings, note=note,
             tried=self.tried, seconds=time.monotonic() - self.began,
         )  # fmt: skip
 

@@ -16,6 +16,10 @@ from wherelint.version import __version__
 
 #: What the linter says of an operation that is no singular one of the catalogue: it met a nan.
 _UNKNOWN = "WL111"
+#: What is written where a function is smooth, but not in the way that it is computed.
+_ROOTS = frozenset({"sqrt", "norm", "euclidean_norm", "hypot", "distance"})
+_ROOT = "write the root of s as `where(s > 0, sqrt(where(s > 0, s, 1)), 0)`"
+_LIMIT = "give {op} a harmless operand there, and select the limit of the function"
 #: How much of a gradient a failure shows.
 _LONGEST = 400
 #: And of a clip onto a singular point.
@@ -65,7 +69,7 @@ class Poison:
     the selection stands in a library, ``op_within`` and ``select_within`` are the places in there. ``index`` is the
     first element that broke, of ``count``; ``iteration`` holds one number for each enclosing loop, the outer one first.
     No selection drops a ``genuine`` break. The selection, if there is one, is then the clip that puts its operand onto
-    the singular point.
+    the singular point. ``smooth``: finite differences say that the function has a gradient there all the same.
     ``witness`` is the arguments at which it was seen (``hunt``).
     """
 
@@ -87,6 +91,7 @@ class Poison:
     #: What the framework's own graph has there, and the elements that broke, for as long as the report lives.
     node: Any = field(default=None, compare=False, repr=False)
     elements: Any = field(default=None, compare=False, repr=False)
+    smooth: bool = False
 
     @property
     def bare(self) -> bool:
@@ -109,6 +114,9 @@ class Poison:
         yield from _block(self.op_at, self._sentence(), self.op_at, self.op_within)
         if self.bare and not self.value:
             yield "  no selection drops it"
+            if self.smooth:
+                form = _ROOT if self.op in _ROOTS else _LIMIT.format(op=rules.spoken(self.op))
+                yield f"  the function is smooth here: {form}"
         elif not self.value:
             drops = rules.selection_phrase(self.select).removeprefix("where ") if self.select else "something drops it"
             if self.genuine:

@@ -1,9 +1,10 @@
 """What is used of JAX that is not public; ``tests/companion/test_jax_compat.py`` names what a version broke."""
 
 import functools
+import importlib
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from itertools import compress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -156,6 +157,12 @@ def function(closed: ClosedJaxpr) -> tuple[str, str]:
     source = str(getattr(closed.jaxpr.debug_info, "func_src_info", None) or "")
     name, _, place = source.partition(" at ")
     return name, place.rpartition(":")[0]
+
+
+def double_precision() -> AbstractContextManager[Any]:
+    """Within the block, arrays may be of double precision."""
+    enable: Any = getattr(jax, "enable_x64", None) or importlib.import_module("jax.experimental").enable_x64
+    return enable(True)  # type: ignore[no-any-return]
 
 
 #: The function that all of reverse mode passes: a private one that the public ones call, or (since jax 0.10) ``vjp``.

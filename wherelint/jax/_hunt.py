@@ -79,7 +79,7 @@ class _Search(Search):
 
     def explain(self, point: list[Array]) -> tuple[tuple[Any, ...], Report]:
         filled = substituted(self._inputs, self._moving, point)
-        return self._program.flat.arguments(filled)[0], self._program.explain(filled)
+        return self._program.flat.arguments(filled)[0], self._program.explain(filled, self.end)
 
     def points(self) -> Iterator[list[Array]]:
         return map(_flushed, super().points())

@@ -1,9 +1,12 @@
 """``locate``: which operation breaks a gradient, and which selection is to blame."""
 
+import contextlib
 import functools
+import math
+import re
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from types import FunctionType
 from typing import Any, NamedTuple
 
 import jax
@@ -12,7 +15,9 @@ from jax import numpy as jnp
 
 from wherelint.companion import Poison, Report
 from wherelint.companion.frames import is_library
-from wherelint.jax import _evaluate
+from wherelint.companion.hunt import TIME
+from wherelint.companion.smooth import with_smooth
+from wherelint.jax import _compat, _evaluate
 from wherelint.jax._compat import ClosedJaxpr, JaxprEqn, Path
 from wherelint.jax._mask import Flat, plan
 from wherelint.jax._primitives import CALLS, DROPS, MOVES, SAME
@@ -25,6 +30,8 @@ _OPAQUE = frozenset({"custom_lin", "custom_linear_solve"})
 _CLIPS = frozenset({"clip", "maximum", "minimum", "relu", "relu6"})
 #: So many operations are looked at that make such numbers; of most nothing is left at the end.
 _MAKERS = 50
+#: The names by which code takes a gradient.
+_TAKES_GRADIENTS = re.compile(r"grad|linearize|\w*(vjp|value_and_grad)").fullmatch
 _SELECTIONS = DROPS | {"select_n", "mul", "dot_general"}
 
 
@@ -47,17 +54,26 @@ def locate(f: Callable[..., Any], *args: Any, argnums: int | Sequence[int] | Non
 
 
 def refuse_gradient(f: Any) -> None:
-    """TypeError if ``f`` is not what is differentiated, but what ``jax.grad`` made of it."""
-    while f is not None:
-        is_own = isinstance(f, FunctionType) and not is_library(f.__code__.co_filename)
-        inside = [] if is_own else [cell.cell_contents for cell in getattr(f, "__closure__", None) or ()]
-        codes = [getattr(each, "__code__", None) for each in (f, *inside)]
-        if any(getattr(code, "co_name", "") in ("grad_f", "grad_f_aux", "value_and_grad_f") for code in codes):
+    """TypeError if ``f`` is a gradient that a library made, as ``jax.grad`` does; also below ``jit`` and ``vmap``.
+
+    Its code, or that of what it closes over, takes one by name. The program's own functions may be losses.
+    """
+    todo, seen = [f], list[Any]()
+    while todo:
+        each = todo.pop()
+        code = getattr(each, "__code__", None) or getattr(type(each).__call__, "__code__", None)
+        if any(each is one for one in seen) or (code is not None and not is_library(code.co_filename)):
+            continue
+        seen.append(each)
+        if code is not None and any(map(_TAKES_GRADIENTS, (code.co_name, *code.co_names))):
             raise TypeError(
                 "this function is a gradient already: pass the loss that it differentiates, locate(loss, x) and not "
-                "locate(jax.grad(loss), x); to differentiate a gradient once more, pass lambda x: jax.grad(loss)(x)"
+                "locate(jax.grad(loss), x). A loss that contains a gradient is fine; to differentiate a gradient once "
+                "more, pass lambda x: jax.grad(loss)(x)"
             )
-        f = None if is_own else f.func if isinstance(f, functools.partial) else getattr(f, "__wrapped__", None)
+        inside = [getattr(each, name, None) for name in ("__wrapped__", "func", "__func__")]
+        inside += [cell.cell_contents for cell in getattr(each, "__closure__", None) or ()]
+        todo += filter(callable, inside)
 
 
 class Program:
@@ -86,8 +102,8 @@ class Program:
         self._tags = Tags(self.closed)
         self.plan = plan(self._tags, inputs, self.perturbed)
 
-    def explain(self, inputs: Sequence[Any], cts: Sequence[Any] | None = None) -> Report:
-        """The report of one input.
+    def explain(self, inputs: Sequence[Any], deadline: float = math.inf, cts: Sequence[Any] | None = None) -> Report:
+        """The report of one input; after the deadline, no selection is looked for any more.
 
         ``cts`` are the cotangents of the results. None: ones, and what is not known is a NotImplementedError.
         """
@@ -102,9 +118,19 @@ class Program:
         plain = backward(Transposer(masks=False, strict=cts is None))
         masked = plain if finite(plain) else backward(Transposer(strict=cts is None))
         flags = bool(finite(plain)), bool(finite(masked))
-        findings = () if flags[0] else tuple(_Search(backward, self._tags).findings(genuine=not flags[1]))
+        search = _Search(backward, self._tags, deadline)
+        findings = () if flags[0] else tuple(search.findings(genuine=not flags[1]))
+        note = TIME if search.late and any(not each.select and not each.genuine for each in findings) else ""
         gradients = [self.flat.gradient(dict(zip(self.perturbed, each, strict=True))) for each in (plain, masked)]
-        return Report(bool(finite(values)), *flags, findings, gradient=gradients[0], masked=gradients[1])
+        report = Report(bool(finite(values)), *flags, findings, gradient=gradients[0], masked=gradients[1], note=note)
+        by_number = dict(zip(self.perturbed, map(np.asarray, masked), strict=True))
+        lost = [None if search.late else by_number.get(i) for i in range(len(inputs))]
+        return with_smooth(report, inputs, lost, self._values)
+
+    def _values(self, inputs: list[Any], wide: bool) -> list[Any]:
+        with _compat.double_precision() if wide else contextlib.nullcontext():
+            found = jax.jit(self.flat.values)(inputs)
+            return [np.asarray(each) for each in found if jnp.issubdtype(each.dtype, jnp.inexact)]
 
 
 def finite(arrays: Sequence[Any]) -> Any:
@@ -218,14 +244,19 @@ def _breaks(step: Step, results: list[Pair | None]) -> Iterator[tuple[_Key, Any]
 class _Search:
     """The breaks of one gradient, and who is to blame."""
 
-    def __init__(self, backward: Callable[[Transposer], list[Any]], tags: Tags) -> None:
-        self._backward, self._tags = backward, tags
+    def __init__(self, backward: Callable[[Transposer], list[Any]], tags: Tags, deadline: float) -> None:
+        self._backward, self._tags, self._deadline = backward, tags, deadline
         self._selections: dict[Site, Origin] = {}
         self._indices: set[Site] = set()
         self._matters, self._elements_saved = (
             functools.cache(self._matters_at),
             functools.cache(self._elements_saved_by),
         )
+
+    @property
+    def late(self) -> bool:
+        """Whether the time is used up."""
+        return time.monotonic() > self._deadline
 
     def findings(self, *, genuine: bool) -> list[Poison]:
         """One for each operation and selection, in the order in which the program runs."""
@@ -273,7 +304,7 @@ class _Search:
 
     def _matters_at(self, site: Site) -> bool:
         """Whether the gradient is lost if only this operation is left without a mask: a selection may lie below it."""
-        return not finite(self._backward(_Watcher(bare=site)))
+        return self.late or not finite(self._backward(_Watcher(bare=site)))
 
     def _blamed(self, each: _Break) -> Iterator[tuple[Origin | None, Any]]:
         """The nearest selection that suffices alone, or together with the indices, through which others are seen."""
@@ -283,6 +314,9 @@ class _Search:
             nearest += every[each.later :][::-1]
         for others in (frozenset[Site](), frozenset(self._indices)):
             for site in nearest:
+                if self.late:
+                    yield None, left
+                    return
                 saved = left & self._elements_saved(others | {site}).get((each.key.site, each.key.operand), False)
                 if np.any(saved):
                     yield self._selections[site], saved

@@ -81,6 +81,11 @@ class Flat:
         args: tuple[Any, ...] = jax.tree.unflatten(self._tree, leaves)[0]
         return args
 
+    def values(self, inputs: Sequence[Any]) -> list[Any]:
+        """The leaves of the result with other arrays."""
+        args, kwargs = self.arguments(inputs)
+        return jax.tree.leaves(self._f(*args, **kwargs))
+
     def trace(self) -> tuple[ClosedJaxpr, Any]:
         """The jaxpr from the inputs to the leaves of the result, and the result's structure."""
         trees: list[Any] = []

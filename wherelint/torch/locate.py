@@ -16,6 +16,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from wherelint.companion import Poison, Report
 from wherelint.companion.frames import places
+from wherelint.companion.smooth import with_smooth
 from wherelint.ops import OPERATIONS
 from wherelint.torch import compat
 from wherelint.torch.masking import Break, Run, leaves, masked_pass, nodes, reach, users
@@ -43,15 +44,34 @@ def locate(f: Callable[..., Any], *args: Any, argnums: int | Sequence[int] | Non
     """What poisons the gradient of ``f(*args)``, or of its sum, by the arguments and the parameters that it uses.
 
     ``f`` may be a module. Tensors of floats among the positional arguments are differentiated, in lists, tuples and
-    dicts, too; with ``argnums`` only those of these arguments are, and no parameter. ``f`` is called once; arguments,
-    ``.grad`` and the state of random numbers stay as they are.
+    dicts, too; with ``argnums`` only those of these arguments are, and no parameter. ``f`` is called once, and where no
+    selection drops what breaks, a few times more nearby; arguments, ``.grad`` and the state of random numbers stay as
+    they are.
 
     TypeError where there is nothing to differentiate, ValueError where there is no such argument or the result has no
     gradient. What ``torch.compile`` made cannot be looked into: pass the plain function.
     """
     with Labels():
         traced = trace(partial(f, **kwargs), args, argnums)
-    return explain(traced)
+    report = explain(traced)
+    flat, shape = tree_flatten(args)
+    moving = [i for i, each in enumerate(flat) if differentiable(each)]
+    masked = iter(report.masked)
+    lost = [
+        next(masked) if is_own else None
+        for each, is_own in zip(flat, _is_own(args, argnums), strict=True)
+        if differentiable(each)
+    ]
+
+    def values(inputs: list[Any], wide: bool) -> list[Any]:
+        point = list(flat)
+        for i, each in zip(moving, inputs, strict=True):
+            point[i] = torch.as_tensor(each).to(flat[i].device if wide else flat[i])
+        found = trace(partial(f, **kwargs), tree_unflatten(point, shape), argnums).values
+        return [as_array(each) for each in found if differentiable(each)]
+
+    arrays = (None if each is None else as_array(each) for each in lost)
+    return with_smooth(report, (as_array(flat[i]) for i in moving), arrays, values)
 
 
 def as_array(tensor: Tensor) -> Any:
@@ -104,14 +124,8 @@ class Traced:
 def trace(f: Callable[..., Any], args: Sequence[Any], argnums: int | Sequence[int] | None = None) -> Traced:
     """Call ``f`` on copies of its arguments; the next call draws the same random numbers."""
     flat, shape = tree_flatten(args)
-    chosen = range(len(args)) if argnums is None else [argnums] if isinstance(argnums, int) else argnums
-    for k in chosen:
-        if not -len(args) <= k < len(args):
-            raise ValueError(f"argnums has {k}, and the function is given {len(args)} positional arguments")
-    numbers = {k % len(args) for k in chosen}
-    is_own = [number in numbers for number, each in enumerate(args) for _ in tree_flatten(each)[0]]
     own = [each.detach().clone().requires_grad_(mine) if differentiable(each) else None
-           for each, mine in zip(flat, is_own, strict=True)]  # fmt: skip
+           for each, mine in zip(flat, _is_own(args, argnums), strict=True)]  # fmt: skip
     arguments = [each for each in own if each is not None and each.requires_grad]
     if argnums is not None and not arguments:
         raise TypeError("there is nothing to differentiate: no argument of argnums holds floats; write 0.0 for 0")
@@ -131,6 +145,16 @@ def trace(f: Callable[..., Any], args: Sequence[Any], argnums: int | Sequence[in
     beside = leaves(nodes(roots)) if argnums is None else []
     others = [v for v in beside if not any(v is each for each in arguments)]
     return Traced(roots, [*arguments, *others], values, len(arguments))
+
+
+def _is_own(args: Sequence[Any], argnums: int | Sequence[int] | None) -> list[bool]:
+    """Which leaves of the arguments are differentiated, if they have a gradient."""
+    chosen = range(len(args)) if argnums is None else [argnums] if isinstance(argnums, int) else argnums
+    for k in chosen:
+        if not -len(args) <= k < len(args):
+            raise ValueError(f"argnums has {k}, and the function is given {len(args)} positional arguments")
+    numbers = {k % len(args) for k in chosen}
+    return [number in numbers for number, each in enumerate(args) for _ in tree_flatten(each)[0]]
 
 
 def differentiable(each: object) -> bool:

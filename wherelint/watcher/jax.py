@@ -8,6 +8,8 @@ into it over to the host, where they are explained later. Outside of a trace the
 from __future__ import annotations
 
 import gc
+import random
+import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -37,6 +39,8 @@ _DEVICES = frozenset(
     """shard_map xla_pmap pvary pbroadcast psum psum2 psum_invariant pmax pmin all_gather all_to_all ppermute
     reduce_scatter axis_index""".split()
 )
+#: So long selections are looked for.
+_SECONDS = 5.0
 #: Where wrappers keep the function that they call.
 _INSIDE = ("__wrapped__", "__func__", "func", "f", "fun", "_fun")
 #: So many are looked at for one of the program.
@@ -52,15 +56,17 @@ def hook(session: Session, imports: Imports) -> Iterator[None]:
     session.barriers.append(_compat.wait_for_callbacks)
     with ExitStack() as patches:
         sites: dict[Any, Site] = {}
-        patches.enter_context(_compat.replace_function(_compat.VJP, partial(_watch_vjp, sites)))
+        patches.enter_context(_compat.replace_function(_compat.VJP, partial(_watch_vjp, sites, _Pullback)))
+        patches.enter_context(_compat.replace_function("linearize", partial(_watch_vjp, sites, _Pushforward)))
+        patches.enter_context(_compat.replace_function("linear_transpose", _watch_transpose))
         try:
             yield
         finally:
             _compat.wait_for_callbacks()
 
 
-def _watch_vjp(sites: dict[Any, Site], original: Callable[..., Any]) -> Callable[..., Any]:
-    """``vjp`` with a pullback that looks at the gradients."""
+def _watch_vjp(sites: dict[Any, Site], kind: Any, original: Callable[..., Any]) -> Callable[..., Any]:
+    """``vjp`` with a pullback that looks at the gradients, or ``linearize`` with a pushforward."""
 
     def vjp(fun: Any, *primals: Any, **options: Any) -> Any:
         session = current()
@@ -73,6 +79,7 @@ def _watch_vjp(sites: dict[Any, Site], original: Callable[..., Any]) -> Callable
         if _compat.is_eager():
             found = original(fun, *primals, **options)
         else:
+            state = random.getstate(), np.random.get_state()
             try:
                 traced, inputs, run = again(leaves)
                 gradient = _Gradient(
@@ -81,13 +88,15 @@ def _watch_vjp(sites: dict[Any, Site], original: Callable[..., Any]) -> Callable
                 leaves = [each for each in inputs if is_traced(each)]
                 found = original(_compat.as_differentiable(fun, run), *primals, **options)
             except Exception as error:
+                random.setstate(state[0])
+                np.random.set_state(state[1])
                 found = original(fun, *primals, **options)  # raises what the program raises
                 session.failed(str(gradient.site), error)
                 return found
         with session.safely(str(gradient.site)):
             values = _real(found[0])
             is_loss = len(values) == 1 and np.ndim(values[0]) == 0
-            found = found[0], _Pullback(found[1], gradient, leaves, _finite(values), is_loss), *found[2:]
+            found = found[0], kind(found[1], gradient, leaves, _finite(values), is_loss), *found[2:]
         return found
 
     return vjp
@@ -191,6 +200,26 @@ class _Pullback:
                 else:
                     _tap(self._gradient, status, self._numbers, jax.tree.leaves(cts))
         return found
+
+
+@jax.tree_util.register_pytree_node_class
+class _Pushforward(_Pullback):
+    """What ``linearize`` returns: its transpose looks at the gradients."""
+
+    def __call__(self, *tangents: Any) -> Any:
+        return self._pull(*tangents)
+
+    def transposed(self, pull: Any) -> _Pullback:
+        """The pullback."""
+        return _Pullback(pull, self._gradient, self._numbers, self._value, self._is_loss)
+
+
+def _watch_transpose(original: Callable[..., Any]) -> Callable[..., Any]:
+    def linear_transpose(fun: Any, *primals: Any, **options: Any) -> Any:
+        pull = original(fun, *primals, **options)
+        return fun.transposed(pull) if isinstance(fun, _Pushforward) else pull
+
+    return linear_transpose
 
 
 def _tap(gradient: _Gradient, status: Any, numbers: Sequence[Any], cts: Sequence[Any]) -> None:
@@ -325,7 +354,7 @@ class Call:
             note = f"Not finite before: {few([*dict.fromkeys(lost)])}." if lost else ""
             return Explanation(report, (), len(self._names), self.save, note)
         program = Program(self._run, self._inputs, {}, [*self._names])
-        report = program.explain(program.flat.inputs, cts=self._cts)
+        report = program.explain(program.flat.inputs, time.monotonic() + _SECONDS, self._cts)
         lost = [self._names[i] for i in self._not_finite(report.gradient)]
         note = "One operation at a time, it is finite: it depends on how the program is compiled." if report.ok else ""
         return Explanation(replace(report, gradient=None, masked=None), lost, len(self._names), self.save, note)
