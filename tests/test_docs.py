@@ -69,7 +69,7 @@ def test_without_a_name_explain_lists_what_there_is(run: Run) -> None:
 def test_an_unknown_topic_gets_a_hint(run: Run) -> None:
     status, _, errors = run("explain", "locat")
     assert status == 2
-    assert errors == "error: there is no rule or topic 'locat'; did you mean 'locate'?\n"
+    assert errors == "error: no rule or topic 'locat'; did you mean 'locate'?\n"
 
 
 def test_rule_is_explain(capsys: pytest.CaptureFixture[str]) -> None:
