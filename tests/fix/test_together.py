@@ -55,8 +55,9 @@ def test_a_name_that_one_fix_binds_twice_is_renamed_everywhere() -> None:
 
 
 def test_a_message_names_three_rows() -> None:
-    assert messages.made_with([4]) == ", together with row 4"
-    assert messages.made_with([4, 5, 6, 7, 8]) == ", together with rows 4, 5, 6 and 2 more"
+    assert messages.made_with("", [4]) == ", together with row 4"
+    assert messages.made_with("mask it" + messages.left_in([4, 6]), [4]) == "mask it, together with row 4"
+    assert messages.made_with("", [4, 5, 6, 7, 8]) == ", together with rows 4, 5, 6 and 2 more"
 
 
 def test_selections_of_one_variable_are_fixed_together() -> None:

@@ -37,6 +37,7 @@ VARIANCE = "guard the square root where the variance is 0"
 NORM = "take the norm, whose gradient at 0 is 0"
 #: What a comment above a fix says, which begins like that.
 COMMENT = "# Keep nan out of the gradient of"
+_LEFT = "; the same cause stays in "
 #: How many rows a message names.
 _MOST_ROWS = 3
 
@@ -51,11 +52,11 @@ def _rows(rows: Sequence[int]) -> str:
     return f"row{'s' * (len(rows) > 1)} {', '.join(map(str, rows[:_MOST_ROWS]))}{more}"
 
 
-def made_with(rows: Sequence[int]) -> str:
-    """What is said of the rows whose fixes are part of one."""
-    return f", together with {_rows(rows)}" if rows else ""
-
-
 def left_in(rows: Sequence[int]) -> str:
     """What is said of the rows that a fix leaves as they are, though they have the same cause."""
-    return f"; the same cause stays in {_rows(rows)}" if rows else ""
+    return f"{_LEFT}{_rows(rows)}" if rows else ""
+
+
+def made_with(message: str, rows: Sequence[int]) -> str:
+    """The message of a fix that those of some rows are part of: it no longer speaks of what it left alone."""
+    return f"{message.partition(_LEFT)[0]}, together with {_rows(rows)}" if rows else message

@@ -57,7 +57,7 @@ def completed(
                 if made is None:
                     joint[id(f)] = replace(each, applicability=max("unsafe", each.applicability, key=_GRADES.index))
                 elif each.remaining:
-                    message = each.message + made_with([row for row in rows if row != f.location.row])
+                    message = made_with(each.message, [row for row in rows if row != f.location.row])
                     joint[id(f)] = replace(made, message=message)
     return [joint.get(id(finding), fix) for finding, fix in zip(findings, fixes, strict=True)]
 
