@@ -31,8 +31,6 @@ from wherelint.jax._locate import Program, explain_value
 from wherelint.watcher import Imports
 from wherelint.watcher.session import Explanation, Hit, Session, Site, Status, busy, current, few
 
-#: The inputs of a function that are not known before, and the cotangents of its results.
-_Numbers = tuple[list[Any], list[Any]]
 _STATUS: tuple[Status, ...] = ("finite", "gradient", "value")
 #: Primitives of programs for several devices.
 _DEVICES = frozenset(
