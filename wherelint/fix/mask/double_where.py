@@ -203,7 +203,7 @@ class Site:
         spot, suite = spot_before(first), suite_around(first)
         if spot is not None:
             below = all(spot_before(place) is not None and suite in place.path() for place in places)
-            if not below or not all(may_move(place, place, spot.location) for place in places):
+            if not below:
                 return None
         named = often or mask.once or spelling.is_long(mask.text)
         bound = self._bound(mask, places, spot, named=named)
@@ -216,6 +216,8 @@ class Site:
             if found is None or self._writer is None:
                 continue
             spot, test, line, used = found
+            if spot is not None and not all(may_move(place, place, spot.location) for place in places):
+                continue  # it has another value there
             what = messages.MASK_VARIABLE.format(name, self._selection)
             for value in _SAFE:
                 masked, lines = self._writer.masked(test, name, value), line
