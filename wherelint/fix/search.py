@@ -13,7 +13,7 @@ from wherelint.fix.scope import Places, around, places_of
 from wherelint.fix.together import named
 from wherelint.fix.verify.findings import Comparison, key
 from wherelint.fix.verify.proof import Found, Proof
-from wherelint.graph.node import topological
+from wherelint.graph.node import Node, topological
 from wherelint.io.edits import consistent
 from wherelint.ops.traits import FINITE_TESTS, MATRICES
 from wherelint.search.budget import WorkBudget
@@ -102,7 +102,7 @@ class _Rewrites:
     def _try_each(self, *, first: bool) -> int:
         """Try one rewrite after the other, and count them. ``first``: of those that are made one after the other."""
         tried, asked, rival = 0, set[tuple[Edit, ...]](), ""
-        for tried, candidate in enumerate(self._site.candidates(several=len(self._arm) > 1)):
+        for tried, candidate in enumerate(self._site.candidates(several=len(self._arm) > 1, apart=self._apart())):
             if tried >= _MOST_TRIED or self._effort.spent:
                 break
             if (
@@ -149,6 +149,12 @@ class _Rewrites:
         if found.lost and (candidate.kind == "guard" or self._finding.select.kind == "multiply"):
             return "guard"  # another may hold at more inputs; a product drops nothing where the mask is 1
         return None
+
+    def _apart(self) -> list[Node]:
+        """The other operations of the cause that have nothing to do with this one, but for what both read."""
+        op, *ops = [made.hazard.op for _, made in self._places if made.program is self._detection.program]
+        above = set(topological([op]))
+        return [other for other in ops if other not in above and op not in topological([other])]
 
     @cached_property
     def _is_asked(self) -> bool:

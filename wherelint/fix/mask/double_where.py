@@ -76,9 +76,13 @@ class Site:
         place = source_node(node)
         return place if place is not None and place.block.module is self.module else None
 
-    def candidates(self, *, several: bool) -> Iterator[Candidate]:
-        """Rewrites, the best first. ``several``: the arm holds other hazards too."""
-        return map(self._complete, self._candidates(several=several))
+    def candidates(self, *, several: bool, apart: Sequence[Node] = ()) -> Iterator[Candidate]:
+        """Rewrites, the best first.
+
+        ``several``: the arm holds other hazards too. ``apart``: operations that have to go as well, and are neither
+        computed from this one nor the other way: what is written at this one alone does not remove them.
+        """
+        return map(self._complete, self._candidates(several, apart))
 
     def _complete(self, candidate: Candidate) -> Candidate:
         """A rewrite with the import that it needs, if it does."""
@@ -87,15 +91,17 @@ class Site:
             return candidate
         return replace(candidate, edits=(*writer.needs, *candidate.edits))
 
-    def _candidates(self, *, several: bool) -> Iterator[Candidate]:
+    def _candidates(self, several: bool, apart: Sequence[Node]) -> Iterator[Candidate]:
         masks = list(self._conditions.masks())
         # A number in a variable may be one in a matrix.
         number = not any(n.op in MATRICES & SINGULAR for n in topological(self.hazard.select.inputs[1:]))
-        variables = (c for mask in masks if number for c in self._variables(mask))
+        places = [self._here(node) for node in apart]
+        beyond = self.arm is not None and not all(place is not None and self.arm.holds(place) for place in places)
+        variables = (c for mask in masks if number and not beyond for c in self._variables(mask))
         each = (c for mask in masks if number for c in self._each(mask))
         if several:
             yield from chain(variables, each)
-        if self.op is not None and self._same_function:
+        if self.op is not None and self._same_function and not apart:
             if self._mapped(self.op):  # the mask has the shape of the result, which an operand under vmap need not have
                 yield from self.guards()
             for mask in masks:
@@ -105,7 +111,7 @@ class Site:
             for call in self._helpers():
                 yield from self._masked(call, mask, [(p, _SAFE) for p in operands(call)[:_MOST_PLACES]])
         yield from variables
-        if self.op is not None:
+        if not apart:
             yield from self.guards()
 
     @staticmethod

@@ -4,7 +4,7 @@ A change inside a selection is proven there, whatever reads it: a proof costs wh
 function holds.
 """
 
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
 from typing import Any
@@ -38,6 +38,8 @@ class Baseline:
         self._held: list[object] = []
         self._behaviors: dict[tuple[object, ...], Behavior] = {}
         self._witnessed: dict[tuple[object, ...], Witnessed | None] = {}
+        #: What rewritten selections compute, by what tells them apart.
+        self.selections: dict[Hashable, Behavior | None] = {}
 
     def modes(self, name: tuple[str, ...]) -> tuple[bool, ...]:
         """How a function has to be read: strictly as well, unless no call is impure and no default stands in."""
@@ -77,6 +79,13 @@ class Baseline:
                 numbers[node] = self._table.setdefault(key, len(self._table))
             self._numbers[program] = numbers
         return self._numbers[program]
+
+    def numbered(self, old: Program, new: Program, pairs: Iterable[Pair]) -> Iterator[Hashable]:
+        """What tells selections apart, each with its rewrite: all that they compute, and when."""
+        for pair in pairs:
+            for program, node in zip((old, new), pair, strict=True):
+                numbers = self.of(program)
+                yield tuple(numbers.get(n, n) for n in (node, *node.path_conditions))
 
     def _frozen(self, value: Any, numbers: Mapping[Node, int]) -> Hashable:
         if isinstance(value, np.ndarray):

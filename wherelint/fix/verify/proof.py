@@ -218,6 +218,17 @@ class Proof:
     def _at_selection(
         self, old: Program, new: Program, pairs: Sequence[Pair], detection: Detection, *, last: bool
     ) -> Behavior | None:
+        """What some selections compute now; known for all functions and proofs in which they compute the same."""
+        key = detection.key, last, *self._baseline.numbered(old, new, pairs)
+        if key not in self._baseline.selections:
+            self._baseline.selections[key] = self._compared(old, new, pairs, detection, last=last)
+        now = self._baseline.selections[key]
+        self.exposed |= now is not None and now.exposed
+        return now
+
+    def _compared(
+        self, old: Program, new: Program, pairs: Sequence[Pair], detection: Detection, *, last: bool
+    ) -> Behavior | None:
         before, after = (part_of(p, [pair[i] for pair in pairs]) for i, p in enumerate((old, new)))
         if before is None or after is None:
             return None
@@ -229,8 +240,7 @@ class Proof:
             return None  # a product drops nothing where the mask is 1
         if last and differ(Shaped(before.outputs), Shaped(after.outputs)):
             return None
-        self.exposed |= known.exposed
-        now.dropped = known.dropped
+        now.dropped, now.exposed = known.dropped, known.exposed
         return now
 
 
