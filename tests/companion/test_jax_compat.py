@@ -35,6 +35,9 @@ PRIVATE = {
     f"jax._src.api.{_compat.VJP}": "run sees every gradient",
     "jax._src.api.linearize": "run sees gradients of linearized functions",
     "jax._src.api.linear_transpose": "run sees gradients of linearized functions",
+    "jax._src.debugging.debug_effect": "run calls compiled functions as fast as without",
+    "jax._src.debugging.DebugEffect": "run calls compiled functions as fast as without",
+    "jax._src.pjit._get_fastpath_data": "run calls compiled functions as fast as without",
     "jax._src.core.trace_state_clean": "run tells what is traced from what is not",
     "jax._src.linear_util.WrappedFun": "run takes what the private vjp is given",
     "jax._src.linear_util.wrap_init": "run takes what the private vjp is given",
@@ -109,6 +112,26 @@ def test_the_trace_is_known() -> None:
     assert seen[0][0] is False
     assert _compat.is_eager()
     assert seen[0][1] is not None
+
+
+def test_only_callbacks_that_are_unlisted_are_called_fast() -> None:
+    made: list[Any] = []
+
+    def spied(original: Any) -> Any:
+        return lambda *args: (made.append(original(*args)), made[-1])[1]
+
+    def f(x: Any) -> Any:
+        jax.debug.callback(lambda: None)
+        return x
+
+    def g(x: Any) -> Any:
+        with _compat.quick_callbacks():
+            return f(x)
+
+    with _compat.replace_function("_get_fastpath_data", spied, _compat._pjit), _compat.quick_calls():
+        jax.jit(f)(1.0)
+        jax.jit(g)(1.0)
+    assert [each is not None for each in made] == [False, True]
 
 
 def test_private_names_are_used_in_one_place() -> None:

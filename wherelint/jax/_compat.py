@@ -14,6 +14,7 @@ from jax._src import callback as _callback
 from jax._src import core as _core
 from jax._src import debugging as _debugging
 from jax._src import linear_util as _linear
+from jax._src import pjit as _pjit
 from jax._src import source_info_util as _source
 from jax._src.interpreters import ad as _ad
 from jax._src.interpreters import partial_eval as _partial
@@ -200,6 +201,42 @@ def current_trace() -> Any:
     """What is tracing."""
     core: Any = _core
     return core.trace_ctx.trace
+
+
+class _Unlisted(_debugging.DebugEffect):
+    """What a callback does that nobody waits for."""
+
+
+@contextmanager
+def quick_callbacks() -> Iterator[None]:
+    """Callbacks that are traced within the block do not make each call of what is compiled slow.
+
+    JAX calls a compiled function through Python if it has effects, which takes 20 us for each array that it is given.
+    """
+    before, _debugging.debug_effect = _debugging.debug_effect, _Unlisted()
+    try:
+        yield
+    finally:
+        _debugging.debug_effect = before
+
+
+@contextmanager
+def quick_calls() -> Iterator[None]:
+    """Within the block functions whose only effects are `quick_callbacks` are called as those without any."""
+
+    def make(original: Any) -> Any:
+        effects = [*inspect.signature(original).parameters].index("effects")
+
+        def fast(executable: Any, *rest: Any) -> Any:
+            call: Any = getattr(executable, "unsafe_call", None)
+            if hasattr(call, "has_unordered_effects") and all(isinstance(e, _Unlisted) for e in rest[effects - 1]):
+                call.has_unordered_effects = False
+            return original(executable, *rest)
+
+        return fast
+
+    with replace_function("_get_fastpath_data", make, _pjit):
+        yield
 
 
 def wait_for_callbacks() -> None:

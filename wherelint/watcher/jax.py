@@ -57,6 +57,7 @@ def hook(session: Session, imports: Imports) -> Iterator[None]:
         patches.enter_context(_compat.replace_function(_compat.VJP, partial(_watch_vjp, sites, _Pullback)))
         patches.enter_context(_compat.replace_function("linearize", partial(_watch_vjp, sites, _Pushforward)))
         patches.enter_context(_compat.replace_function("linear_transpose", _watch_transpose))
+        patches.enter_context(_compat.quick_calls())
         try:
             yield
         finally:
@@ -226,10 +227,11 @@ def _tap(gradient: _Gradient, status: Any, numbers: Sequence[Any], cts: Sequence
 
     @custom_vmap
     def hand_over(status: Any, *operands: Any) -> Any:
-        lax.cond(
-            status > 0, lambda *hit: jax.debug.callback(see, *hit), lambda *_: jax.debug.callback(see),
-            status, *operands,
-        )  # fmt: skip
+        with _compat.quick_callbacks():
+            lax.cond(
+                status > 0, lambda *hit: jax.debug.callback(see, *hit), lambda *_: jax.debug.callback(see),
+                status, *operands,
+            )  # fmt: skip
         return status
 
     @hand_over.def_vmap
