@@ -101,9 +101,9 @@ class _Rewrites:
 
     def _try_each(self, *, first: bool) -> int:
         """Try one rewrite after the other, and count them. ``first``: of those that are made one after the other."""
-        tried, asked, rival = 0, set[tuple[Edit, ...]](), ""
-        for tried, candidate in enumerate(self._site.candidates(several=len(self._arm) > 1, apart=self._apart())):
-            if tried >= _MOST_TRIED or self._effort.spent:
+        asked, rival = set[tuple[Edit, ...]](), ""
+        for candidate in self._site.candidates(several=len(self._arm) > 1, apart=self._apart()):
+            if len(asked) >= _MOST_TRIED or self._effort.spent:
                 break
             if (
                 (rival and candidate.kind != rival)
@@ -129,7 +129,7 @@ class _Rewrites:
                 break
             else:
                 rival = only or rival
-        return tried
+        return len(asked)
 
     def _note_end(self, candidate: Candidate, found: Found, targets: list[Finding], compared: Comparison) -> str | None:
         """Note a rewrite that leaves nothing; the kind of those that may be better: empty for any, None for none."""

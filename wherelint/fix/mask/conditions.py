@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import libcst as cst
 
@@ -33,18 +33,20 @@ class Conditions:
     op: SourceNode | None
 
     def masks(self) -> Iterator[Mask]:
-        """The condition as it is written at the selection, as it was computed, and with those of selections around."""
+        """The condition as it is written at the selection, those of selections inside, and all of them together."""
         drops = self.hazard.select
         inner = self._of(drops, {self.hazard.op, *self.between})
         if inner is None:
             return
-        yield inner
         place = source_node(drops.inputs[0]) if drops.op in ("where", "compress", "cond") else None
         computed = place if place is not None and place.block.module is self.module else None
         named = inner.written is not None and isinstance(inner.written.node, cst.Name)
         expression = computed is not None and isinstance(computed.node, _EXPRESSIONS)
         if computed is not None and named and expression and not has_effects(computed.node, self.module):
-            yield Mask(computed.one_line, inner.keeps, parts=(computed,))
+            inner = replace(inner, computed=Mask(computed.one_line, inner.keeps, parts=(computed,)))
+        yield inner
+        if drops.op == "compress" and inner.computed is not None:
+            yield inner.computed  # the name may be one of positions
         inside = [n for n in self.between if n.op == "where" and n.selection is not None]
         ways = [(n, {self.hazard.op, *between(n, self.hazard.op)}) for n in inside]
         for select, below in sorted(ways, key=lambda way: len(way[1])):

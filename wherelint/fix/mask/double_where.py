@@ -187,7 +187,7 @@ class Site:
         where it was written; None where its variables are others at the spot, or without one at the places.
         """
         if not all(mask.fits(place, spot) for place in places):
-            return None
+            return self._bound(mask.computed, places, spot, named=True) if mask.computed is not None else None
         if spot is None or not named or mask.text.replace(".", "").isidentifier():
             return None if mask.once else (mask, "", [])
         name = spelling.free_name(places[0], "valid" if mask.keeps else "invalid")

@@ -40,6 +40,8 @@ class Mask:
     once: bool = False
     #: The expressions that it is made of.
     parts: tuple[SourceNode, ...] = ()
+    #: The same as it was computed, for where its name is not bound yet.
+    computed: Mask | None = None
     #: Whether it may be a bool of Python, whose ``~`` is another number.
     python: bool = False
 
