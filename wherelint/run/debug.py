@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from wherelint.fix import offered_for, work_budget
 from wherelint.frontend import screen
 from wherelint.frontend.options import DetectOptions
 from wherelint.frontend.syntax import GiveUp
+from wherelint.graph.evaluate import evaluate
 from wherelint.graph.node import Const, Leaf, Node, leaves, nearest_framework, topological
 from wherelint.interpret.programs import Program, lowered
 from wherelint.interpret.values import Origin
@@ -63,7 +64,7 @@ def debug(text: str, filename: str, row: int, settings: Settings) -> Iterator[st
     for program in programs:
         yield from _graph(program, row)
         yield from _searches(analysis, program, row)
-    yield from _findings(analysis, text, row, settings, codes)
+    yield from _findings(analysis, programs, text, row, settings, codes)
 
 
 def _programs(analysis: Analysis, row: int) -> Iterator[Program]:
@@ -133,11 +134,19 @@ def _place(node: Node) -> str:
 class _Recorded(Search):
     """A search that notes how much it tries."""
 
-    probes = 0
+    #: How many inputs were tried; at how many the value is finite, the gradient is not, and a dropped arm is why.
+    probes = finite = broken = witnesses = 0
 
     def run(self, *batches: Inputs, **options: Any) -> Run:
-        self.probes += sum(max(map(len, batch.values()), default=0) for batch in batches)
-        return super().run(*batches, **options)
+        for batch in batches:
+            values = evaluate(self.order, batch)
+            fit = self.allowed(values) & self._finite(values)
+            self.probes += len(fit)
+            self.finite += int(fit.sum())
+        found = super().run(*batches, **options)
+        self.broken += len(found.witness)
+        self.witnesses += int(found.witness.sum())
+        return found
 
 
 def _searches(analysis: Analysis, program: Program, row: int) -> Iterator[str]:
@@ -155,7 +164,7 @@ def _searches(analysis: Analysis, program: Program, row: int) -> Iterator[str]:
         hazards = search.hazards()
         yield f"search    the {root.selection} at {_place(root)}, with the derivatives of {framework}"
         yield f"          inputs that may move: {', '.join(n.name for n in search.guard.movable()) or 'none'}"
-        yield f"          {search.probes} probes from {len(search.starts)} benign points"
+        yield f"          {search.probes} inputs tried, from {len(search.starts)} starting points"
         for hazard in hazards:
             yield f"hazard    {hazard.op.op} at {_place(hazard.op)}: {_witness(simplest(search, hazard))}"
         if not hazards:
@@ -168,21 +177,32 @@ def _witness(hazard: Hazard) -> str:
     return _cut(f"at {', '.join(inputs)} the value is {shortest(hazard.value)}, the gradient {', '.join(bad)}")
 
 
-def _why_none(search: Search) -> str:
+def _why_none(search: _Recorded) -> str:
     if search.root not in search.requires_grad:
         return "no gradient flows back from here to an input"
     if not any(_singular(node) for node in search.order):
         return "nothing that it reads is singular"
     if not search.starts:
         return "no input was found that satisfies the conditions around it"
-    return "wherever it was tried, the value is not finite, or the gradient is, or the function as a whole is singular"
+    counts = {
+        "the value is not finite": search.probes - search.finite,
+        "the gradient is finite": search.finite - search.broken,
+        "the gradient is nan, and no selection is why": search.broken - search.witnesses,
+        "the function as a whole is not finite": search.witnesses,
+    }
+    return "; ".join(f"at {count} {what}" for what, count in counts.items() if count)
 
 
-def _findings(analysis: Analysis, text: str, row: int, settings: Settings, codes: Collection[str]) -> Iterator[str]:
+def _findings(
+    analysis: Analysis, programs: Sequence[Program], text: str, row: int, settings: Settings, codes: Collection[str]
+) -> Iterator[str]:
     """The findings at the row, what speaks for and against each, whether it is shown, and its fix."""
     here = [f for f in analysis.findings if row in (f.location.row, f.select.location.row)]
     if not here:
-        yield "finding   none"
+        functions = {each.name for each in programs}
+        near = [f.select.location for f in analysis.findings if f.function in functions]
+        where = ", ".join(f"{at.row}:{at.column}" for at in dict.fromkeys(near))
+        yield "finding   none" + (f" in this row; this function has some at {where}" if near else "")
     noqa = not settings.ignore_noqa
     seen = view(analysis, text, analysis.module.filename, codes, settings.confidence, noqa=noqa)
     shown = {place.sort_key() for finding in seen.shown for place in finding.places}
@@ -199,7 +219,7 @@ def _findings(analysis: Analysis, text: str, row: int, settings: Settings, codes
         if fix is None:
             yield "fix       none: this rule has none"
             continue
-        yield f"fix       {fix.applicability if fix.offered else 'none'}: {fix.message}"
+        yield f"fix       {f'{fix.applicability}: ' if fix.offered else ''}{fix.message}"
         for line in change(text, replace(finding, fix=fix)):
             yield f"      {''.join(part for part, _ in line)}"
 
